@@ -1,0 +1,31 @@
+# `make demo` and `make test` set up everything they need: each makes .venv when it is missing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check benchmarks clean
+
+$(VENV)/.run: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.run  ## forecast against every adversary, draw distance to calibration against T
+	$(BIN)/onlinecal sweep simulations/demo.toml --out results/demo
+	$(BIN)/onlinecal plot results/demo
+
+test: $(VENV)/.dev  ## style, types and the test suite
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+benchmarks: $(VENV)/.dev  ## the speed claims, as ratios measured in one process
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
+
+clean:
+	rm -rf $(VENV) results build dist *.egg-info

@@ -1,0 +1,32 @@
+"""Calibrated forecasting on live streams, with a proof that runs along.
+
+Names are loaded when they are first asked for, so that importing the package stays cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "AlmostOneStepAhead": "onlinecal.forecasters",
+    "OneStepAhead": "onlinecal.forecasters",
+    "calibration_distance": "onlinecal.measures",
+    "expected_calibration_error": "onlinecal.measures",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        home = _HOME[name]
+    except KeyError:
+        raise AttributeError(f"module 'onlinecal' has no attribute {name!r}") from None
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

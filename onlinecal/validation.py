@@ -1,0 +1,70 @@
+"""Checks on what users hand in: every refusal names the argument, the value and its row.
+
+All functions raise ValueError and leave their arguments alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+OUTCOMES: dict[Any, int] = {False: 0, True: 1}
+"""Every label that means an outcome: False, True and whatever equals them (0, 1, numpy's scalars)."""
+
+
+def outcome_of(label: Any, name: str = "outcome") -> int:
+    """The outcome 0 or 1 that `label` stands for."""
+    try:
+        outcome = OUTCOMES.get(label)
+    except TypeError:
+        outcome = None
+    if outcome is None:
+        raise ValueError(f"{name} must be 0, 1, False or True, got {label!r}")
+    return outcome
+
+
+def check_outcomes(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.uint8]:
+    """Outcomes of shape (T,), each 0 or 1 or boolean, as uint8."""
+    array = _vector(outcomes, name)
+    if array.dtype == np.bool_:
+        return array.view(np.uint8)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must be 0/1 or boolean, got values like {array[0]!r}")
+    bad = (array != 0) & (array != 1)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"{name} must be 0/1 or boolean, got {array[row].item()!r} at row {row}")
+    return array.astype(np.uint8, copy=False)
+
+
+def check_probabilities(values: ArrayLike, name: str = "forecasts") -> NDArray[np.float64]:
+    """Probabilities of shape (T,), each a finite number in [0, 1], as float64."""
+    array = _vector(values, name)
+    if array.dtype.kind not in "iufb":
+        raise ValueError(f"{name} must be numbers in [0, 1], got values like {array[0]!r}")
+    array = array.astype(np.float64, copy=False)
+    bad = ~((array >= 0.0) & (array <= 1.0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"{name} must lie in [0, 1], got {float(array[row])!r} at row {row}")
+    return array
+
+
+def check_same_length(first: NDArray[Any], second: NDArray[Any], names: str) -> None:
+    """Refuse two vectors that do not belong to the same rounds."""
+    if len(first) != len(second):
+        raise ValueError(f"{names} must have the same length, got {len(first)} and {len(second)}")
+
+
+def _vector(values: ArrayLike, name: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a flat sequence, got a ragged one") from error
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+    if array.size == 0:
+        raise ValueError(f"{name} is empty")
+    return array
