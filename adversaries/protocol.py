@@ -1,0 +1,174 @@
+"""What an adversary is made of: a step function, a state array, and a card that describes both.
+
+The step function is the whole adversary. It is a plain module-level function
+
+    step(state, t, forecast, rise_zero, rise_one, u) -> 0 or 1
+
+decorated with ``numba.extending.register_jitable``: the interpreter runs it as it stands, and a compiled loop
+can call it. Its arguments:
+
+    state      float64 array [parameters..., memory...], changed in place
+    t          the round, counted from 0 within the phase that is being played
+    forecast   the probability the forecaster has just announced
+    rise_zero  how much the forecaster's certificate would rise if the outcome were 0
+    rise_one   how much it would rise if the outcome were 1
+    u          this round's uniform draw in [0, 1), the only randomness there is
+
+A step never looks at anything else, so equal states and equal arguments give equal outcomes wherever it runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+State = NDArray[np.float64]
+Step = Callable[[State, int, float, float, float, float], int]
+
+Power = Literal["oblivious", "adaptive", "internal", "mixed"]
+"""What a step looks at, weakest first.
+
+oblivious  nothing the forecaster does: its outcomes are fixed by the seed alone
+adaptive   the forecast just announced (and, through its memory, earlier ones)
+internal   the forecaster's inner state too, through rise_zero and rise_one
+mixed      only in the catalogue: as powerful as the strongest adversary it plays
+"""
+
+POWERS: tuple[Power, ...] = ("oblivious", "adaptive", "internal", "mixed")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One number (or one other adversary) that a spec string may set.
+
+    Parameters
+    ----------
+    name
+        As written in spec strings.
+    default
+        The value when the spec does not mention it; None means "not given".
+    about
+        One phrase for tables and help texts.
+    low, high
+        Smallest and largest allowed value, both included.
+    form
+        "real" for any number, "whole" for whole numbers, "adversary" for the spec of another adversary.
+    """
+
+    name: str
+    default: float | int | str | None
+    about: str
+    low: float = -math.inf
+    high: float = math.inf
+    form: Literal["real", "whole", "adversary"] = "real"
+
+    @property
+    def allowed(self) -> str:
+        """The allowed values in words, as error messages and tables show them."""
+        if self.form == "adversary":
+            return "the spec of an adversary"
+        noun = "a whole number" if self.form == "whole" else "a number"
+        if math.isinf(self.high):
+            return noun if math.isinf(self.low) else f"{noun} of at least {self.low:g}"
+        return f"{noun} in [{self.low:g}, {self.high:g}]"
+
+    def read(self, text: str, owner: str) -> float | int:
+        """The number that `text` stands for; ValueError names the parameter, the text and what is allowed."""
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        fits = self.low <= value <= self.high and math.isfinite(value)
+        if not fits or (self.form == "whole" and not value.is_integer()):
+            raise ValueError(f"{owner}: {self.name} must be {self.allowed}, got {text!r}")
+        return int(value) if self.form == "whole" else value
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """A stretch of rounds played by one step function.
+
+    A driver plays the phases of an adversary one after the other. In each, t starts again from 0, while the
+    uniform draws continue: one per round of the whole game.
+
+    Parameters
+    ----------
+    step
+        The step function.
+    state
+        Its state before the first round of the phase: float64 array [parameters..., memory...].
+    rounds
+        How many rounds the phase lasts; None for as long as the game goes on.
+    power
+        What the step looks at; only "internal" ones need rise_zero and rise_one.
+    """
+
+    step: Step
+    state: State
+    rounds: int | None = None
+    power: Power = "adaptive"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The catalogue card of one kind of adversary.
+
+    Parameters
+    ----------
+    name
+        In kebab-case, as spec strings write it.
+    summary
+        One line that says which outcomes it plays.
+    power
+        What its step looks at.
+    source
+        Where it comes from: a paper, or "this library".
+    parameters
+        What a spec string may set.
+    step
+        The step function; None for a kind that only plays others.
+    initial
+        Builds the state before round 0 from the parameter values and the horizon. The horizon is None only if
+        none was given and the kind can do without one. Raises ValueError for values that do not go together.
+    needs_horizon
+        Whether the number of rounds has to be known beforehand.
+    horizon_unless
+        A parameter that, once given, makes the horizon unnecessary.
+    """
+
+    name: str
+    summary: str
+    power: Power
+    source: str
+    parameters: tuple[Parameter, ...] = ()
+    step: Step | None = None
+    initial: Callable[[Mapping[str, Any], int | None], State] | None = None
+    needs_horizon: bool = False
+    horizon_unless: str | None = None
+
+    def parameter(self, name: str) -> Parameter:
+        """The parameter called `name`; ValueError lists those there are."""
+        for parameter in self.parameters:
+            if parameter.name == name:
+                return parameter
+        names = ", ".join(parameter.name for parameter in self.parameters)
+        raise ValueError(f"{self.name} has no parameter {name!r}; it takes {names or 'none'}")
+
+    def check_horizon(self, values: Mapping[str, Any], horizon: int | None) -> None:
+        """Refuse a missing horizon if this kind cannot do without one for these parameter values."""
+        freed = self.horizon_unless is not None and values[self.horizon_unless] is not None
+        if self.needs_horizon and horizon is None and not freed:
+            way_out = f" (or {self.horizon_unless}=...)" if self.horizon_unless else ""
+            raise ValueError(
+                f"{self.name} needs a horizon, the number of rounds to be played{way_out}; none was given"
+            )
+
+
+def state_of(*numbers: float) -> State:
+    """A state array holding these numbers in this order."""
+    return np.array(numbers, dtype=np.float64)
