@@ -1,0 +1,148 @@
+"""A forecast history as counts: per distinct forecast value, the rounds that came out 0 and 1.
+
+Every measure of calibration depends on the rounds only through these counts. Forecasts of an online
+forecaster sit on a grid, so a million rounds are a thousand rows here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinecal.validation import check_outcomes, check_probabilities, check_same_length
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Rounds grouped by exact forecast value.
+
+    Attributes
+    ----------
+    values
+        Distinct forecasts, shape (K,), strictly increasing, in [0, 1].
+    zeros, ones
+        Rounds with that forecast and outcome 0, respectively 1; shape (K,), int64, never both 0.
+
+    """
+
+    values: Floats
+    zeros: Ints
+    ones: Ints
+
+    @property
+    def n_zeros(self) -> int:
+        """Rounds with outcome 0."""
+        return int(self.zeros.sum())
+
+    @property
+    def n_ones(self) -> int:
+        """Rounds with outcome 1."""
+        return int(self.ones.sum())
+
+    @property
+    def n_rounds(self) -> int:
+        """All rounds, T."""
+        return self.n_zeros + self.n_ones
+
+    @property
+    def biases(self) -> Floats:
+        """alpha(v), the sum of (v - y) over the rounds with forecast v; shape (K,)."""
+        return self.values * (self.zeros + self.ones) - self.ones
+
+
+def count_rounds(forecasts: ArrayLike, outcomes: ArrayLike) -> tuple[Counts, Floats, NDArray[np.uint8]]:
+    """Check a history and count it.
+
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (T,).
+    outcomes
+        0/1 or boolean, shape (T,).
+
+    Returns
+    -------
+    counts, forecasts, outcomes
+        The counts, and the two arguments as checked arrays (float64 and uint8).
+
+    Raises
+    ------
+    ValueError
+        Names the argument, the value and its row.
+
+    """
+    p = check_probabilities(forecasts)
+    y = check_outcomes(outcomes)
+    check_same_length(p, y, "forecasts and outcomes")
+    is_one = y == 1
+    # sorting the two labels apart is several times faster than sorting indices
+    zero_values, zero_counts = np.unique(p[~is_one], return_counts=True)
+    one_values, one_counts = np.unique(p[is_one], return_counts=True)
+    return _merge(zero_values, zero_counts, one_values, one_counts), p, y
+
+
+def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts:
+    """Counts from what a user hands in: any order, repeated values added up, empty rows dropped.
+
+    Raises
+    ------
+    ValueError
+        A value outside [0, 1], a count that is negative or not whole, lengths that differ, no round at all.
+
+    """
+    v = check_probabilities(values, "values")
+    n0 = _check_whole(zeros, "zeros")
+    n1 = _check_whole(ones, "ones")
+    check_same_length(v, n0, "values and zeros")
+    check_same_length(v, n1, "values and ones")
+    if not (n0.any() or n1.any()):
+        raise ValueError("zeros and ones count no round at all")
+    return _merge(v[n0 > 0], n0[n0 > 0], v[n1 > 0], n1[n1 > 0])
+
+
+def sorted_rounds(
+    forecasts: Floats, outcomes: NDArray[np.uint8]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Row numbers of the rounds with outcome 0, then with 1, each by increasing forecast (ties: by row)."""
+    order = np.argsort(forecasts, kind="stable")
+    is_one = outcomes[order] == 1
+    return order[~is_one], order[is_one]
+
+
+def _merge(
+    zero_values: Floats,
+    zero_counts: Ints,
+    one_values: Floats,
+    one_counts: Ints,
+) -> Counts:
+    # adding 0.0 turns -0.0 into 0.0
+    values = np.unique(np.concatenate([zero_values, one_values])) + 0.0
+    zeros = np.zeros(len(values), dtype=np.int64)
+    ones = np.zeros(len(values), dtype=np.int64)
+    np.add.at(zeros, np.searchsorted(values, zero_values), zero_counts)
+    np.add.at(ones, np.searchsorted(values, one_values), one_counts)
+    return Counts(values, zeros, ones)
+
+
+def _check_whole(counts: ArrayLike, name: str) -> Ints:
+    try:
+        array = np.asarray(counts)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a flat sequence, got a ragged one") from error
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+    if array.size == 0:
+        raise ValueError(f"{name} is empty")
+    if array.dtype.kind not in "iufb":
+        raise ValueError(f"{name} must be whole numbers, got values like {array[0]!r}")
+    # 2**53: beyond it a float no longer holds every whole number
+    bad = ~((array >= 0) & (array < 2**53) & (np.floor(array) == array))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"{name} must be whole numbers from 0 on, got {array[row].item()!r} at row {row}")
+    return array.astype(np.int64)

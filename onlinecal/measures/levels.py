@@ -1,0 +1,120 @@
+"""Perfectly calibrated sequences, as level sets.
+
+A perfectly calibrated q is, for every measure, a list of level sets (zeros, ones): its value is the fraction
+ones/(zeros+ones), an exact rational. Rounds are dealt to level sets in sorted order within each outcome,
+which is the cheapest way to do it: a matching on the line.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinecal.measures.counts import Counts, Floats, Ints, count_rounds
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Level sets of a perfectly calibrated sequence, by increasing value, no two values equal.
+
+    Attributes
+    ----------
+    zeros, ones
+        Rounds of each level set by outcome; shape (L,), int64.
+
+    """
+
+    zeros: Ints
+    ones: Ints
+
+    @property
+    def values(self) -> Floats:
+        """ones/(zeros+ones), correctly rounded; shape (L,)."""
+        return self.ones / (self.zeros + self.ones)
+
+
+def make_levels(zeros: Ints, ones: Ints) -> Levels:
+    """Level sets from blocks in any order: empty ones dropped, equal values joined.
+
+    Blocks are joined when their values round to the same float. Below 2^26 rounds only equal fractions do. In
+    longer histories the joined set's own fraction lies between the two and rounds to that float as well, so
+    the result is perfectly calibrated either way.
+    """
+    filled = zeros + ones > 0
+    zeros, ones = zeros[filled].astype(np.int64), ones[filled].astype(np.int64)
+    _, index = np.unique(ones / (zeros + ones), return_inverse=True)
+    n_levels = int(index.max()) + 1
+    joined_zeros = np.zeros(n_levels, dtype=np.int64)
+    joined_ones = np.zeros(n_levels, dtype=np.int64)
+    np.add.at(joined_zeros, index, zeros)
+    np.add.at(joined_ones, index, ones)
+    return Levels(joined_zeros, joined_ones)
+
+
+def conditional_means(counts: Counts) -> Levels:
+    """The level sets of the forecast values themselves, each moved to its own frequency of ones."""
+    return make_levels(counts.zeros, counts.ones)
+
+
+def distance_to(counts: Counts, levels: Levels) -> float:
+    """Sum over rounds of |forecast - level value|, rounds dealt in sorted order within each outcome."""
+    values = levels.values
+    moved = [
+        _transport(counts.values, counts.zeros, values, levels.zeros),
+        _transport(counts.values, counts.ones, values, levels.ones),
+    ]
+    return math.fsum(np.concatenate(moved))
+
+
+def _transport(
+    from_values: Floats,
+    from_masses: Ints,
+    to_values: Floats,
+    to_masses: Ints,
+) -> Floats:
+    """Costs of the monotone matching of two equal masses on a line, piece by piece."""
+    from_ends, to_ends = np.cumsum(from_masses), np.cumsum(to_masses)
+    marks = np.union1d(np.append(from_ends, 0), to_ends)
+    starts = marks[:-1]
+    sources = from_values[np.searchsorted(from_ends, starts, side="right")]
+    targets = to_values[np.searchsorted(to_ends, starts, side="right")]
+    return np.asarray(np.diff(marks) * np.abs(sources - targets), dtype=np.float64)
+
+
+def deal(levels: Levels, zero_rows: NDArray[np.intp], one_rows: NDArray[np.intp]) -> Floats:
+    """The calibrated sequence in input order, shape (T,); rows as from `counts.sorted_rounds`."""
+    sequence = np.empty(len(zero_rows) + len(one_rows))
+    sequence[zero_rows] = np.repeat(levels.values, levels.zeros)
+    sequence[one_rows] = np.repeat(levels.values, levels.ones)
+    return sequence
+
+
+def is_perfectly_calibrated(forecasts: ArrayLike, outcomes: ArrayLike) -> bool:
+    """Whether every level set's value is its frequency of ones, in exact arithmetic.
+
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (T,). A level set is all rounds with the identical float.
+    outcomes
+        0/1 or boolean, shape (T,).
+
+    Returns
+    -------
+    bool
+        True when each value is the correctly rounded float of the fraction ones/(zeros+ones) of its rounds.
+
+    Examples
+    --------
+    >>> is_perfectly_calibrated([1 / 3, 1 / 3, 1 / 3, 1.0], [0, 1, 0, 1])
+    True
+    >>> is_perfectly_calibrated([0.5, 0.5, 0.5], [0, 1, 0])
+    False
+
+    """
+    counts, _, _ = count_rounds(forecasts, outcomes)
+    # the quotient of two whole numbers below 2**53 is correctly rounded
+    return bool((counts.ones / (counts.zeros + counts.ones) == counts.values).all())

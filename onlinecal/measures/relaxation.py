@@ -1,0 +1,134 @@
+"""The lower distance to calibration: rounds may be split, which makes the distance a linear program.
+
+Primal: every node x of [0, 1] keeps a calibrated mass z_x >= 0, (1-x) z_x of it zeros and x z_x ones; the
+zeros and the ones flow there along the line, at cost mass times distance. Dual: two 1-Lipschitz functions u0
+and u1 with (1-x) u0(x) + x u1(x) <= 0, maximising the sum of u0 over the zeros plus the sum of u1 over the
+ones. Every such pair on ALL of [0, 1] bounds the distance to calibration from below, however it was found;
+so the solver's answer is only a suggestion, and `feasible_potentials` makes a proof of it.
+
+Source: Blasiok, Gopalan, Hu & Nakkiran, "A unifying theory of distance from calibration" (2023).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from onlinecal.measures.counts import Counts, Floats, Ints
+
+ROUNDING = 1e-14
+"""More than the rounding errors of one round's potential, which is at most 1 in size."""
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxation:
+    """A proven lower bound and the fractional calibrated sequence next to it.
+
+    Attributes
+    ----------
+    lower
+        A lower bound on the distance to calibration (a sum over rounds), rounding errors deducted.
+    nodes
+        Increasing values from 0 to 1, shape (n,).
+    zero_potential, one_potential
+        u0 and u1 at the nodes, shape (n,); in between they are linear.
+    masses
+        z, the rounds (not whole) kept at each node, shape (n,).
+
+    """
+
+    lower: float
+    nodes: Floats
+    zero_potential: Floats
+    one_potential: Floats
+    masses: Floats
+
+
+def relax(counts: Counts, nodes: Floats) -> Relaxation:
+    """Solve the linear program on increasing nodes, 0 and 1 among them, and prove its lower bound."""
+    u0, u1, masses = _solve(nodes, _spread(counts, nodes, counts.zeros), _spread(counts, nodes, counts.ones))
+    u0, u1 = feasible_potentials(nodes, u0, u1)
+    return Relaxation(potential_bound(counts, nodes, u0, u1), nodes, u0, u1, masses)
+
+
+def potential_bound(counts: Counts, nodes: Floats, u0: Floats, u1: Floats) -> float:
+    """The lower bound that a feasible pair of potentials proves."""
+    terms = counts.zeros * np.interp(counts.values, nodes, u0) + counts.ones * np.interp(
+        counts.values, nodes, u1
+    )
+    return max(0.0, math.fsum(terms) - counts.n_rounds * ROUNDING)
+
+
+def feasible_potentials(nodes: Floats, u0: Floats, u1: Floats) -> tuple[Floats, Floats]:
+    """The given potentials, lowered as little as is needed to be feasible on all of [0, 1].
+
+    Lowering keeps the sign constraint, so the excess between nodes is taken off at both ends of its gap
+    first, and the largest 1-Lipschitz functions below come second.
+    """
+    u0, u1 = lipschitz_envelope(nodes, u0), lipschitz_envelope(nodes, u1)
+    gap_excess = np.maximum(0.0, constraint_maxima(nodes, u0, u1))
+    excess = np.maximum(np.append(gap_excess, 0.0), np.insert(gap_excess, 0, 0.0))
+    return lipschitz_envelope(nodes, u0 - excess), lipschitz_envelope(nodes, u1 - excess)
+
+
+def lipschitz_envelope(nodes: Floats, u: Floats) -> Floats:
+    """The largest 1-Lipschitz function below u on the nodes."""
+    from_left = np.minimum.accumulate(u - nodes) + nodes
+    return np.minimum.accumulate((from_left + nodes)[::-1])[::-1] - nodes
+
+
+def constraint_maxima(nodes: Floats, u0: Floats, u1: Floats) -> Floats:
+    """Largest value of (1-x) u0(x) + x u1(x) on each gap between nodes, shape (n-1,).
+
+    With u0 and u1 linear on the gap this is a quadratic c + l s + q s^2 of the position s in [0, 1].
+    """
+    left, gap = nodes[:-1], np.diff(nodes)
+    rise0, rise1 = np.diff(u0), np.diff(u1)
+    constant = (1.0 - left) * u0[:-1] + left * u1[:-1]
+    linear = (1.0 - left) * rise0 + left * rise1 + gap * (u1[:-1] - u0[:-1])
+    quadratic = gap * (rise1 - rise0)
+    end = constant + linear + quadratic
+    with np.errstate(divide="ignore", invalid="ignore"):
+        top = np.where(quadratic < 0.0, np.clip(-linear / (2.0 * quadratic), 0.0, 1.0), 0.0)
+    return np.maximum(np.maximum(constant, end), constant + top * (linear + top * quadratic))
+
+
+def _spread(counts: Counts, nodes: Floats, masses: Ints) -> Floats:
+    """Masses moved to the nodes; between two nodes they are split so that linear potentials see no change."""
+    right = np.clip(np.searchsorted(nodes, counts.values), 1, len(nodes) - 1)
+    share = (counts.values - nodes[right - 1]) / (nodes[right] - nodes[right - 1])
+    to_right = np.bincount(right, weights=masses * share, minlength=len(nodes))
+    to_left = np.bincount(right - 1, weights=masses * (1.0 - share), minlength=len(nodes))
+    return np.asarray(to_right + to_left, dtype=np.float64)
+
+
+def _solve(nodes: Floats, zeros: Floats, ones: Floats) -> tuple[Floats, Floats, Floats]:
+    """Potentials u0, u1 and masses z of the linear program, up to the solver's tolerance."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array
+
+    n = len(nodes)
+    node, gap = np.arange(n), np.arange(n - 1)
+    unit = np.ones(n - 1)
+    rows, columns, entries = [node, n + node], [node, node], [1.0 - nodes, nodes]
+    for outcome in (0, 1):
+        first_row, first_column = n * outcome, n + 2 * (n - 1) * outcome
+        for sign in (1.0, -1.0):
+            rows += [first_row + gap, first_row + gap + 1]
+            columns += [first_column + gap, first_column + gap]
+            entries += [sign * unit, -sign * unit]
+            first_column += n - 1
+    shape = (2 * n, n + 4 * (n - 1))
+    balance = csr_array(
+        (np.concatenate(entries), (np.concatenate(rows), np.concatenate(columns))), shape=shape
+    )
+    costs = np.concatenate([np.zeros(n), np.tile(np.diff(nodes), 4)])
+    # the solver's tolerances are absolute, so hand it masses of the order of one
+    scale = max(zeros.max(), ones.max())
+    answer = linprog(costs, A_eq=balance, b_eq=np.concatenate([zeros, ones]) / scale, method="highs")
+    if answer.status != 0:
+        raise RuntimeError(f"the relaxation was not solved: {answer.message}")
+    potentials = answer.eqlin.marginals
+    return potentials[:n], potentials[n:], np.maximum(answer.x[:n], 0.0) * scale
