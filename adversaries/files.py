@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +41,7 @@ def replay_file(
     path
         The file; its extension says how to read it. A CSV file starts with a header.
     outcome
-        The column of outcomes: 0 and 1, or booleans (in CSV also true/false in any case).
+        The column of outcomes: 0 and 1, or booleans (in text files also true/false in any case).
     forecast
         The column of forecasts made for them, in [0, 1], which become the hints; None for no hints.
     time
@@ -71,34 +70,34 @@ def replay_file(
         raise FileNotFoundError(f"no such file: {path}")
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"cannot tell what {path} is from its extension; known: {', '.join(FORMATS)}")
-    table = _read(
-        path, [name for name in (outcome, forecast, time, sort) if name is not None], {outcome, forecast}
-    )
-    if table.height == 0:
+    wanted = [name for name in (outcome, forecast, time, sort) if name is not None]
+    table = None if _is_blank(path) else _read(path, wanted, {outcome, forecast})
+    if table is None or table.height == 0:
         raise ValueError(f"{path} holds no rounds")
-    outcomes = _outcomes(table[outcome], path)
-    hints = None if forecast is None else _hints(table[forecast], path)
-    times = None if time is None else table[time].to_numpy()
-    if sort is None:
-        return Stream(path.name, outcomes, hints, times)
-    order = _order(table[sort], path)
+    numbers: dict[str, NDArray[Any]] = {outcome: _outcomes(table[outcome], path)}
+    if forecast is not None:
+        numbers[forecast] = _hints(table[forecast], path)
+    if sort is not None:
+        order = _order(numbers.get(sort), table[sort], path)
+        table = table[order]
+        numbers = {name: values[order] for name, values in numbers.items()}
     return Stream(
         path.name,
-        outcomes[order],
-        None if hints is None else hints[order],
-        None if times is None else times[order],
+        numbers[outcome].astype(np.uint8),
+        None if forecast is None else numbers[forecast].astype(np.float64),
+        None if time is None else numbers.get(time, table[time].to_numpy()),
     )
 
 
-def _read(path: Path, wanted: list[str], as_written: Iterable[str | None]) -> pl.DataFrame:
-    """The wanted columns; in CSV files those in `as_written` stay text, so that a bad value can be quoted."""
+def _read(path: Path, wanted: list[str], as_written: set[str | None]) -> pl.DataFrame:
+    """The wanted columns; in text files those in `as_written` stay text, for exact error messages."""
     import polars as pl
 
     form = FORMATS[path.suffix.lower()]
+    text = {name: pl.String() for name in as_written if name is not None}
     try:
         if form == "csv":
             _check_columns(pl.read_csv(path, n_rows=0).columns, wanted, path)
-            text = {name: pl.String() for name in as_written if name is not None}
             return pl.read_csv(
                 path,
                 columns=list(dict.fromkeys(wanted)),
@@ -106,16 +105,21 @@ def _read(path: Path, wanted: list[str], as_written: Iterable[str | None]) -> pl
                 try_parse_dates=True,
                 infer_schema_length=None,
             )
-        table = (
-            pl.read_ndjson(path, infer_schema_length=None) if form == "json lines" else pl.read_parquet(path)
-        )
-    except pl.exceptions.NoDataError as error:
-        raise ValueError(f"{path} holds no rounds") from error
+        if form == "json lines":
+            _check_columns(
+                pl.scan_ndjson(path, infer_schema_length=None).collect_schema().names(), wanted, path
+            )
+            return pl.read_ndjson(path, schema_overrides=text, infer_schema_length=None)
+        _check_columns(pl.scan_parquet(path).collect_schema().names(), wanted, path)
+        return pl.read_parquet(path, columns=list(dict.fromkeys(wanted)))
     except pl.exceptions.PolarsError as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ValueError(f"{path} cannot be read as {form}: {reason}") from error
-    _check_columns(table.columns, wanted, path)
-    return table
+
+
+def _is_blank(path: Path) -> bool:
+    with path.open("rb") as file:
+        return not any(line.strip() for line in file)
 
 
 def _check_columns(columns: list[str], wanted: list[str], path: Path) -> None:
@@ -156,12 +160,13 @@ def _hints(column: pl.Series, path: Path) -> NDArray[np.float64]:
     return hints
 
 
-def _order(column: pl.Series, path: Path) -> NDArray[np.intp]:
+def _order(numbers: NDArray[Any] | None, column: pl.Series, path: Path) -> NDArray[np.intp]:
+    if numbers is not None:
+        return np.argsort(numbers, kind="stable")
     missing = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
     if missing.any():
-        raise ValueError(
-            f"{path}: cannot sort by {column.name!r}, which has no value at row {missing.arg_true()[0]}"
-        )
+        row = missing.arg_true()[0]
+        raise ValueError(f"{path}: cannot sort by {column.name!r}, which has no value at row {row}")
     if column.dtype.is_nested():
         raise ValueError(f"{path}: cannot sort by {column.name!r}, whose values have no order")
     return np.argsort(column.rank("dense").to_numpy(), kind="stable")

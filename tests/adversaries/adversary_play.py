@@ -1,0 +1,127 @@
+"""Ways to play that the tests of this folder share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from numba import njit
+
+import adversaries
+
+SPECS = [
+    *adversaries.catalogue(),
+    "coin:bias=0.7",
+    "constant:value=1",
+    "alternating:period=5",
+    "blocks:length=1",
+    "linear-drift:start=0.9,end=0.2",
+    "sinusoidal-drift:period=37.5,amplitude=0.3,centre=0.4",
+    "change-points:changes=3",
+    "change-points:spacing=17",
+    "markov:stay=0.2",
+    "threshold:at=0.3",
+    "early-stopped-coin:scale=0.5,exponent=0.25",
+    "boundary-hugger:first=0",
+    "bias-builder:cells=7",
+    "certificate-greedy:tie=1",
+    "two-phase:first=[linear-drift:start=0.2,end=0.8],second=certificate-greedy,switch=50",
+    "two-phase:first=[two-phase:first=markov,second=bias-builder],second=[two-phase:second=blocks]",
+]
+"""Every adversary of the catalogue with its defaults, and most of them once more with other settings."""
+
+
+def oblivious_specs(horizon: int = 100) -> list[str]:
+    return [spec for spec in SPECS if adversaries.create(spec, horizon).power == "oblivious"]
+
+
+def scripted_game(T: int, seed: int = 11) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Forecasts on and off a grid, with 0, 1/2 and 1 among them, and rises with ties."""
+    rng = np.random.default_rng(seed)
+    forecasts = np.where(rng.random(T) < 0.5, rng.integers(0, 5, T) / 4, rng.random(T))
+    rises = rng.integers(-2, 3, (2, T)) / 8
+    return forecasts, rises[0], rises[1]
+
+
+@cache
+def compiled_loop(step: Callable) -> Callable:
+    @njit
+    def loop(state, forecasts, rises_zero, rises_one, uniforms, outcomes):
+        for t in range(len(outcomes)):
+            outcomes[t] = step(state, t, forecasts[t], rises_zero[t], rises_one[t], uniforms[t])
+
+    return loop
+
+
+def play_compiled(
+    adversary: adversaries.Adversary, forecasts: np.ndarray, rises_zero: np.ndarray, rises_one: np.ndarray
+) -> list[int]:
+    """What a driver does: every phase in turn, the draws running on."""
+    outcomes = np.full(len(forecasts), 9, dtype=np.uint8)
+    uniforms = adversary.generator().random(len(forecasts))
+    done = 0
+    for phase in adversary.phases:
+        until = len(forecasts) if phase.rounds is None else min(done + phase.rounds, len(forecasts))
+        span = slice(done, until)
+        compiled_loop(phase.step)(
+            phase.state, forecasts[span], rises_zero[span], rises_one[span], uniforms[span], outcomes[span]
+        )
+        done = until
+    return outcomes.tolist()
+
+
+def play_plainly(
+    adversary: adversaries.Adversary, forecasts: np.ndarray, rises_zero: np.ndarray, rises_one: np.ndarray
+) -> list[int]:
+    return [adversary.outcome(*round_) for round_ in zip(forecasts, rises_zero, rises_one, strict=True)]
+
+
+class GridForecaster:
+    """A plain Almost-One-Step-Ahead forecaster: balanced labels, midpoints, the first valid cell upwards."""
+
+    def __init__(self, m: int) -> None:
+        self.m = m
+        self.n = [0] * (m + 1)
+        self.ones = [0] * (m + 1)
+        self.cell = 0
+        self.cells: list[int] = []
+
+    def bias(self, i: int) -> float:
+        return self.n[i] * i / self.m - self.ones[i]
+
+    def forecast(self) -> float:
+        cells = [
+            i
+            for i in range(self.m)
+            if self.bias(i) <= 0.5 - i / self.m + 1e-9 and self.bias(i + 1) >= 0.5 - (i + 1) / self.m + 1e-9
+        ]
+        self.cell = min(cells or [self.m - 1], key=lambda i: abs(i - self.cell))
+        self.cells.append(self.cell)
+        return (self.cell + 0.5) / self.m
+
+    def observe(self, outcome: int) -> None:
+        point = self.cell + outcome
+        self.n[point] += 1
+        self.ones[point] += outcome
+
+    def rises(self) -> tuple[float, float]:
+        """How much the sum of |biases| would rise for outcome 0 and for outcome 1 in the present cell."""
+        low, high = self.cell, self.cell + 1
+        zero = abs(self.bias(low) + low / self.m) - abs(self.bias(low))
+        one = abs(self.bias(high) + high / self.m - 1.0) - abs(self.bias(high))
+        return zero, one
+
+    def certificate_part(self) -> float:
+        return sum(abs(self.bias(i)) for i in range(self.m + 1))
+
+
+def duel(
+    adversary: adversaries.Adversary, forecaster: GridForecaster, T: int
+) -> tuple[list[float], list[int]]:
+    forecasts, outcomes = [], []
+    for _ in range(T):
+        forecasts.append(forecaster.forecast())
+        outcomes.append(adversary.outcome(forecasts[-1], *forecaster.rises()))
+        forecaster.observe(outcomes[-1])
+    return forecasts, outcomes
