@@ -25,6 +25,28 @@ def outcome_of(label: Any, name: str = "outcome") -> int:
     return outcome
 
 
+def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
+    """Refuse a word that is not one of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def check_count(value: Any, name: str, most: int | None = None) -> int:
+    """A whole number from 1 up, at most `most`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+    if most is not None and value > most:
+        raise ValueError(f"{name} must be at most {most}, got {value!r}")
+    return int(value)
+
+
+def check_probability(value: Any, name: str) -> float:
+    """One finite number in [0, 1], as a float."""
+    if isinstance(value, (int, float, np.number)) and 0.0 <= value <= 1.0:
+        return float(value)
+    raise ValueError(f"{name} must be a number in [0, 1], got {value!r}")
+
+
 def check_outcomes(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.uint8]:
     """Outcomes of shape (T,), each 0 or 1 or boolean, as uint8."""
     array = _vector(outcomes, name)

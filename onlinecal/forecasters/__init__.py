@@ -1,0 +1,7 @@
+"""Forecasters that play online: forecast first, outcome second."""
+
+from onlinecal.forecasters.almost_one_step_ahead import AlmostOneStepAhead
+from onlinecal.forecasters.one_step_ahead import OneStepAhead
+from onlinecal.forecasters.tokens import Forecast
+
+__all__ = ["AlmostOneStepAhead", "Forecast", "OneStepAhead"]

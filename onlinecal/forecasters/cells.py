@@ -1,0 +1,114 @@
+"""What the grid machines share: the layout of their memory, the report and the distance it costs.
+
+A grid machine is a module (`uniform`, `dyadic`) of small functions over a *memory*, one flat sequence
+of int64: a header, then the bias table. Flat, because it is then its own snapshot, and because handing
+one array to compiled code costs 0.15 us where a tuple of four costs 0.35. numba compiles the functions
+for replays, duels and single events; on a plain list the interpreter runs the same source, which is
+how the tests check the compiled code. A machine offers
+
+    has_room(memory) -> bool                   whether the table can take one more point
+    propose(memory, hint) -> (lower, step)     the valid cell to report; hint < 0 means there is none
+    charge(memory, lower, step, outcome, p)    settle a round that was reported as p in that cell
+    rises(memory, lower, step, p) -> (r0, r1)  by how much the certificate would rise with either outcome
+
+Positions, steps and biases are integers in units of 1/scale, so ties are exact and replays are
+bit-identical. For every point the table keeps one integer
+
+    sum = bias + tilt * position
+
+because with it both rules read the same: a point accepts outcome 0 iff sum <= HIGH and accepts
+outcome 1 iff sum >= LOW. The balanced rule has tilt 1 (sum is the bias after one more zero),
+HIGH = floor(slack * scale), LOW = scale - HIGH; the rule of the paper has tilt 0 and HIGH = LOW = 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numba.extending import register_jitable
+
+Memory = Any
+"""An int64 array, or a list of int when the interpreter runs a machine."""
+
+# Layout of the header. The first block never changes, the second is the run so far.
+FORMAT, SCALE, TILT, LOW, HIGH, REPORT, FINE = range(7)
+LOWER, STEP, ROUNDS, SPREAD, MOVED = range(7, 12)
+COMMON = 12
+"""Length of the part of the header that all grid machines share; a machine may append its own."""
+TABLE = 24
+"""Where the bias table begins."""
+
+REPORTS = ("midpoint", "lower", "upper", "hint")
+MIDPOINT, AT_LOWER, AT_UPPER, AT_HINT = range(4)
+NO_HINT = -1.0
+
+
+@register_jitable
+def report(memory: Memory, lower: int, step: int, hint: float) -> float:
+    """The probability that is announced for the cell (lower, lower + step)."""
+    kind = memory[REPORT]
+    scale = memory[SCALE]
+    if kind == AT_HINT and hint >= 0.0:
+        return min(max(hint, lower / scale), (lower + step) / scale)
+    if kind == AT_LOWER:
+        return lower / scale
+    if kind == AT_UPPER:
+        return (lower + step) / scale
+    return (2 * lower + step) / (2 * scale)
+
+
+@register_jitable
+def travelled(memory: Memory, lower: int, step: int, outcome: int, reported: float) -> int:
+    """|p - p~|, from the report to the charged point, in units of 1/(2 * scale * FINE).
+
+    Exact for reports on the grid; rounded up when the report is the hint, so that a sum of them
+    never understates the distance.
+    """
+    kind = memory[REPORT]
+    fine = memory[FINE]
+    if kind == MIDPOINT:
+        return step * fine
+    if kind == AT_LOWER:
+        return 2 * fine * step * outcome
+    if kind == AT_UPPER:
+        return 2 * fine * step * (1 - outcome)
+    return math.ceil(abs(reported * memory[SCALE] - (lower + step * outcome)) * (2 * fine))
+
+
+@register_jitable
+def certificate_rises(
+    memory: Memory, lower: int, step: int, below: int, above: int, reported: float
+) -> tuple[float, float]:
+    """The certificate's rise with outcome 0 and 1, given the sums at the two ends of the cell."""
+    scale = memory[SCALE]
+    upper = lower + step
+    below -= memory[TILT] * lower
+    above -= memory[TILT] * upper
+    moved_zero = travelled(memory, lower, step, 0, reported) / (2 * memory[FINE])
+    moved_one = travelled(memory, lower, step, 1, reported) / (2 * memory[FINE])
+    spread_zero = abs(below + lower) - abs(below)
+    spread_one = abs(above + upper - scale) - abs(above)
+    return (moved_zero + spread_zero) / scale, (moved_one + spread_one) / scale
+
+
+def header(form: int, scale: int, fine: int, rule: str, slack: float, report: str) -> list[int]:
+    """The header before the first round; the slack is taken as the exact value of its double."""
+    memory = [0] * TABLE
+    memory[FORMAT], memory[SCALE], memory[FINE] = form, scale, fine
+    memory[REPORT] = REPORTS.index(report)
+    if rule == "balanced":
+        numerator, denominator = float(slack).as_integer_ratio()
+        memory[TILT], memory[HIGH] = 1, numerator * scale // denominator
+        memory[LOW] = scale - memory[HIGH]
+    return memory
+
+
+def distance_part(memory: Memory) -> float:
+    """Sum over rounds of |p - p~|."""
+    return float(int(memory[MOVED]) / (2 * int(memory[SCALE]) * int(memory[FINE])))
+
+
+def bias_part(memory: Memory) -> float:
+    """Sum over points of |alpha|: the expected calibration error of the look-ahead sequence."""
+    return float(int(memory[SPREAD]) / int(memory[SCALE]))

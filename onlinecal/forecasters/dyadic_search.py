@@ -1,0 +1,141 @@
+"""The sparse table of a dyadic grid, and the search for valid cells in it.
+
+The table is a sorted run of pairs (position, sum), sentinels 0 and 1 included; a point that was never
+charged has bias 0, so its sum is tilt * position. All positions and steps are integers in units of
+1/scale, steps are powers of two and cells start at multiples of their step.
+"""
+
+from __future__ import annotations
+
+from numba.extending import register_jitable
+
+from onlinecal.forecasters.cells import COMMON, HIGH, LOW, SCALE, TABLE, TILT, Memory
+
+END = COMMON
+"""Where the header keeps the index behind the last pair in use."""
+
+
+@register_jitable
+def find(memory: Memory, position: int) -> int:
+    """The index of the first pair whose position is not below `position`."""
+    first, last = 0, (memory[END] - TABLE) >> 1
+    while first < last:
+        middle = (first + last) >> 1
+        if memory[TABLE + 2 * middle] < position:
+            first = middle + 1
+        else:
+            last = middle
+    return TABLE + 2 * first
+
+
+@register_jitable
+def insert(memory: Memory, index: int, position: int) -> None:
+    """Open a pair for a point that was never charged; the memory must have room for it."""
+    for i in range(memory[END] - 1, index - 1, -1):
+        memory[i + 2] = memory[i]
+    memory[index] = position
+    memory[index + 1] = memory[TILT] * position
+    memory[END] += 2
+
+
+@register_jitable
+def sum_at(memory: Memory, position: int) -> int:
+    """The sum of a point, charged before or not."""
+    index = find(memory, position)
+    return memory[index + 1] if memory[index] == position else memory[TILT] * position
+
+
+@register_jitable
+def valid(memory: Memory, lower: int, step: int) -> bool:
+    """Whether the lower end accepts outcome 0 and the upper end accepts outcome 1."""
+    return sum_at(memory, lower) <= memory[HIGH] and sum_at(memory, lower + step) >= memory[LOW]
+
+
+@register_jitable
+def search_cell(memory: Memory, lower: int, upper: int, step: int) -> int:
+    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper].
+
+    Doubling strides find an interval whose ends accept 0 and 1, bisection narrows it to one cell:
+    O(log) look-ups.
+    """
+    low, high = memory[LOW], memory[HIGH]
+    stride = step
+    if sum_at(memory, lower) > high:
+        while sum_at(memory, lower) > high:
+            upper = lower
+            lower = max(0, lower - stride)
+            stride *= 2
+    else:
+        while sum_at(memory, upper) < low:
+            lower = upper
+            upper = min(memory[SCALE], upper + stride)
+            stride *= 2
+    while upper - lower > step:
+        middle = lower + (((upper - lower) >> 1) & -step)
+        if sum_at(memory, middle) <= high:
+            lower = middle
+        else:
+            upper = middle
+    return lower
+
+
+@register_jitable
+def nearest_cell(memory: Memory, target: float, step: int) -> int:
+    """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one)."""
+    last = memory[SCALE] - step
+    home = min(int(target), last) & -step
+    if valid(memory, home, step):
+        return home
+    left = next_below(memory, home, step)
+    while left >= 0 and not valid(memory, left, step):
+        left = next_below(memory, left, step)
+    right = next_above(memory, home, step)
+    while right <= last and (left < 0 or right - target < target - (left + step)):
+        if valid(memory, right, step):
+            return right
+        right = next_above(memory, right, step)
+    return left
+
+
+@register_jitable
+def next_below(memory: Memory, lower: int, step: int) -> int:
+    """The next cell below that might be valid, or a negative number.
+
+    Cells whose ends were never charged are alike: valid exactly where LOW - step <= lower end <= HIGH.
+    So only the nearest of those, and the neighbours of charged points, need a look.
+    """
+    index = find(memory, lower)
+    if memory[index] == lower:
+        best = lower - step
+    else:
+        index -= 2
+        while memory[index] & (step - 1):
+            index -= 2
+        best = memory[index]
+    untouched = lower - step
+    if memory[TILT]:
+        untouched = min(untouched, memory[HIGH] & -step)
+        if untouched + step < memory[LOW]:
+            return best
+    return max(best, untouched)
+
+
+@register_jitable
+def next_above(memory: Memory, lower: int, step: int) -> int:
+    """The next cell above that might be valid, or one beyond the last (see `next_below`)."""
+    upper = lower + step
+    if upper >= memory[SCALE]:
+        return upper
+    index = find(memory, upper)
+    if memory[index] == upper:
+        best = upper
+    else:
+        while memory[index] & (step - 1):
+            index += 2
+        best = memory[index] - step
+    untouched = upper
+    if memory[TILT]:
+        untouched = max(untouched, (memory[LOW] - 1) & -step)
+        if untouched > memory[HIGH]:
+            return best
+    return min(best, untouched)

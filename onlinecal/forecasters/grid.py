@@ -1,0 +1,166 @@
+"""What AlmostOneStepAhead and OneStepAhead share: parameters, memory, replay and the river face."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from river import base
+
+from onlinecal.forecasters import dyadic, guarantees, uniform
+from onlinecal.forecasters.cells import (
+    FORMAT,
+    NO_HINT,
+    REPORTS,
+    ROUNDS,
+    SCALE,
+    TABLE,
+    TILT,
+)
+from onlinecal.forecasters.compiled import FULL, MACHINES
+from onlinecal.forecasters.dyadic_search import END
+from onlinecal.validation import (
+    OUTCOMES,
+    check_choice,
+    check_count,
+    check_outcomes,
+    check_probabilities,
+    check_same_length,
+    outcome_of,
+)
+
+GRIDS = ("auto", "uniform", "nested", "adaptive")
+RULES = ("balanced", "sign")
+MOST_SLACK = 1000.0
+MOST_CELLS = 1 << 28
+
+
+class LookAhead(NamedTuple):
+    """The charged sequence, point by point: `points` in [0, 1] ascending, `biases` alpha(point)."""
+
+    points: NDArray[np.float64]
+    biases: NDArray[np.float64]
+
+
+class GridForecaster(base.Classifier):
+    """A forecaster on a grid machine; subclasses say what it reports and what it promises."""
+
+    def __init__(
+        self, horizon: int | None, n_cells: int | None, grid: str, rule: str, slack: float, report: str
+    ) -> None:
+        check_choice(grid, GRIDS, "grid")
+        check_choice(rule, RULES, "rule")
+        check_choice(report, REPORTS, "report")
+        if horizon is not None:
+            check_count(horizon, "horizon")
+        if n_cells is not None:
+            check_count(n_cells, "n_cells", most=MOST_CELLS)
+        if not isinstance(slack, (int, float, np.number)) or not 0.5 <= slack <= MOST_SLACK:
+            raise ValueError(f"slack must be a number from 0.5 to {MOST_SLACK:g}, got {slack!r}")
+        if grid == "uniform" and horizon is None and n_cells is None:
+            raise ValueError(
+                "grid 'uniform' needs a horizon or n_cells; without them use 'adaptive' or 'nested'"
+            )
+        if grid in ("nested", "adaptive") and n_cells is not None:
+            raise ValueError(f"n_cells={n_cells} fixes a uniform grid; it does not go with grid {grid!r}")
+        self.horizon = horizon
+        self.n_cells = n_cells
+        self.grid = grid
+        self.rule = rule
+        self.slack = slack
+        self._bound = 1.0 if rule == "sign" else float(slack)
+        self._reach = 0.5 if report == "midpoint" else 1.0
+        self._open: set[int] = set()
+        self._late = 0
+        if grid == "uniform" or (grid == "auto" and (horizon is not None or n_cells is not None)):
+            m = n_cells or guarantees.cells_for(horizon or 1, self._bound, self._reach)
+            self._adopt(uniform.new_memory(m, rule, float(slack), report))
+        else:
+            self._adopt(dyadic.new_memory(rule, float(slack), report, tuned=grid != "nested"))
+
+    def _adopt(self, memory: NDArray[np.int64]) -> None:
+        self._memory = memory
+        self._machine = MACHINES[int(memory[FORMAT])]
+        self._probability: float = self._machine.issue(memory, NO_HINT)[2]
+
+    def _grow(self) -> None:
+        self._memory = np.concatenate([self._memory, np.zeros(len(self._memory), np.int64)])
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["_machine"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._machine = MACHINES[int(self._memory[FORMAT])]
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        """Settle the round that `predict_proba_one` answers; the features x are not looked at.
+
+        Raises ValueError, and learns nothing, when y is not 0, 1, False or True.
+        """
+        try:
+            outcome = OUTCOMES[y]
+        except (KeyError, TypeError):
+            outcome = outcome_of(y, "y")
+        if self._open:
+            self._note_late(len(self._open))
+        p = self._machine.advance(self._memory, outcome)
+        while p == FULL:
+            self._grow()
+            p = self._machine.advance(self._memory, outcome)
+        self._probability = p
+
+    def predict_proba_one(self, x: Any) -> dict[bool, float]:
+        """The forecast of the coming round, as the probabilities of False and True."""
+        p = self._probability
+        return {False: 1.0 - p, True: p}
+
+    def _replay(
+        self, outcomes: ArrayLike, hints: ArrayLike | None = None, charged: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Play a whole sequence: the forecasts, and the charged points if wanted (else empty)."""
+        played = check_outcomes(outcomes)
+        guide = np.empty(0) if hints is None else check_probabilities(hints, "hints")
+        if hints is not None:
+            check_same_length(guide, played, "hints and outcomes")
+        forecasts = np.empty(len(played))
+        points = np.empty(len(played) if charged else 0)
+        done = 0
+        while (done := self._machine.replay(self._memory, played, guide, forecasts, points, done)) < len(
+            played
+        ):
+            self._grow()
+        self._note_late(len(self._open))
+        self._probability = self._machine.issue(self._memory, NO_HINT)[2]
+        return forecasts, points
+
+    def _note_late(self, others: int) -> None:
+        self._late = max(self._late, others)
+
+    def _promise(self, rounds: int) -> float:
+        """The a-priori bound on distance plus bias after so many rounds."""
+        memory = self._memory
+        if memory[FORMAT] == uniform.FORMAT_UNIFORM:
+            m = int(memory[SCALE])
+            return guarantees.uniform_guarantee(rounds, m, self._bound, self._reach, self._late)
+        tuned, pace = bool(memory[dyadic.TUNED]), int(memory[dyadic.PACE])
+        return guarantees.dyadic_guarantee(rounds, pace, self._bound, self._reach, tuned, self._late)
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds have been settled."""
+        return int(self._memory[ROUNDS])
+
+    @property
+    def look_ahead(self) -> LookAhead:
+        """The bias table: what One-Step-Ahead would have reported so far, and its bias at each point."""
+        memory, scale = self._memory, int(self._memory[SCALE])
+        if memory[FORMAT] == uniform.FORMAT_UNIFORM:
+            sums = memory[TABLE:]
+            points = np.arange(scale + 1)
+        else:
+            points, sums = memory[TABLE : memory[END] : 2], memory[TABLE + 1 : memory[END] : 2]
+        return LookAhead(points / scale, (sums - memory[TILT] * points) / scale)
