@@ -16,6 +16,9 @@ from .protocol import Kind, Parameter, State, state_of
 HALF_OF_THE_BITS = 2.0**26
 """A uniform double has 53 bits; cut here, its two halves are two independent uniform draws."""
 
+MOST_ROUNDS = 1e9
+"""Largest whole number a parameter may be: its products with rounds stay within 64 bits."""
+
 
 @register_jitable
 def coin_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
@@ -181,7 +184,7 @@ KINDS = (
         "a single 1 at the end of every period: 0, 1, 0, 1, ... for period 2",
         "oblivious",
         "folklore",
-        (Parameter("period", 2, "rounds from one 1 to the next", low=2, form="whole"),),
+        (Parameter("period", 2, "rounds from one 1 to the next", low=2, high=MOST_ROUNDS, form="whole"),),
         alternating_step,
         alternating_initial,
     ),
@@ -190,7 +193,7 @@ KINDS = (
         "runs of zeros and runs of ones in turn, zeros first",
         "oblivious",
         "folklore",
-        (Parameter("length", 10, "rounds in a run", low=1, form="whole"),),
+        (Parameter("length", 10, "rounds in a run", low=1, high=MOST_ROUNDS, form="whole"),),
         blocks_step,
         blocks_initial,
     ),
@@ -226,8 +229,17 @@ KINDS = (
         "oblivious",
         "this library",
         (
-            Parameter("changes", 10, "number of changes over the horizon", low=0, form="whole"),
-            Parameter("spacing", None, "rounds between changes, instead of `changes`", low=1, form="whole"),
+            Parameter(
+                "changes", 10, "number of changes over the horizon", low=0, high=MOST_ROUNDS, form="whole"
+            ),
+            Parameter(
+                "spacing",
+                None,
+                "rounds between changes, instead of `changes`",
+                low=1,
+                high=MOST_ROUNDS,
+                form="whole",
+            ),
         ),
         change_points_step,
         change_points_initial,
