@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.forecasters.cells import NO_HINT, SCALE, bias_part, distance_part
+from onlinecal.forecasters.cells import NO_HINT, SCALE, certificate
 from onlinecal.forecasters.compiled import FULL
 from onlinecal.forecasters.grid import GridForecaster
 from onlinecal.forecasters.tokens import Forecast
@@ -90,7 +90,7 @@ class AlmostOneStepAhead(GridForecaster):
 
         Sum of |p - p~| from the forecasts to the charged points, plus the charged points' biases.
         """
-        return distance_part(self._memory) + bias_part(self._memory)
+        return float(certificate(self.memory))
 
     @property
     def guarantee(self) -> float:
@@ -100,7 +100,7 @@ class AlmostOneStepAhead(GridForecaster):
         once that is later); otherwise the bound at the present round. If several forecasts have been
         open at once, it includes what that may cost.
         """
-        return self._promise(max(self.horizon or 0, self.n_rounds))
+        return self.promise(max(self.horizon or 0, self.n_rounds))
 
     def forecast(self, hint: float | None = None) -> Forecast:
         """Issue a forecast; `observe` settles it.
@@ -109,10 +109,10 @@ class AlmostOneStepAhead(GridForecaster):
         ValueError for any other hint.
         """
         guide = NO_HINT if hint is None else check_probability(hint, "hint")
-        lower, step, probability = self._machine.issue(self._memory, guide)
+        lower, step, probability = self.machine.issue(self.memory, guide)
         if not self._issuer:
             self._issuer = secrets.token_hex(8)
-        serial, scale = self._issued, int(self._memory[SCALE])
+        serial, scale = self._issued, int(self.memory[SCALE])
         self._note_late(len(self._open))
         self._open.add(serial)
         self._issued += 1
@@ -134,10 +134,10 @@ class AlmostOneStepAhead(GridForecaster):
         if forecast.serial not in self._open:
             raise ValueError(f"forecast {forecast.serial} has been settled before: {forecast!r}")
         value = outcome_of(outcome)
-        p = self._machine.settle(self._memory, *forecast.cell, value, forecast.probability)
+        p = self.machine.settle(self.memory, *forecast.cell, value, forecast.probability)
         while p == FULL:
-            self._grow()
-            p = self._machine.settle(self._memory, *forecast.cell, value, forecast.probability)
+            self.grow()
+            p = self.machine.settle(self.memory, *forecast.cell, value, forecast.probability)
         self._probability = p
         self._open.remove(forecast.serial)
 

@@ -92,6 +92,12 @@ def certificate_rises(
     return (moved_zero + spread_zero) / scale, (moved_one + spread_one) / scale
 
 
+@register_jitable
+def certificate(memory: Memory) -> float:
+    """Distance from the reports to the charged points plus the charged points' biases, a sum."""
+    return memory[MOVED] / (2.0 * memory[SCALE] * memory[FINE]) + memory[SPREAD] / memory[SCALE]
+
+
 def header(form: int, scale: int, fine: int, rule: str, slack: float, report: str) -> list[int]:
     """The header before the first round; the slack is taken as the exact value of its double."""
     memory = [0] * TABLE
@@ -104,11 +110,6 @@ def header(form: int, scale: int, fine: int, rule: str, slack: float, report: st
     return memory
 
 
-def distance_part(memory: Memory) -> float:
-    """Sum over rounds of |p - p~|."""
-    return float(int(memory[MOVED]) / (2 * int(memory[SCALE]) * int(memory[FINE])))
-
-
 def bias_part(memory: Memory) -> float:
     """Sum over points of |alpha|: the expected calibration error of the look-ahead sequence."""
-    return float(int(memory[SPREAD]) / int(memory[SCALE]))
+    return float(memory[SPREAD] / memory[SCALE])

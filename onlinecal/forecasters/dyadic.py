@@ -56,16 +56,18 @@ TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED = range(END + 1, END + 9
 
 
 def new_memory(rule: str, slack: float, report: str, tuned: bool) -> NDArray[np.int64]:
-    """The memory before the first round: one cell, [0, 1]."""
+    """The memory before the first round."""
     memory = header(FORMAT_DYADIC, UNIT, 1 << 8, rule, slack, report)
     bound = Fraction(1) if rule == "sign" else Fraction(slack)
     price = 1 if report == "midpoint" else 2
     memory[TUNED], memory[PRICE], memory[BOUND] = int(tuned), price, int(bound * UNIT)
     memory[PACE] = int(bound * 2 / price * (1 << 16))
     memory[SAVED] = int(ALLOWANCE * bound * 2 * UNIT) * memory[FINE]
-    memory[LOWER], memory[STEP], memory[BASE] = 0, UNIT, UNIT
+    memory[BASE] = UNIT
     memory += [0, 0, UNIT, memory[TILT] * UNIT]
     memory[END] = len(memory)
+    step = next_step(memory)
+    memory[LOWER], memory[STEP] = search_cell(memory, 0, UNIT, step), step
     return np.array(memory)
 
 

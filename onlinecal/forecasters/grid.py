@@ -80,21 +80,27 @@ class GridForecaster(base.Classifier):
             self._adopt(dyadic.new_memory(rule, float(slack), report, tuned=grid != "nested"))
 
     def _adopt(self, memory: NDArray[np.int64]) -> None:
-        self._memory = memory
-        self._machine = MACHINES[int(memory[FORMAT])]
-        self._probability: float = self._machine.issue(memory, NO_HINT)[2]
+        self.memory = memory
+        self.machine = MACHINES[int(memory[FORMAT])]
+        self._probability = 0.5
+        self.resume()
 
-    def _grow(self) -> None:
-        self._memory = np.concatenate([self._memory, np.zeros(len(self._memory), np.int64)])
+    def grow(self) -> None:
+        """Double the memory: for whoever drives it with compiled loops and found it full."""
+        self.memory = np.concatenate([self.memory, np.zeros(len(self.memory), np.int64)])
+
+    def resume(self) -> None:
+        """Take up the memory again after a compiled loop has played on it."""
+        self._probability = self.machine.issue(self.memory, NO_HINT)[2]
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        del state["_machine"]
+        del state["machine"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._machine = MACHINES[int(self._memory[FORMAT])]
+        self.machine = MACHINES[int(self.memory[FORMAT])]
 
     def learn_one(self, x: Any, y: Any) -> None:
         """Settle the round that `predict_proba_one` answers; the features x are not looked at.
@@ -107,10 +113,10 @@ class GridForecaster(base.Classifier):
             outcome = outcome_of(y, "y")
         if self._open:
             self._note_late(len(self._open))
-        p = self._machine.advance(self._memory, outcome)
+        p = self.machine.advance(self.memory, outcome)
         while p == FULL:
-            self._grow()
-            p = self._machine.advance(self._memory, outcome)
+            self.grow()
+            p = self.machine.advance(self.memory, outcome)
         self._probability = p
 
     def predict_proba_one(self, x: Any) -> dict[bool, float]:
@@ -129,20 +135,20 @@ class GridForecaster(base.Classifier):
         forecasts = np.empty(len(played))
         points = np.empty(len(played) if charged else 0)
         done = 0
-        while (done := self._machine.replay(self._memory, played, guide, forecasts, points, done)) < len(
+        while (done := self.machine.replay(self.memory, played, guide, forecasts, points, done)) < len(
             played
         ):
-            self._grow()
+            self.grow()
         self._note_late(len(self._open))
-        self._probability = self._machine.issue(self._memory, NO_HINT)[2]
+        self.resume()
         return forecasts, points
 
     def _note_late(self, others: int) -> None:
         self._late = max(self._late, others)
 
-    def _promise(self, rounds: int) -> float:
-        """The a-priori bound on distance plus bias after so many rounds."""
-        memory = self._memory
+    def promise(self, rounds: int) -> float:
+        """The a-priori bound on distance plus bias after so many rounds, a sum."""
+        memory = self.memory
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
             m = int(memory[SCALE])
             return guarantees.uniform_guarantee(rounds, m, self._bound, self._reach, self._late)
@@ -152,12 +158,12 @@ class GridForecaster(base.Classifier):
     @property
     def n_rounds(self) -> int:
         """How many rounds have been settled."""
-        return int(self._memory[ROUNDS])
+        return int(self.memory[ROUNDS])
 
     @property
     def look_ahead(self) -> LookAhead:
         """The bias table: what One-Step-Ahead would have reported so far, and its bias at each point."""
-        memory, scale = self._memory, int(self._memory[SCALE])
+        memory, scale = self.memory, int(self.memory[SCALE])
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
             sums = memory[TABLE:]
             points = np.arange(scale + 1)

@@ -50,12 +50,12 @@ class OneStepAhead(GridForecaster):
     @property
     def certificate(self) -> float:
         """The expected calibration error of the answers so far, a sum: it bounds their distance."""
-        return bias_part(self._memory)
+        return bias_part(self.memory)
 
     @property
     def guarantee(self) -> float:
         """What the certificate cannot exceed: c (m - 1) on a uniform grid of m cells."""
-        return self._promise(max(self.horizon or 0, self.n_rounds))
+        return self.promise(max(self.horizon or 0, self.n_rounds))
 
     def answer(self, outcome: Any) -> float:
         """The charged point of the next round, whose outcome is given; the round is settled."""
