@@ -1,0 +1,123 @@
+"""Sweeps: a whole grid of games over several processes, each finished one kept at once."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+
+import adversaries
+from simulations import players
+from simulations.config import Config
+from simulations.measuring import play_and_measure
+from simulations.results import Cell, Finished, Store
+
+
+def cells_of(config: Config) -> list[Cell]:
+    """Every game of the grid, in the order of the tables: by forecaster, adversary, rounds, seed."""
+    grid = product(config.forecasters, config.adversaries, config.rounds, config.seeds)
+    return [Cell(*game, config.budget, config.checkpoints) for game in grid]
+
+
+def run_sweep(
+    config: Config, out: Path, jobs: int = 1, progress: Callable[[int, int], None] | None = None
+) -> int:
+    """Play every game that has not been finished before.
+
+    Parameters
+    ----------
+    config
+        The grid.
+    out
+        The folder of results; what is there already is kept and counts.
+    jobs
+        Processes to use; 1 plays in this one.
+    progress
+        Called with (finished, all) at the start and whenever a game is finished.
+
+    Returns
+    -------
+    How many games were played. An interrupt loses the games that were being played, no others.
+    """
+    store = Store(out)
+    store.write_config(config)
+    cells = cells_of(config)
+    waiting = [cell for cell in in_playing_order(cells) if not store.is_finished(cell)]
+    done = len(cells) - len(waiting)
+    if progress is not None:
+        progress(done, len(cells))
+    for _ in _play_all(waiting, store, min(jobs, max(len(waiting), 1))):
+        done += 1
+        if progress is not None:
+            progress(done, len(cells))
+    return len(waiting)
+
+
+def in_playing_order(cells: list[Cell]) -> list[Cell]:
+    """Short games first, and neighbours that need different compiled loops.
+
+    A loop belongs to a grid machine and an adversary; processes that start side by side then compile
+    different ones, and whoever comes later finds them on disk.
+    """
+    grids = {spec: players.create(spec).family.grid == "uniform" for spec in {c.forecaster for c in cells}}
+    turn = {
+        spec: sum(grids[other] == grids[spec] for other in list(grids)[:place])
+        for place, spec in enumerate(grids)
+    }
+    order = {id(cell): place for place, cell in enumerate(cells)}
+    names = {cell.adversary: place for place, cell in reversed(list(enumerate(cells)))}
+    return sorted(
+        cells,
+        key=lambda c: (c.rounds, turn[c.forecaster], names[c.adversary], grids[c.forecaster], order[id(c)]),
+    )
+
+
+def play_cell(cell: Cell, store: Store) -> None:
+    """Play one game and keep its result."""
+    adversary = adversaries.create(cell.adversary, cell.rounds, cell.seed)
+    game = play_and_measure(
+        players.create(cell.forecaster),
+        adversary,
+        cell.rounds,
+        budget=cell.budget,
+        n_checkpoints=cell.checkpoints,
+    )
+    assert game.duel is not None
+    store.save(
+        cell,
+        Finished(
+            game.measured,
+            game.duel.checkpoints.tolist(),
+            game.duel.certificates.tolist(),
+            game.duel.guarantees.tolist(),
+        ),
+    )
+
+
+def _play_all(cells: list[Cell], store: Store, jobs: int) -> Iterator[None]:
+    if jobs == 1:
+        for cell in cells:
+            play_cell(cell, store)
+            yield
+        return
+    from joblib import Parallel, delayed
+
+    pool = Parallel(n_jobs=jobs, backend="loky", return_as="generator_unordered", batch_size=1)
+    with _SpareTheWorkers():
+        answers = pool(delayed(play_cell)(cell, store) for cell in cells)
+    yield from answers
+
+
+class _SpareTheWorkers:
+    """While processes are started, they inherit that an interrupt is not for them but for their parent."""
+
+    def __enter__(self) -> None:
+        self._previous = None
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def __exit__(self, *_: object) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
