@@ -37,7 +37,7 @@ FORMAT_UNIFORM = 1
 
 def new_memory(n_cells: int, rule: str, slack: float, report: str) -> NDArray[np.int64]:
     """The memory before the first round: any cell is valid then (sign) or the middle one (balanced)."""
-    memory = header(FORMAT_UNIFORM, n_cells, 1 << 20, rule, slack, report)
+    memory = header(FORMAT_UNIFORM, n_cells, max(1, 2**31 // n_cells), rule, slack, report)
     memory[LOWER], memory[STEP] = (n_cells - 1) // 2, 1
     return np.concatenate([memory, memory[TILT] * np.arange(n_cells + 1)])
 

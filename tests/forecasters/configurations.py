@@ -1,0 +1,66 @@
+"""The forecasters that every claim is tried on, and strategies for sequences that give them trouble."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from onlinecal import AlmostOneStepAhead
+
+SIGN = [{"rule": "sign", "report": report} for report in ("lower", "upper", "midpoint")]
+BALANCED = [
+    {"report": "midpoint"},
+    {"report": "lower"},
+    {"report": "upper"},
+    {"slack": 0.75},
+    {"slack": 1.0, "report": "hint"},
+    {"slack": 2.5},
+]
+RULES = SIGN + BALANCED
+UNIFORM = [{**rule, "n_cells": m} for rule in RULES for m in (1, 2, 3, 7)]
+ANYTIME = [{**rule, "grid": grid} for rule in RULES for grid in ("nested", "adaptive")]
+
+
+def label(config):
+    return " ".join(f"{key}={value}" for key, value in config.items()) or "default"
+
+
+configs = st.one_of(
+    st.sampled_from(UNIFORM),
+    st.sampled_from(ANYTIME),
+    st.builds(
+        lambda rule, horizon: {**rule, "horizon": horizon}, st.sampled_from(RULES), st.integers(1, 500)
+    ),
+)
+
+blocks = st.lists(
+    st.tuples(st.integers(1, 40), st.floats(0, 1), st.integers(0, 2**32 - 1)), min_size=1, max_size=8
+)
+
+
+@st.composite
+def sequences(draw, longest=400):
+    """Outcomes of any kind: free bits, or blocks of coins with changing bias."""
+    if draw(st.booleans()):
+        return np.array(draw(st.lists(st.integers(0, 1), min_size=1, max_size=60)), dtype=np.uint8)
+    parts = [np.random.default_rng(seed).random(n) < bias for n, bias, seed in draw(blocks)]
+    return np.concatenate(parts)[:longest].astype(np.uint8)
+
+
+@st.composite
+def hinted_sequences(draw, longest=400):
+    """Outcomes and hints: informative, useless, or at the corners."""
+    outcomes = draw(sequences(longest))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    kind = draw(st.sampled_from(["noise", "corners", "model", "constant"]))
+    hints = {
+        "noise": rng.random(len(outcomes)),
+        "corners": rng.integers(0, 2, len(outcomes)).astype(float),
+        "model": np.clip(outcomes * 0.4 + 0.3 + rng.normal(0, 0.2, len(outcomes)), 0, 1),
+        "constant": np.full(len(outcomes), rng.random()),
+    }[kind]
+    return outcomes, hints
+
+
+def fresh(config):
+    return AlmostOneStepAhead(**config)
