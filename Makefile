@@ -25,7 +25,7 @@ test: $(VENV)/.dev  ## style, types and the test suite
 	$(BIN)/python -m pytest
 
 benchmarks: $(VENV)/.dev  ## the speed claims, as ratios measured in one process
-	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
+	$(BIN)/python -m pytest tests/benchmarks -m speed
 
 clean:
 	rm -rf $(VENV) results build dist *.egg-info

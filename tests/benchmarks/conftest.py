@@ -1,0 +1,49 @@
+"""Speed as ratios: what is measured and what it is measured against run in turn, in one process."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+ROWS: list[tuple[str, float, float, float, str]] = []
+
+
+def seconds(call):
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+@pytest.fixture
+def compare(request):
+    """compare(call, baseline, target): times both in turn; the ratio goes into the closing table."""
+
+    def run(call, baseline, target, rounds=7, setup=None):
+        pairs = []
+        for _ in range(rounds):
+            below = seconds(baseline)
+            prepared = setup() if setup else ()
+            pairs.append((seconds(lambda prepared=prepared: call(*prepared)), below))
+        mine, theirs = np.array(pairs).T
+        ratio = float(np.median(mine / theirs))
+        ROWS.append((request.node.name, float(np.median(mine)), float(np.median(theirs)), ratio, target))
+
+    return run
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "benchmarks" in str(item.path):
+            item.add_marker(pytest.mark.speed)
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not ROWS:
+        return
+    terminalreporter.section("ratios (medians)")
+    for name, mine, theirs, ratio, target in ROWS:
+        terminalreporter.write_line(
+            f"{name:58s} {mine:9.4f} s / {theirs:9.4f} s = {ratio:6.2f}   target {target}"
+        )

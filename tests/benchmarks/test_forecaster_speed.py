@@ -1,0 +1,82 @@
+"""replay against numpy.cumsum, one event against river's cheapest classifier, the commands' wall time."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from river import dummy
+
+from onlinecal import AlmostOneStepAhead
+
+ROUNDS = 10**7
+
+
+def stream(kind, rounds=ROUNDS):
+    rng = np.random.default_rng(0)
+    return {
+        "fair coins": lambda: rng.integers(0, 2, rounds, dtype=np.uint8),
+        "drift": lambda: (rng.random(rounds) < np.linspace(0, 1, rounds)).astype(np.uint8),
+        "alternating": lambda: (np.arange(rounds) % 2).astype(np.uint8),
+        "constant": lambda: np.ones(rounds, np.uint8),
+    }[kind]()
+
+
+@pytest.mark.parametrize("kind", ["fair coins", "drift", "alternating", "constant"])
+@pytest.mark.parametrize("grid", ["uniform", "adaptive"])
+def test_replay_against_cumsum(compare, kind, grid):
+    outcomes = stream(kind)
+    floats = outcomes.astype(float)
+    horizon = ROUNDS if grid == "uniform" else None
+    AlmostOneStepAhead(horizon=horizon).replay(outcomes[:10])
+
+    def replay(forecaster):
+        forecaster.replay(outcomes)
+        assert forecaster.certificate <= math.sqrt(3 * ROUNDS)
+
+    target = "at most 4" if grid == "uniform" else "none stated"
+    compare(
+        replay,
+        lambda: np.cumsum(floats),
+        target,
+        setup=lambda: (AlmostOneStepAhead(horizon=horizon, grid=grid),),
+    )
+
+
+@pytest.mark.parametrize("kind", ["fair coins", "drift", "constant"])
+@pytest.mark.parametrize("config", [{}, {"horizon": 10**5}, {"grid": "nested"}], ids=str)
+def test_one_event_against_the_prior_classifier(compare, kind, config):
+    labels = [bool(y) for y in stream(kind, 10**5)]
+    x = {}
+
+    def pairs(learner):
+        for y in labels:
+            learner.predict_proba_one(x)
+            learner.learn_one(x, y)
+
+    pairs(AlmostOneStepAhead(**config))
+    compare(
+        pairs,
+        lambda: pairs(dummy.PriorClassifier()),
+        "at most 1",
+        setup=lambda: (AlmostOneStepAhead(**config),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "target"),
+    [(["--help"], "under 1 s"), (["simulate", "--rounds", "1000000"], "under 3 s the second time")],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_against_importing_numpy(compare, arguments, target):
+    def command():
+        code = "from simulations.cli import main; main()"
+        subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
+
+    command()
+    compare(
+        command, lambda: subprocess.run([sys.executable, "-c", "import numpy"], check=True), target, rounds=3
+    )
