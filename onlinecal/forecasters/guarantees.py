@@ -41,5 +41,5 @@ def dyadic_guarantee(rounds: int, pace: int, bound: float, reach: float, tuned: 
     if tuned:
         total += float(ALLOWANCE) * bound
     if late:
-        total += late * (m - 1) + (late + 1) * (1.0 + reach)
+        total += late * (m - 1) + (late + 1) * (1.0 + 2.0 * reach)
     return total

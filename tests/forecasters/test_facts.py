@@ -1,0 +1,64 @@
+"""The general facts of docs/theory.md: the threshold world, Brier scores, unions, the size of the table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from configurations import configs, fresh, sequences
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
+
+history = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=40)
+
+
+@given(configs, st.integers(1, 60))
+@settings(deadline=None, max_examples=60)
+def test_against_the_threshold_every_deterministic_forecaster_has_an_ece_of_half_the_rounds(config, rounds):
+    forecaster = fresh(config)
+    forecasts, outcomes = [], []
+    for _ in range(rounds):
+        p = forecaster.predict_proba_one({})[True]
+        forecasts.append(p)
+        outcomes.append(int(p < 0.5))
+        forecaster.learn_one({}, outcomes[-1])
+    assert expected_calibration_error(forecasts, outcomes) >= rounds / 2 - 1e-9
+
+
+@given(history)
+@settings(deadline=None)
+def test_the_brier_score_is_within_twice_the_distance_of_the_best_constant(rounds):
+    p, y = np.array(rounds, dtype=float).T
+    distance = calibration_distance(p, y.astype(int), method="exact").exact
+    assert np.sum((p - y) ** 2) <= np.sum((y.mean() - y) ** 2) + 2 * distance + 1e-9
+
+
+@given(history, history)
+@settings(deadline=None)
+def test_the_distance_of_a_union_is_at_most_the_sum(first, second):
+    def distance(rounds):
+        p, y = np.array(rounds, dtype=float).T
+        return calibration_distance(p, y.astype(int), method="exact").exact
+
+    assert distance(first + second) <= distance(first) + distance(second) + 1e-9
+
+
+@given(sequences(longest=4000))
+@settings(deadline=None, max_examples=200)
+def test_the_self_tuning_grid_keeps_few_points(outcomes):
+    forecaster = AlmostOneStepAhead(grid="adaptive")
+    forecaster.replay(outcomes)
+    assert len(forecaster.look_ahead.points) - 2 <= 4.25 * np.sqrt(len(outcomes)) + 1
+
+
+@pytest.mark.parametrize(
+    "adversary", ["change-points:changes=300", "linear-drift", "threshold-sweep", "blocks:length=900"]
+)
+def test_the_self_tuning_grid_keeps_few_points_in_nasty_worlds(adversary):
+    import adversaries
+    from simulations.duel import play
+
+    forecaster = AlmostOneStepAhead()
+    play(forecaster, adversaries.create(adversary, horizon=300_000), 300_000)
+    assert len(forecaster.look_ahead.points) - 2 <= 4.25 * np.sqrt(300_000) + 1
