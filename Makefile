@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check benchmarks clean
+.PHONY: demo test benchmarks wheel clean
 
 $(VENV)/.run: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -26,6 +26,16 @@ test: $(VENV)/.dev  ## style, types and the test suite
 
 benchmarks: $(VENV)/.dev  ## the speed claims, as ratios measured in one process
 	$(BIN)/python -m pytest tests/benchmarks -m speed
+
+wheel: $(VENV)/.dev  ## build the wheel, install it in a clean environment, try the command in an empty folder
+	rm -rf build dist
+	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
+	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT \
+	&& $(PYTHON) -m venv "$$scratch/venv" \
+	&& "$$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check dist/*.whl \
+	&& cd "$$scratch" && set -x \
+	&& venv/bin/onlinecal --help > /dev/null \
+	&& venv/bin/onlinecal simulate --rounds 2000
 
 clean:
 	rm -rf $(VENV) results build dist *.egg-info
