@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 import adversaries
 from adversaries import Adversary, Step
+from onlinecal import forecasters
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.cells import NO_HINT, SCALE, certificate, report
 from onlinecal.forecasters.compiled import source_stamp
@@ -129,7 +131,7 @@ def duel_loop(rules: ModuleType, step: Step, internal: bool) -> Callable[..., in
     `first`) and returns the round it reached: less than that if the forecaster's memory has no room.
     """
     propose, charge, rises, has_room = rules.propose, rules.charge, rules.rises, rules.has_room
-    stamp = source_stamp(rules, adversaries)
+    stamp = source_stamp(forecasters, adversaries, sys.modules[step.__module__])
 
     @njit(cache=True)
     def loop(

@@ -7,6 +7,7 @@ compiled anew.
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -42,17 +43,21 @@ class Machine(NamedTuple):
 
 
 def source_stamp(*modules: ModuleType) -> int:
-    """A number that changes when any file of the modules' folders changes."""
+    """A number that changes when the sources change: all files of a package, the one of a plain module."""
     stamp = 0
-    for folder in sorted({Path(str(module.__file__)).parent for module in modules}):
-        for path in sorted(folder.glob("*.py")):
-            stamp = zlib.crc32(path.read_bytes(), stamp)
+    for module in modules:
+        if not getattr(module, "__file__", None):
+            continue
+        path = Path(str(module.__file__))
+        files = sorted(path.parent.glob("*.py")) if hasattr(module, "__path__") else [path]
+        for file in files:
+            stamp = zlib.crc32(file.read_bytes(), stamp)
     return stamp
 
 
 def compile_machine(rules: ModuleType) -> Machine:
     """The entry points of a machine; each is compiled, or loaded from the cache, at its first call."""
-    stamp = source_stamp(rules)
+    stamp = source_stamp(sys.modules[__package__])
     propose, charge, has_room = rules.propose, rules.charge, rules.has_room
 
     @njit(cache=True)
