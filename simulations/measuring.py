@@ -116,7 +116,7 @@ def play_and_measure(
     n_checkpoints: int = 200,
     progress: Callable[[int], None] | None = None,
 ) -> Game:
-    """Play one game of so many rounds and measure it; arguments as in `duel.play`, budget as for the distance."""
+    """Play a game of so many rounds and measure it; the budget is that of the distance."""
     begin = time.perf_counter()
     forecaster = player.build(rounds)
     duel = play(forecaster, adversary, rounds, hints, n_checkpoints, progress)

@@ -1,0 +1,65 @@
+"""Whom a forecaster is to play: an adversary of the catalogue, or a recorded stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import adversaries
+from adversaries import Adversary, Stream
+
+
+@dataclass(frozen=True, eq=False)
+class Opponent:
+    """An adversary, for how many rounds, and the hints that come with them, shape (T,), if there are any.
+
+    `hints_name` says in tables where they come from.
+    """
+
+    adversary: Adversary
+    rounds: int
+    hints: NDArray[np.float64] | None = None
+    hints_name: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.adversary.name
+
+    def outcomes(self) -> NDArray[np.uint8]:
+        """The outcomes to come, shape (T,); ValueError if they depend on the forecasts."""
+        return self.adversary.outcomes(self.rounds)
+
+
+def from_spec(spec: str, rounds: int, seed: int) -> Opponent:
+    """The adversary of a spec; ValueError as from `adversaries.create`."""
+    return Opponent(adversaries.create(spec, rounds, seed), rounds)
+
+
+def from_file(
+    path: Path, outcome: str, forecast: str | None, sort: str | None, rounds: int | None
+) -> Opponent:
+    """The first so many rounds of a file, or all; errors as from `adversaries.replay_file`."""
+    stream = adversaries.replay_file(path, outcome, forecast, sort=sort)
+    return _from_stream(stream, rounds, f"{forecast} itself")
+
+
+def from_river(name: str, rounds: int | None) -> Opponent:
+    """The first so many rounds of a dataset that comes with river, or all."""
+    return _from_stream(adversaries.replay_river(name), rounds, "")
+
+
+def title(opponent: Opponent) -> str:
+    """One line for a table."""
+    return f"{opponent.rounds:,} rounds against {opponent.name}"
+
+
+def _from_stream(stream: Stream, rounds: int | None, hints_name: str) -> Opponent:
+    if rounds is not None and rounds > len(stream):
+        raise ValueError(f"rounds must be at most the {len(stream)} that {stream.name} has, got {rounds}")
+    wanted = rounds or len(stream)
+    hints = None if stream.hints is None else stream.hints[:wanted]
+    return Opponent(stream.adversary(), wanted, hints, hints_name)

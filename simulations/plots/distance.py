@@ -1,0 +1,42 @@
+"""Distance to calibration against T, under the curves of the theory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from simulations import players
+from simulations.plots.against_rounds import Curve, bound_curve, draw_panels, worst_over_seeds
+
+PAPER = Curve("the paper's 2√T + 1", lambda T: 2 * math.sqrt(T) + 1)
+LOWER = Curve("T^(1/3)", lambda T: T ** (1 / 3), below=True, at=0.64)
+
+
+def prepare(results: pl.DataFrame) -> pl.DataFrame:
+    """Columns forecaster, adversary, rounds, upper, lower (worst seeds) and the bound of the forecaster."""
+    table = worst_over_seeds(results, "distance_upper", "distance_lower")
+    known = {spec: players.create(spec) for spec in table["forecaster"].unique()}
+    bounds = [known[spec].bound(rounds) for spec, rounds in table.select("forecaster", "rounds").iter_rows()]
+    return table.with_columns(bound=pl.Series(bounds, dtype=pl.Float64))
+
+
+def curves(spec: str) -> Sequence[Curve]:
+    """The forecaster's own bound, the paper's, and the rate that no forecaster can beat everywhere."""
+    own = players.create(spec).bound(10**6)
+    crowded = own < PAPER.value(10**6) < 1.5 * own
+    return (LOWER, PAPER, bound_curve(spec, below=crowded or spec == "sign"))
+
+
+def draw(table: pl.DataFrame, title: str = "") -> Figure:
+    """A panel per forecaster; the line is the bracket's upper end, the band reaches to its lower end."""
+    return draw_panels(
+        table,
+        curves,
+        title or "No adversary pushes the distance to calibration past its bound",
+        "One line per adversary: the proven upper end of the distance; bands reach down to the proven lower "
+        "end. No forecaster can always stay below T^(1/3).",
+        "distance to calibration (sum over rounds)",
+    )

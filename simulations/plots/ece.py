@@ -1,0 +1,34 @@
+"""Expected calibration error against T: the measure that adversaries can blow up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from simulations.plots.against_rounds import Curve, bound_curve, draw_panels, worst_over_seeds
+
+LINEAR = Curve("T/2", lambda T: T / 2)
+
+
+def prepare(results: pl.DataFrame) -> pl.DataFrame:
+    """Columns forecaster, adversary, rounds, upper and lower: largest and smallest ECE of all seeds."""
+    return worst_over_seeds(results.with_columns(ece_lower=pl.col("ece")), upper="ece", lower="ece_lower")
+
+
+def curves(spec: str) -> Sequence[Curve]:
+    """Linear growth, and the bound that holds for the distance to calibration."""
+    return (LINEAR, bound_curve(spec))
+
+
+def draw(table: pl.DataFrame, title: str = "") -> Figure:
+    """A panel per forecaster, a line per adversary."""
+    return draw_panels(
+        table,
+        curves,
+        title or "The usual calibration error (ECE) of the same games can grow with T itself",
+        "Forecasts next to 0.5 that come true every other time count as all wrong, however near they are. "
+        "Black: the bound on the distance to calibration.",
+        "expected calibration error (sum over rounds)",
+    )

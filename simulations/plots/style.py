@@ -1,0 +1,178 @@
+"""The house style of the pictures: quiet axes, colours that everyone can tell apart, direct labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib import patheffects
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+matplotlib.use("Agg")
+
+INK = "#222222"
+QUIET = "#8a8a8a"
+GRID = "#e6e6e6"
+
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito's palette without black, kept for the theory, and yellow, too pale on white."""
+
+DASHES = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)))
+MARKERS = ("o", "s", "^")
+
+RC: Any = {
+    "figure.dpi": 100,
+    "savefig.dpi": 150,
+    "savefig.facecolor": "white",
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "text.color": INK,
+    "axes.edgecolor": QUIET,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "svg.hashsalt": "onlinecal",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one line is drawn wherever it appears: colour, a darker one for its name, dashes and marker."""
+
+    colour: str
+    text: tuple[float, float, float]
+    dashes: str | tuple[float, tuple[float, ...]]
+    marker: str
+
+
+def looks(names: Sequence[str]) -> dict[str, Look]:
+    """A look for each name; the palette comes round with other dashes and markers."""
+    answer = {}
+    for place, name in enumerate(names):
+        round_trip, place = divmod(place, len(OKABE_ITO))
+        colour = OKABE_ITO[place]
+        red, green, blue = to_rgb(colour)
+        kind = round_trip % len(MARKERS)
+        answer[name] = Look(colour, (0.72 * red, 0.72 * green, 0.72 * blue), DASHES[kind], MARKERS[kind])
+    return answer
+
+
+def panels(
+    names: Sequence[str], height: float = 4.4, names_beside: bool = True
+) -> tuple[Figure, dict[str, Axes]]:
+    """A figure with one panel per name, two abreast (or one), the same axes in all.
+
+    Sizes in inches. The margins are fixed, with room for the names of lines beside each panel, so that
+    slopes and distances on the page are known while labels are placed.
+    """
+    matplotlib.rcParams.update(RC)
+    columns = 1 if len(names) == 1 else 2
+    rows = math.ceil(len(names) / columns)
+    left, right, top, bottom, width = 0.75, 1.5 if names_beside else 0.35, 1.15, 0.6, 4.3
+    above = 0.85
+    size = (columns * (left + width + right), above + rows * (bottom + height) + (rows - 1) * 0.35 + 0.3)
+    figure = Figure(figsize=size)
+    axes = figure.subplots(
+        rows,
+        columns,
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        gridspec_kw={
+            "left": left / size[0],
+            "right": 1 - right / size[0],
+            "top": 1 - top / size[1],
+            "bottom": bottom / size[1],
+            "wspace": (left + right) / width,
+            "hspace": (bottom + 0.35) / height,
+        },
+    )
+    flat = list(axes.flat)
+    for spare in flat[len(names) :]:
+        spare.set_visible(False)
+    for axis in flat:
+        axis.tick_params(labelbottom=True, labelleft=True)
+    return figure, dict(zip(names, flat, strict=False))
+
+
+def headline(figure: Figure, text: str, below: str = "") -> None:
+    """What is seen, in bold at the top left, and a quieter line below it."""
+    width, height = figure.get_size_inches()
+    figure.text(0.18 / width, 1 - 0.14 / height, text, fontsize=14, fontweight="bold", va="top")
+    figure.text(0.18 / width, 1 - 0.45 / height, below, fontsize=9.5, color="#555555", va="top")
+
+
+def name_lines(axis: Axes, ends: dict[str, float], look: dict[str, Look], size: float = 8.0) -> None:
+    """Write each name at the right of the panel, at the height (data units) where its line ends.
+
+    Names that would touch are moved apart; thin leaders tie them to their lines.
+    """
+    if not ends:
+        return
+    height = axis.bbox.height / axis.figure.dpi * 72.0
+    to_axes = axis.transAxes.inverted()
+    edge = axis.get_xlim()[1]
+    wanted = [float(to_axes.transform(axis.transData.transform((edge, end)))[1]) for end in ends.values()]
+    heights = spread(wanted, 1.25 * size / height)
+    for name, start, end in zip(ends, wanted, heights, strict=True):
+        one = look[name]
+        axis.plot(
+            [1.008, 1.03, 1.075, 1.09], [start, start, end, end], transform=axis.transAxes, clip_on=False,
+            color=one.colour, lw=0.7, solid_joinstyle="round",
+        )  # fmt: skip
+        axis.text(
+            1.1, end, name, transform=axis.transAxes, va="center_baseline", fontsize=size, color=one.text
+        )
+
+
+def spread(wanted: Sequence[float], gap: float, low: float = 0.0, high: float = 1.0) -> list[float]:
+    """Heights near the wanted ones, in their order, at least `gap` apart, within low and high if they fit.
+
+    Groups of names that touch are centred on what they wanted, as pools are in isotonic regression.
+    """
+    order = np.argsort(np.asarray(wanted), kind="stable")
+    pools: list[list[float]] = []
+    for place, index in enumerate(order):
+        pools.append([wanted[index] - place * gap, 1.0])
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            value, weight = pools.pop()
+            pools[-1][0] = (pools[-1][0] * pools[-1][1] + value * weight) / (pools[-1][1] + weight)
+            pools[-1][1] += weight
+    flat = [value for value, weight in pools for _ in range(int(weight))]
+    most = max(high - gap * (len(flat) - 1), low)
+    answer = [0.0] * len(wanted)
+    for place, index in enumerate(order):
+        answer[index] = min(max(flat[place], low), most) + place * gap
+    return answer
+
+
+def along(axis: Axes, text: str, x: float, y: float, x2: float, y2: float, **style: object) -> None:
+    """Write along the line from (x, y) to (x2, y2), data units, just above it (or below: va="top")."""
+    (ax, ay), (bx, by) = axis.transData.transform([(x, y), (x2, y2)])
+    angle = math.degrees(math.atan2(by - ay, bx - ax))
+    halo = [patheffects.withStroke(linewidth=3, foreground="white")]
+    settings: dict[str, object] = {
+        "va": "bottom",
+        "fontsize": 8.5,
+        "path_effects": halo,
+        "zorder": 6,
+        **style,
+    }
+    axis.text(x, y, text, rotation=angle, rotation_mode="anchor", **settings)  # type: ignore[arg-type]

@@ -1,0 +1,50 @@
+"""The verb `adversaries`: who there is to play against."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def adversaries(
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """List the adversaries: what they play, what they see, and the settings of their specs.
+
+    Example: [bold]onlinecal adversaries[/bold], then
+    [bold]onlinecal simulate --adversary threshold:at=0.3[/bold]
+    """
+    from adversaries import describe
+    from onlinecal.cli.output import print_json, results, table
+
+    rows = describe()
+    if as_json:
+        print_json(rows)
+        return
+    results().print(
+        table(
+            None,
+            ["adversary", "sees", "settings", "plays", "source"],
+            [
+                (
+                    row["name"] + ("*" if row["needs_horizon"] else ""),
+                    SEES[row["power"]],
+                    row["parameters"],
+                    row["summary"],
+                    row["source"],
+                )
+                for row in rows
+            ],
+            left=5,
+        ),
+        "* has to know the number of rounds beforehand. A spec is a name, or name:key=value,key=value.",
+    )
+
+
+SEES = {
+    "oblivious": "nothing",
+    "adaptive": "the forecasts",
+    "internal": "the certificate too",
+    "mixed": "as its players",
+}
