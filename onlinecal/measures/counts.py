@@ -54,6 +54,10 @@ class Counts:
         """alpha(v), the sum of (v - y) over the rounds with forecast v; shape (K,)."""
         return self.values * (self.zeros + self.ones) - self.ones
 
+    def expanded(self) -> tuple[Floats, Floats]:
+        """The forecasts of the rounds with outcome 0, and with outcome 1, each sorted; (n0,) and (n1,)."""
+        return np.repeat(self.values, self.zeros), np.repeat(self.values, self.ones)
+
 
 def count_rounds(forecasts: ArrayLike, outcomes: ArrayLike) -> tuple[Counts, Floats, NDArray[np.uint8]]:
     """Check a history and count it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -14,8 +15,8 @@ from onlinecal.validation import check_probabilities, check_same_length
 
 Method = Literal["auto", "exact", "bracket"]
 
-EXACT_LATTICE = 40_000
-"""Lattice points up to which "auto" is exact: about 400 rounds, a tenth of a second."""
+PLAIN_LATTICE = 10_000
+"""Lattice points up to which the plain dynamic program is quicker than solving the relaxation first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,7 @@ def calibration_distance(
     *,
     look_ahead: ArrayLike | None = None,
     budget: float = 1.0,
+    rtol: float = 0.0,
 ) -> CalibrationDistance:
     """The least sum of |forecast - q| over all perfectly calibrated sequences q.
 
@@ -92,14 +94,14 @@ def calibration_distance(
     array([0.5, 0.5])
 
     """
-    _check_options(method, budget)
+    _check_options(method, budget, rtol)
     counts, p, y = count_rounds(forecasts, outcomes)
     starts = [conditional_means(counts)]
     if look_ahead is not None:
         ahead = check_probabilities(look_ahead, "look_ahead")
         check_same_length(p, ahead, "forecasts and look_ahead")
         starts.append(conditional_means(count_rounds(ahead, y)[0]))
-    lower, upper, exact, levels = _measure(counts, method, starts, budget)
+    lower, upper, exact, levels = _measure(counts, method, starts, budget, rtol)
     witness = deal(levels, *sorted_rounds(p, y))
     return _result(counts, lower, upper, exact, witness, normalize)
 
@@ -112,6 +114,7 @@ def calibration_distance_from_counts(
     normalize: bool = False,
     *,
     budget: float = 1.0,
+    rtol: float = 0.0,
 ) -> CalibrationDistance:
     """`calibration_distance` of a history given as counts.
 
@@ -135,18 +138,18 @@ def calibration_distance_from_counts(
         Bad values, counts, method or budget.
 
     """
-    _check_options(method, budget)
+    _check_options(method, budget, rtol)
     counts = check_counts(values, zeros, ones)
-    lower, upper, exact, levels = _measure(counts, method, [conditional_means(counts)], budget)
+    lower, upper, exact, levels = _measure(counts, method, [conditional_means(counts)], budget, rtol)
     witness = deal(levels, *_canonical_rounds(counts))
     return _result(counts, lower, upper, exact, witness, normalize)
 
 
 def _measure(
-    counts: Counts, method: Method, starts: list[Levels], budget: float
+    counts: Counts, method: Method, starts: list[Levels], budget: float, rtol: float
 ) -> tuple[float, float, float | None, Levels]:
     # the compiled kernels and the solver are loaded on first use, which keeps the import cheap
-    if method == "exact" or (method == "auto" and counts.n_zeros * counts.n_ones <= EXACT_LATTICE):
+    if method != "bracket" and counts.n_zeros * counts.n_ones <= PLAIN_LATTICE:
         from onlinecal.measures.lattice import exact_levels
 
         levels = exact_levels(counts)
@@ -154,8 +157,8 @@ def _measure(
         return distance, distance, distance, levels
     from onlinecal.measures.bracket import bracket
 
-    lower, upper, levels = bracket(counts, starts, budget)
-    return lower, upper, upper if lower == upper else None, levels
+    found = bracket(counts, starts, math.inf if method == "exact" else budget, rtol)
+    return found.lower, found.upper, found.upper if found.is_exact else None, found.levels
 
 
 def _result(
@@ -178,8 +181,10 @@ def _canonical_rounds(counts: Counts) -> tuple[NDArray[np.intp], NDArray[np.intp
     return np.flatnonzero(outcomes == 0), np.flatnonzero(outcomes == 1)
 
 
-def _check_options(method: str, budget: float) -> None:
+def _check_options(method: str, budget: float, rtol: float) -> None:
     if method not in get_args(Method):
         raise ValueError(f"method must be one of {', '.join(get_args(Method))}, got {method!r}")
     if not budget > 0:
         raise ValueError(f"budget must be positive, got {budget!r}")
+    if not rtol >= 0:
+        raise ValueError(f"rtol must not be negative, got {rtol!r}")

@@ -20,8 +20,7 @@ from onlinecal.measures.levels import Levels, make_levels
 
 def exact_levels(counts: Counts) -> Levels:
     """Level sets of a nearest perfectly calibrated sequence. Time grows like n0^2 n1^2, memory like n0 n1."""
-    zeros = np.repeat(counts.values, counts.zeros)
-    ones = np.repeat(counts.values, counts.ones)
+    zeros, ones = counts.expanded()
     steps = primitive_steps(len(zeros), len(ones))
     last_step = np.full((len(zeros) + 1, len(ones) + 1), -1, dtype=np.int32)
     shortest_paths(zeros, ones, steps, last_step)

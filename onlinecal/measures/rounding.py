@@ -1,59 +1,126 @@
-"""From a fractional calibrated sequence to a real one: a shortest path near a given curve.
+"""From a fractional calibrated sequence to a real one: shortest paths near a given curve.
 
-The relaxation's level sets, laid end to end, are a convex curve from (0, 0) to (n0, n1) in the plane of
-(zeros used, ones used). A calibrated sequence is a path of lattice points; the cheapest one whose corners
-stay within a small square around the curve's corners is nearly as cheap as the curve.
+The relaxation's level sets, laid end to end, are a convex curve from (0, 0) to (T, n1) in the plane of
+(rounds used, ones used). A calibrated sequence is a path of lattice points. Moving a corner along the curve
+is nearly free, since it passes rounds between neighbouring values; moving it across is not. So every corner
+may move far along the curve and little across it, and the cheapest path through such windows is found by
+dynamic programming. Its corners are the middle of the next windows, which gives a local search that stops
+when nothing is gained.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from onlinecal.measures.counts import Counts, Floats, Ints
-from onlinecal.measures.levels import Levels, make_levels
+from onlinecal.measures.levels import Levels, distance_to, make_levels
+from onlinecal.measures.relaxation import Relaxation
+
+ACROSS = 4
+"""How many ones a corner may move across the curve."""
+
+MARGIN = 1.0
+"""A corner whose path is this much dearer than the best path to its window is not continued."""
+
+REACHES = (12, 24, 48, 96)
+"""How many rounds a corner may move along the curve, from quick to thorough."""
+
+LEAST_GAIN = 0.003
+"""A pass that closes less than this share of the gap is followed by a wider one."""
 
 
-def round_to_levels(counts: Counts, nodes: Floats, masses: Floats, radius: int) -> Levels:
-    """Level sets of the cheapest path whose corners lie within `radius` of the fractional path's corners.
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Corners (rounds used, ones used) from (0, 0) to (T, n1), each (L+1,), and values between them, (L,)."""
 
-    nodes and masses, shape (n,): value and size of each fractional level set, by increasing value.
-    """
-    n0, n1 = counts.n_zeros, counts.n_ones
+    rounds: Ints
+    ones: Ints
+    values: Floats
+
+
+def curve_of_masses(counts: Counts, values: Floats, masses: Floats) -> Curve:
+    """The curve of fractional level sets, its corners rounded to the lattice."""
     kept = masses > 1e-9 * masses.sum()
-    corners_zeros = _corners((1.0 - nodes[kept]) * masses[kept], n0)
-    corners_ones = _corners(nodes[kept] * masses[kept], n1)
-    path = path_near(
-        counts.values,
-        _prefix(counts.zeros),
-        _prefix(counts.ones),
-        _prefix(counts.zeros * counts.values),
-        _prefix(counts.ones * counts.values),
-        corners_zeros,
-        corners_ones,
-        radius,
-    )
-    return make_levels(np.diff(path[:, 0]), np.diff(path[:, 1]))
+    values, masses = values[kept], masses[kept]
+    rounds = np.rint(_prefix(masses)).astype(np.int64)
+    ones = np.rint(_prefix(masses * values)).astype(np.int64)
+    rounds[-1], ones[-1] = counts.n_rounds, counts.n_ones
+    return Curve(rounds, ones, values)
+
+
+def curve_of_levels(levels: Levels) -> Curve:
+    """The curve that real level sets make."""
+    return Curve(_prefix(levels.zeros + levels.ones), _prefix(levels.ones), levels.values)
+
+
+def round_near(
+    counts: Counts, relaxation: Relaxation, curve: Curve, work_limit: float, tolerance: float
+) -> tuple[Levels | None, float, int]:
+    """Local search from a curve: its best level sets (None without a path), their distance, and the work.
+
+    It stops when the distance is within `tolerance` of the relaxation's lower bound, when the work (level
+    sets tried) is spent, or when the widest windows bring nothing.
+    """
+    tables = _tables(counts, relaxation)
+    best, distance, work = None, np.inf, 0
+    for reach in REACHES:
+        while True:
+            windows = 2.0 * len(curve.values) * (2 * reach + 1) ** 2 * (2 * ACROSS + 1)
+            if work + windows > work_limit and reach > REACHES[0]:
+                return best, distance, work
+            # a long curve gets narrow windows rather than none
+            narrowed = reach if windows <= work_limit else max(2, int(reach * (work_limit / windows) ** 0.5))
+            path, tried = _pass(tables, _with_fillers(curve), narrowed)
+            work += tried
+            if path is None:
+                break
+            levels = make_levels(np.diff(path[:, 0] - path[:, 1]), np.diff(path[:, 1]))
+            reached = distance_to(counts, levels)
+            gain = distance - reached
+            if gain > 0:
+                best, distance, curve = levels, reached, curve_of_levels(levels)
+            if distance - relaxation.lower <= tolerance or work > work_limit:
+                return best, distance, work
+            if gain <= LEAST_GAIN * (distance - relaxation.lower):
+                break
+    return best, distance, work
+
+
+def _with_fillers(curve: Curve) -> Curve:
+    """Room for a small level set between any two: it can take the rounds that do not fit either of them."""
+    if len(curve.values) == 1:
+        return curve
+    twice = np.repeat(np.arange(len(curve.rounds)), 2)[1:-1]
+    keep = np.concatenate([twice[:1], twice[1:-1], twice[-1:]])
+    values = np.empty(2 * len(curve.values) - 1)
+    values[::2] = curve.values
+    values[1::2] = (curve.values[1:] + curve.values[:-1]) / 2
+    return Curve(curve.rounds[keep], curve.ones[keep], values)
+
+
+def _pass(tables: tuple, curve: Curve, reach: int) -> tuple[Ints | None, int]:
+    values = curve.values
+    directions = np.concatenate([values[:1], (values[1:] + values[:-1]) / 2, values[-1:]])
+    shifts = np.arange(-reach, reach + 1)
+    lowest = np.rint(curve.ones[:, None] + directions[:, None] * shifts).astype(np.int64) - ACROSS
+    path, tried = path_through_windows(*tables, curve.rounds, curve.values, lowest, ACROSS, MARGIN)
+    return (path if path[-1, 0] >= 0 else None), tried
+
+
+def _tables(counts: Counts, relaxation: Relaxation) -> tuple:
+    u0 = np.interp(counts.values, relaxation.nodes, relaxation.zero_potential)
+    u1 = np.interp(counts.values, relaxation.nodes, relaxation.one_potential)
+    sums0, sums1 = _prefix(counts.zeros * counts.values), _prefix(counts.ones * counts.values)
+    lifts0, lifts1 = _prefix(counts.zeros * u0), _prefix(counts.ones * u1)
+    return counts.values, u0, u1, _prefix(counts.zeros), _prefix(counts.ones), sums0, sums1, lifts0, lifts1
 
 
 def _prefix(terms: NDArray) -> NDArray:
     return np.concatenate([np.zeros(1, dtype=terms.dtype), np.cumsum(terms)])
-
-
-def _corners(parts: Floats, total: int) -> Ints:
-    corners = np.rint(_prefix(parts)).astype(np.int64)
-    corners[-1] = total
-    return np.minimum(corners, total)
-
-
-@njit(cache=True)
-def sum_of_smallest(n: int, prefix: Ints, prefix_sums: Floats, values: Floats) -> float:
-    """Sum of the n smallest rounds of one outcome."""
-    group = np.searchsorted(prefix, n, side="right") - 1
-    if group >= len(values):
-        return prefix_sums[-1]
-    return prefix_sums[group] + (n - prefix[group]) * values[group]
 
 
 @njit(cache=True)
@@ -72,72 +139,114 @@ def transport(
 
 
 @njit(cache=True)
-def path_near(
+def path_through_windows(
     values: Floats,
+    u0: Floats,
+    u1: Floats,
     zeros: Ints,
     ones: Ints,
-    zero_sums: Floats,
-    one_sums: Floats,
-    corner_zeros: Ints,
-    corner_ones: Ints,
-    radius: int,
-) -> Ints:
-    """Cheapest path with one corner near each given one; shape (L+1, 2) int64.
+    sums0: Floats,
+    sums1: Floats,
+    lifts0: Floats,
+    lifts1: Floats,
+    corners: Ints,
+    level_values: Floats,
+    lowest: Ints,
+    across: int,
+    margin: float,
+) -> tuple[Ints, int]:
+    """Cheapest path with one corner in each window.
 
-    values (K,) float64; zeros, ones (K+1,) int64 prefix counts, zero_sums, one_sums (K+1,) float64 prefix
-    sums of forecasts; corner_* (L+1,) int64, the first (0, 0), the last (n0, n1).
+    values, u0, u1 (K,): forecasts and their potentials; zeros, ones (K+1,) int64 prefix counts, with prefix
+    sums of forecasts and of potentials. Window k, k = 0..L, holds the points of corners[k] + i - reach
+    rounds and lowest[k, i] + j ones, i in 0..2 reach, j in 0..2 across; the first and last corner are
+    fixed. Returns the path, (L+1, 2) int64 of (rounds, ones), with -1 in the last row if there is none, and
+    the level sets tried.
     """
     n0, n1 = zeros[-1], ones[-1]
-    n_levels = len(corner_zeros) - 1
-    width = 2 * radius + 1
-    cost = np.full((n_levels + 1, width, width), np.inf)
-    came_from = np.full((n_levels + 1, width, width), -1, dtype=np.int32)
-    cost[0, radius, radius] = 0.0
-    start_sums = np.empty((2, width))
-    end_sums = np.empty((2, width))
+    n_levels, length, depth = len(level_values), lowest.shape[1], 2 * across + 1
+    reach = length // 2
+    excess = np.full((n_levels + 1, length, depth), np.inf)
+    came_from = np.full((n_levels + 1, length, depth), -1, dtype=np.int32)
+    # per window in turn: is it a lattice point, sums of its first zeros and ones, its share of the lower
+    # bound
+    inside = np.zeros((2, length, depth), dtype=np.bool_)
+    sum0, sum1, lift = (
+        np.empty((2, length, depth)),
+        np.empty((2, length, depth)),
+        np.empty((2, length, depth)),
+    )
+    tried = 0
     for k in range(n_levels + 1):
-        for i in range(width):
-            a = min(max(corner_zeros[k] + i - radius, 0), n0)
-            b = min(max(corner_ones[k] + i - radius, 0), n1)
-            end_sums[0, i] = sum_of_smallest(a, zeros, zero_sums, values)
-            end_sums[1, i] = sum_of_smallest(b, ones, one_sums, values)
-        last = k == n_levels
-        for i in range(width * (k > 0)):
-            a2 = corner_zeros[k] + i - radius
-            if a2 < 0 or a2 > n0 or (last and i != radius):
-                continue
-            for j in range(width):
-                b2 = corner_ones[k] + j - radius
-                if b2 < 0 or b2 > n1 or (last and j != radius):
+        new, old = k % 2, (k + 1) % 2
+        is_end = k == 0 or k == n_levels
+        for i in range(length):
+            n = corners[k] + i - reach
+            for j in range(depth):
+                b = lowest[k, i] + j
+                a = n - b
+                fixed_elsewhere = is_end and (i != reach or j != across)
+                inside[new, i, j] = 0 <= a <= n0 and 0 <= b <= n1 and not fixed_elsewhere
+                if inside[new, i, j]:
+                    g0 = min(np.searchsorted(zeros, a, side="right") - 1, len(values) - 1)
+                    g1 = min(np.searchsorted(ones, b, side="right") - 1, len(values) - 1)
+                    sum0[new, i, j] = sums0[g0] + (a - zeros[g0]) * values[g0]
+                    sum1[new, i, j] = sums1[g1] + (b - ones[g1]) * values[g1]
+                    lift[new, i, j] = lifts0[g0] + (a - zeros[g0]) * u0[g0]
+                    lift[new, i, j] += lifts1[g1] + (b - ones[g1]) * u1[g1]
+        if k == 0:
+            excess[0, reach, across] = 0.0
+            continue
+        v = level_values[k - 1]
+        least = excess[k - 1].min()
+        for i in range(length):
+            for j in range(depth):
+                so_far = excess[k - 1, i, j]
+                if not inside[old, i, j] or so_far > least + margin:
                     continue
-                for i1 in range(width):
-                    a = corner_zeros[k - 1] + i1 - radius
-                    if a < 0 or a > a2:
+                n, b = corners[k - 1] + i - reach, lowest[k - 1, i] + j
+                for i2 in range(length):
+                    size = corners[k] + i2 - reach - n
+                    if size < 0:
                         continue
-                    for j1 in range(width):
-                        b = corner_ones[k - 1] + j1 - radius
-                        so_far = cost[k - 1, i1, j1]
-                        if b < 0 or b > b2 or so_far >= cost[k, i, j]:
+                    # the ones that keep the value nearest to v, and one more or less; any for the last corner
+                    j_near = int(np.floor(b + v * size + 0.5)) - lowest[k, i2]
+                    j_first, j_last = max(0, j_near - 1), min(depth - 1, j_near + 1)
+                    if k == n_levels:
+                        j_first, j_last = 0, depth - 1
+                    for j2 in range(j_first, j_last + 1):
+                        s = lowest[k, i2] + j2 - b
+                        if not inside[new, i2, j2] or s < 0 or s > size:
                             continue
-                        step = 0.0
-                        if a2 + b2 > a + b:
-                            value = (b2 - b) / (a2 - a + b2 - b)
+                        tried += 1
+                        total = so_far - (lift[new, i2, j2] - lift[old, i, j])
+                        if size > 0:
+                            value = s / size
                             g = np.searchsorted(values, value, side="right")
-                            step = transport(
-                                a, a2, start_sums[0, i1], end_sums[0, i], value, zeros[g], zero_sums[g]
+                            a = n - b
+                            total += transport(
+                                a,
+                                a + size - s,
+                                sum0[old, i, j],
+                                sum0[new, i2, j2],
+                                value,
+                                zeros[g],
+                                sums0[g],
                             )
-                            step += transport(
-                                b, b2, start_sums[1, j1], end_sums[1, j], value, ones[g], one_sums[g]
+                            if total >= excess[k, i2, j2]:
+                                continue
+                            total += transport(
+                                b, b + s, sum1[old, i, j], sum1[new, i2, j2], value, ones[g], sums1[g]
                             )
-                        if so_far + step < cost[k, i, j]:
-                            cost[k, i, j] = so_far + step
-                            came_from[k, i, j] = i1 * width + j1
-        start_sums[:] = end_sums
-    path = np.empty((n_levels + 1, 2), dtype=np.int64)
-    i, j = radius, radius
+                        if total < excess[k, i2, j2]:
+                            excess[k, i2, j2] = total
+                            came_from[k, i2, j2] = i * depth + j
+    path = np.full((n_levels + 1, 2), -1, dtype=np.int64)
+    i, j = reach, across
+    if excess[n_levels, i, j] == np.inf:
+        return path, tried
     for k in range(n_levels, -1, -1):
-        path[k, 0] = corner_zeros[k] + i - radius
-        path[k, 1] = corner_ones[k] + j - radius
+        path[k, 0], path[k, 1] = corners[k] + i - reach, lowest[k, i] + j
         if k > 0:
-            i, j = came_from[k, i, j] // width, came_from[k, i, j] % width
-    return path
+            i, j = came_from[k, i, j] // depth, came_from[k, i, j] % depth
+    return path, tried
