@@ -22,8 +22,6 @@ class Config:
 
     Attributes
     ----------
-    title
-        One line for the plots; may be empty.
     forecasters, adversaries
         Specs, in canonical form.
     rounds
@@ -36,7 +34,6 @@ class Config:
         How many rounds of each game get their certificate recorded.
     """
 
-    title: str
     forecasters: tuple[str, ...]
     adversaries: tuple[str, ...]
     rounds: tuple[int, ...]
@@ -88,7 +85,6 @@ def check_config(table: Mapping[str, Any]) -> Config:
         if key not in table:
             raise ValueError(f"the key {key!r} is missing")
     config = Config(
-        title=_read(table.get("title", ""), "title", _text),
         forecasters=_list(table["forecasters"], "forecasters", _text),
         adversaries=_list(table["adversaries"], "adversaries", _text),
         rounds=_list(table["rounds"], "rounds", _whole(1, MOST_ROUNDS)),
@@ -111,7 +107,6 @@ def _with_canonical_specs(config: Config) -> Config:
     _refuse_repeated("rounds", config.rounds)
     _refuse_repeated("seeds", config.seeds)
     return Config(
-        config.title,
         tuple(names),
         tuple(canonical),
         tuple(sorted(config.rounds)),

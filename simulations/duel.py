@@ -19,6 +19,7 @@ from onlinecal import forecasters
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.cells import NO_HINT, SCALE, certificate, report
 from onlinecal.forecasters.compiled import source_stamp
+from onlinecal.validation import check_probabilities
 
 ROUNDS_AT_A_TIME = 1 << 18
 """Rounds per call of a compiled loop: how often progress is shown and an interrupt is heard."""
@@ -33,7 +34,7 @@ class Duel:
     forecasts, outcomes, charged
         Round by round, shape (T,): what was announced, what came, the look-ahead point charged.
     checkpoints
-        Rounds at which the certificate was read, ascending, the last is T; shape (C,).
+        Rounds of the duel after which the certificate was read, ascending, the last is T; shape (C,).
     certificates, guarantees
         The certificate and the a-priori bound after so many rounds, shape (C,), sums.
     """
@@ -69,13 +70,13 @@ def play(
     Parameters
     ----------
     forecaster
-        Plays on from its present state and is changed.
+        Plays on from its present state, and is changed.
     adversary
         Its phases are played from round 0; the object itself is left as it is.
     rounds
         T, at least 1.
     hints
-        A hint for each round, shape (T,), or None.
+        A hint for each round, in [0, 1], shape (T,), or None.
     n_checkpoints
         About how many rounds, evenly spread on a logarithmic axis, get their certificate recorded.
     progress
@@ -84,13 +85,17 @@ def play(
     Raises
     ------
     ValueError
-        If the adversary has fewer outcomes than that.
+        If the adversary has fewer outcomes than that, or the hints are not T probabilities.
     """
     available = adversary.rounds
     if rounds < 1 or (available is not None and available < rounds):
-        raise ValueError(f"rounds must be from 1 to the {available} that {adversary.name} has, got {rounds}")
+        most = "" if available is None else f" and at most the {available} that {adversary.name} has"
+        raise ValueError(f"rounds must be at least 1{most}, got {rounds}")
+    guide = np.empty(0) if hints is None else check_probabilities(hints, "hints")
+    if hints is not None and len(guide) != rounds:
+        raise ValueError(f"hints must be one for each of the {rounds} rounds, got {len(guide)}")
     rng = adversary.generator()
-    guide = np.empty(0) if hints is None else np.asarray(hints, dtype=np.float64)
+    played_before = forecaster.n_rounds
     checkpoints = log_spaced(rounds, n_checkpoints)
     tape = Tape(
         np.empty(rounds),
@@ -115,7 +120,7 @@ def play(
             if progress is not None:
                 progress(stop - first)
     forecaster.resume()
-    return Duel(*tape, np.array([forecaster.promise(int(t)) for t in checkpoints]))
+    return Duel(*tape, np.array([forecaster.promise(played_before + int(t)) for t in checkpoints]))
 
 
 def log_spaced(rounds: int, number: int) -> NDArray[np.int64]:

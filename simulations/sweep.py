@@ -15,6 +15,10 @@ from simulations.measuring import play_and_measure
 from simulations.results import Cell, Finished, Store
 
 
+IDLE = 20
+"""Seconds after which a process without work ends, also when this one was killed and no longer can tell it."""
+
+
 def cells_of(config: Config) -> list[Cell]:
     """Every game of the grid, in the order of the tables: by forecaster, adversary, rounds, seed."""
     grid = product(config.forecasters, config.adversaries, config.rounds, config.seeds)
@@ -104,7 +108,9 @@ def _play_all(cells: list[Cell], store: Store, jobs: int) -> Iterator[None]:
         return
     from joblib import Parallel, delayed
 
-    pool = Parallel(n_jobs=jobs, backend="loky", return_as="generator_unordered", batch_size=1)
+    pool = Parallel(
+        n_jobs=jobs, backend="loky", return_as="generator_unordered", batch_size=1, idle_worker_timeout=IDLE
+    )
     with _SpareTheWorkers():
         answers = pool(delayed(play_cell)(cell, store) for cell in cells)
     yield from answers

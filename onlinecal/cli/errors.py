@@ -40,7 +40,7 @@ class Verbs(TyperGroup):
             # usage error looks like is the same in both
             if not hasattr(error, "format_message"):
                 raise
-            code = refuse(error.format_message() or "what should be done? see onlinecal --help")
+            code = refuse(f"{error.format_message().rstrip('.')}; see onlinecal --help")
         code = code if isinstance(code, int) else DONE
         if standalone_mode:
             sys.exit(code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table
 
-PIPE_WIDTH = 160
+PIPE_WIDTH = 200
 """Columns of a table that no terminal shows: wide enough that nothing is folded."""
 
 
@@ -50,19 +50,39 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str
     return answer
 
 
-def progress(transient: bool = True) -> Progress:
+def progress() -> Progress:
     """A progress bar on stderr, in units that the caller counts; nothing where stderr is no terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    console = notices()
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("left:"),
         TimeRemainingColumn(),
-        console=notices(),
-        transient=transient,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
     )
+
+
+def milestones(name: str) -> Callable[[int, int], None]:
+    """For long work in a log: called with (done, all), it writes a line on stderr at every tenth.
+
+    On a terminal, where there is a progress bar, it writes nothing.
+    """
+    console = notices()
+    last = -1
+
+    def tell(done: int, every: int) -> None:
+        nonlocal last
+        tenth = 10 * done // max(every, 1)
+        if tenth > last and not console.is_terminal:
+            console.print(f"{name}: {done} of {every}")
+        last = max(last, tenth)
+
+    return tell
 
 
 def number(value: float | None) -> str:

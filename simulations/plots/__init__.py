@@ -1,7 +1,7 @@
 """The pictures: each one is prepared as a table, drawn from that table, and written next to it.
 
 A figure is a module with two functions, `prepare(...)` -> table of the numbers to be drawn, and
-`draw(table, title)` -> matplotlib figure, which looks at nothing but that table.
+`draw(table)` -> matplotlib figure, which looks at nothing but that table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def figure_module(name: str) -> ModuleType:
     return import_module(f"simulations.plots.{name}")
 
 
-def draw_sweep(folder: Path, name: str, title: str = "") -> Path:
+def draw_sweep(folder: Path, name: str) -> Path:
     """Draw one figure of a sweep's results into their folder: <name>.png, .svg and .csv; the PNG's path."""
     from simulations.plots.files import write_figure
 
@@ -43,4 +43,4 @@ def draw_sweep(folder: Path, name: str, title: str = "") -> Path:
             f"of a sweep there are {', '.join(SWEEP_FIGURES)}"
         )
     table = module.prepare(Store(folder).read_table(SWEEP_FIGURES[name]))
-    return write_figure(module.draw(table, title), table, folder / name)
+    return write_figure(module.draw(table), table, folder / name)

@@ -30,12 +30,12 @@ def curves(spec: str) -> Sequence[Curve]:
     return (LOWER, PAPER, bound_curve(spec, below=crowded or spec == "sign"))
 
 
-def draw(table: pl.DataFrame, title: str = "") -> Figure:
+def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster; the line is the bracket's upper end, the band reaches to its lower end."""
     return draw_panels(
         table,
         curves,
-        title or "No adversary pushes the distance to calibration past its bound",
+        "No adversary pushes the distance to calibration past its bound",
         "One line per adversary: the proven upper end of the distance; bands reach down to the proven lower "
         "end. No forecaster can always stay below T^(1/3).",
         "distance to calibration (sum over rounds)",

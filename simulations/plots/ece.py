@@ -22,12 +22,12 @@ def curves(spec: str) -> Sequence[Curve]:
     return (LINEAR, bound_curve(spec))
 
 
-def draw(table: pl.DataFrame, title: str = "") -> Figure:
+def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster, a line per adversary."""
     return draw_panels(
         table,
         curves,
-        title or "The usual calibration error (ECE) of the same games can grow with T itself",
+        "The usual calibration error (ECE) of the same games can grow with T itself",
         "Forecasts next to 0.5 that come true every other time count as all wrong, however near they are. "
         "Black: the bound on the distance to calibration.",
         "expected calibration error (sum over rounds)",

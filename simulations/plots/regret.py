@@ -18,14 +18,14 @@ def prepare(results: pl.DataFrame) -> pl.DataFrame:
     return results.select("forecaster", "adversary", "rounds", "seed", "regret", "regret_bound")
 
 
-def draw(table: pl.DataFrame, title: str = "") -> Figure:
+def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: a dot per game, the bound is the diagonal."""
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()
     look = looks(table["adversary"].unique(maintain_order=True).to_list())
     figure, axes = panels(forecasters)
     headline(
         figure,
-        title or "No one loses more to the best constant forecast than twice the distance to calibration",
+        "No one loses more to the best constant forecast than twice the distance to calibration",
         "One dot per game, lines join the same adversary's games as T grows. "
         "Below zero: better than every constant forecast.",
     )

@@ -50,14 +50,14 @@ def prepare(games: Sequence[Game]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def draw(table: pl.DataFrame, title: str = "") -> Figure:
+def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: dots on the diagonal are calibrated, their areas are numbers of rounds."""
     names = table["forecaster"].unique(maintain_order=True).to_list()
     figure, axes = panels(names, height=4.3, names_beside=False)
     where = str(table["adversary"][0])
     headline(
         figure,
-        title or f"What came after each forecast, on {where}",
+        f"What came after each forecast, on {where}",
         "Dots: forecasts and what followed (area: rounds). Bars: two standard deviations of chance.",
     )
     for place, (name, axis) in enumerate(axes.items()):

@@ -17,14 +17,14 @@ def prepare(trajectories: pl.DataFrame) -> pl.DataFrame:
     return longest.select("forecaster", "adversary", "round", "certificate", "guarantee")
 
 
-def draw(table: pl.DataFrame, title: str = "") -> Figure:
+def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: a line per adversary, the guarantee in black."""
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()
     look = looks(table["adversary"].unique(maintain_order=True).to_list())
     figure, axes = panels(forecasters)
     headline(
         figure,
-        title or "At every moment of a game the forecaster can prove how calibrated it has been",
+        "At every moment of a game the forecaster can prove how calibrated it has been",
         "The certificate, a proven upper bound on the distance to calibration so far, a line per adversary. "
         "Black: the guarantee given beforehand.",
     )

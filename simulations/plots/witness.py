@@ -52,14 +52,14 @@ def prepare(games: Sequence[Game]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def draw(table: pl.DataFrame, title: str = "") -> Figure:
+def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: lines from forecasts (left) to witness values (right), bars for the rounds."""
     names = table["forecaster"].unique(maintain_order=True).to_list()
     figure, axes = panels(names, height=4.3, names_beside=False)
     where = str(table["adversary"][0])
     headline(
         figure,
-        title or f"Moved like this, the forecasts would be perfectly calibrated on {where}",
+        f"Moved like this, the forecasts would be perfectly calibrated on {where}",
         "Each line carries rounds from their forecast to their value in a calibrated sequence; "
         "orange: up, blue: down, grey: hardly; wider: more rounds.",
     )

@@ -22,24 +22,18 @@ def adversaries(
     if as_json:
         print_json(rows)
         return
-    results().print(
-        table(
-            None,
-            ["adversary", "sees", "settings", "plays", "source"],
-            [
-                (
-                    row["name"] + ("*" if row["needs_horizon"] else ""),
-                    SEES[row["power"]],
-                    row["parameters"],
-                    row["summary"],
-                    row["source"],
-                )
-                for row in rows
-            ],
-            left=5,
-        ),
-        "* has to know the number of rounds beforehand. A spec is a name, or name:key=value,key=value.",
-    )
+    lines = [
+        (
+            row["name"] + ("*" if row["needs_horizon"] else ""),
+            SEES[row["power"]],
+            row["parameters"],
+            row["summary"],
+        )
+        for row in rows
+    ]
+    out = results()
+    out.print(table(None, ["adversary", "sees", "settings", "plays"], lines, left=4))
+    out.print("* has to know the number of rounds beforehand. A spec is a name, or name:key=value,key=value.")
 
 
 SEES = {

@@ -60,7 +60,7 @@ def simulate(
 
     Examples:
 
-    [bold]onlinecal simulate --forecaster sign --forecaster nested --adversary threshold --rounds 100000[/bold]
+    [bold]onlinecal simulate --forecaster sign --forecaster nested --adversary threshold --rounds 9999[/bold]
 
     [bold]onlinecal simulate --file games.csv --outcome won --forecast probability --sort date --plot[/bold]
     """

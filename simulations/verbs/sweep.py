@@ -34,7 +34,7 @@ def sweep(
 
     Example: [bold]onlinecal sweep demo --out results/demo && onlinecal plot results/demo[/bold]
     """
-    from onlinecal.cli.output import notices, progress, results
+    from onlinecal.cli.output import milestones, notices, progress, results
     from simulations.config import find_config, read_config
     from simulations.results import Store
     from simulations.sweep import cells_of, run_sweep
@@ -42,10 +42,16 @@ def sweep(
     config = read_config(find_config(file))
     cells = cells_of(config)
     processes = min(jobs or available_cores(), len(cells))
+    tell = milestones("games finished")
+
+    def advance(done: int, every: int) -> None:
+        bar.update(task, completed=done)
+        tell(done, every)
+
     with progress() as bar:
         task = bar.add_task(f"games ({processes} process{'es' if processes > 1 else ''})", total=len(cells))
         try:
-            played = run_sweep(config, out, processes, lambda done, _: bar.update(task, completed=done))
+            played = run_sweep(config, out, processes, advance)
         except KeyboardInterrupt:
             bar.stop()
             kept = sum(map(Store(out).is_finished, cells))
