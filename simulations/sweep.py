@@ -14,9 +14,8 @@ from simulations.config import Config
 from simulations.measuring import play_and_measure
 from simulations.results import Cell, Finished, Store
 
-
 IDLE = 20
-"""Seconds after which a process without work ends, also when this one was killed and no longer can tell it."""
+"""Seconds without work after which a process ends, even if this one was killed and cannot tell it to."""
 
 
 def cells_of(config: Config) -> list[Cell]:
@@ -113,7 +112,14 @@ def _play_all(cells: list[Cell], store: Store, jobs: int) -> Iterator[None]:
     )
     with _SpareTheWorkers():
         answers = pool(delayed(play_cell)(cell, store) for cell in cells)
-    yield from answers
+    try:
+        yield from answers
+    except KeyboardInterrupt:
+        from joblib.externals.loky import get_reusable_executor
+
+        # whoever interrupts wants it to stop now: what the workers have finished is on disk already
+        get_reusable_executor().shutdown(wait=True, kill_workers=True)
+        raise
 
 
 class _SpareTheWorkers:

@@ -1,0 +1,5 @@
+"""`python -m simulations` is the console command `onlinecal`."""
+
+from simulations.cli import main
+
+main()
