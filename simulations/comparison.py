@@ -59,4 +59,5 @@ def _bracket(one: Measured) -> str:
 def _theorem(one: Measured) -> str:
     if one.bound is None:
         return "–"
-    return f"{players.create(one.forecaster).bound_label} = {number(one.bound)}"
+    label = players.create(one.forecaster).bound_label
+    return number(one.bound) if label is None else f"{label} = {number(one.bound)}"

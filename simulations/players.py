@@ -10,7 +10,7 @@ import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from adversaries.specs import join_spec
 from onlinecal.forecasters import AlmostOneStepAhead
@@ -87,15 +87,6 @@ FAMILIES = {
 }  # fmt: skip
 
 
-class Row(TypedDict):
-    """What `describe` says about one forecaster."""
-
-    name: str
-    options: str
-    bound: str
-    summary: str
-
-
 @dataclass(frozen=True)
 class Player:
     """A forecaster to be built for any number of rounds.
@@ -127,18 +118,18 @@ class Player:
         )
 
     @property
-    def bound_label(self) -> str:
-        """The proven bound on the distance to calibration after T rounds, as a formula."""
+    def bound_label(self) -> str | None:
+        """The proven bound on the distance to calibration after T rounds as a formula, if it has one."""
         factor = self._square_of_factor
         if factor is None:
-            return "its guarantee"
+            return None
         root = math.isqrt(round(factor))
         if root * root == factor:
             return f"{root if root > 1 else ''}√T"
         return f"√({factor:g}T)"
 
     def bound(self, rounds: int) -> float:
-        """The value of `bound_label`, a sum over rounds: at least the forecaster's own guarantee."""
+        """The value of `bound_label`, a sum over rounds; without a formula the forecaster's own guarantee."""
         factor = self._square_of_factor
         return self.build(rounds).promise(rounds) if factor is None else math.sqrt(factor * rounds)
 
@@ -193,26 +184,9 @@ def create(spec: str) -> Player:
     return Player(join_spec(family.name, changed), family, settings)
 
 
-def describe() -> list[Row]:
-    """One row per forecaster for a table: name, options with defaults, proven bound and summary."""
-    return [
-        Row(
-            name=family.name,
-            options=", ".join(_with_default(option) for option in family.options),
-            bound=create(family.name).bound_label,
-            summary=family.summary,
-        )
-        for family in FAMILIES.values()
-    ]
-
-
 def _find(name: str) -> Family:
     if name in FAMILIES:
         return FAMILIES[name]
     close = difflib.get_close_matches(name, FAMILIES, n=1)
     suggestion = f"; did you mean {close[0]!r}?" if close else "."
     raise ValueError(f"unknown forecaster {name!r}{suggestion} Known: {', '.join(FAMILIES)}")
-
-
-def _with_default(option: Option) -> str:
-    return f"{option.name}={'(by T)' if option.default is None else option.default}"

@@ -34,10 +34,12 @@ def worst_over_seeds(results: pl.DataFrame, upper: str, lower: str) -> pl.DataFr
     )
 
 
-def bound_curve(spec: str, below: bool = False) -> Curve:
+def bound_curve(spec: str, what: str = "its bound", below: bool = False) -> Curve:
     """The proven bound of a forecaster, as the strong curve of its panel."""
     player = players.create(spec)
-    return Curve(f"its bound {player.bound_label}", lambda T: player.bound(int(T)), strong=True, below=below)
+    return Curve(
+        f"{what} {player.bound_label or ''}".strip(), lambda T: player.bound(int(T)), strong=True, below=below
+    )
 
 
 def panel_title(spec: str) -> str:
@@ -54,8 +56,9 @@ def draw_panels(
 ) -> Figure:
     """The figure: log-log, columns forecaster, adversary, rounds, upper and lower of `table`."""
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()
-    look = looks(table["adversary"].unique(maintain_order=True).to_list())
-    figure, axes = panels(forecasters)
+    adversaries = table["adversary"].unique(maintain_order=True).to_list()
+    look = looks(adversaries)
+    figure, axes = panels(forecasters, adversaries)
     headline(figure, title, below)
     first, last = int(table["rounds"].min()), int(table["rounds"].max())  # type: ignore[arg-type]
     right = last * 1.15 if last > first else last * 3

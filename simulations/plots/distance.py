@@ -37,6 +37,6 @@ def draw(table: pl.DataFrame) -> Figure:
         curves,
         "No adversary pushes the distance to calibration past its bound",
         "One line per adversary: the proven upper end of the distance; bands reach down to the proven lower "
-        "end. No forecaster can always stay below T^(1/3).",
+        "end. No forecaster can grow slower than T^(1/3) against everyone.",
         "distance to calibration (sum over rounds)",
     )

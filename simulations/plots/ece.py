@@ -19,7 +19,7 @@ def prepare(results: pl.DataFrame) -> pl.DataFrame:
 
 def curves(spec: str) -> Sequence[Curve]:
     """Linear growth, and the bound that holds for the distance to calibration."""
-    return (LINEAR, bound_curve(spec))
+    return (LINEAR, bound_curve(spec, "bound on its distance"))
 
 
 def draw(table: pl.DataFrame) -> Figure:
@@ -28,7 +28,7 @@ def draw(table: pl.DataFrame) -> Figure:
         table,
         curves,
         "The usual calibration error (ECE) of the same games can grow with T itself",
-        "Forecasts next to 0.5 that come true every other time count as all wrong, however near they are. "
-        "Black: the bound on the distance to calibration.",
+        "Answer 1 to forecasts just below 0.5 and 0 to those just above: ECE counts every round half wrong, "
+        "though a nudge would calibrate them.",
         "expected calibration error (sum over rounds)",
     )

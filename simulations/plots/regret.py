@@ -21,8 +21,9 @@ def prepare(results: pl.DataFrame) -> pl.DataFrame:
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: a dot per game, the bound is the diagonal."""
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()
-    look = looks(table["adversary"].unique(maintain_order=True).to_list())
-    figure, axes = panels(forecasters)
+    adversaries = table["adversary"].unique(maintain_order=True).to_list()
+    look = looks(adversaries)
+    figure, axes = panels(forecasters, adversaries)
     headline(
         figure,
         "No one loses more to the best constant forecast than twice the distance to calibration",

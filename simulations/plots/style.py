@@ -75,17 +75,18 @@ def looks(names: Sequence[str]) -> dict[str, Look]:
 
 
 def panels(
-    names: Sequence[str], height: float = 4.4, names_beside: bool = True
+    names: Sequence[str], beside: Sequence[str] = (), height: float = 4.4
 ) -> tuple[Figure, dict[str, Axes]]:
     """A figure with one panel per name, two abreast (or one), the same axes in all.
 
-    Sizes in inches. The margins are fixed, with room for the names of lines beside each panel, so that
-    slopes and distances on the page are known while labels are placed.
+    Sizes in inches. The margins are fixed, with room for the names that will stand beside each panel, so
+    that slopes and distances on the page are known while labels are placed.
     """
     matplotlib.rcParams.update(RC)
     columns = 1 if len(names) == 1 else 2
     rows = math.ceil(len(names) / columns)
-    left, right, top, bottom, width = 0.75, 1.5 if names_beside else 0.35, 1.15, 0.6, 4.3
+    left, top, bottom, width = 0.75, 1.15, 0.6, 4.3
+    right = 0.35 if not beside else 0.6 + min(0.064 * max(map(len, beside)), 4.0)
     above = 0.85
     size = (columns * (left + width + right), above + rows * (bottom + height) + (rows - 1) * 0.35 + 0.3)
     figure = Figure(figsize=size)
@@ -130,7 +131,8 @@ def name_lines(axis: Axes, ends: dict[str, float], look: dict[str, Look], size: 
     to_axes = axis.transAxes.inverted()
     edge = axis.get_xlim()[1]
     wanted = [float(to_axes.transform(axis.transData.transform((edge, end)))[1]) for end in ends.values()]
-    heights = spread(wanted, 1.25 * size / height)
+    gap = 1.25 * size / height
+    heights = spread(wanted, gap, 0.5 * gap, 1.0 - 0.5 * gap)
     for name, start, end in zip(ends, wanted, heights, strict=True):
         one = look[name]
         axis.plot(

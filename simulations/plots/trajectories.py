@@ -20,8 +20,9 @@ def prepare(trajectories: pl.DataFrame) -> pl.DataFrame:
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: a line per adversary, the guarantee in black."""
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()
-    look = looks(table["adversary"].unique(maintain_order=True).to_list())
-    figure, axes = panels(forecasters)
+    adversaries = table["adversary"].unique(maintain_order=True).to_list()
+    look = looks(adversaries)
+    figure, axes = panels(forecasters, adversaries)
     headline(
         figure,
         "At every moment of a game the forecaster can prove how calibrated it has been",

@@ -55,7 +55,7 @@ def prepare(games: Sequence[Game]) -> pl.DataFrame:
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: lines from forecasts (left) to witness values (right), bars for the rounds."""
     names = table["forecaster"].unique(maintain_order=True).to_list()
-    figure, axes = panels(names, height=4.3, names_beside=False)
+    figure, axes = panels(names, height=4.3)
     where = str(table["adversary"][0])
     headline(
         figure,

@@ -67,7 +67,3 @@ def test_settings_reach_the_forecaster():
 def test_bad_specs_are_refused_with_what_is_known(spec, message):
     with pytest.raises(ValueError, match=message):
         players.create(spec)
-
-
-def test_description_lists_every_family():
-    assert [row["name"] for row in players.describe()] == list(players.FAMILIES)
