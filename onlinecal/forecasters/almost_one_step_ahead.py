@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.forecasters.cells import NO_HINT, SCALE, certificate
-from onlinecal.forecasters.compiled import FULL
 from onlinecal.forecasters.grid import GridForecaster
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.validation import check_probability, outcome_of
@@ -113,7 +112,7 @@ class AlmostOneStepAhead(GridForecaster):
         if not self._issuer:
             self._issuer = secrets.token_hex(8)
         serial, scale = self._issued, int(self.memory[SCALE])
-        self._note_late(len(self._open))
+        self.note_late(len(self._open))
         self._open.add(serial)
         self._issued += 1
         ends = lower / scale, (lower + step) / scale
@@ -133,12 +132,7 @@ class AlmostOneStepAhead(GridForecaster):
             raise ValueError(f"forecast {forecast.serial} was issued by another forecaster: {forecast!r}")
         if forecast.serial not in self._open:
             raise ValueError(f"forecast {forecast.serial} has been settled before: {forecast!r}")
-        value = outcome_of(outcome)
-        p = self.machine.settle(self.memory, *forecast.cell, value, forecast.probability)
-        while p == FULL:
-            self.grow()
-            p = self.machine.settle(self.memory, *forecast.cell, value, forecast.probability)
-        self._probability = p
+        self.settle(*forecast.cell, outcome_of(outcome), forecast.probability)
         self._open.remove(forecast.serial)
 
     @property

@@ -46,12 +46,6 @@ def sum_at(memory: Memory, position: int) -> int:
 
 
 @register_jitable
-def valid(memory: Memory, lower: int, step: int) -> bool:
-    """Whether the lower end accepts outcome 0 and the upper end accepts outcome 1."""
-    return sum_at(memory, lower) <= memory[HIGH] and sum_at(memory, lower + step) >= memory[LOW]
-
-
-@register_jitable
 def search_cell(memory: Memory, lower: int, upper: int, step: int) -> int:
     """The lower end of a valid cell of width `step`, searched outwards from [lower, upper].
 
@@ -81,61 +75,86 @@ def search_cell(memory: Memory, lower: int, upper: int, step: int) -> int:
 
 @register_jitable
 def nearest_cell(memory: Memory, target: float, step: int) -> int:
-    """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one)."""
-    last = memory[SCALE] - step
-    home = min(int(target), last) & -step
-    if valid(memory, home, step):
-        return home
-    left = next_below(memory, home, step)
-    while left >= 0 and not valid(memory, left, step):
-        left = next_below(memory, left, step)
-    right = next_above(memory, home, step)
-    while right <= last and (left < 0 or right - target < target - (left + step)):
-        if valid(memory, right, step):
-            return right
-        right = next_above(memory, right, step)
-    return left
-
-
-@register_jitable
-def next_below(memory: Memory, lower: int, step: int) -> int:
-    """The next cell below that might be valid, or a negative number.
+    """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one).
 
     Cells whose ends were never charged are alike: valid exactly where LOW - step <= lower end <= HIGH.
     So only the nearest of those, and the neighbours of charged points, need a look.
     """
-    index = find(memory, lower)
-    if memory[index] == lower:
-        best = lower - step
-    else:
-        index -= 2
-        while memory[index] & (step - 1):
-            index -= 2
-        best = memory[index]
-    untouched = lower - step
-    if memory[TILT]:
-        untouched = min(untouched, memory[HIGH] & -step)
-        if untouched + step < memory[LOW]:
-            return best
-    return max(best, untouched)
+    last = memory[SCALE] - step
+    home = min(int(target), last) & -step
+    index = find(memory, home)
+    if valid(memory, index, home, step):
+        return home
+    left, at = next_below(memory, index, home, step)
+    while left >= 0 and not valid(memory, at, left, step):
+        left, at = next_below(memory, at, left, step)
+    right, at = next_above(memory, index, home, step)
+    while right <= last and (left < 0 or right - target < target - (left + step)):
+        if valid(memory, at, right, step):
+            return right
+        right, at = next_above(memory, at, right, step)
+    return left
 
 
 @register_jitable
-def next_above(memory: Memory, lower: int, step: int) -> int:
-    """The next cell above that might be valid, or one beyond the last (see `next_below`)."""
+def valid(memory: Memory, index: int, lower: int, step: int) -> bool:
+    """Whether the lower end accepts outcome 0 and the upper end accepts outcome 1.
+
+    `index` is that of the first pair not below the lower end.
+    """
+    total = memory[index + 1] if memory[index] == lower else memory[TILT] * lower
+    if total > memory[HIGH]:
+        return False
+    upper = lower + step
+    while memory[index] < upper:
+        index += 2
+    total = memory[index + 1] if memory[index] == upper else memory[TILT] * upper
+    return total >= memory[LOW]
+
+
+@register_jitable
+def next_below(memory: Memory, index: int, lower: int, step: int) -> tuple[int, int]:
+    """The next cell below that might be valid and its index, or a negative number.
+
+    `index` is that of the first pair not below `lower`.
+    """
+    if memory[index] == lower:
+        best = lower - step
+    else:
+        back = index - 2
+        while memory[back] & (step - 1):
+            back -= 2
+        best = memory[back]
+    untouched = lower - step
+    if memory[TILT]:
+        untouched = min(untouched, memory[HIGH] & -step)
+    if memory[TILT] == 0 or untouched + step >= memory[LOW]:
+        best = max(best, untouched)
+    while index > TABLE and memory[index - 2] >= best:
+        index -= 2
+    return best, index
+
+
+@register_jitable
+def next_above(memory: Memory, index: int, lower: int, step: int) -> tuple[int, int]:
+    """The next cell above that might be valid and its index, or one beyond the last (see `next_below`)."""
     upper = lower + step
     if upper >= memory[SCALE]:
-        return upper
-    index = find(memory, upper)
+        return upper, index
+    while memory[index] < upper:
+        index += 2
     if memory[index] == upper:
         best = upper
     else:
-        while memory[index] & (step - 1):
-            index += 2
-        best = memory[index] - step
+        ahead = index
+        while memory[ahead] & (step - 1):
+            ahead += 2
+        best = memory[ahead] - step
     untouched = upper
     if memory[TILT]:
         untouched = max(untouched, (memory[LOW] - 1) & -step)
-        if untouched > memory[HIGH]:
-            return best
-    return min(best, untouched)
+    if memory[TILT] == 0 or untouched <= memory[HIGH]:
+        best = min(best, untouched)
+    while memory[index] < best:
+        index += 2
+    return best, index

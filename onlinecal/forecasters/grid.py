@@ -102,6 +102,14 @@ class GridForecaster(base.Classifier):
         self.__dict__.update(state)
         self.machine = MACHINES[int(self.memory[FORMAT])]
 
+    def settle(self, lower: int, step: int, outcome: int, forecast: float) -> None:
+        """Charge a round that was reported as `forecast` in the cell (lower, lower + step)."""
+        p = self.machine.settle(self.memory, lower, step, outcome, forecast)
+        while p == FULL:
+            self.grow()
+            p = self.machine.settle(self.memory, lower, step, outcome, forecast)
+        self._probability = p
+
     def learn_one(self, x: Any, y: Any) -> None:
         """Settle the round that `predict_proba_one` answers; the features x are not looked at.
 
@@ -112,7 +120,7 @@ class GridForecaster(base.Classifier):
         except (KeyError, TypeError):
             outcome = outcome_of(y, "y")
         if self._open:
-            self._note_late(len(self._open))
+            self.note_late(len(self._open))
         p = self.machine.advance(self.memory, outcome)
         while p == FULL:
             self.grow()
@@ -139,11 +147,12 @@ class GridForecaster(base.Classifier):
             played
         ):
             self.grow()
-        self._note_late(len(self._open))
+        self.note_late(len(self._open))
         self.resume()
         return forecasts, points
 
-    def _note_late(self, others: int) -> None:
+    def note_late(self, others: int) -> None:
+        """Take into the guarantee that so many other forecasts were open when one was issued."""
         self._late = max(self._late, others)
 
     def promise(self, rounds: int) -> float:
