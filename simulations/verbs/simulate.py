@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from simulations.players import Player
 
 DEFAULT_ROUNDS = 10_000
+DEFAULT_FORECASTER = "balanced"
+DEFAULT_FOLLOWER = "adaptive:slack=1,report=hint"
 
 
 def simulate(
@@ -23,7 +25,7 @@ def simulate(
         typer.Option(
             "--forecaster",
             help="sign, balanced, nested or adaptive, with options: balanced:slack=1,report=hint. "
-            "May be repeated. Default: balanced.",
+            "May be repeated. Default: balanced; with --forecast, one that follows the hints.",
         ),
     ] = None,
     adversary: Annotated[
@@ -68,7 +70,8 @@ def simulate(
     from simulations import opponents, players
     from simulations.comparison import comparison, machine_readable
 
-    chosen = [players.create(spec) for spec in forecaster or ["balanced"]]
+    usual = DEFAULT_FORECASTER if forecast is None else DEFAULT_FOLLOWER
+    chosen = [players.create(spec) for spec in forecaster or [usual]]
     if len({player.spec for player in chosen}) < len(chosen):
         raise ValueError(f"a forecaster is listed twice: {', '.join(player.spec for player in chosen)}")
     opponent = _opponent(adversary, rounds, seed, file, outcome, forecast, sort, river)
