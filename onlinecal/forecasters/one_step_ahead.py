@@ -30,7 +30,7 @@ class OneStepAhead(GridForecaster):
     >>> from onlinecal import OneStepAhead
     >>> reference = OneStepAhead(n_cells=4)
     >>> [reference.answer(y) for y in (1, 0, 1)]
-    [0.5, 0.5, 0.5]
+    [0.5, 0.5, 0.75]
 
     References
     ----------
