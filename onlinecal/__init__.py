@@ -13,6 +13,9 @@ __version__ = "0.1.0"
 _HOME = {
     "AlmostOneStepAhead": "onlinecal.forecasters",
     "OneStepAhead": "onlinecal.forecasters",
+    "BinnedMean": "onlinecal.wrappers",
+    "CalibratedClassifier": "onlinecal.wrappers",
+    "PlattScaling": "onlinecal.wrappers",
     "calibration_distance": "onlinecal.measures",
     "expected_calibration_error": "onlinecal.measures",
 }

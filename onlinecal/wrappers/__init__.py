@@ -1,0 +1,7 @@
+"""River wrappers around a classifier."""
+
+from onlinecal.wrappers.binned_mean import BinnedMean
+from onlinecal.wrappers.calibrated_classifier import CalibratedClassifier
+from onlinecal.wrappers.platt_scaling import PlattScaling
+
+__all__ = ["BinnedMean", "CalibratedClassifier", "PlattScaling"]

@@ -1,0 +1,62 @@
+"""Which labels there are, and which of two counts as outcome 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+Label = Any
+
+
+class Labels:
+    """The labels met so far, in order, from outcomes and from the wrapped model's answers.
+
+    Of two labels the positive one is True (or 1, for numbers 0 and 1); of other labels it is the first
+    that was met as an outcome. Once there are two, `pair` is (negative, positive).
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[Label, None] = {}
+        self.positive: Label | None = None
+        self.pair: tuple[Label, Label] | None = None
+
+    def meet(self, label: Label) -> None:
+        """Take note of an outcome's label; numpy's scalars count as the Python values they equal."""
+        label = plain(label)
+        if self.positive is None:
+            self.positive = label
+            if isinstance(label, (bool, int)) and label in (0, 1):
+                kind = type(label)
+                self.positive = kind(1)
+                self.known = {kind(0): None, kind(1): None, **self.known}
+        self.known.setdefault(label)
+        if len(self.known) == 2:
+            first, second = self.known
+            self.pair = (second, first) if self.positive == first else (first, second)
+
+    def read(self, answer: Mapping[Label, float]) -> float:
+        """The positive label's probability in a model's answer; 1/2 if the model has none to give."""
+        positive = True if self.positive is None else self.positive
+        if positive in answer:
+            return answer[positive]
+        if not answer or self.positive is None:
+            return 0.5
+        return 1.0 - sum(answer.values())
+
+    def both(self, answer: Mapping[Label, float], p: float) -> dict[Label, float]:
+        """The forecast p of the positive label as a river answer over the labels known so far."""
+        if self.positive is None:
+            if True in answer or False in answer:
+                return {False: 1.0 - p, True: p}
+            return {}
+        names = self.known if len(self.known) > 1 else {**self.known, **dict.fromkeys(answer)}
+        if len(names) == 1:
+            return {self.positive: 1.0}
+        return {label: p if label == self.positive else 1.0 - p for label in names}
+
+
+def plain(label: Label) -> Label:
+    """A numpy scalar as the Python value that it is."""
+    return label.item() if isinstance(label, np.generic) else label
