@@ -8,27 +8,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from onlinecal.measures.counts import Counts, Floats
+from onlinecal.measures.counts import Counts
 from onlinecal.measures.levels import Levels, distance_to
 from onlinecal.measures.pooling import pooled_levels
 from onlinecal.measures.pruned import rounding_noise, search_below
-from onlinecal.measures.relaxation import ROUNDING, Relaxation, relax
+from onlinecal.measures.relaxation import (
+    MAX_NODES,
+    ROUNDING,
+    Relaxation,
+    one_way_bound,
+    relax,
+    relaxation_nodes,
+)
 from onlinecal.measures.rounding import Curve, curve_of_levels, curve_of_masses, round_near
 
 NODES = 1500
-"""Nodes of the relaxation at effort 1; the solver's time is about linear in them."""
-
-MAX_NODES = 4000
-
-CUT_LOSS = 0.02
-"""What the relaxation may lose between its nodes before more nodes are worth their time."""
+"""Nodes of the relaxation at effort 1, growing with its square root; the solver's time can be quadratic."""
 
 ROUNDING_WORK = 1.5e7
 """Level sets tried while rounding, at effort 1: about a third of a second."""
+
+MAX_ROUNDING_EFFORT = 10.0
+"""More effort than that goes into the searches only."""
 
 SEARCH_WORK = 1.5e8
 """Lattice points looked at in the searches, at effort 1: about a third of a second."""
@@ -55,11 +61,20 @@ def bracket(counts: Counts, starts: list[Levels], effort: float, rtol: float = 0
 
     It stops early when upper - lower <= rtol * upper.
     """
-    relaxation = relax(counts, relaxation_nodes(counts, NODES * effort))
-    levels, upper = _nearby_levels(counts, relaxation, starts, effort, rtol)
-    lower = min(relaxation.lower, upper)
     # the deduction for rounding errors alone must not keep a distance from being called exact
-    if upper - relaxation.lower <= 2.0 * ROUNDING * counts.n_rounds:
+    rounding = 2.0 * ROUNDING * counts.n_rounds
+    known = [*starts, pooled_levels(counts)]
+    distances = [distance_to(counts, levels) for levels in known]
+    best = int(np.argmin(distances))
+    levels, upper = known[best], distances[best]
+    if upper - one_way_bound(counts) <= rounding:
+        return Bracket(upper, upper, True, levels)
+    relaxation = relax(counts, relaxation_nodes(counts, NODES * math.sqrt(effort)))
+    levels, upper = _improved(
+        counts, relaxation, levels, upper, effort, max(rtol * relaxation.lower, rounding)
+    )
+    lower = min(relaxation.lower, upper)
+    if upper - relaxation.lower <= rounding:
         return Bracket(upper, upper, True, levels)
     if counts.n_rounds > SEARCH_ROUNDS and effort < np.inf:
         return Bracket(lower, upper, False, levels)
@@ -81,55 +96,33 @@ def bracket(counts: Counts, starts: list[Levels], effort: float, rtol: float = 0
             power = math.log(max(search.work / last_work, 1.01)) / math.log(growth)
             growth = min(8.0, max(1.3, WORK_GROWTH ** (1.0 / power)))
         cutoff, last_work = cutoff * growth, search.work
-    return Bracket(lower, upper, False, levels)
+    return Bracket(lower, upper, lower >= upper, levels)
 
 
-def relaxation_nodes(counts: Counts, limit: float) -> Floats:
-    """About `limit` nodes: the forecasts (quantiles if there are too many) and cuts of the wider gaps.
-
-    Between nodes at distance d the relaxation can lose d^2/2 a round; gaps are cut until it is CUT_LOSS in all.
-    """
-    limit = int(min(MAX_NODES, max(64, limit)))
-    values = counts.values
-    if len(values) > limit:
-        ranks = np.cumsum(counts.zeros + counts.ones)
-        wanted = np.linspace(0, ranks[-1], limit)
-        values = np.unique(values[np.minimum(np.searchsorted(ranks, wanted), len(values) - 1)])
-    nodes = np.union1d(values, [0.0, 1.0])
-    gaps = np.diff(nodes)
-    density = math.sqrt(counts.n_rounds / (2.0 * CUT_LOSS))
-    while True:
-        cuts = np.maximum(1, np.ceil(gaps * density)).astype(np.int64)
-        if cuts.sum() <= max(limit, 1.5 * len(gaps)):
-            break
-        density /= 1.2
-    starts = np.repeat(nodes[:-1], cuts)
-    step = np.arange(cuts.sum()) - np.repeat(np.cumsum(cuts) - cuts, cuts)
-    return np.unique(np.append(starts + step * np.repeat(gaps / cuts, cuts), 1.0))
-
-
-def _nearby_levels(
-    counts: Counts, relaxation: Relaxation, starts: list[Levels], effort: float, rtol: float
+def _improved(
+    counts: Counts, relaxation: Relaxation, levels: Levels, upper: float, effort: float, tolerance: float
 ) -> tuple[Levels, float]:
-    """The best of the starts, the pooled sequence, and local searches from the relaxation and from these."""
-    starts = [*starts, pooled_levels(counts)]
-    distances = [distance_to(counts, levels) for levels in starts]
-    first = int(np.argmin(distances))
-    best, upper = starts[first], distances[first]
-    work_left = ROUNDING_WORK * min(effort, 20.0)
-    curves: list[Curve] = [curve_of_masses(counts, relaxation.nodes, relaxation.masses)]
-    tolerance = max(rtol * relaxation.lower, 2.0 * ROUNDING * counts.n_rounds)
-    for k in range(2):
+    """The best calibrated sequence found: a quick look near several curves, then the other work on one."""
+    work_left = ROUNDING_WORK * min(effort, MAX_ROUNDING_EFFORT)
+    for curve in _curves(counts, relaxation):
         if upper - relaxation.lower <= tolerance:
-            break
-        if k == 1:
-            curves.append(curve_of_levels(starts[first]))
-        levels, distance, work = round_near(counts, relaxation, curves[k], work_left, tolerance)
+            return levels, upper
+        found, distance, work = round_near(counts, relaxation, curve, work_left / 10.0, tolerance)
         work_left -= work
-        improved = levels is not None and distance < upper
-        if improved and levels is not None:
-            best, upper = levels, distance
-        # the start itself is worth polishing only if it is better than what the relaxation led to
-        if improved or work_left <= 0:
-            break
-    return best, upper
+        if found is not None and distance < upper:
+            levels, upper = found, distance
+    found, distance, _ = round_near(counts, relaxation, curve_of_levels(levels), work_left, tolerance)
+    return (found, distance) if found is not None and distance < upper else (levels, upper)
+
+
+def _curves(counts: Counts, relaxation: Relaxation) -> Iterator[Curve]:
+    """Fractional sequences to start from: the relaxation's, and ones with fewer values if it has many.
+
+    Every value costs something when it is made real, so a coarser relaxation can lead to a better sequence.
+    """
+    yield curve_of_masses(counts, relaxation.nodes, relaxation.masses)
+    root = math.sqrt(counts.n_rounds)
+    if len(counts.values) > 2.0 * root:
+        for n_cells in (int(3.0 * root), int(1.5 * root), int(0.5 * root)):
+            coarse = relax(counts, np.linspace(0.0, 1.0, min(n_cells, MAX_NODES) + 1))
+            yield curve_of_masses(counts, coarse.nodes, coarse.masses)

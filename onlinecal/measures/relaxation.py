@@ -21,6 +21,15 @@ from onlinecal.measures.counts import Counts, Floats, Ints
 ROUNDING = 1e-14
 """More than the rounding errors of one round's potential, which is at most 1 in size."""
 
+TOLERANCES = (1e-10, 1e-7)
+"""Of the solver, in turn; whatever is left of its errors, the proof makes good."""
+
+MAX_NODES = 4000
+"""Most nodes a relaxation gets, whatever the effort."""
+
+CUT_LOSS = 0.02
+"""What the relaxation may lose between its nodes before more nodes are worth their time."""
+
 
 @dataclass(frozen=True, eq=False)
 class Relaxation:
@@ -50,7 +59,45 @@ def relax(counts: Counts, nodes: Floats) -> Relaxation:
     """Solve the linear program on increasing nodes, 0 and 1 among them, and prove its lower bound."""
     u0, u1, masses = _solve(nodes, _spread(counts, nodes, counts.zeros), _spread(counts, nodes, counts.ones))
     u0, u1 = feasible_potentials(nodes, u0, u1)
-    return Relaxation(potential_bound(counts, nodes, u0, u1), nodes, u0, u1, masses)
+    lower = potential_bound(counts, nodes, u0, u1)
+    one_way = one_way_bound(counts)
+    if one_way >= lower:
+        # optimal then, and free of the solver's tolerance
+        sign = 1.0 if counts.biases.sum() >= 0.0 else -1.0
+        lower, u0, u1 = one_way, sign * nodes, sign * (nodes - 1.0)
+    return Relaxation(lower, nodes, u0, u1, masses)
+
+
+def one_way_bound(counts: Counts) -> float:
+    """The lower bound |sum of (forecast - outcome)|: all rounds would have to move the same way.
+
+    It is what the potentials u0(x) = x, u1(x) = x - 1 and their negatives prove.
+    """
+    return max(0.0, abs(math.fsum(counts.biases)) - counts.n_rounds * ROUNDING)
+
+
+def relaxation_nodes(counts: Counts, limit: float) -> Floats:
+    """About `limit` nodes: the forecasts (quantiles if there are too many) and cuts of the wider gaps.
+
+    Between nodes at distance d the relaxation can lose d^2/2 a round; gaps are cut until that is CUT_LOSS.
+    """
+    limit = int(min(MAX_NODES, max(64, limit)))
+    values = counts.values
+    if len(values) > limit:
+        ranks = np.cumsum(counts.zeros + counts.ones)
+        wanted = np.linspace(0, ranks[-1], limit)
+        values = np.unique(values[np.minimum(np.searchsorted(ranks, wanted), len(values) - 1)])
+    nodes = np.union1d(values, [0.0, 1.0])
+    gaps = np.diff(nodes)
+    density = math.sqrt(counts.n_rounds / (2.0 * CUT_LOSS))
+    while True:
+        cuts = np.maximum(1, np.ceil(gaps * density)).astype(np.int64)
+        if cuts.sum() <= max(limit, 1.5 * len(gaps)):
+            break
+        density /= 1.2
+    starts = np.repeat(nodes[:-1], cuts)
+    step = np.arange(cuts.sum()) - np.repeat(np.cumsum(cuts) - cuts, cuts)
+    return np.unique(np.append(starts + step * np.repeat(gaps / cuts, cuts), 1.0))
 
 
 def potential_bound(counts: Counts, nodes: Floats, u0: Floats, u1: Floats) -> float:
@@ -127,8 +174,13 @@ def _solve(nodes: Floats, zeros: Floats, ones: Floats) -> tuple[Floats, Floats, 
     costs = np.concatenate([np.zeros(n), np.tile(np.diff(nodes), 4)])
     # the solver's tolerances are absolute, so hand it masses of the order of one
     scale = max(zeros.max(), ones.max())
-    answer = linprog(costs, A_eq=balance, b_eq=np.concatenate([zeros, ones]) / scale, method="highs")
-    if answer.status != 0:
+    masses = np.concatenate([zeros, ones]) / scale
+    for tolerance in TOLERANCES:
+        options = {"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance}
+        answer = linprog(costs, A_eq=balance, b_eq=masses, method="highs", options=options)
+        if answer.status == 0:
+            break
+    else:
         raise RuntimeError(f"the relaxation was not solved: {answer.message}")
     potentials = answer.eqlin.marginals
     return potentials[:n], potentials[n:], np.maximum(answer.x[:n], 0.0) * scale

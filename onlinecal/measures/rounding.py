@@ -10,6 +10,7 @@ when nothing is gained.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,8 +24,8 @@ from onlinecal.measures.relaxation import Relaxation
 ACROSS = 4
 """How many ones a corner may move across the curve."""
 
-MARGIN = 1.0
-"""A corner whose path is this much dearer than the best path to its window is not continued."""
+MARGINS = (1.0, 10.0, np.inf)
+"""A corner whose path is this much dearer than the best one to its window is dropped, if a path is left."""
 
 REACHES = (12, 24, 48, 96)
 """How many rounds a corner may move along the curve, from quick to thorough."""
@@ -73,7 +74,8 @@ def round_near(
             if work + windows > work_limit and reach > REACHES[0]:
                 return best, distance, work
             # a long curve gets narrow windows rather than none
-            narrowed = reach if windows <= work_limit else max(2, int(reach * (work_limit / windows) ** 0.5))
+            share = max(0.0, min(1.0, work_limit / windows))
+            narrowed = max(2, int(reach * math.sqrt(share)))
             path, tried = _pass(tables, _with_fillers(curve), narrowed)
             work += tried
             if path is None:
@@ -107,8 +109,13 @@ def _pass(tables: tuple, curve: Curve, reach: int) -> tuple[Ints | None, int]:
     directions = np.concatenate([values[:1], (values[1:] + values[:-1]) / 2, values[-1:]])
     shifts = np.arange(-reach, reach + 1)
     lowest = np.rint(curve.ones[:, None] + directions[:, None] * shifts).astype(np.int64) - ACROSS
-    path, tried = path_through_windows(*tables, curve.rounds, curve.values, lowest, ACROSS, MARGIN)
-    return (path if path[-1, 0] >= 0 else None), tried
+    work = 0
+    for margin in MARGINS:
+        path, tried = path_through_windows(*tables, curve.rounds, values, lowest, ACROSS, margin)
+        work += tried
+        if path[-1, 0] >= 0:
+            return path, work
+    return None, work
 
 
 def _tables(counts: Counts, relaxation: Relaxation) -> tuple:

@@ -182,6 +182,7 @@ def test_a_long_history_of_distinct_forecasts_is_bracketed():
         (([0.5, 0.5], [0, 2]), {}, "outcomes.*2 at row 1"),
         (([0.5], [0]), {"method": "guess"}, "method.*'guess'"),
         (([0.5], [0]), {"budget": 0}, "budget.*0"),
+        (([0.5], [0]), {"rtol": -1.0}, "rtol.*-1.0"),
         (([0.5], [0]), {"look_ahead": [2.0]}, "look_ahead.*2.0 at row 0"),
         (([0.5], [0]), {"look_ahead": [0.5, 0.5]}, "forecasts and look_ahead"),
     ],
