@@ -1,0 +1,72 @@
+"""Metrics that are read off the streaming monitor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onlinecal.measures import CalibrationMonitor, Interval
+from onlinecal.metrics.probability_metric import ProbabilityMetric
+
+
+class RevertibleMonitor(CalibrationMonitor):
+    """A monitor that can take rounds back.
+
+    A forecast's tally stays once it is there, even at zero: so a forecast is always looked up where it was
+    counted, and taking it back undoes exactly what counting it did.
+    """
+
+    def revert(self, forecast: float, outcome: int) -> None:
+        """Take back one round; ValueError if there is none like it."""
+        value = forecast if forecast in self._tallies else round(forecast * self.resolution) / self.resolution
+        tally = self._tallies.get(value)
+        if tally is None or not tally[outcome]:
+            raise ValueError(f"this round was not counted: forecast {forecast!r} with outcome {outcome}")
+        tally[outcome] -= 1
+        self.n_rounds -= 1
+        self.moved = max(0.0, self.moved - abs(forecast - value)) if self.n_rounds else 0.0
+
+
+class MonitoredMetric(ProbabilityMetric):
+    """A metric with a lower and an upper end, in bounded memory; `get()` is the upper end, an average.
+
+    Subclasses say which measure. It is computed when it is asked for, and again only after more rounds.
+    """
+
+    def __init__(self, resolution: int, pos_val: Any) -> None:
+        super().__init__(pos_val)
+        self.resolution = resolution
+        self._monitor = RevertibleMonitor(resolution)
+        self._found: Interval | None = None
+
+    @property
+    def works_with_weights(self) -> bool:
+        """False: rounds are counted, not weighed."""
+        return False
+
+    def _count(self, forecast: float, outcome: int, w: float) -> None:
+        self._check_weight(w)
+        self._monitor.update(forecast, outcome)
+        self._found = None
+
+    def _uncount(self, forecast: float, outcome: int, w: float) -> None:
+        self._check_weight(w)
+        self._monitor.revert(forecast, outcome)
+        self._found = None
+
+    def _check_weight(self, w: float) -> None:
+        if w != 1.0:
+            raise ValueError(f"{type(self).__name__} counts rounds; w must be 1, got {w!r}")
+
+    def _measure(self) -> Interval:
+        raise NotImplementedError
+
+    @property
+    def interval(self) -> Interval:
+        """Where the measure lies, lower and upper end proven; averages over rounds."""
+        if self._found is None:
+            self._found = self._measure()
+        return self._found
+
+    def get(self) -> float:
+        """The upper end, an average over rounds."""
+        return self.interval.upper
