@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +24,7 @@ from onlinecal.measures.relaxation import (
     relax,
     relaxation_nodes,
 )
-from onlinecal.measures.rounding import Curve, curve_of_levels, curve_of_masses, round_near
+from onlinecal.measures.rounding import curve_of_levels, curve_of_masses, round_near
 
 NODES = 1500
 """Nodes of the relaxation at effort 1, growing with its square root; the solver's time can be quadratic."""
@@ -104,25 +103,32 @@ def _improved(
 ) -> tuple[Levels, float]:
     """The best calibrated sequence found: a quick look near several curves, then the other work on one."""
     work_left = ROUNDING_WORK * min(effort, MAX_ROUNDING_EFFORT)
-    for curve in _curves(counts, relaxation):
+    n_coarser = _coarser_cells(counts)
+    quick = work_left / 10.0 if n_coarser else work_left
+    # the relaxation's own curve first; the coarser ones are computed only if it does not do
+    for n_cells in (0, *n_coarser):
         if upper - relaxation.lower <= tolerance:
             return levels, upper
-        found, distance, work = round_near(counts, relaxation, curve, work_left / 10.0, tolerance)
+        fractional = relax(counts, np.linspace(0.0, 1.0, n_cells + 1)) if n_cells else relaxation
+        curve = curve_of_masses(counts, fractional.nodes, fractional.masses)
+        found, distance, work = round_near(counts, relaxation, curve, quick, tolerance)
         work_left -= work
         if found is not None and distance < upper:
             levels, upper = found, distance
-    found, distance, _ = round_near(counts, relaxation, curve_of_levels(levels), work_left, tolerance)
-    return (found, distance) if found is not None and distance < upper else (levels, upper)
+    if work_left > 0.0:
+        curve = curve_of_levels(levels)
+        found, distance, _ = round_near(counts, relaxation, curve, work_left, tolerance)
+        if found is not None and distance < upper:
+            levels, upper = found, distance
+    return levels, upper
 
 
-def _curves(counts: Counts, relaxation: Relaxation) -> Iterator[Curve]:
-    """Fractional sequences to start from: the relaxation's, and ones with fewer values if it has many.
+def _coarser_cells(counts: Counts) -> list[int]:
+    """Sizes of coarser relaxations worth a look, for a history of many distinct forecasts.
 
-    Every value costs something when it is made real, so a coarser relaxation can lead to a better sequence.
+    Every value costs something when it is made real, so fewer values can make a better sequence.
     """
-    yield curve_of_masses(counts, relaxation.nodes, relaxation.masses)
     root = math.sqrt(counts.n_rounds)
-    if len(counts.values) > 2.0 * root:
-        for n_cells in (int(3.0 * root), int(1.5 * root), int(0.5 * root)):
-            coarse = relax(counts, np.linspace(0.0, 1.0, min(n_cells, MAX_NODES) + 1))
-            yield curve_of_masses(counts, coarse.nodes, coarse.masses)
+    if len(counts.values) <= 2.0 * root:
+        return []
+    return [min(MAX_NODES, max(1, int(factor * root))) for factor in (3.0, 1.5, 0.5)]

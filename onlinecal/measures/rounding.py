@@ -27,10 +27,10 @@ ACROSS = 4
 MARGINS = (1.0, 10.0, np.inf)
 """A corner whose path is this much dearer than the best one to its window is dropped, if a path is left."""
 
-REACHES = (12, 24, 48, 96)
+REACHES = (4, 12, 36, 108)
 """How many rounds a corner may move along the curve, from quick to thorough."""
 
-LEAST_GAIN = 0.003
+LEAST_GAIN = 0.03
 """A pass that closes less than this share of the gap is followed by a wider one."""
 
 
@@ -68,18 +68,21 @@ def round_near(
     """
     tables = _tables(counts, relaxation)
     best, distance, work = None, np.inf, 0
+    # how many of the level sets that the windows allow are really tried; the first pass tells
+    tried_share = 1.0
     for reach in REACHES:
         while True:
             windows = 2.0 * len(curve.values) * (2 * reach + 1) ** 2 * (2 * ACROSS + 1)
-            if work + windows > work_limit and reach > REACHES[0]:
+            if best is not None and work + tried_share * windows > work_limit:
                 return best, distance, work
             # a long curve gets narrow windows rather than none
-            share = max(0.0, min(1.0, work_limit / windows))
-            narrowed = max(2, int(reach * math.sqrt(share)))
-            path, tried = _pass(tables, _with_fillers(curve), narrowed)
+            affordable = max(0.0, min(1.0, work_limit / windows))
+            path, tried = _pass(tables, _with_fillers(curve), max(2, int(reach * math.sqrt(affordable))))
             work += tried
             if path is None:
                 break
+            if affordable == 1.0:
+                tried_share = tried / windows
             levels = make_levels(np.diff(path[:, 0] - path[:, 1]), np.diff(path[:, 1]))
             reached = distance_to(counts, levels)
             gain = distance - reached
