@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from river import base, linear_model
 
 from onlinecal.forecasters.grid import MOST_SLACK
 from onlinecal.validation import check_choice, check_count
+from onlinecal.wrappers.answers import normalised, spread_top
 from onlinecal.wrappers.labels import Label, Labels, plain
-from onlinecal.wrappers.pending import Pending
-from onlinecal.wrappers.projection import Projection, Ticket
+from onlinecal.wrappers.pending import Pending, Waiting
+from onlinecal.wrappers.projection import Projection
 
 STRATEGIES = ("auto", "binary", "top-label", "classwise")
 
@@ -54,6 +55,9 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
     number of forecasts open at once may cost. At most 10,000 forecasts are kept waiting. Features that
     nobody asked about are forecast and settled on the spot.
 
+    While a single label is known its probability can only be 1: such a round is not steered, and adds 1 to
+    the certificate if another label follows. An empty answer is no forecast and is not charged.
+
     Examples
     --------
     >>> from river import datasets, linear_model, preprocessing
@@ -95,12 +99,15 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         self._labels = Labels()
         self._pending: Pending[Waiting] = Pending()
         self._most_open = 0
+        self._surprises = 0
         self._projections: dict[tuple[str, Label | None], Projection] = {}
-        self._plan = self._next_plan = "binary" if strategy == "auto" else strategy
-        self._binary = self._projection("binary", None) if self._plan == "binary" else None
-        # The round that was asked about last: its features, and the labels whose tickets are still in
-        # their projections (None is the positive label); no labels when no round is open.
-        self._features: Any = None
+        self._plan = "binary" if strategy == "auto" else strategy
+        # Once both labels are known, the projection of the positive one; None under other plans.
+        self._binary: Projection | None = None
+        # The round that was asked about last, while its label has not come: its features, and unless the
+        # round is that of `_binary`, what was forecast about which labels.
+        self._features: Any = NOTHING
+        self._kind = SILENT
         self._asked: tuple[Label | None, ...] = ()
 
     @property
@@ -121,22 +128,17 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         Empty while neither the model nor the stream has named a label.
         """
         answer = self.classifier.predict_proba_one(x, **kwargs)
-        if self._asked and x is not self._features:
-            self._put_aside()
-        self._features = x
-        if self._binary is not None:
-            self._asked = POSITIVE
-            labels = self._labels
-            if labels.pair is None:
-                return labels.both(answer, self._binary.ask(labels.read(answer)))
-            negative, positive = labels.pair
-            p = self._binary.ask(answer[positive] if positive in answer else labels.read(answer))
-            return {negative: 1.0 - p, positive: p}
-        forecasts = self._ask(answer)
-        names = dict.fromkeys([*map(plain, answer), *self._labels.known])
-        if self._plan == "top-label":
-            return spread_top(answer, names, forecasts)
-        return normalised(forecasts) if forecasts else {}
+        if x is not self._features:
+            if self._features is not NOTHING:
+                self._put_aside()
+                self._most_open = max(self._most_open, len(self._pending))
+            self._features = x
+        if self._binary is None:
+            return self._answer(answer)
+        labels = self._labels
+        negative, positive = labels.pair  # type: ignore[misc]
+        p = self._binary.ask(answer[positive] if positive in answer else labels.read(answer))
+        return {negative: 1.0 - p, positive: p}
 
     def forecasts_one(self, x: Any) -> dict[Label, float]:
         """The forecasts that the certificates speak of, before they are made to sum to 1.
@@ -144,31 +146,32 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         One for each calibrated event: the positive label (binary), the top label, or every label
         (classwise).
         """
-        answer = self.predict_proba_one(x)
+        self.predict_proba_one(x)
         if self._binary is not None:
-            return (
-                {self._labels.positive: answer[self._labels.positive]}
-                if self._labels.positive in answer
-                else {}
-            )
-        return {label: self._projection(self._plan, label).ticket().probability for label in self._asked}
+            return {self._labels.positive: self._binary.ticket().probability}
+        if self._kind == CERTAIN:
+            return dict.fromkeys(self._asked, 1.0)
+        first = True if self._labels.positive is None else self._labels.positive
+        return {
+            first if label is None else label: self._projection(self._kind, label).ticket().probability
+            for label in self._asked
+        }
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Settle the forecast made for x (or make it now), then let the model learn."""
-        late = not (self._asked and x is self._features) and self._recall(x)
-        if y not in self._labels.known:
-            self._meet(y)
-        if self._binary is not None:
+        is_new = y not in self._labels.known
+        if is_new:
+            self._labels.meet(y)
+        if x is not self._features and self._settle_late(x, plain(y)):
+            pass
+        elif self._binary is not None:
             self._binary.settle(1 if y == self._labels.positive else 0)
         else:
-            self._settle_each(plain(y))
-        self._asked, self._features = (), None
+            self._settle(self._kind, self._asked, plain(y))
+        self._features = NOTHING
         self.n_rounds += 1
-        if late:
-            for projection in self._projections.values():
-                projection.note_late(self._most_open)
-        if self._plan != self._next_plan:
-            self._plan, self._binary = self._next_plan, None
+        if is_new:
+            self._choose_plan()
         self.classifier.learn_one(x, y, **kwargs)
 
     @property
@@ -177,12 +180,12 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
 
         With "classwise" also a sum over the labels; `certificates` has them one by one.
         """
-        return sum(projection.certificate for projection in self._projections.values())
+        return self._surprises + sum(projection.certificate for projection in self._projections.values())
 
     @property
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the labels."""
-        return sum(projection.guarantee for projection in self._projections.values())
+        return self._surprises + sum(projection.guarantee for projection in self._projections.values())
 
     @property
     def certificates(self) -> dict[Label, float]:
@@ -201,76 +204,74 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
             self._projections[key] = projection
         return projection
 
-    def _ask(self, answer: dict[Label, float]) -> dict[Label, float]:
-        """Issue the forecasts of a round that is not binary, from the model's answer."""
-        if self._plan == "top-label":
-            names = [max(answer, key=answer.__getitem__)] if answer else []
-        else:
-            names = [*dict.fromkeys([*answer, *self._labels.known])]
-        self._asked = tuple(map(plain, names))
-        return {plain(k): self._projection(self._plan, plain(k)).ask(answer.get(k, 0.0)) for k in names}
+    def _answer(self, answer: dict[Label, float]) -> dict[Label, float]:
+        """Open a round from the model's answer, unless it is binary with both labels known."""
+        names = dict.fromkeys([*map(plain, answer), *self._labels.known])
+        if self._plan == "classwise":
+            self._kind, self._asked = (self._plan, tuple(names)) if names else (SILENT, ())
+            forecasts = {k: self._projection(self._plan, k).ask(answer.get(k, 0.0)) for k in names}
+            return normalised(forecasts) if forecasts else {}
+        if self._plan == "binary":
+            names = dict.fromkeys(self._labels.both(answer, 0.5))
+        if len(names) < 2:
+            self._kind, self._asked = CERTAIN if names else SILENT, tuple(names)
+            return dict.fromkeys(names, 1.0)
+        self._kind = self._plan
+        if self._plan == "binary":
+            self._asked = (None,)
+            return self._labels.both(answer, self._projection("binary", None).ask(self._labels.read(answer)))
+        masses = {label: answer.get(label, 0.0) for label in names} if answer else dict.fromkeys(names, 1.0)
+        best = max(masses, key=masses.__getitem__)
+        self._asked = (best,)
+        raw = masses[best] if answer else 1.0 / len(names)
+        return spread_top(masses, best, self._projection("top-label", best).ask(raw))
 
-    def _meet(self, label: Label) -> None:
-        self._labels.meet(label)
-        if self.strategy == "auto" and len(self._labels.known) > 2:
-            self._next_plan = "top-label"
+    def _settle(self, kind: str, asked: tuple[Label | None, ...], label: Label) -> None:
+        """Charge a round whose tickets are in their projections."""
+        for name in asked:
+            hit = label == (self._labels.positive if kind == "binary" else name)
+            if kind == CERTAIN:
+                self._surprises += not hit
+            else:
+                self._projection(kind, name).settle(int(hit))
+        if kind == "classwise" and label not in asked:
+            self._projection(kind, label).surprises += 1
 
-    def _settle_each(self, label: Label) -> None:
-        for name in self._asked:
-            self._projection(self._plan, name).settle(int(name == label))
-        if self._plan == "classwise" and label not in self._asked:
-            self._projection(self._plan, label).surprises += 1
+    def _settle_late(self, x: Any, label: Label) -> bool:
+        """Settle the round that waits for the label of these features; if there is none, open it."""
+        if self._features is not NOTHING:
+            self._put_aside()
+        waiting = self._pending.take(x) if len(self._pending) else None
+        if waiting is None:
+            self._most_open = max(self._most_open, len(self._pending))
+            self._features = NOTHING
+            self.predict_proba_one(x)
+            return False
+        for name, ticket in waiting.tickets.items():
+            self._projection(waiting.kind, name).present(ticket)
+        self._settle(waiting.kind, waiting.asked, label)
+        for projection in self._projections.values():
+            projection.note_late(self._most_open)
+        return True
 
     def _put_aside(self) -> None:
         """Let the open round wait for a late label."""
-        tickets = {name: self._projection(self._plan, name).ticket() for name in self._asked}
-        self._pending.add(self._features, Waiting(self._plan, tickets))
-        self._most_open = max(self._most_open, len(self._pending))
-        self._asked = ()
+        kind, asked = ("binary", (None,)) if self._binary is not None else (self._kind, self._asked)
+        names = () if kind == CERTAIN else asked
+        tickets = {name: self._projection(kind, name).ticket() for name in names}
+        self._pending.add(self._features, Waiting(kind, asked, tickets))
 
-    def _recall(self, x: Any) -> bool:
-        """Open the round of these features again, or anew; whether it had been waiting."""
-        if self._asked:
-            self._put_aside()
-        waiting = self._pending.take(x) if len(self._pending) else None
-        if waiting is None or waiting.plan != self._plan:
-            self.predict_proba_one(x)
-            return False
-        self._features, self._asked = x, tuple(waiting.tickets)
-        for name, ticket in waiting.tickets.items():
-            self._projection(self._plan, name).present(ticket)
-        return True
+    def _choose_plan(self) -> None:
+        """Take notice of a new label, after the round that brought it."""
+        if self.strategy == "auto" and len(self._labels.known) > 2:
+            self._plan, self._binary = "top-label", None
+        elif self._plan == "binary" and self._labels.pair is not None:
+            self._binary = self._projection("binary", None)
 
 
-POSITIVE: tuple[None] = (None,)
-"""The only label that is asked about in a binary round."""
+class NOTHING:
+    """Stands for features while no round is open: a class, since copies of it are itself."""
 
 
-class Waiting(NamedTuple):
-    """The forecasts of a round that waits for its label; the label None stands for the positive one."""
-
-    plan: str
-    tickets: dict[Label | None, Ticket]
-
-
-def spread_top(
-    answer: dict[Label, float], names: dict[Label, None], top: dict[Label, float]
-) -> dict[Label, float]:
-    """The calibrated probability of the top label, the rest shared in the model's proportions."""
-    if not top:
-        return normalised({label: 1.0 for label in names})
-    ((best, p),) = top.items()
-    others = {label: max(answer.get(label, 0.0), 0.0) for label in names if label != best}
-    if not others:
-        return {best: 1.0}
-    if sum(others.values()) <= 0.0:
-        others = dict.fromkeys(others, 1.0)
-    return {best: p, **{label: (1.0 - p) * share for label, share in normalised(others).items()}}
-
-
-def normalised(masses: dict[Label, float]) -> dict[Label, float]:
-    """Non-negative masses divided by their sum; equal shares if all are zero."""
-    total = sum(masses.values())
-    if total <= 0.0:
-        return {label: 1.0 / len(masses) for label in masses}
-    return {label: mass / total for label, mass in masses.items()}
+CERTAIN, SILENT = "certain", "silent"
+"""Kinds of rounds that are not charged to a table: a single label is known, or none."""

@@ -54,7 +54,8 @@ class Labels:
         names = self.known if len(self.known) > 1 else {**self.known, **dict.fromkeys(answer)}
         if len(names) == 1:
             return {self.positive: 1.0}
-        return {label: p if label == self.positive else 1.0 - p for label in names}
+        others = (1.0 - p) / (len(names) - 1)
+        return {label: p if label == self.positive else others for label in names}
 
 
 def plain(label: Label) -> Label:

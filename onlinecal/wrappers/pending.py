@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from onlinecal.wrappers.labels import Label
+from onlinecal.wrappers.projection import Ticket
 
 T = TypeVar("T")
 
 MOST_PENDING = 10_000
+
+
+class Waiting(NamedTuple):
+    """A round whose label has not come: what kind it is, what was forecast about which labels.
+
+    The label None stands for the positive one of two.
+    """
+
+    kind: str
+    asked: tuple[Label | None, ...]
+    tickets: dict[Label | None, Ticket]
 
 
 class Pending(Generic[T]):

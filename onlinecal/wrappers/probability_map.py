@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from river import base, linear_model
 
-from onlinecal.wrappers.calibrated_classifier import normalised
+from onlinecal.wrappers.answers import normalised
 from onlinecal.wrappers.labels import Label, Labels, plain
 from onlinecal.wrappers.steering import within
 

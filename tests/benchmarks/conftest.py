@@ -18,14 +18,18 @@ def seconds(call):
 
 @pytest.fixture
 def compare(request):
-    """compare(call, baseline, target): times both in turn; the ratio goes into the closing table."""
+    """compare(call, baseline, target): times both in turn; the ratio goes into the closing table.
 
-    def run(call, baseline, target, rounds=7, setup=None):
+    With `less`, the time of that call is taken off: what is compared is what `call` adds to it.
+    """
+
+    def run(call, baseline, target, rounds=7, setup=None, less=None):
         pairs = []
         for _ in range(rounds):
             below = seconds(baseline)
+            alone = seconds(less) if less else 0.0
             prepared = setup() if setup else ()
-            pairs.append((seconds(lambda prepared=prepared: call(*prepared)), below))
+            pairs.append((seconds(lambda prepared=prepared: call(*prepared)) - alone, below))
         mine, theirs = np.array(pairs).T
         ratio = float(np.median(mine / theirs))
         ROWS.append((request.node.name, float(np.median(mine)), float(np.median(theirs)), ratio, target))
