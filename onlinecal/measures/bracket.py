@@ -17,7 +17,6 @@ from onlinecal.measures.levels import Levels, distance_to
 from onlinecal.measures.pooling import pooled_levels
 from onlinecal.measures.pruned import rounding_noise, search_below
 from onlinecal.measures.relaxation import (
-    MAX_NODES,
     ROUNDING,
     Relaxation,
     one_way_bound,
@@ -35,8 +34,8 @@ ROUNDING_WORK = 1.5e7
 MAX_ROUNDING_EFFORT = 10.0
 """More effort than that goes into the searches only."""
 
-SEARCH_WORK = 1.5e8
-"""Lattice points looked at in the searches, at effort 1: about a third of a second."""
+SEARCH_WORK = 2e8
+"""Lattice points looked at in the searches, at effort 1: about half a second."""
 
 SEARCH_ROUNDS = 50_000
 """Longer histories are not searched: the lattice is too large for a cutoff that would show."""
@@ -131,4 +130,4 @@ def _coarser_cells(counts: Counts) -> list[int]:
     root = math.sqrt(counts.n_rounds)
     if len(counts.values) <= 2.0 * root:
         return []
-    return [min(MAX_NODES, max(1, int(factor * root))) for factor in (3.0, 1.5, 0.5)]
+    return [min(NODES, max(1, int(factor * root))) for factor in (3.0, 1.5, 0.5)]

@@ -22,6 +22,9 @@ Flags = NDArray[np.int32]
 BLOCK = 32
 """Rows whose least excess is kept together."""
 
+WINDOW_WORK = 200
+"""Finding where a step fits takes about as long as looking at so many lattice points."""
+
 
 @njit(cache=True)
 def first_fractions(numerator: int, denominator: int, order: int) -> tuple[int, int, int, int]:
@@ -258,7 +261,9 @@ def extend_paths(
             possible = r <= n0 and s <= n1 and size <= step_limits[bin_of_v]
             done = (n0 + 1, -1, n1 + 1, -1)
             # points that the step reaches may leave it more room than those it started from
+            work += 4
             while possible:
+                work += WINDOW_WORK
                 window = fitting_window(
                     zeros,
                     ones,
@@ -337,8 +342,8 @@ def extend_paths(
                         last_alive[target] = max(last_alive[target], b2)
                         row_least[target] = min(row_least[target], excess)
                         block_least[target // BLOCK] = min(block_least[target // BLOCK], excess)
-                if work > work_limit:
-                    return reached, last_step, offsets, starts, widths, steps[:n_steps], False, work
                 possible = improved
+            if work > work_limit:
+                return reached, last_step, offsets, starts, widths, steps[:n_steps], False, work
             s, size, next_s, next_size = next_fraction(s, size, next_s, next_size, order)
     return reached, last_step, offsets, starts, widths, steps[:n_steps], True, work
