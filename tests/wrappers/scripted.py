@@ -1,0 +1,70 @@
+"""Models and streams whose every answer is known, and a driver that notes what was answered."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+from river import base
+
+from onlinecal import calibration_distance
+
+
+class Scripted(base.Classifier):
+    """Answers with the dictionary that the features carry under "answer"."""
+
+    def learn_one(self, x, y):
+        pass
+
+    def predict_proba_one(self, x):
+        return dict(x["answer"])
+
+
+class Said(base.Classifier):
+    """Answers True with the probability that the features carry under "p"."""
+
+    def learn_one(self, x, y):
+        pass
+
+    def predict_proba_one(self, x):
+        return {False: 1.0 - x["p"], True: x["p"]}
+
+
+class Round(NamedTuple):
+    answer: dict
+    forecasts: dict
+    label: object
+
+
+def played(model, rounds, late=0):
+    """Ask about every round; its label comes when `late` more have been asked about. What was answered."""
+    waiting, record = deque(), []
+    for x, y in rounds:
+        answer = model.predict_proba_one(x)
+        record.append(Round(answer, model.forecasts_one(x), y))
+        waiting.append((dict(x), y) if late else (x, y))
+        if len(waiting) > late:
+            model.learn_one(*waiting.popleft())
+    for x, y in waiting:
+        model.learn_one(x, y)
+    return record
+
+
+def events(record):
+    """Every forecast that was given, and whether what it spoke of came true: shapes (n,)."""
+    pairs = [(p, label == name) for _, forecasts, label in record for name, p in forecasts.items()]
+    p, y = np.array(pairs, dtype=float).T
+    return p, y
+
+
+def distance(record):
+    """A proven lower end of the distance of what was answered: no certificate may be below it."""
+    return calibration_distance(*events(record), budget=0.2).lower
+
+
+def coins(count, seed=0, labels=(False, True)):
+    """Features {"p", "t"} and labels drawn with exactly that probability of the second label."""
+    rng = np.random.default_rng(seed)
+    p = rng.random(count)
+    return [({"p": float(q), "t": t}, labels[int(rng.random() < q)]) for t, q in enumerate(p)]
