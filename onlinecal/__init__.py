@@ -17,7 +17,11 @@ _HOME = {
     "CalibratedClassifier": "onlinecal.wrappers",
     "PlattScaling": "onlinecal.wrappers",
     "calibration_distance": "onlinecal.measures",
+    "calibration_distance_from_counts": "onlinecal.measures",
     "expected_calibration_error": "onlinecal.measures",
+    "lower_calibration_distance": "onlinecal.measures",
+    "smooth_calibration_error": "onlinecal.measures",
+    "CalibrationMonitor": "onlinecal.measures",
 }
 
 __all__ = ["__version__", *_HOME]

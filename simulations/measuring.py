@@ -113,10 +113,11 @@ def play_and_measure(
     *,
     hints: Floats | None = None,
     budget: float = 1.0,
+    rtol: float = 0.0,
     n_checkpoints: int = 200,
     progress: Callable[[int], None] | None = None,
 ) -> Game:
-    """Play a game of so many rounds and measure it; the budget is that of the distance."""
+    """Play a game of so many rounds and measure it; budget and rtol are those of the distance."""
     begin = time.perf_counter()
     forecaster = player.build(rounds)
     duel = play(forecaster, adversary, rounds, hints, n_checkpoints, progress)
@@ -125,6 +126,7 @@ def play_and_measure(
         duel.outcomes,
         begin,
         budget=budget,
+        rtol=rtol,
         duel=duel,
         forecaster=player.spec,
         adversary=adversary.name,
@@ -161,6 +163,7 @@ def _measure(
     begin: float,
     *,
     budget: float,
+    rtol: float = 0.0,
     duel: Duel | None,
     forecaster: str,
     adversary: str,
@@ -170,7 +173,7 @@ def _measure(
     bound: float | None = None,
 ) -> Game:
     look_ahead = None if duel is None else duel.charged
-    distance = calibration_distance(forecasts, outcomes, look_ahead=look_ahead, budget=budget)
+    distance = calibration_distance(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
     ones = int(outcomes.sum(dtype=np.int64))
     rounds = len(outcomes)
     measured = Measured(

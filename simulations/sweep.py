@@ -17,6 +17,9 @@ from simulations.results import Cell, Finished, Store
 IDLE = 20
 """Seconds without work after which a process ends, even if this one was killed and cannot tell it to."""
 
+RTOL = 0.02
+"""A bracket as tight as this, relative to its upper end, is good enough for a sweep's tables and curves."""
+
 
 def cells_of(config: Config) -> list[Cell]:
     """Every game of the grid, in the order of the tables: by forecaster, adversary, rounds, seed."""
@@ -85,6 +88,7 @@ def play_cell(cell: Cell, store: Store) -> None:
         adversary,
         cell.rounds,
         budget=cell.budget,
+        rtol=RTOL,
         n_checkpoints=cell.checkpoints,
     )
     assert game.duel is not None

@@ -1,0 +1,1 @@
+"""Recalibrated models on streams: who is recalibrated, on what, and what came of it."""

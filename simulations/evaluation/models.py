@@ -1,0 +1,56 @@
+"""The models that are evaluated, by name, and the ways to recalibrate them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from river import base, linear_model, multiclass, naive_bayes, preprocessing, tree
+
+from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
+
+CALIBRATED = "calibrated"
+
+
+class Recorded(base.Classifier):
+    """A model that said everything beforehand: its forecasts of True come as the feature "forecast"."""
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        """Nothing is learnt."""
+
+    def predict_proba_one(self, x: Any) -> dict[bool, float]:
+        """The recorded forecast."""
+        p = x["forecast"]
+        return {False: 1.0 - p, True: p}
+
+
+MODELS: dict[str, Callable[[], base.Classifier]] = {
+    "logistic": lambda: preprocessing.StandardScaler() | linear_model.LogisticRegression(),
+    "bayes": naive_bayes.GaussianNB,
+    "tree": tree.HoeffdingTreeClassifier,
+}
+"""Models that learn from features."""
+
+
+def create(name: str, is_multiclass: bool = False) -> base.Classifier:
+    """A fresh model by its name; ValueError lists the known ones.
+
+    Models that know two labels only are asked one against the rest where there are more.
+    """
+    if name not in MODELS:
+        close = difflib.get_close_matches(name, MODELS, n=1)
+        suggestion = f"; did you mean {close[0]!r}?" if close else "."
+        raise ValueError(f"unknown model {name!r}{suggestion} Known: {', '.join(MODELS)}")
+    model = MODELS[name]()
+    return model if model._multiclass or not is_multiclass else multiclass.OneVsRestClassifier(model)
+
+
+def methods(slack: float, n_buckets: int) -> dict[str, Callable[[base.Classifier], base.Classifier]]:
+    """The model itself and its three recalibrations, by the names they have in tables."""
+    return {
+        "base": lambda model: model,
+        "Platt": PlattScaling,
+        "mean": BinnedMean,
+        CALIBRATED: lambda model: CalibratedClassifier(model, slack=slack, n_buckets=n_buckets),
+    }

@@ -1,0 +1,185 @@
+"""A recalibrated model on a stream, round by round, and the scores of what it announced."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from river import base
+
+from onlinecal import CalibratedClassifier, expected_calibration_error
+from simulations.evaluation.sources import Source
+from simulations.measuring import Game, measure_recorded
+
+BINS = 15
+CLIP = 1e-15
+"""Forecasts are kept this far from 0 and 1 in the log loss, as river does."""
+
+
+class Score(msgspec.Struct, frozen=True):
+    """One line of the table. All errors are averages over rounds.
+
+    Attributes
+    ----------
+    stream, model, method
+        What was recalibrated how.
+    rounds, ones
+        Rounds in which something was announced, and how many of those came true.
+    brier, log_loss
+        Averages of (p - y)^2 and of -log of the probability given to what happened.
+    ece_bins, ece
+        Expected calibration error in 15 bins, and by exact value.
+    distance_lower, distance_upper
+        Where the distance to calibration lies.
+    certificate, guarantee
+        What the method can prove of itself, and what that cannot exceed; None if it proves nothing.
+    """
+
+    stream: str
+    model: str
+    method: str
+    rounds: int
+    ones: int
+    brier: float
+    log_loss: float
+    ece_bins: float
+    ece: float
+    distance_lower: float
+    distance_upper: float
+    certificate: float | None
+    guarantee: float | None
+
+    def broken_bounds(self) -> list[str]:
+        """Every proven inequality that was not kept, in words; empty if all is well."""
+        if self.certificate is None or self.guarantee is None:
+            return []
+        chain = [
+            ("distance to calibration", self.distance_lower, "certificate", self.certificate),
+            ("certificate", self.certificate, "guarantee", self.guarantee),
+        ]
+        return [
+            f"{small} {low:.6g} > {large} {high:.6g}" for small, low, large, high in chain if low > high + 1e-9
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """One method on one stream in full.
+
+    Attributes
+    ----------
+    score
+        The line of the table.
+    game
+        Forecasts, outcomes and witness, round by round.
+    checkpoints, certificates, guarantees
+        How many forecasts had been given, and the two sums then; the latter empty without a certificate.
+    """
+
+    score: Score
+    game: Game
+    checkpoints: list[int]
+    certificates: list[float]
+    guarantees: list[float]
+
+
+def evaluate(
+    source: Source,
+    model: base.Classifier,
+    model_name: str,
+    method: str,
+    *,
+    late: int = 0,
+    budget: float = 1.0,
+    n_checkpoints: int = 24,
+    progress: Callable[[int], None] | None = None,
+) -> Evaluation:
+    """Play a model through a stream, each label coming when `late` more rounds have been asked about.
+
+    With two labels the event forecast is the label True, with more that the model's top label is right.
+    Rounds in which a model that has learnt nothing yet announces nothing are not scored.
+    """
+    forecasts: list[float] = []
+    outcomes: list[bool] = []
+    checkpoints: list[int] = []
+    certificates: list[float] = []
+    guarantees: list[float] = []
+    waiting: deque[tuple[Any, Any]] = deque()
+    stops = set(np.linspace(0, len(source), n_checkpoints + 1).astype(int)[1:].tolist())
+    proving = model if isinstance(model, CalibratedClassifier) else None
+    ask = top_label if source.is_multiclass else probability_of_true
+    for t, x in enumerate(source.features):
+        event, p = ask(model, x)
+        label = source.label(t, 0.5 if p is None else p)
+        if p is not None:
+            forecasts.append(p)
+            outcomes.append(bool(label == event))
+        waiting.append((x, label))
+        while len(waiting) > (late if t + 1 < len(source) else 0):
+            model.learn_one(*waiting.popleft())
+        if t + 1 in stops:
+            checkpoints.append(len(forecasts))
+            if proving is not None:
+                certificates.append(proving.certificate)
+                guarantees.append(proving.guarantee)
+            if progress is not None:
+                progress(t + 1 - max((stop for stop in stops if stop <= t), default=0))
+    p_array, y_array = np.array(forecasts), np.array(outcomes, dtype=np.uint8)
+    game = measure_recorded(p_array, y_array, method, source.name, budget=budget)
+    score = _score(game, model_name, certificates[-1:], guarantees[-1:])
+    return Evaluation(score, game, checkpoints, certificates, guarantees)
+
+
+def probability_of_true(model: base.Classifier, x: Any) -> tuple[Any, float | None]:
+    """The event "the label is True" and its probability; None where the model announces nothing."""
+    answer = model.predict_proba_one(x)
+    if not answer:
+        return True, None
+    return True, _within(answer[True] if True in answer else 1.0 - sum(answer.values()))
+
+
+def top_label(model: base.Classifier, x: Any) -> tuple[Any, float | None]:
+    """The event "the top label is right", as the model (or its certificate) understands it."""
+    if isinstance(model, CalibratedClassifier):
+        answer = model.forecasts_one(x)
+    else:
+        answer = model.predict_proba_one(x)
+    if not answer:
+        return None, None
+    label = max(answer, key=lambda name: _within(answer[name]))
+    return label, _within(answer[label])
+
+
+def log_loss(forecasts: NDArray[np.float64], outcomes: NDArray[np.uint8]) -> float:
+    """Average of -log of the probability of what happened."""
+    given = np.where(outcomes == 1, forecasts, 1.0 - forecasts)
+    return float(-np.log(np.clip(given, CLIP, 1.0 - CLIP)).mean())
+
+
+def _score(game: Game, model: str, certificate: list[float], guarantee: list[float]) -> Score:
+    one = game.measured
+    rounds = one.rounds
+    return Score(
+        stream=one.adversary,
+        model=model,
+        method=one.forecaster,
+        rounds=rounds,
+        ones=one.ones,
+        brier=one.brier / rounds,
+        log_loss=log_loss(game.forecasts, game.outcomes),
+        ece_bins=expected_calibration_error(game.forecasts, game.outcomes, bins=BINS, normalize=True),
+        ece=one.ece / rounds,
+        distance_lower=one.distance_lower / rounds,
+        distance_upper=one.distance_upper / rounds,
+        certificate=certificate[0] / rounds if certificate else None,
+        guarantee=guarantee[0] / rounds if guarantee else None,
+    )
+
+
+def _within(p: float) -> float:
+    return 0.5 if p != p else min(max(float(p), 0.0), 1.0)

@@ -1,0 +1,139 @@
+"""What a model is evaluated on: river's bundled data, a file of forecasts, streams made to break it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import adversaries
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A stream of T rounds.
+
+    Attributes
+    ----------
+    name
+        For tables and pictures.
+    features
+        What the model sees, T of them.
+    label
+        The label of round t, given the probability announced for the positive label: only an adversary
+        looks at that.
+    is_multiclass
+        Whether there are more than two labels; of two, True is the positive one.
+    recorded
+        Whether the features are a model's forecasts, so that there is no model to choose.
+    """
+
+    name: str
+    features: Sequence[dict[str, Any]]
+    label: Callable[[int, float], Any]
+    is_multiclass: bool = False
+    recorded: bool = True
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+
+def from_river(name: str, rounds: int | None) -> Source:
+    """A classification dataset that comes with river; ValueError lists those there are."""
+    from river.datasets.base import MULTI_CLF
+
+    usable = _classification_datasets()
+    if name not in usable:
+        close = difflib.get_close_matches(name, usable, n=1)
+        suggestion = f"; did you mean {close[0]!r}?" if close else "."
+        raise ValueError(
+            f"no classification dataset {name!r} comes with river{suggestion} Usable: {', '.join(usable)}"
+        )
+    dataset = usable[name]
+    features, labels = zip(*dataset, strict=True)
+    count = _count(rounds, len(labels), name)
+    is_multiclass = dataset.task == MULTI_CLF
+    kept = labels if is_multiclass else [bool(label) for label in labels]
+    return Source(name, features[:count], lambda t, _: kept[t], is_multiclass, recorded=False)
+
+
+def from_file(path: Path, outcome: str, forecast: str, sort: str | None, rounds: int | None) -> Source:
+    """Recorded forecasts of a file; errors as from `adversaries.replay_file`."""
+    stream = adversaries.replay_file(path, outcome, forecast, sort=sort)
+    assert stream.hints is not None
+    count = _count(rounds, len(stream), stream.name)
+    outcomes = [bool(y) for y in stream.outcomes[:count]]
+    return Source(stream.name, _recorded(stream.hints[:count]), lambda t, _: outcomes[t])
+
+
+def hard(name: str, rounds: int, seed: int) -> Source:
+    """A stream made to break recalibrators, with forecasts drawn evenly from [0, 1].
+
+    "flip": the forecast is the true probability, until from half way on one minus it is. "fold": it is up to
+    0.7, above that the truth is 0.3. "drift": the truth's odds are the forecast's times a factor that falls
+    from 20 to 1/20. "threshold": an adversary plays 1 if and only if less than 1/2 was announced.
+    """
+    if name not in HARD:
+        raise ValueError(f"unknown stream {name!r}; known: {', '.join(HARD)}")
+    rng = np.random.default_rng(seed)
+    forecasts = rng.random(rounds)
+    draws = rng.random(rounds)
+    if name == "threshold":
+        return Source(name, _recorded(forecasts), lambda _, announced: announced < 0.5)
+    truth = TRUTHS[name](forecasts, np.arange(rounds) / rounds)
+    outcomes: list[bool] = (draws < truth).tolist()
+    return Source(name, _recorded(forecasts), lambda t, _: outcomes[t])
+
+
+def _flip(forecasts: Floats, time: Floats) -> Floats:
+    return np.where(time < 0.5, forecasts, 1.0 - forecasts)
+
+
+def _fold(forecasts: Floats, time: Floats) -> Floats:
+    return np.where(forecasts <= 0.7, forecasts, 0.3)
+
+
+def _drift(forecasts: Floats, time: Floats) -> Floats:
+    factor = 20.0 ** (1.0 - 2.0 * time)
+    return forecasts * factor / (forecasts * factor + 1.0 - forecasts)
+
+
+TRUTHS: dict[str, Callable[[Floats, Floats], Floats]] = {"flip": _flip, "fold": _fold, "drift": _drift}
+"""True probabilities by (forecasts, time in [0, 1)), both of shape (T,)."""
+
+HARD = (*TRUTHS, "threshold")
+"""The names of the hard streams."""
+
+
+def _recorded(forecasts: Floats) -> list[dict[str, Any]]:
+    return [{"forecast": p} for p in forecasts.tolist()]
+
+
+def _count(rounds: int | None, available: int, name: str) -> int:
+    if rounds is not None and rounds > available:
+        raise ValueError(f"rounds must be at most the {available} that {name} has, got {rounds}")
+    return rounds or available
+
+
+def _classification_datasets() -> dict[str, Any]:
+    from river import datasets
+    from river.datasets.base import BINARY_CLF, MULTI_CLF, FileDataset, RemoteDataset
+
+    found = {}
+    for name, thing in sorted(vars(datasets).items()):
+        if (
+            isinstance(thing, type)
+            and issubclass(thing, FileDataset)
+            and not issubclass(thing, RemoteDataset)
+        ):
+            dataset = thing()
+            if dataset.task in (BINARY_CLF, MULTI_CLF):
+                found[name] = dataset
+    return found

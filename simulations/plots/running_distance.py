@@ -1,0 +1,91 @@
+"""How far from calibrated each recalibration has been so far, against the round, beside what was proven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from onlinecal.measures import calibration_distance
+from simulations.evaluation.scoring import Evaluation
+from simulations.plots.style import INK, QUIET, headline, looks, name_lines, panels
+
+BUDGET = 0.1
+"""Effort for each of the many distances; their brackets are drawn at the upper end."""
+
+
+def prepare(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
+    """Columns panel, method, round, distance, certificate, guarantee: averages over the rounds so far."""
+    parts = []
+    for one in evaluations:
+        distances = [
+            calibration_distance(
+                one.game.forecasts[:stop], one.game.outcomes[:stop], budget=BUDGET, rtol=0.05, normalize=True
+            ).upper
+            for stop in one.checkpoints
+        ]
+        blank: list[float | None] = [None] * len(distances)
+        parts.append(
+            pl.DataFrame(
+                {
+                    "panel": f"{one.score.stream}: {one.score.model}",
+                    "method": one.score.method,
+                    "round": one.checkpoints,
+                    "distance": distances,
+                    "certificate": _averages(one.certificates, one.checkpoints) or blank,
+                    "guarantee": _averages(one.guarantees, one.checkpoints) or blank,
+                },
+                schema_overrides={"certificate": pl.Float64, "guarantee": pl.Float64},
+            )
+        )
+    return pl.concat(parts)
+
+
+def draw(table: pl.DataFrame) -> Figure:
+    """A panel per stream and model: a line per method; certificate grey, guarantee black."""
+    names = table["panel"].unique(maintain_order=True).to_list()
+    methods = table["method"].unique(maintain_order=True).to_list()
+    look = looks([*methods])
+    figure, axes = panels(names, [*methods, "certificate", "guarantee"], height=3.4)
+    headline(
+        figure,
+        "Distance to calibration so far",
+        "Average per round, upper end of the bracket. Grey: the certificate, proven as the stream runs. "
+        "Black: the guarantee.",
+    )
+    last = int(table["round"].max())  # type: ignore[arg-type]
+    lines = table.select("distance", "certificate").to_numpy()
+    top = min(0.55, max(0.02, 1.15 * float(pl.Series(lines[:, 0]).quantile(0.98) or 0.0), _settled(table)))
+    for panel, axis in axes.items():
+        axis.set(xlim=(0, last), ylim=(0, top))
+        axis.set_title(panel)
+        axis.set_xlabel("round t")
+        axis.set_ylabel("distance / t")
+        ends: dict[str, float] = {}
+        mine = table.filter(pl.col("panel") == panel)
+        for method in methods:
+            rounds, distances = mine.filter(pl.col("method") == method).select("round", "distance").to_numpy().T
+            one = look[method]
+            axis.plot(rounds, distances, color=one.colour, ls=one.dashes, lw=1.6, zorder=3)
+            ends[method] = min(float(distances[-1]), top)
+        proven = mine.filter(pl.col("certificate").is_not_null()).select("round", "certificate", "guarantee")
+        if proven.height:
+            rounds, certificates, guarantees = proven.to_numpy().T
+            axis.plot(rounds, certificates, color=QUIET, lw=1.6, zorder=2)
+            axis.plot(rounds, guarantees, color=INK, lw=1.6, zorder=2)
+            for name, values in (("certificate", certificates), ("guarantee", guarantees)):
+                ends[name] = min(float(values[-1]), top)
+        known = {**look, **_theory(look[methods[0]])}
+        name_lines(axis, ends, known)
+    return figure
+
+
+def _averages(sums: Sequence[float], rounds: Sequence[int]) -> list[float]:
+    return [total / count for total, count in zip(sums, rounds, strict=True)] if sums else []
+
+
+def _settled(table: pl.DataFrame) -> float:
+    """Room for certificates, once the first sixth of the stream is over."""
+    later = table.filter(pl.col("round") >= pl.col("round").max() / 6)["certificate"].max()
+    return 1.15 * float(later or 0.0)  # type: ignore[arg-type]
