@@ -47,7 +47,11 @@ def create(name: str, is_multiclass: bool = False) -> base.Classifier:
 
 
 def methods(slack: float, n_buckets: int) -> dict[str, Callable[[base.Classifier], base.Classifier]]:
-    """The model itself and its three recalibrations, by the names they have in tables."""
+    """The model itself and its three recalibrations, by the names they have in tables.
+
+    Raises ValueError for a slack or a number of buckets that CalibratedClassifier does not take.
+    """
+    CalibratedClassifier(Recorded(), slack=slack, n_buckets=n_buckets)
     return {
         "base": lambda model: model,
         "Platt": PlattScaling,

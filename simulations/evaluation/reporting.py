@@ -30,9 +30,7 @@ def score_table(scores: Sequence[Score], late: int) -> Table:
     )  # fmt: skip
 
 
-def machine_readable(
-    scores: Sequence[Score], broken: Sequence[str], files: Sequence[Path]
-) -> dict[str, Any]:
+def machine_readable(scores: Sequence[Score], broken: Sequence[str], files: Sequence[Path]) -> dict[str, Any]:
     """The scores as plain records."""
     return {
         "scores": [msgspec.structs.asdict(score) for score in scores],

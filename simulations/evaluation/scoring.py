@@ -63,7 +63,9 @@ class Score(msgspec.Struct, frozen=True):
             ("certificate", self.certificate, "guarantee", self.guarantee),
         ]
         return [
-            f"{small} {low:.6g} > {large} {high:.6g}" for small, low, large, high in chain if low > high + 1e-9
+            f"{small} {low:.6g} > {large} {high:.6g}"
+            for small, low, large, high in chain
+            if low > high + 1e-9
         ]
 
 
@@ -130,8 +132,9 @@ def evaluate(
             if progress is not None:
                 progress(t + 1 - max((stop for stop in stops if stop <= t), default=0))
     p_array, y_array = np.array(forecasts), np.array(outcomes, dtype=np.uint8)
-    game = measure_recorded(p_array, y_array, method, source.name, budget=budget)
-    score = _score(game, model_name, certificates[-1:], guarantees[-1:])
+    title = source.name if source.recorded else f"{source.name}, {model_name}"
+    game = measure_recorded(p_array, y_array, method, title, budget=budget)
+    score = _score(game, source.name, model_name, certificates[-1:], guarantees[-1:])
     return Evaluation(score, game, checkpoints, certificates, guarantees)
 
 
@@ -145,10 +148,8 @@ def probability_of_true(model: base.Classifier, x: Any) -> tuple[Any, float | No
 
 def top_label(model: base.Classifier, x: Any) -> tuple[Any, float | None]:
     """The event "the top label is right", as the model (or its certificate) understands it."""
-    if isinstance(model, CalibratedClassifier):
-        answer = model.forecasts_one(x)
-    else:
-        answer = model.predict_proba_one(x)
+    ask = model.forecasts_one if isinstance(model, CalibratedClassifier) else model.predict_proba_one
+    answer = ask(x)
     if not answer:
         return None, None
     label = max(answer, key=lambda name: _within(answer[name]))
@@ -161,11 +162,11 @@ def log_loss(forecasts: NDArray[np.float64], outcomes: NDArray[np.uint8]) -> flo
     return float(-np.log(np.clip(given, CLIP, 1.0 - CLIP)).mean())
 
 
-def _score(game: Game, model: str, certificate: list[float], guarantee: list[float]) -> Score:
+def _score(game: Game, stream: str, model: str, certificate: list[float], guarantee: list[float]) -> Score:
     one = game.measured
     rounds = one.rounds
     return Score(
-        stream=one.adversary,
+        stream=stream,
         model=model,
         method=one.forecaster,
         rounds=rounds,

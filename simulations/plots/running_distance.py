@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import polars as pl
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from onlinecal.measures import calibration_distance
+from simulations.evaluation.models import CALIBRATED
 from simulations.evaluation.scoring import Evaluation
-from simulations.plots.style import INK, QUIET, headline, looks, name_lines, panels
+from simulations.plots.style import INK, QUIET, Look, headline, looks, name_lines, panels
 
 BUDGET = 0.1
 """Effort for each of the many distances; their brackets are drawn at the upper end."""
+
+PROOFS = {"certificate": QUIET, "guarantee": INK}
+"""The columns that only a calibrated method has, and their colours."""
 
 
 def prepare(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
@@ -46,8 +51,10 @@ def draw(table: pl.DataFrame) -> Figure:
     """A panel per stream and model: a line per method; certificate grey, guarantee black."""
     names = table["panel"].unique(maintain_order=True).to_list()
     methods = table["method"].unique(maintain_order=True).to_list()
-    look = looks([*methods])
-    figure, axes = panels(names, [*methods, "certificate", "guarantee"], height=3.4)
+    look = looks(methods)
+    for name, colour in PROOFS.items():
+        look[name] = Look(colour, to_rgb(colour), "-", "")
+    figure, axes = panels(names, [*look], height=3.4)
     headline(
         figure,
         "Distance to calibration so far",
@@ -55,29 +62,36 @@ def draw(table: pl.DataFrame) -> Figure:
         "Black: the guarantee.",
     )
     last = int(table["round"].max())  # type: ignore[arg-type]
-    lines = table.select("distance", "certificate").to_numpy()
-    top = min(0.55, max(0.02, 1.15 * float(pl.Series(lines[:, 0]).quantile(0.98) or 0.0), _settled(table)))
+    top = _room(table)
     for panel, axis in axes.items():
         axis.set(xlim=(0, last), ylim=(0, top))
+        axis.locator_params(axis="x", nbins=5)
         axis.set_title(panel)
         axis.set_xlabel("round t")
         axis.set_ylabel("distance / t")
         ends: dict[str, float] = {}
         mine = table.filter(pl.col("panel") == panel)
         for method in methods:
-            rounds, distances = mine.filter(pl.col("method") == method).select("round", "distance").to_numpy().T
+            rounds, distances = (
+                mine.filter(pl.col("method") == method).select("round", "distance").to_numpy().T
+            )
             one = look[method]
-            axis.plot(rounds, distances, color=one.colour, ls=one.dashes, lw=1.6, zorder=3)
+            axis.plot(
+                rounds,
+                distances,
+                color=one.colour,
+                ls=one.dashes,
+                lw=2.2 if method == CALIBRATED else 1.4,
+                zorder=3,
+            )
             ends[method] = min(float(distances[-1]), top)
         proven = mine.filter(pl.col("certificate").is_not_null()).select("round", "certificate", "guarantee")
         if proven.height:
             rounds, certificates, guarantees = proven.to_numpy().T
-            axis.plot(rounds, certificates, color=QUIET, lw=1.6, zorder=2)
-            axis.plot(rounds, guarantees, color=INK, lw=1.6, zorder=2)
-            for name, values in (("certificate", certificates), ("guarantee", guarantees)):
+            for name, values in zip(PROOFS, (certificates, guarantees), strict=True):
+                axis.plot(rounds, values, color=PROOFS[name], lw=1.6, zorder=2)
                 ends[name] = min(float(values[-1]), top)
-        known = {**look, **_theory(look[methods[0]])}
-        name_lines(axis, ends, known)
+        name_lines(axis, ends, look)
     return figure
 
 
@@ -85,7 +99,8 @@ def _averages(sums: Sequence[float], rounds: Sequence[int]) -> list[float]:
     return [total / count for total, count in zip(sums, rounds, strict=True)] if sums else []
 
 
-def _settled(table: pl.DataFrame) -> float:
-    """Room for certificates, once the first sixth of the stream is over."""
-    later = table.filter(pl.col("round") >= pl.col("round").max() / 6)["certificate"].max()
-    return 1.15 * float(later or 0.0)  # type: ignore[arg-type]
+def _room(table: pl.DataFrame) -> float:
+    """How far up the axis goes: everything but guarantees fits, once a sixth of the stream is over."""
+    later = table.filter(pl.col("round") * 6 >= pl.col("round").max())
+    highest = [float(later[name].max() or 0.0) for name in ("distance", "certificate")]  # type: ignore[arg-type]
+    return 1.1 * max(*highest, 0.01)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 ROWS: list[tuple[str, float, float, float, str]] = []
+LINES: list[str] = []
 
 
 def seconds(call):
@@ -37,6 +38,12 @@ def compare(request):
     return run
 
 
+@pytest.fixture(scope="session")
+def note():
+    """note(line): a line of the closing table of qualities."""
+    return LINES.append
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if "benchmarks" in str(item.path):
@@ -44,6 +51,10 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_terminal_summary(terminalreporter):
+    if LINES:
+        terminalreporter.section("qualities")
+        for line in LINES:
+            terminalreporter.write_line(line)
     if not ROWS:
         return
     terminalreporter.section("ratios (medians)")

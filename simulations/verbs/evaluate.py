@@ -1,0 +1,189 @@
+"""The verb `evaluate`: a classifier and its recalibrations, side by side on one stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onlinecal.cli.errors import CHECK_FAILED
+
+if TYPE_CHECKING:
+    from simulations.evaluation.scoring import Evaluation
+    from simulations.evaluation.sources import Source
+
+DEFAULT_MODEL = "logistic"
+DEFAULT_ROUNDS = 20_000
+RECORDED = "forecasts"
+
+
+def evaluate(
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            help="logistic (on standardised features), bayes or tree; may be repeated. Default: logistic.",
+        ),
+    ] = None,
+    river: Annotated[
+        str | None, typer.Option("--river", help="A dataset that comes with river: Phishing, Bananas, ...")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", help="Recorded forecasts instead of a model: CSV, JSON Lines or Parquet."),
+    ] = None,
+    forecast: Annotated[str | None, typer.Option("--forecast", help="Its column of forecasts.")] = None,
+    outcome: Annotated[str | None, typer.Option("--outcome", help="Its column of outcomes, 0/1.")] = None,
+    sort: Annotated[str | None, typer.Option("--sort", help="Its column to order the rounds by.")] = None,
+    stream: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stream",
+            help="A stream made to break recalibrators: flip, fold, drift or threshold; may be repeated.",
+        ),
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option("--rounds", min=1, help=f"T. Default: all there are; {DEFAULT_ROUNDS} of a --stream."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of a --stream.")] = 0,
+    late: Annotated[
+        int, typer.Option("--late", min=0, help="Each label comes so many rounds after its forecast.")
+    ] = 0,
+    slack: Annotated[float, typer.Option("--slack", help="Of the calibrated classifier.")] = 1.0,
+    buckets: Annotated[int, typer.Option("--buckets", help="Of the calibrated classifier.")] = 1,
+    budget: Annotated[
+        float, typer.Option("--budget", help="Effort for each distance; 1 is about a second at most.")
+    ] = 1.0,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")] = None,
+    plot: Annotated[
+        bool, typer.Option("--plot", help="Table and pictures, in results/evaluate if there is no --out.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Compare a classifier with its recalibrations: Platt scaling, bin means, and the calibrated one.
+
+    Every round is forecast before its label is learnt. All errors are averages over rounds. With more than
+    two labels the event is that the top label is right. Exit code 1 if a proven bound was broken.
+
+    Examples:
+
+    [bold]onlinecal evaluate --river Phishing --model bayes --model logistic --plot[/bold]
+
+    [bold]onlinecal evaluate --file games.csv --forecast probability --outcome won --sort date[/bold]
+
+    [bold]onlinecal evaluate --stream flip --stream fold --rounds 50000[/bold]
+    """
+    from onlinecal.cli.output import print_json, results
+    from simulations.evaluation.reporting import machine_readable, score_table, write_evaluations
+
+    if not budget > 0:
+        raise ValueError(f"budget must be positive, got {budget!r}")
+    sources = _sources(river, file, forecast, outcome, sort, stream, rounds, seed)
+    names = _model_names(model, sources)
+    evaluations = _play(sources, names, late, slack, buckets, budget)
+    scores = [one.score for one in evaluations]
+    files = []
+    if plot or out is not None:
+        files = write_evaluations(evaluations, out or Path("results/evaluate"))
+    broken = [
+        f"BROKEN: {text} ({one.method} {one.model}, {one.stream})"
+        for one in scores
+        for text in one.broken_bounds()
+    ]
+    if as_json:
+        print_json(machine_readable(scores, broken, files))
+    else:
+        console = results()
+        console.print(score_table(scores, late))
+        for line in [*broken, *map(str, files)]:
+            console.print(line, soft_wrap=True)
+    if broken:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _sources(
+    river: str | None,
+    file: Path | None,
+    forecast: str | None,
+    outcome: str | None,
+    sort: str | None,
+    stream: list[str] | None,
+    rounds: int | None,
+    seed: int,
+) -> list[Source]:
+    """Whatever is named; ValueError if that is none or more than one kind, or options do not go together."""
+    from simulations.evaluation import sources
+
+    given = {"--river": river, "--file": file, "--stream": stream or None}
+    named = [option for option, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise ValueError(f"{' and '.join(named)} exclude each other")
+    if not named:
+        raise ValueError("what to evaluate on? One of --river, --file or --stream is needed")
+    columns = {"--forecast": forecast, "--outcome": outcome, "--sort": sort}
+    if file is not None:
+        if forecast is None or outcome is None:
+            raise ValueError("--file needs --forecast and --outcome, the columns of forecasts and outcomes")
+        return [sources.from_file(file, outcome, forecast, sort, rounds)]
+    for option, value in columns.items():
+        if value is not None:
+            raise ValueError(f"{option} names a column of a file: it needs --file")
+    if river is not None:
+        return [sources.from_river(river, rounds)]
+    chosen = stream or []
+    if len(set(chosen)) < len(chosen):
+        raise ValueError(f"a stream is listed twice: {', '.join(chosen)}")
+    return [sources.hard(name, rounds or DEFAULT_ROUNDS, seed) for name in chosen]
+
+
+def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
+    from simulations.evaluation import models
+
+    if all(source.recorded for source in sources):
+        if chosen:
+            raise ValueError(
+                "--model needs features, as --river has; recorded forecasts are a model's already"
+            )
+        return [RECORDED]
+    names = chosen or [DEFAULT_MODEL]
+    if len(set(names)) < len(names):
+        raise ValueError(f"a model is listed twice: {', '.join(names)}")
+    for name in names:
+        models.create(name)
+    return names
+
+
+def _play(
+    sources: list[Source], names: list[str], late: int, slack: float, buckets: int, budget: float
+) -> list[Evaluation]:
+    """Every method on every model on every stream."""
+    from onlinecal.cli.output import progress
+    from simulations.evaluation import models
+    from simulations.evaluation.scoring import evaluate as evaluate_one
+
+    methods = models.methods(slack, buckets)
+    evaluations = []
+    with progress() as bar:
+        total = sum(map(len, sources)) * len(names) * len(methods)
+        task = bar.add_task("rounds", total=total)
+        for source in sources:
+            for name in names:
+                for method, wrap in methods.items():
+                    bar.update(task, description=f"{source.name}: {method} {name}")
+                    model = (
+                        models.Recorded() if source.recorded else models.create(name, source.is_multiclass)
+                    )
+                    evaluations.append(
+                        evaluate_one(
+                            source,
+                            wrap(model),
+                            name,
+                            method,
+                            late=late,
+                            budget=budget,
+                            progress=lambda played: bar.advance(task, played),
+                        )
+                    )
+    return evaluations
