@@ -6,13 +6,13 @@ of two of the lower distance to calibration on either side.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures.counts import Counts, Floats, Ints, check_counts, count_rounds
+
+Words = NDArray[np.uint64]
 
 
 def smooth_calibration_error(forecasts: ArrayLike, outcomes: ArrayLike, normalize: bool = False) -> float:
@@ -108,7 +108,7 @@ def smooth_error_of_counts(counts: Counts) -> float:
     """The smooth calibration error of a counted history, a sum."""
     gains = -counts.biases
     # w = 0 is allowed, so rounding alone cannot make the error negative
-    return max(0.0, math.fsum(gains * best_weights(counts.values, gains)))
+    return max(0.0, float(np.sum(gains * best_weights(counts.values, gains))))
 
 
 def best_weights(values: Floats, gains: Floats) -> Floats:
@@ -133,63 +133,111 @@ def best_weights(values: Floats, gains: Floats) -> Floats:
 
 
 @njit(cache=True)
-def add_to(tree: Floats, leaf: int, amount: float) -> None:
-    """Set a leaf of a sum tree to its value plus an amount; node k has the children 2k and 2k+1."""
-    node = len(tree) // 2 + leaf
-    tree[node] += amount
-    while node > 1:
-        node //= 2
-        tree[node] = tree[2 * node] + tree[2 * node + 1]
+def add_to(sums: Floats, place: int, amount: float) -> None:
+    """Add an amount at a place of a Fenwick tree of sums."""
+    node = place + 1
+    while node < len(sums):
+        sums[node] += amount
+        node += node & -node
 
 
 @njit(cache=True)
-def take_from_end(tree: Floats, side: int, amount: float) -> None:
-    """Take an amount off the leaves, from the first one on (side 0) or from the last one on (side 1)."""
-    n_leaves = len(tree) // 2
-    while amount > 0.0 and tree[1] > 0.0:
-        node = 1
-        while node < n_leaves:
-            node = 2 * node + side
-            if tree[node] == 0.0:
-                node ^= 1
-        taken = min(amount, tree[node])
-        add_to(tree, node - n_leaves, -taken)
-        amount -= taken
-
-
-@njit(cache=True)
-def sum_before(tree: Floats, leaf: int) -> float:
-    """Sum of the leaves before one."""
-    node = len(tree) // 2 + leaf
-    total = 0.0
-    while node > 1:
-        if node % 2 == 1:
-            total += tree[node - 1]
-        node //= 2
+def sum_before(sums: Floats, place: int) -> float:
+    """Sum of the amounts before a place."""
+    total, node = 0.0, place
+    while node > 0:
+        total += sums[node]
+        node &= node - 1
     return total
+
+
+@njit(cache=True)
+def lowest_bit(word: int) -> int:
+    """The place of the lowest bit of a word that has one."""
+    place = 0
+    for shift in (32, 16, 8, 4, 2, 1):
+        if word & ((np.uint64(1) << np.uint64(shift)) - np.uint64(1)) == 0:
+            word >>= np.uint64(shift)
+            place += shift
+    return place
+
+
+@njit(cache=True)
+def mark(words: Words, summary: Words, place: int, filled: bool) -> None:
+    """Note whether a place is filled: a bit each, and a bit in the summary for every word that has one."""
+    word, bit = place >> 6, np.uint64(1) << np.uint64(place & 63)
+    words[word] = words[word] | bit if filled else words[word] & ~bit
+    above = np.uint64(1) << np.uint64(word & 63)
+    if words[word] != 0:
+        summary[word >> 6] |= above
+    else:
+        summary[word >> 6] &= ~above
+
+
+@njit(cache=True)
+def next_filled(words: Words, summary: Words, place: int) -> int:
+    """The first filled place from this one on; there must be one."""
+    word, shift = place >> 6, np.uint64(place & 63)
+    bits = words[word] >> shift << shift
+    if bits == 0:
+        word += 1
+        block, shift = word >> 6, np.uint64(word & 63)
+        bits = summary[block] >> shift << shift
+        while bits == 0:
+            block += 1
+            bits = summary[block]
+        word = (block << 6) + lowest_bit(bits)
+        bits = words[word]
+    return (word << 6) + lowest_bit(bits)
 
 
 @njit(cache=True)
 def maximal_intervals(gaps: Floats, drop: Ints) -> tuple[Floats, Floats]:
     """Where each V_i is maximal: two arrays (K,).
 
-    gaps (K-1,) between values; drop (K+1,) int64, the rank of -C_i among all, from C_0 = 0 on.
+    gaps (K-1,) between values; drop (K+1,) int64, the rank of -C_i among all, from C_0 = 0 on. The drops'
+    sizes are kept by rank, with their prefix sums, and from either side with bits that say which are not
+    zero: the next one from an end is found 4096 at a time.
     """
     n = len(drop) - 1
-    n_leaves = 1
-    while n_leaves < drop.max() + 1:
-        n_leaves *= 2
-    tree = np.zeros(2 * n_leaves)
-    add_to(tree, drop[0], 2.0)
+    n_drops = drop.max() + 1
+    sizes, sums = np.zeros(n_drops), np.zeros(n_drops + 1)
+    # side 0 counts the drops from the first, side 1 from the last; a place behind all is always filled
+    words = np.zeros((2, (n_drops >> 6) + 2), dtype=np.uint64)
+    summary = np.zeros((2, (n_drops >> 12) + 2), dtype=np.uint64)
+    ends = np.empty(2, dtype=np.int64)
+    for side in range(2):
+        mark(words[side], summary[side], n_drops, True)
+        ends[side] = n_drops
     first, last = np.empty(n), np.empty(n)
-    for i in range(n):
+    for i in range(-1, n):
         here = drop[i + 1]
-        last[i] = 1.0 - sum_before(tree, here)
-        first[i] = last[i] - tree[n_leaves + here]
-        if i < n - 1:
-            add_to(tree, here, 2.0 * gaps[i])
-            take_from_end(tree, 0, gaps[i])
-            take_from_end(tree, 1, gaps[i])
+        if i >= 0:
+            last[i] = 1.0 - sum_before(sums, here)
+            first[i] = last[i] - sizes[here]
+        gap = 1.0 if i < 0 else gaps[i] if i < n - 1 else 0.0
+        if gap > 0.0:
+            if sizes[here] == 0.0:
+                for side in range(2):
+                    place = here if side == 0 else n_drops - 1 - here
+                    mark(words[side], summary[side], place, True)
+                    ends[side] = min(ends[side], place)
+            sizes[here] += 2.0 * gap
+            add_to(sums, here, 2.0 * gap)
+        if i < 0:
+            continue
+        for side in range(2):
+            left = gap
+            while left > 0.0 and ends[side] < n_drops:
+                end = ends[side] if side == 0 else n_drops - 1 - ends[side]
+                taken = min(left, sizes[end])
+                sizes[end] -= taken
+                add_to(sums, end, -taken)
+                left -= taken
+                if sizes[end] == 0.0:
+                    mark(words[0], summary[0], end, False)
+                    mark(words[1], summary[1], n_drops - 1 - end, False)
+                    ends[side] = next_filled(words[side], summary[side], ends[side])
     return first, last
 
 

@@ -7,7 +7,8 @@ import time
 import numpy as np
 import pytest
 
-ROWS: list[tuple[str, float, float, float, str]] = []
+LINES: list[str] = []
+"""What the closing table shows."""
 LINES: list[str] = []
 
 
@@ -33,7 +34,10 @@ def compare(request):
             pairs.append((seconds(lambda prepared=prepared: call(*prepared)) - alone, below))
         mine, theirs = np.array(pairs).T
         ratio = float(np.median(mine / theirs))
-        ROWS.append((request.node.name, float(np.median(mine)), float(np.median(theirs)), ratio, target))
+        mine, theirs = np.median(mine), np.median(theirs)
+        LINES.append(
+            f"{request.node.name:75s} {mine:9.4f} s / {theirs:9.4f} s = {ratio:7.3f}   target {target}"
+        )
 
     return run
 
@@ -55,10 +59,7 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.section("qualities")
         for line in LINES:
             terminalreporter.write_line(line)
-    if not ROWS:
-        return
-    terminalreporter.section("ratios (medians)")
-    for name, mine, theirs, ratio, target in ROWS:
-        terminalreporter.write_line(
-            f"{name:58s} {mine:9.4f} s / {theirs:9.4f} s = {ratio:6.2f}   target {target}"
-        )
+    if LINES:
+        terminalreporter.section("medians, and their ratios")
+    for line in LINES:
+        terminalreporter.write_line(line)
