@@ -6,9 +6,8 @@ import time
 
 import numpy as np
 import pytest
+from closing_table import LINES
 
-LINES: list[str] = []
-"""What the closing table shows."""
 LINES: list[str] = []
 
 
