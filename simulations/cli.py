@@ -9,6 +9,7 @@ import typer
 from onlinecal.cli.errors import Verbs
 from simulations.verbs.adversaries import adversaries
 from simulations.verbs.evaluate import evaluate
+from simulations.verbs.measure import measure
 from simulations.verbs.plot import plot
 from simulations.verbs.simulate import simulate
 from simulations.verbs.sweep import sweep
@@ -23,7 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verb in (simulate, sweep, plot, evaluate, adversaries):
+for verb in (simulate, sweep, plot, measure, evaluate, adversaries):
     app.command(verb.__name__)(verb)
 
 

@@ -114,10 +114,12 @@ def panels(
 
 
 def headline(figure: Figure, text: str, below: str = "") -> None:
-    """What is seen, in bold at the top left, and a quieter line below it."""
+    """What is seen, in bold at the top left, smaller where it would not fit, and a quieter line below."""
     width, height = figure.get_size_inches()
-    figure.text(0.18 / width, 1 - 0.14 / height, text, fontsize=14, fontweight="bold", va="top")
-    figure.text(0.18 / width, 1 - 0.45 / height, below, fontsize=9.5, color="#555555", va="top")
+    title = figure.text(0.18 / width, 1 - 0.14 / height, text, fontsize=14, fontweight="bold", va="top")
+    fit = (1 - 0.36 / width) * figure.bbox.width / title.get_window_extent().width
+    title.set_fontsize(14 * min(1.0, fit))
+    figure.text(0.18 / width, 1 - 0.45 / height, below, fontsize=9.5, color="#555555", va="top", wrap=True)
 
 
 def name_lines(axis: Axes, ends: dict[str, float], look: dict[str, Look], size: float = 8.0) -> None:
