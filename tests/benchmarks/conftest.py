@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from closing_table import LINES
 
-LINES: list[str] = []
-
 
 def seconds(call):
     start = time.perf_counter()
