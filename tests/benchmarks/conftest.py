@@ -53,10 +53,6 @@ def pytest_collection_modifyitems(items):
 
 def pytest_terminal_summary(terminalreporter):
     if LINES:
-        terminalreporter.section("qualities")
-        for line in LINES:
-            terminalreporter.write_line(line)
-    if LINES:
-        terminalreporter.section("medians, and their ratios")
+        terminalreporter.section("measured")
     for line in LINES:
         terminalreporter.write_line(line)
