@@ -110,7 +110,9 @@ def measure(
         float | None,
         typer.Option("--budget", help="Effort for the distance; 1, the default, is about a second."),
     ] = None,
-    bins: Annotated[int, typer.Option("--bins", min=1, help="Bins of the ECE in bins.")] = BINS,
+    bins: Annotated[
+        int, typer.Option("--bins", min=1, max=1_000_000, help="Bins of the ECE in bins.")
+    ] = BINS,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")] = None,
     plot: Annotated[
         bool, typer.Option("--plot", help="Table and pictures, in results/measure if there is no --out.")
@@ -119,8 +121,9 @@ def measure(
 ) -> None:
     """Measure how far from calibrated recorded forecasts are.
 
-    Errors are sums over rounds, then in brackets averages; "a … b" is a proven bracket, "=" exact. Exit code
-    1 if measures contradict each other. docs/measures.md says how to read each number.
+    Errors are sums over rounds, then in brackets averages; "a … b" is a proven bracket, "=" exact.
+
+    docs/measures.md says how to read each number. Exit code 1 if the measures contradict each other.
 
     Examples:
 
