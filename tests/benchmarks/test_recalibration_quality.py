@@ -75,3 +75,17 @@ def test_streams_made_to_break_recalibrators(note, name, rounds, seed):
     scores = play(sources.hard(name, rounds, seed), models.Recorded, "forecasts")
     note(told(scores))
     check(scores)
+
+
+@pytest.mark.parametrize("model", models.MODELS)
+def test_bin_means_choose_the_label_and_the_wrapper_says_how_sure_to_be(note, model):
+    source = sources.from_river("ImageSegments", None)
+    methods = models.methods(1.0, 1)
+    scores = {
+        name: evaluate(source, wrap(models.create(model, True)), model, name, budget=0.3).score
+        for name, wrap in methods.items()
+    }
+    both = methods["calibrated"](methods["mean"](models.create(model, True)))
+    scores["calibrated"] = evaluate(source, both, f"{model}*", "calibrated", budget=0.3).score
+    note(f"{told(scores)}   *: the calibrated one around the mean")
+    check(scores)

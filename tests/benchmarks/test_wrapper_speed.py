@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from river import datasets, dummy, linear_model
+from river import dummy, linear_model
 
 from onlinecal import CalibratedClassifier
 
@@ -11,7 +12,16 @@ MODELS = {
     "LogisticRegression": linear_model.LogisticRegression,
     "PriorClassifier": dummy.PriorClassifier,
 }
-ROUNDS = list(datasets.Bananas())
+
+
+def coins(count=100_000):
+    rng = np.random.default_rng(0)
+    return [
+        ({"a": a}, bool(y)) for a, y in zip(rng.random(count).tolist(), rng.random(count) < 0.4, strict=True)
+    ]
+
+
+ROUNDS = coins()
 
 
 def pairs(model):
@@ -29,6 +39,5 @@ def test_the_wrapper_against_the_prior_classifier(compare, name, settings):
         lambda: pairs(CalibratedClassifier(build(), **settings)),
         lambda: pairs(dummy.PriorClassifier()),
         "at most 2" if not settings else "none stated",
-        rounds=31,
         less=lambda: pairs(build()),
     )

@@ -1,0 +1,18 @@
+"""The how-to page: its code runs and prints the numbers that stand beside it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "wrap-a-classifier.md"
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
+def test_the_code_runs(block, capsys):
+    exec(block, {})
+    printed = capsys.readouterr().out
+    promised = re.findall(r"\d\.\d+", " ".join(re.findall(r"#(.*)", block)))
+    for number, found in zip(promised, re.findall(r"\d\.\d+", printed), strict=False):
+        assert float(number) == pytest.approx(float(found), abs=0.5 * 10.0 ** -len(number[2:]))
+    assert printed
