@@ -6,6 +6,8 @@ of two of the lower distance to calibration on either side.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
@@ -152,7 +154,7 @@ def sum_before(sums: Floats, place: int) -> float:
 
 
 @njit(cache=True)
-def lowest_bit(word: int) -> int:
+def lowest_bit(word: Any) -> int:
     """The place of the lowest bit of a word that has one."""
     place = 0
     for shift in (32, 16, 8, 4, 2, 1):

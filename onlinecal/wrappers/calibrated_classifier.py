@@ -127,7 +127,8 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
 
         Empty while neither the model nor the stream has named a label.
         """
-        answer = self.classifier.predict_proba_one(x, **kwargs)
+        model = self.classifier
+        answer = model.predict_proba_one(x, **kwargs) if kwargs else model.predict_proba_one(x)
         if x is not self._features:
             if self._features is not NOTHING:
                 self._put_aside()
@@ -135,9 +136,8 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
             self._features = x
         if self._binary is None:
             return self._answer(answer)
-        labels = self._labels
-        negative, positive = labels.pair  # type: ignore[misc]
-        p = self._binary.ask(answer[positive] if positive in answer else labels.read(answer))
+        negative, positive = self._labels.pair  # type: ignore[misc]
+        p = self._binary.ask(answer[positive] if positive in answer else self._labels.read(answer))
         return {negative: 1.0 - p, positive: p}
 
     def forecasts_one(self, x: Any) -> dict[Label, float]:
@@ -159,20 +159,23 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Settle the forecast made for x (or make it now), then let the model learn."""
-        is_new = y not in self._labels.known
-        if is_new:
-            self._labels.meet(y)
-        if x is not self._features and self._settle_late(x, plain(y)):
-            pass
-        elif self._binary is not None:
-            self._binary.settle(1 if y == self._labels.positive else 0)
+        outcome = self._labels.known.get(y)
+        if outcome is not None and x is self._features and self._binary is not None:
+            self._binary.settle(outcome)
         else:
-            self._settle(self._kind, self._asked, plain(y))
+            if outcome is None:
+                self._labels.meet(y)
+            if x is self._features or not self._settle_late(x, plain(y)):
+                kind, asked = self._round()
+                self._settle(kind, asked, plain(y))
         self._features = NOTHING
         self.n_rounds += 1
-        if is_new:
+        if outcome is None:
             self._choose_plan()
-        self.classifier.learn_one(x, y, **kwargs)
+        if kwargs:
+            self.classifier.learn_one(x, y, **kwargs)
+        else:
+            self.classifier.learn_one(x, y)
 
     @property
     def certificate(self) -> float:
@@ -254,9 +257,13 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
             projection.note_late(self._most_open)
         return True
 
+    def _round(self) -> tuple[str, tuple[Label | None, ...]]:
+        """What was forecast in the open round: its kind, and about which labels."""
+        return ("binary", (None,)) if self._binary is not None else (self._kind, self._asked)
+
     def _put_aside(self) -> None:
         """Let the open round wait for a late label."""
-        kind, asked = ("binary", (None,)) if self._binary is not None else (self._kind, self._asked)
+        kind, asked = self._round()
         names = () if kind == CERTAIN else asked
         tickets = {name: self._projection(kind, name).ticket() for name in names}
         self._pending.add(self._features, Waiting(kind, asked, tickets))

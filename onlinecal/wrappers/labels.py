@@ -18,7 +18,7 @@ class Labels:
     """
 
     def __init__(self) -> None:
-        self.known: dict[Label, None] = {}
+        self.known: dict[Label, int] = {}
         self.positive: Label | None = None
         self.pair: tuple[Label, Label] | None = None
 
@@ -30,8 +30,8 @@ class Labels:
             if isinstance(label, (bool, int)) and label in (0, 1):
                 kind = type(label)
                 self.positive = kind(1)
-                self.known = {kind(0): None, kind(1): None, **self.known}
-        self.known.setdefault(label)
+                self.known = {kind(0): 0, kind(1): 1}
+        self.known.setdefault(label, int(label == self.positive))
         if len(self.known) == 2:
             first, second = self.known
             self.pair = (second, first) if self.positive == first else (first, second)
