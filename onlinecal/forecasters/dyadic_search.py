@@ -85,15 +85,17 @@ def nearest_cell(memory: Memory, target: float, step: int) -> int:
     index = find(memory, home)
     if valid(memory, index, home, step):
         return home
-    left, at = next_below(memory, index, home, step)
-    while left >= 0 and not valid(memory, at, left, step):
-        left, at = next_below(memory, at, left, step)
-    right, at = next_above(memory, index, home, step)
-    while right <= last and (left < 0 or right - target < target - (left + step)):
-        if valid(memory, at, right, step):
-            return right
-        right, at = next_above(memory, at, right, step)
-    return left
+    left, below = next_below(memory, index, home, step)
+    right, above = next_above(memory, index, home, step)
+    while True:
+        if right > last or (left >= 0 and target - (left + step) <= right - target):
+            if valid(memory, below, left, step):
+                return left
+            left, below = next_below(memory, below, left, step)
+        else:
+            if valid(memory, above, right, step):
+                return right
+            right, above = next_above(memory, above, right, step)
 
 
 @register_jitable
