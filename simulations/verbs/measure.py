@@ -104,7 +104,7 @@ def measure(
     ] = False,
     exact: Annotated[
         bool,
-        typer.Option("--exact", help="The distance itself, however long it takes: minutes at 10,000 rounds."),
+        typer.Option("--exact", help="The distance itself, however long it takes: seconds, or hours."),
     ] = False,
     budget: Annotated[
         float | None,

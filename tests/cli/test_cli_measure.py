@@ -13,6 +13,7 @@ from onlinecal import measures
 from simulations.cli import app
 
 NBA = Path(__file__).parents[3] / "shared" / "data" / "nba_games.csv"
+PAGE = Path(__file__).parents[2] / "docs" / "measures.md"
 ROUNDS = 400
 
 
@@ -29,7 +30,7 @@ def columns(*arguments):
 
 @pytest.fixture(scope="module")
 def history():
-    """Forecasts on a grid of hundredths, and others that are all different; the outcomes are less extreme than both."""
+    """Rounded and raw forecasts, both bolder than the truth, and outcomes."""
     rng = np.random.default_rng(5)
     forecasts = rng.random(ROUNDS)
     return np.round(forecasts, 2), forecasts, (rng.random(ROUNDS) < 0.2 + 0.6 * forecasts).astype(int)
@@ -224,6 +225,15 @@ def test_help_has_an_example():
     answer = run("--help")
     assert answer.exit_code == 0
     assert "onlinecal measure games.csv --forecast" in " ".join(answer.stdout.split())
+
+
+def test_the_page_about_the_measures_tells_the_truth(capsys):
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        exec(block, names)
+        told = re.findall(r"^print\(.*\)  # ([\d. ]+)", block, re.MULTILINE)
+        assert told
+        assert capsys.readouterr().out.split() == " ".join(told).split()
 
 
 GOOD = ["games.csv", "--forecast", "p", "--outcome", "won"]
