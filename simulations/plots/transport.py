@@ -26,13 +26,15 @@ ROOM = 0.3
 def prepare(games: Sequence[Game]) -> pl.DataFrame:
     """Columns forecaster, adversary, forecast, value, rounds, moved.
 
-    A row is all rounds with a forecast in one part of [0, 1] and a value of the calibrated sequence in one:
-    their mean forecast, their mean value there, how many they are, and the sum of their |forecast - value|.
+    A row is all rounds with a forecast in one part of [0, 1] and a value of the calibrated sequence in one,
+    those that go up apart from the others: their mean forecast, their mean value there, how many they are,
+    and the sum of their |forecast - value|.
     """
     parts = []
     for game in games:
         moves = pl.DataFrame({"forecast": game.forecasts, "value": game.witness})
         cells = [_part(name).alias(f"{name}_part") for name in ("forecast", "value")]
+        cells.append((pl.col("value") > pl.col("forecast")).alias("goes_up"))
         parts.append(
             moves.group_by(*cells)
             .agg(
@@ -41,7 +43,7 @@ def prepare(games: Sequence[Game]) -> pl.DataFrame:
                 pl.len().cast(pl.Int64).alias("rounds"),
                 (pl.col("value") - pl.col("forecast")).abs().sum().alias("moved"),
             )
-            .sort("forecast_part", "value_part")
+            .sort("forecast_part", "value_part", "goes_up")
             .select(
                 pl.lit(game.measured.forecaster).alias("forecaster"),
                 pl.lit(game.measured.adversary).alias("adversary"),
@@ -96,8 +98,8 @@ def _draw_bars(axis: Axes, moves: pl.DataFrame) -> None:
     """What rounds moved up and down add to the distance, by forecast, in a band of its own below."""
     forecast, value, moved = moves.select("forecast", "value", "moved").to_numpy().T
     place = np.minimum((forecast * BARS).astype(np.int64), BARS - 1)
-    up = np.bincount(place, np.where(value >= forecast, moved, 0.0), minlength=BARS)
-    down = np.bincount(place, np.where(value < forecast, moved, 0.0), minlength=BARS)
+    up = np.bincount(place, np.where(value > forecast, moved, 0.0), minlength=BARS)
+    down = np.bincount(place, np.where(value <= forecast, moved, 0.0), minlength=BARS)
     top = float((up + down).max())
     foot = -ROOM - 0.04
     centres = (np.arange(BARS) + 0.5) / BARS

@@ -176,6 +176,9 @@ def test_pictures_stand_beside_their_numbers(history, common, tmp_path):
         moves = pl.read_csv(out / "transport.csv").filter(pl.col("forecaster") == row["forecast"])
         assert moves["rounds"].sum() == ROUNDS
         assert moves["moved"].sum() == pytest.approx(row["distance_high"])
+        up = moves.filter(pl.col("value") > pl.col("forecast"))["moved"].sum()
+        net = pl.read_csv(common[0])[row["forecast"]].sum() - outcomes.sum()
+        assert row["distance_high"] - 2 * up == pytest.approx(net)
         assert (moves["forecast"] * moves["rounds"]).sum() == pytest.approx(
             pl.read_csv(common[0])[row["forecast"]].sum()
         )
