@@ -45,11 +45,11 @@ def grid(tmp_path):
 def test_help_shows_every_verb():
     answer = run("--help")
     assert answer.exit_code == 0
-    for verb in ("simulate", "sweep", "plot", "adversaries"):
+    for verb in ("simulate", "sweep", "plot", "measure", "evaluate", "adversaries"):
         assert verb in answer.stdout
 
 
-@pytest.mark.parametrize("verb", ["simulate", "sweep", "plot", "adversaries"])
+@pytest.mark.parametrize("verb", ["simulate", "sweep", "plot", "measure", "evaluate", "adversaries"])
 def test_every_verb_shows_an_example(verb):
     answer = run(verb, "--help")
     assert answer.exit_code == 0
