@@ -62,9 +62,9 @@ def calibration_distance(
         0/1 or boolean, shape (T,).
     method
         "exact": the distance itself, however long it takes: seconds for a thousand rounds; for ten thousand,
-        seconds on a grid, but much longer for distinct forecasts that are nearly calibrated. "bracket": a lower and an upper bound, with the work that `budget` allows;
-        they meet if it suffices, and then `exact` is known too. "auto": a bracket, but for short histories
-        the plain lattice, which is quicker.
+        seconds on a grid, but much longer for distinct forecasts that are nearly calibrated. "bracket": a
+        lower and an upper bound, with the work that `budget` allows; they meet if it suffices, and then
+        `exact` is known too. "auto": a bracket, but for short histories the plain lattice, which is quicker.
     normalize
         False: sums over rounds. True: divided by T.
     look_ahead
