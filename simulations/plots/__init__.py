@@ -20,7 +20,7 @@ SWEEP_FIGURES = {
 }
 """Figures that show a sweep, and the table that each is prepared from."""
 
-GAME_FIGURES = ("reliability", "witness")
+GAME_FIGURES = ("reliability", "transport")
 """Figures that show single games in full."""
 
 

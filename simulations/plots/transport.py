@@ -11,7 +11,11 @@ from matplotlib.figure import Figure
 
 from simulations.measuring import Game
 from simulations.plots.style import GRID, INK, along, headline, panels
-from simulations.plots.witness import DOWN, HARDLY, STAY, UP
+
+UP, DOWN, STAY = "#D55E00", "#0072B2", "#8a8a8a"
+
+HARDLY = 0.005
+"""Moves of at most this are drawn in grey."""
 
 CELLS = 40
 """Forecasts, and the values they go to, are grouped into this many parts of [0, 1]."""
@@ -69,7 +73,7 @@ def draw(table: pl.DataFrame) -> Figure:
         _draw_plan(axis, moves)
         _draw_bars(axis, moves)
         moved, rounds = float(moves["moved"].sum()), int(moves["rounds"].sum())
-        axis.set_title(f"{name}: {moved:,.4g} in all, {moved / rounds:.4f} per round", fontsize=10)
+        axis.set_title(f"{name}\n{moved:,.4g} in all, {moved / rounds:.4f} per round", fontsize=10)
         axis.set_xlabel("forecast")
         axis.set_ylabel("value in a calibrated sequence")
     return figure

@@ -121,7 +121,7 @@ def test_simulate_draws_into_a_folder(stream, tmp_path):
     out = tmp_path / "out"
     answer = run("simulate", "--file", stream, "--outcome", "won", "--out", out)
     assert answer.exit_code == 0
-    for name in ("results.csv", "reliability.png", "witness.png", "trajectories.png", "witness.csv"):
+    for name in ("results.csv", "reliability.png", "transport.png", "trajectories.png", "transport.csv"):
         assert (out / name).stat().st_size > 0
     assert pl.read_csv(out / "results.csv")["rounds"].item() == 60
 

@@ -80,15 +80,15 @@ def test_pictures_of_single_games(tmp_path):
     game = play_and_measure(players.create("balanced"), adversary, 2000)
     raw = measure_recorded(game.forecasts, game.outcomes, "raw", "coin")
     written = write_games([raw, game], tmp_path)
-    names = ["results.csv", "reliability.png", "witness.png", "trajectories.png"]
+    names = ["results.csv", "reliability.png", "transport.png", "trajectories.png"]
     assert [path.name for path in written] == names
     reliability = pl.read_csv(tmp_path / "reliability.csv").filter(pl.col("forecaster") == "balanced")
     assert reliability["rounds"].sum() == 2000
     ones = (reliability["frequency"] * reliability["rounds"]).sum()
     assert ones == pytest.approx(game.outcomes.sum())
-    witness = pl.read_csv(tmp_path / "witness.csv").filter(pl.col("forecaster") == "balanced")
-    assert witness["rounds"].sum() == 2000
-    assert witness["moved"].sum() == pytest.approx(game.measured.distance_upper)
+    moves = pl.read_csv(tmp_path / "transport.csv").filter(pl.col("forecaster") == "balanced")
+    assert moves["rounds"].sum() == 2000
+    assert moves["moved"].sum() == pytest.approx(game.measured.distance_upper)
 
 
 def test_same_numbers_give_the_same_picture(swept, tmp_path):
@@ -100,7 +100,7 @@ def test_unknown_figures_are_refused_with_those_there_are(swept):
     with pytest.raises(ValueError, match="unknown figure 'pie'; known: distance, ece"):
         draw_sweep(swept, "pie")
     with pytest.raises(ValueError, match="shows a single game"):
-        draw_sweep(swept, "witness")
+        draw_sweep(swept, "transport")
 
 
 def test_names_are_moved_apart_but_stay_in_order():
