@@ -10,7 +10,7 @@ from .exhaustive import all_sequences, sequence_chunks
 from .files import replay_file
 from .protocol import Kind, Parameter, Phase, Power, State, Step
 from .registry import Row, catalogue, create, describe
-from .streams import Stream, replay_river, replay_sequence
+from .streams import Stream, replay_river, replay_sequence, river_datasets
 
 __all__ = [
     "Adversary",
@@ -30,5 +30,6 @@ __all__ = [
     "replay_file",
     "replay_river",
     "replay_sequence",
+    "river_datasets",
     "sequence_chunks",
 ]

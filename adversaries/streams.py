@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,7 +110,7 @@ def replay_river(name: str) -> Stream:
     ValueError
         For any other name; it lists those that can be used.
     """
-    usable = _river_datasets()
+    usable = river_datasets("Binary classification")
     if name not in usable:
         close = difflib.get_close_matches(str(name), usable, n=1)
         suggestion = f"; did you mean {close[0]!r}?" if close else "."
@@ -121,9 +120,10 @@ def replay_river(name: str) -> Stream:
     return replay_sequence(np.array([bool(label) for _, label in usable[name]]), name=f"river:{name}")
 
 
-def _river_datasets() -> Mapping[str, Any]:
+def river_datasets(*tasks: str) -> dict[str, Any]:
+    """The datasets that come with river for these of its tasks ("Binary classification", ...), by name."""
     from river import datasets
-    from river.datasets.base import BINARY_CLF, FileDataset, RemoteDataset
+    from river.datasets.base import FileDataset, RemoteDataset
 
     found = {}
     for name, thing in sorted(vars(datasets).items()):
@@ -133,7 +133,7 @@ def _river_datasets() -> Mapping[str, Any]:
             and not issubclass(thing, RemoteDataset)
         ):
             dataset = thing()
-            if dataset.task == BINARY_CLF:
+            if dataset.task in tasks:
                 found[name] = dataset
     return found
 

@@ -49,7 +49,7 @@ def check_probability(value: Any, name: str) -> float:
 
 def check_outcomes(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.uint8]:
     """Outcomes of shape (T,), each 0 or 1 or boolean, as uint8."""
-    array = _vector(outcomes, name)
+    array = check_vector(outcomes, name)
     if array.dtype == np.bool_:
         return array.view(np.uint8)
     if array.dtype.kind not in "iuf":
@@ -63,7 +63,7 @@ def check_outcomes(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.ui
 
 def check_probabilities(values: ArrayLike, name: str = "forecasts") -> NDArray[np.float64]:
     """Probabilities of shape (T,), each a finite number in [0, 1], as float64."""
-    array = _vector(values, name)
+    array = check_vector(values, name)
     if array.dtype.kind not in "iufb":
         raise ValueError(f"{name} must be numbers in [0, 1], got values like {array[0]!r}")
     array = array.astype(np.float64, copy=False)
@@ -80,7 +80,8 @@ def check_same_length(first: NDArray[Any], second: NDArray[Any], names: str) -> 
         raise ValueError(f"{names} must have the same length, got {len(first)} and {len(second)}")
 
 
-def _vector(values: ArrayLike, name: str) -> NDArray[Any]:
+def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
+    """A flat, non-empty array of shape (T,), of whatever it holds."""
     try:
         array = np.asarray(values)
     except ValueError as error:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.validation import check_outcomes, check_probabilities, check_same_length
+from onlinecal.validation import check_outcomes, check_probabilities, check_same_length, check_vector
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -134,14 +134,7 @@ def _merge(
 
 
 def _check_whole(counts: ArrayLike, name: str) -> Ints:
-    try:
-        array = np.asarray(counts)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a flat sequence, got a ragged one") from error
-    if array.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
-    if array.size == 0:
-        raise ValueError(f"{name} is empty")
+    array = check_vector(counts, name)
     if array.dtype.kind not in "iufb":
         raise ValueError(f"{name} must be whole numbers, got values like {array[0]!r}")
     # 2**53: beyond it a float no longer holds every whole number

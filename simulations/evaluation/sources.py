@@ -49,7 +49,7 @@ def from_river(name: str, rounds: int | None) -> Source:
     """A classification dataset that comes with river; ValueError lists those there are."""
     from river.datasets.base import MULTI_CLF
 
-    usable = _classification_datasets()
+    usable = adversaries.river_datasets("Binary classification", "Multi-class classification")
     if name not in usable:
         close = difflib.get_close_matches(name, usable, n=1)
         suggestion = f"; did you mean {close[0]!r}?" if close else "."
@@ -120,20 +120,3 @@ def _count(rounds: int | None, available: int, name: str) -> int:
     if rounds is not None and rounds > available:
         raise ValueError(f"rounds must be at most the {available} that {name} has, got {rounds}")
     return rounds or available
-
-
-def _classification_datasets() -> dict[str, Any]:
-    from river import datasets
-    from river.datasets.base import BINARY_CLF, MULTI_CLF, FileDataset, RemoteDataset
-
-    found = {}
-    for name, thing in sorted(vars(datasets).items()):
-        if (
-            isinstance(thing, type)
-            and issubclass(thing, FileDataset)
-            and not issubclass(thing, RemoteDataset)
-        ):
-            dataset = thing()
-            if dataset.task in (BINARY_CLF, MULTI_CLF):
-                found[name] = dataset
-    return found
