@@ -36,6 +36,12 @@ MOST_SLACK = 1000.0
 MOST_CELLS = 1 << 28
 
 
+def check_slack(slack: Any) -> None:
+    """Refuse a slack below 1/2, where no valid cell need exist, or one that is no number."""
+    if not isinstance(slack, (int, float, np.number)) or not 0.5 <= slack <= MOST_SLACK:
+        raise ValueError(f"slack must be a number from 0.5 to {MOST_SLACK:g}, got {slack!r}")
+
+
 class LookAhead(NamedTuple):
     """The charged sequence, point by point: `points` in [0, 1] ascending, `biases` alpha(point)."""
 
@@ -56,8 +62,7 @@ class GridForecaster(base.Classifier):
             check_count(horizon, "horizon")
         if n_cells is not None:
             check_count(n_cells, "n_cells", most=MOST_CELLS)
-        if not isinstance(slack, (int, float, np.number)) or not 0.5 <= slack <= MOST_SLACK:
-            raise ValueError(f"slack must be a number from 0.5 to {MOST_SLACK:g}, got {slack!r}")
+        check_slack(slack)
         if grid == "uniform" and horizon is None and n_cells is None:
             raise ValueError(
                 "grid 'uniform' needs a horizon or n_cells; without them use 'adaptive' or 'nested'"

@@ -46,6 +46,9 @@ class OneStepAhead(GridForecaster):
         slack: float = 0.5,
     ) -> None:
         super().__init__(horizon, n_cells, grid, rule, slack, "midpoint")
+        if self.grid != "adaptive" and (self.grid != "auto" or horizon or n_cells):
+            # the answers are the charged points; only the self-tuning grid trades distance for bias
+            self._reach = 0.0
 
     @property
     def certificate(self) -> float:
@@ -54,7 +57,10 @@ class OneStepAhead(GridForecaster):
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed: c (m - 1) on a uniform grid of m cells."""
+        """What the certificate cannot exceed: c (m - 1) on a uniform or nested grid of m cells.
+
+        On the self-tuning grid it is the bound of Almost-One-Step-Ahead.
+        """
         return self.promise(max(self.horizon or 0, self.n_rounds))
 
     def answer(self, outcome: Any) -> float:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from river import base, linear_model
 
-from onlinecal.forecasters.grid import MOST_SLACK
+from onlinecal.forecasters.grid import check_slack
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.answers import normalised, spread_top
 from onlinecal.wrappers.labels import Label, Labels, plain
@@ -88,8 +87,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         check_count(n_buckets, "n_buckets")
         if horizon is not None:
             check_count(horizon, "horizon")
-        if not isinstance(slack, (int, float, np.number)) or not 0.5 <= slack <= MOST_SLACK:
-            raise ValueError(f"slack must be a number from 0.5 to {MOST_SLACK:g}, got {slack!r}")
+        check_slack(slack)
         self.classifier = classifier
         self.slack = slack
         self.n_buckets = n_buckets

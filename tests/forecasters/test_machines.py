@@ -118,6 +118,18 @@ def test_one_step_ahead_answers_with_the_look_ahead_sequence(config):
     assert reference.certificate <= reference.guarantee
 
 
+@pytest.mark.parametrize("rule", ["balanced", "sign"])
+@pytest.mark.parametrize(
+    "config", [{"n_cells": 8}, {"n_cells": 8, "horizon": 64}, {"grid": "nested"}], ids=str
+)
+def test_one_step_ahead_keeps_its_ece_within_c_times_the_inner_points(config, rule):
+    reference = OneStepAhead(**config, rule=rule)
+    for y in np.random.default_rng(4).random(64) < np.linspace(0, 1, 64):
+        reference.answer(y)
+        assert reference.certificate <= reference.guarantee
+    assert reference.guarantee == (1.0 if rule == "sign" else 0.5) * (8 - 1)
+
+
 def test_replay_goes_on_from_the_present_state():
     outcomes = np.random.default_rng(2).integers(0, 2, 1000)
     for config in ({}, {"horizon": 1000}, {"grid": "nested"}):
