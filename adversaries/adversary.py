@@ -115,8 +115,8 @@ class Adversary:
         forecast
             The probability just announced, in [0, 1]. Oblivious adversaries do not look at it.
         rise_zero, rise_one
-            How much the forecaster's certificate would rise for outcome 0 and for outcome 1. Only internal
-            adversaries look at them.
+            How much the forecaster's certificate would rise for outcome 0 and for outcome 1, within as many
+            rounds as the phase's `depth` says. Only internal adversaries look at them.
 
         Returns
         -------

@@ -11,7 +11,7 @@ can call it. Its arguments:
     t          the round, counted from 0 within the phase that is being played
     forecast   the probability the forecaster has just announced
     rise_zero  how much the forecaster's certificate would rise if the outcome were 0
-    rise_one   how much it would rise if the outcome were 1
+    rise_one   how much it would rise if the outcome were 1 (both looking `depth` rounds ahead, see `Phase`)
     u          this round's uniform draw in [0, 1), the only randomness there is
 
 A step never looks at anything else, so equal states and equal arguments give equal outcomes wherever it runs.
@@ -106,12 +106,17 @@ class Phase:
         How many rounds the phase lasts; None for as long as the game goes on.
     power
         What the step looks at; only "internal" ones need rise_zero and rise_one.
+    depth
+        How many rounds ahead the driver looks when it works out rise_zero and rise_one. 1: this round alone.
+        With more, each is the largest rise of the certificate that any continuation of so many rounds, this
+        one included, can reach after that first outcome.
     """
 
     step: Step
     state: State
     rounds: int | None = None
     power: Power = "adaptive"
+    depth: int = 1
 
 
 @dataclass(frozen=True)
@@ -139,6 +144,8 @@ class Kind:
         Whether the number of rounds has to be known beforehand.
     horizon_unless
         A parameter that, once given, makes the horizon unnecessary.
+    depth_parameter
+        A whole parameter that becomes the `depth` of its phase; None for depth 1.
     """
 
     name: str
@@ -150,6 +157,7 @@ class Kind:
     initial: Callable[[Mapping[str, Any], int | None], State] | None = None
     needs_horizon: bool = False
     horizon_unless: str | None = None
+    depth_parameter: str | None = None
 
     def parameter(self, name: str) -> Parameter:
         """The parameter called `name`; ValueError lists those there are."""

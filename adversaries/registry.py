@@ -120,7 +120,8 @@ def _phases(kind: Kind, values: Mapping[str, Any], horizon: int | None) -> tuple
     kind.check_horizon(values, horizon)
     if kind.step is None or kind.initial is None:
         return two_phases(values, horizon, _phases_of_spec)
-    return (Phase(kind.step, kind.initial(values, horizon), power=kind.power),)
+    depth = 1 if kind.depth_parameter is None else values[kind.depth_parameter]
+    return (Phase(kind.step, kind.initial(values, horizon), power=kind.power, depth=depth),)
 
 
 def _phases_of_spec(spec: str, horizon: int | None) -> tuple[Phase, ...]:

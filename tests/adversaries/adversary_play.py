@@ -26,6 +26,7 @@ SPECS = [
     "boundary-hugger:first=0",
     "bias-builder:cells=7",
     "certificate-greedy:tie=1",
+    "certificate-greedy:depth=4",
     "two-phase:first=[linear-drift:start=0.2,end=0.8],second=certificate-greedy,switch=50",
     "two-phase:first=[two-phase:first=markov,second=bias-builder],second=[two-phase:second=blocks]",
 ]

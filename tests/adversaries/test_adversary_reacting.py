@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from adversary_play import GridForecaster, duel, play_plainly, scripted_game
@@ -124,6 +126,45 @@ def test_certificate_greedy_breaks_ties_by_the_draw():
     outcomes = [adversary.outcome(0.5, 0.1, 0.1) for _ in range(2000)]
     assert outcomes == (np.random.default_rng(2).random(2000) < 0.3).astype(int).tolist()
     assert create("certificate-greedy:tie=1").outcome(0.5, 0.1 + 0.2, 0.3) == 1
+
+
+@pytest.mark.parametrize("depth", [1, 2, 10])
+def test_certificate_greedy_asks_its_driver_to_look_ahead(depth):
+    (phase,) = create(f"certificate-greedy:depth={depth}").phases
+    assert phase.depth == depth
+    early, late = create(f"two-phase:first=certificate-greedy:depth={depth}", horizon=10).phases
+    assert (early.depth, late.depth) == (depth, 1)
+    assert phase.state.tolist() == [0.5]
+
+
+def best_rise(forecaster, rounds):
+    """The largest rise that any so many outcomes can bring about."""
+    if rounds == 0:
+        return 0.0
+    forecaster.forecast()
+    return max(rise_after(forecaster, outcome, rounds) for outcome in (0, 1))
+
+
+def rise_after(forecaster, outcome, rounds):
+    """The largest rise of the next `rounds` rounds if the first outcome is this one."""
+    rise = forecaster.rises()[outcome]
+    following = copy.deepcopy(forecaster)
+    following.observe(outcome)
+    return rise + best_rise(following, rounds - 1)
+
+
+def test_certificate_greedy_is_a_best_response_when_the_depth_reaches_the_end():
+    rounds = 5
+    for before in range(12):
+        forecaster = GridForecaster(3)
+        duel(create("coin", seed=before), forecaster, before)
+        best = best_rise(copy.deepcopy(forecaster), rounds)
+        adversary = create(f"certificate-greedy:depth={rounds}", seed=before)
+        start = forecaster.certificate_part()
+        for left in range(rounds, 0, -1):
+            p = forecaster.forecast()
+            forecaster.observe(adversary.outcome(p, *(rise_after(forecaster, y, left) for y in (0, 1))))
+        assert forecaster.certificate_part() - start == pytest.approx(best, abs=1e-9)
 
 
 def test_certificate_greedy_hurts_more_than_coins_do():

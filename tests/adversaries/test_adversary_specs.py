@@ -44,6 +44,11 @@ def test_specs_are_written_back_in_one_canonical_form(spec, name):
         ("blocks:length=2.5", ["blocks: length must be a whole number in [1, 1e+09]", "'2.5'"]),
         ("blocks:length=inf", ["blocks: length must be", "'inf'"]),
         ("blocks:length=1e300", ["blocks: length must be", "'1e300'"]),
+        (
+            "certificate-greedy:depth=0",
+            ["certificate-greedy: depth must be a whole number in [1, 10]", "'0'"],
+        ),
+        ("certificate-greedy:depth=11", ["certificate-greedy: depth must be", "'11'"]),
         ("constant:value=2", ["constant: value must be a whole number in [0, 1]", "'2'"]),
         ("sinusoidal-drift:centre=0.9", ["amplitude must be at most 0.1", "centre=0.9", "got 0.4"]),
         ("coin:", ["expected key=value", "'coin:'"]),
