@@ -6,13 +6,19 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from . import adaptive, internal, oblivious
+from . import adaptive, bisection, internal, oblivious
 from .adversary import Adversary, Seed, check_rounds
 from .mixed import TWO_PHASE, two_phases
-from .protocol import Kind, Phase
+from .protocol import POWERS, Kind, Phase
 from .specs import join_spec, split_spec
 
-_CATALOGUE = {kind.name: kind for kind in (*oblivious.KINDS, *adaptive.KINDS, *internal.KINDS, TWO_PHASE)}
+_CATALOGUE = {
+    kind.name: kind
+    for kind in sorted(
+        (*oblivious.KINDS, *adaptive.KINDS, *bisection.KINDS, *internal.KINDS, TWO_PHASE),
+        key=lambda kind: POWERS.index(kind.power),
+    )
+}
 
 
 class Row(TypedDict):

@@ -25,6 +25,8 @@ SPECS = [
     "early-stopped-coin:scale=0.5,exponent=0.25",
     "boundary-hugger:first=0",
     "bias-builder:cells=7",
+    "bisection:depth=3,exponent=0.25",
+    "epochs:number=4",
     "certificate-greedy:tie=1",
     "certificate-greedy:depth=4",
     "two-phase:first=[linear-drift:start=0.2,end=0.8],second=certificate-greedy,switch=50",
