@@ -97,21 +97,22 @@ def _read(path: Path, wanted: list[str], as_written: set[str | None]) -> pl.Data
     text = {name: pl.String() for name in as_written if name is not None}
     try:
         if form == "csv":
-            _check_columns(pl.read_csv(path, n_rows=0).columns, wanted, path)
+            _check_columns(pl.read_csv(path, n_rows=0, glob=False).columns, wanted, path)
             return pl.read_csv(
                 path,
                 columns=list(dict.fromkeys(wanted)),
                 schema_overrides=text,
                 try_parse_dates=True,
                 infer_schema_length=None,
+                glob=False,
             )
         if form == "json lines":
-            _check_columns(
-                pl.scan_ndjson(path, infer_schema_length=None).collect_schema().names(), wanted, path
-            )
-            return pl.read_ndjson(path, schema_overrides=text, infer_schema_length=None)
-        _check_columns(pl.scan_parquet(path).collect_schema().names(), wanted, path)
-        return pl.read_parquet(path, columns=list(dict.fromkeys(wanted)))
+            lines = path.read_bytes()  # handed a path, polars would read brackets in it as a pattern
+            columns = pl.scan_ndjson(lines, infer_schema_length=None).collect_schema().names()
+            _check_columns(columns, wanted, path)
+            return pl.read_ndjson(lines, schema_overrides=text, infer_schema_length=None)
+        _check_columns(pl.scan_parquet(path, glob=False).collect_schema().names(), wanted, path)
+        return pl.read_parquet(path, columns=list(dict.fromkeys(wanted)), glob=False)
     except pl.exceptions.PolarsError as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ValueError(f"{path} cannot be read as {form}: {reason}") from error

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from .protocol import Kind, Parameter, Phase
-
-TWO_PHASE = Kind(
-    "two-phase",
-    "one adversary first, another from half way (or from round `switch`) on",
-    "mixed",
-    "this library",
-    (
-        Parameter("first", "coin", "who plays first", form="adversary"),
-        Parameter("second", "threshold", "who takes over", form="adversary"),
-        Parameter(
-            "switch", None, "rounds the first one plays, instead of half the horizon", low=1, form="whole"
-        ),
-    ),
-    needs_horizon=True,
-    horizon_unless="switch",
-)
+from .protocol import Build, Kind, Parameter, Phase
 
 
-def two_phases(
-    values: Mapping[str, Any], horizon: int | None, build: Callable[[str, int | None], tuple[Phase, ...]]
-) -> tuple[Phase, ...]:
+def two_phases(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:
     """The phases of both players; each is built for the rounds it will play and counts them from 0.
 
     Parameters
@@ -59,3 +41,21 @@ def two_phases(
         replace(last, rounds=left),
         *build(values["second"], None if horizon is None else horizon - switch),
     )
+
+
+TWO_PHASE = Kind(
+    "two-phase",
+    "one adversary first, another from half way (or from round `switch`) on",
+    "mixed",
+    "this library",
+    (
+        Parameter("first", "coin", "who plays first", form="adversary"),
+        Parameter("second", "threshold", "who takes over", form="adversary"),
+        Parameter(
+            "switch", None, "rounds the first one plays, instead of half the horizon", low=1, form="whole"
+        ),
+    ),
+    compose=two_phases,
+    needs_horizon=True,
+    horizon_unless="switch",
+)

@@ -44,7 +44,7 @@ POWERS: tuple[Power, ...] = ("oblivious", "adaptive", "internal", "mixed")
 
 @dataclass(frozen=True)
 class Parameter:
-    """One number (or one other adversary) that a spec string may set.
+    """One number, text or other adversary that a spec string may set.
 
     Parameters
     ----------
@@ -57,7 +57,12 @@ class Parameter:
     low, high
         Smallest and largest allowed value, both included.
     form
-        "real" for any number, "whole" for whole numbers, "adversary" for the spec of another adversary.
+        "real" for any number, "whole" for whole numbers, "text" for any text but the empty one, "adversary"
+        for the spec of another adversary.
+    required
+        Whether every spec has to set it, because no default makes sense.
+    canonical
+        Gives a text as it is to be written back; ValueError for one that is not allowed.
     """
 
     name: str
@@ -65,20 +70,26 @@ class Parameter:
     about: str
     low: float = -math.inf
     high: float = math.inf
-    form: Literal["real", "whole", "adversary"] = "real"
+    form: Literal["real", "whole", "text", "adversary"] = "real"
+    required: bool = False
+    canonical: Callable[[str], str] | None = None
 
     @property
     def allowed(self) -> str:
         """The allowed values in words, as error messages and tables show them."""
         if self.form == "adversary":
             return "the spec of an adversary"
+        if self.form == "text":
+            return "a text"
         noun = "a whole number" if self.form == "whole" else "a number"
         if math.isinf(self.high):
             return noun if math.isinf(self.low) else f"{noun} of at least {self.low:g}"
         return f"{noun} in [{self.low:g}, {self.high:g}]"
 
-    def read(self, text: str, owner: str) -> float | int:
-        """The number that `text` stands for; ValueError names the parameter, the text and what is allowed."""
+    def read(self, text: str, owner: str) -> float | int | str:
+        """The value that `text` stands for; ValueError names the parameter, the text and what is allowed."""
+        if self.form == "text":
+            return self._read_text(text, owner)
         try:
             value = float(text)
         except ValueError:
@@ -87,6 +98,14 @@ class Parameter:
         if not fits or (self.form == "whole" and not value.is_integer()):
             raise ValueError(f"{owner}: {self.name} must be {self.allowed}, got {text!r}")
         return int(value) if self.form == "whole" else value
+
+    def _read_text(self, text: str, owner: str) -> str:
+        if not text:
+            raise ValueError(f"{owner}: {self.name} must be {self.allowed}, got {text!r}")
+        try:
+            return text if self.canonical is None else self.canonical(text)
+        except ValueError as error:
+            raise ValueError(f"{owner}: {self.name}: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +138,10 @@ class Phase:
     depth: int = 1
 
 
+Build = Callable[[str, int | None], tuple[Phase, ...]]
+"""Gives the phases of another adversary from its canonical spec, for a horizon or None."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """The catalogue card of one kind of adversary.
@@ -136,10 +159,13 @@ class Kind:
     parameters
         What a spec string may set.
     step
-        The step function; None for a kind that only plays others.
+        The step function; None for a kind that composes its phases.
     initial
         Builds the state before round 0 from the parameter values and the horizon. The horizon is None only if
         none was given and the kind can do without one. Raises ValueError for values that do not go together.
+    compose
+        Makes the phases from the parameter values and the horizon, instead of `step` and `initial`; the third
+        argument makes those of other adversaries. Raises ValueError like `initial`.
     needs_horizon
         Whether the number of rounds has to be known beforehand.
     horizon_unless
@@ -155,6 +181,7 @@ class Kind:
     parameters: tuple[Parameter, ...] = ()
     step: Step | None = None
     initial: Callable[[Mapping[str, Any], int | None], State] | None = None
+    compose: Callable[[Mapping[str, Any], int | None, Build], tuple[Phase, ...]] | None = None
     needs_horizon: bool = False
     horizon_unless: str | None = None
     depth_parameter: str | None = None

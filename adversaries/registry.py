@@ -6,16 +6,18 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from . import adaptive, bisection, internal, oblivious
+from . import adaptive, bisection, internal, oblivious, recorded
 from .adversary import Adversary, Seed, check_rounds
-from .mixed import TWO_PHASE, two_phases
-from .protocol import POWERS, Kind, Phase
+from .mixed import TWO_PHASE
+from .mixture import MIXTURE
+from .protocol import POWERS, Kind, Parameter, Phase
 from .specs import join_spec, split_spec
 
+_KINDS = (*oblivious.KINDS, *recorded.KINDS, *bisection.KINDS, *adaptive.KINDS, *internal.KINDS)
 _CATALOGUE = {
     kind.name: kind
     for kind in sorted(
-        (*oblivious.KINDS, *adaptive.KINDS, *bisection.KINDS, *internal.KINDS, TWO_PHASE),
+        (*_KINDS, TWO_PHASE, MIXTURE),
         key=lambda kind: POWERS.index(kind.power),
     )
 }
@@ -43,9 +45,7 @@ def describe() -> list[Row]:
         Row(
             name=kind.name,
             power=kind.power,
-            parameters=", ".join(
-                _with_default(parameter.name, parameter.default) for parameter in kind.parameters
-            ),
+            parameters=", ".join(_with_default(parameter) for parameter in kind.parameters),
             needs_horizon=kind.needs_horizon,
             summary=kind.summary,
             source=kind.source,
@@ -61,7 +61,7 @@ def create(spec: str, horizon: int | None = None, seed: Seed = 0) -> Adversary:
     ----------
     spec
         A name, or a name with settings: "coin", "coin:bias=0.7", "two-phase:first=coin,second=threshold". A
-        setting that is itself a spec with commas goes in square brackets.
+        setting with commas in it (a spec, a path) goes in square brackets.
     horizon
         The number of rounds to be played, at least 1. Some adversaries cannot do without it.
     seed
@@ -79,6 +79,8 @@ def create(spec: str, horizon: int | None = None, seed: Seed = 0) -> Adversary:
     ValueError
         For an unknown name, an unknown or repeated parameter, a value that is not allowed, settings that do
         not go together, a missing or impossible horizon, or an unusable seed.
+    FileNotFoundError
+        If a spec names a file that is not there.
 
     Examples
     --------
@@ -102,6 +104,9 @@ def _read(spec: str) -> tuple[Kind, dict[str, Any]]:
             values[key] = _canonical(*_read(text))
         else:
             values[key] = parameter.read(text, kind.name)
+    for parameter in kind.parameters:
+        if parameter.required and parameter.name not in settings:
+            raise ValueError(f"{kind.name} needs {parameter.name}: {kind.name}:{parameter.name}=...")
     return kind, values
 
 
@@ -124,8 +129,10 @@ def _canonical(kind: Kind, values: Mapping[str, Any]) -> str:
 
 def _phases(kind: Kind, values: Mapping[str, Any], horizon: int | None) -> tuple[Phase, ...]:
     kind.check_horizon(values, horizon)
-    if kind.step is None or kind.initial is None:
-        return two_phases(values, horizon, _phases_of_spec)
+    if kind.compose is not None:
+        return kind.compose(values, horizon, _phases_of_spec)
+    assert kind.step is not None
+    assert kind.initial is not None
     depth = 1 if kind.depth_parameter is None else values[kind.depth_parameter]
     return (Phase(kind.step, kind.initial(values, horizon), power=kind.power, depth=depth),)
 
@@ -134,7 +141,8 @@ def _phases_of_spec(spec: str, horizon: int | None) -> tuple[Phase, ...]:
     return _phases(*_read(spec), horizon)
 
 
-def _with_default(name: str, default: float | int | str | None) -> str:
-    if default is None:
-        return f"{name}=(not set)"
-    return f"{name}={default:.4g}" if isinstance(default, float) else f"{name}={default}"
+def _with_default(parameter: Parameter) -> str:
+    if parameter.default is None:
+        return f"{parameter.name}=({'required' if parameter.required else 'not set'})"
+    default = parameter.default
+    return f"{parameter.name}={default:.4g}" if isinstance(default, float) else f"{parameter.name}={default}"

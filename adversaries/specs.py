@@ -1,7 +1,7 @@
 """The text of spec strings: ``name`` or ``name:key=value,key=value``.
 
-A value that contains commas itself (the spec of another adversary) is put in square brackets:
-``two-phase:first=[linear-drift:start=0.2,end=0.8],second=threshold``.
+A value that contains commas itself (the spec of another adversary, the path of a file) is put in square
+brackets: ``two-phase:first=[linear-drift:start=0.2,end=0.8],second=threshold``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def split_spec(spec: str) -> tuple[str, dict[str, str]]:
             raise ValueError(f"expected key=value after the colon in adversary {spec!r}, got {part!r}")
         if key in settings:
             raise ValueError(f"{key} is given twice in adversary {spec!r}")
-        settings[key] = value[1:-1].strip() if value[0] == "[" and value[-1] == "]" else value
+        settings[key] = _unwrapped(value)
     return name.strip(), settings
 
 
@@ -34,8 +34,18 @@ def join_spec(name: str, settings: Mapping[str, float | int | str]) -> str:
 
 def _written(value: float | int | str) -> str:
     if isinstance(value, str):
-        return f"[{value}]" if "," in value else value
+        return f"[{value}]" if "," in value or _unwrapped(value) != value else value
     return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def _unwrapped(text: str) -> str:
+    """Without its square brackets, if the first one is closed by the very last character."""
+    depth = 0
+    for i, character in enumerate(text):
+        depth += (character == "[") - (character == "]")
+        if depth == 0:
+            return text[1:-1].strip() if i > 0 and i == len(text) - 1 else text
+    return text
 
 
 def _split_at_commas(text: str, spec: str) -> list[str]:

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numba import njit
 
 import adversaries
 
+RECORDED = Path(__file__).with_name("recorded.csv")
+"""Three hundred games of two teams, in no order: columns game and won."""
+
+GIVEN = {"file": f"file:path=[{RECORDED}],outcome=won,sort=game", "river": "river:name=Phishing"}
+"""A spec for each adversary that cannot be made without settings."""
+
+
+def usual_spec(name: str) -> str:
+    """An adversary with its defaults, as far as it has them."""
+    return GIVEN.get(name, name)
+
+
 SPECS = [
-    *adversaries.catalogue(),
+    *map(usual_spec, adversaries.catalogue()),
     "coin:bias=0.7",
     "constant:value=1",
     "alternating:period=5",
@@ -30,6 +43,9 @@ SPECS = [
     "certificate-greedy:tie=1",
     "certificate-greedy:depth=4",
     "two-phase:first=[linear-drift:start=0.2,end=0.8],second=certificate-greedy,switch=50",
+    "mixture:first=bias-builder,second=markov,weight=0.3",
+    "mixture:first=early-stopped-coin,second=[mixture:first=change-points,second=certificate-greedy]",
+    f"mixture:first=river:name=Bananas,second=[{GIVEN['file']}],weight=0.25",
     "two-phase:first=[two-phase:first=markov,second=bias-builder],second=[two-phase:second=blocks]",
 ]
 """Every adversary of the catalogue with its defaults, and most of them once more with other settings."""

@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from adversary_play import SPECS, oblivious_specs, play_compiled, play_plainly, scripted_game
+from adversary_play import SPECS, oblivious_specs, play_compiled, play_plainly, scripted_game, usual_spec
 
 import adversaries
 
@@ -91,7 +91,7 @@ def test_only_internal_adversaries_look_at_the_rises(spec):
 
 @pytest.mark.parametrize("kind", adversaries.catalogue().values(), ids=lambda kind: kind.name)
 def test_a_step_is_found_under_its_importable_name(kind):
-    for phase in adversaries.create(kind.name, horizon=10).phases:
+    for phase in adversaries.create(usual_spec(kind.name), horizon=10).phases:
         module = importlib.import_module(phase.step.__module__)
         assert getattr(module, phase.step.__qualname__) is phase.step
 
@@ -100,9 +100,9 @@ def test_a_step_is_found_under_its_importable_name(kind):
 def test_a_horizon_is_asked_for_exactly_when_it_is_needed(kind):
     if kind.needs_horizon:
         with pytest.raises(ValueError, match=f"{kind.name} needs a horizon"):
-            adversaries.create(kind.name)
+            adversaries.create(usual_spec(kind.name))
     else:
-        assert adversaries.create(kind.name).horizon is None
+        assert adversaries.create(usual_spec(kind.name)).horizon is None
 
 
 def test_phases_are_fresh_and_playing_them_leaves_the_adversary_alone():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from adversary_play import usual_spec
 
 import adversaries
 
@@ -94,7 +95,7 @@ def test_two_phases_need_two_rounds():
 
 @pytest.mark.parametrize("kind", adversaries.catalogue().values(), ids=lambda kind: kind.name)
 def test_every_adversary_can_be_played_for_the_shortest_horizon(kind):
-    adversary = adversaries.create(kind.name, horizon=2)
+    adversary = adversaries.create(usual_spec(kind.name), horizon=2)
     assert {adversary.outcome(0.5), adversary.outcome(0.5)} <= {0, 1}
 
 

@@ -59,6 +59,12 @@ def test_sorting_is_stable_and_takes_everything_along(path):
     assert [str(time)[:10] for time in stream.times] == sorted(row["date"] for row in ROWS)
 
 
+def test_brackets_and_stars_in_a_path_are_letters(path):
+    odd = path.with_name(f"[1]*{path.suffix}")
+    write(path.with_name(f"1a{path.suffix}"), ROWS[:2])
+    assert replay_file(write(odd, ROWS), "y").outcomes.tolist() == [1, 0, 1, 0]
+
+
 def test_numbers_sort_as_numbers(path):
     rows = [{"y": 0, "round": 10}, {"y": 1, "round": 9}]
     assert replay_file(write(path, rows), "y", sort="round").outcomes.tolist() == [1, 0]
