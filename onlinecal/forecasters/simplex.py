@@ -1,0 +1,251 @@
+"""Almost-One-Step-Ahead for k classes: forecasts on the simplex, charged to the vertices of a full cell.
+
+The machine keeps a current cell whose k vertices are labelled with all k classes (see `simplex_walk`),
+announces its barycentre and charges a round with outcome j to the vertex labelled j. By the labelling
+rule (`simplex_labels`) no bias leaves (-1, 1), and only the charged point can change its label.
+
+    has_room(memory) -> bool                   whether one more round may be played on this memory
+    propose(memory) -> frame                   the cell to announce, led by the target in `point_of`
+    charge(memory, frame, outcome)             settle a round that was announced as that frame's cell
+    settle(memory, outcome, moved)             settle one charged to the point in `point_of`
+    rise(memory, frame, outcome) -> float      by how much the certificate would rise
+
+A memory serves a fixed number of classes on a fixed grid. `new_memory` and `rebuilt` make one; `begin`
+must be run on it before the first round.
+
+Units: coordinates and biases 1/SCALE, so SPREAD too; MOVED, the l1 distance from the forecasts to the
+charged points, 1/(k SCALE). With k SCALE <= 2^22 and biases below 2^18 (fewer than 2^18 open forecasts)
+no product overflows, and MOVED lasts for 2^40 rounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.extending import register_jitable
+from numpy.typing import NDArray
+
+from onlinecal.forecasters.simplex_labels import earned_label
+from onlinecal.forecasters.simplex_table import (
+    CHANGES,
+    CLASSES,
+    FORMAT,
+    HEADER,
+    LABEL,
+    LIMIT,
+    MASK,
+    MOVED,
+    POINT,
+    RECORDS,
+    ROUNDS,
+    SCALE,
+    SLACK,
+    SLOTS,
+    SPREAD,
+    STEP,
+    USED,
+    WIDTH,
+    Memory,
+    capacity,
+    frame_of,
+    frame_size,
+    insert,
+    key_of,
+    point_of,
+    record_of,
+    rehash,
+)
+from onlinecal.forecasters.simplex_walk import copy_frame, doors, restart, set_anchor, sum_up, twin_of
+
+FORMAT_SIMPLEX = 3
+FOREVER = 1 << 62
+FEWEST_RECORDS = 8
+MOST_CELLS = 1 << 20
+MOST_UNITS = 1 << 22
+"""The largest k SCALE."""
+
+
+def new_memory(classes: int, scale: int, step: int, slack: float | None, records: int) -> NDArray[np.int64]:
+    """A memory with room for `records` points, a power of two; its cell will be near the barycentre."""
+    width, frames = 2 + 2 * classes, HEADER + 3 * classes
+    slots = frames + 3 * frame_size(classes)
+    memory = np.zeros(slots + 2 * records + records * width, np.int64)
+    memory[[FORMAT, CLASSES, SCALE, STEP, LIMIT]] = FORMAT_SIMPLEX, classes, scale, step, FOREVER
+    memory[[WIDTH, SLOTS, MASK, RECORDS]] = width, slots, 2 * records - 1, slots + 2 * records
+    if slack is not None:
+        numerator, denominator = float(slack).as_integer_ratio()
+        memory[SLACK] = numerator * scale // denominator
+    largest = (1 << 60) // (scale * (classes + 1))
+    for c in range(classes):
+        memory[HEADER + c] = pow(0x9E3779B1, c + 1, (1 << 61) - 1) % largest
+    memory[frames + 1 : frames + 1 + classes] = scale
+    return memory
+
+
+def rebuilt(
+    memory: NDArray[np.int64], classes: int, scale: int, step: int, slack: float | None
+) -> NDArray[np.int64]:
+    """The same run on another grid, with room for at least one point more.
+
+    The scale may only be multiplied. Classes may only be added; the points charged so far have no weight
+    on them. The distance moved is rounded up to the new unit. The cell will be near the old forecast.
+    """
+    old_classes, used = int(memory[CLASSES]), int(memory[USED])
+    records = max(FEWEST_RECORDS, 1 << int(used).bit_length())
+    new = new_memory(classes, scale, step, slack, records)
+    factor = scale // int(memory[SCALE])
+    new[ROUNDS:HEADER] = memory[ROUNDS:HEADER]
+    new[SPREAD] *= factor
+    new[MOVED] = -(-int(memory[MOVED]) * classes * factor // old_classes)
+    table = records_of(memory)
+    into = new[new[RECORDS] :].reshape(records, -1)[:used]
+    into[:, LABEL] = table[:, LABEL]
+    into[:, POINT : POINT + old_classes] = table[:, POINT : POINT + old_classes] * factor
+    into[:, POINT + classes : POINT + classes + old_classes] = table[:, POINT + old_classes :] * factor
+    sums, target = frame_of(memory, 0) + 1, frame_of(new, 0) + 1
+    new[target : target + classes] = 0
+    for c in range(old_classes):
+        new[target + c] = int(memory[sums + c]) * classes * factor // old_classes
+    return new
+
+
+def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same memory with room for twice as many points and empty slots: `rehash` must follow."""
+    slots, records, used = int(memory[SLOTS]), capacity(memory) * 2, int(memory[USED])
+    new = np.zeros(slots + 2 * records + records * int(memory[WIDTH]), np.int64)
+    new[:slots] = memory[:slots]
+    new[MASK], new[RECORDS] = 2 * records - 1, slots + 2 * records
+    new[new[RECORDS] :].reshape(records, -1)[:used] = records_of(memory)
+    return new
+
+
+def records_of(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A view of the records in use, one a row: key, label, k coordinates, k biases."""
+    first, width, used = int(memory[RECORDS]), int(memory[WIDTH]), int(memory[USED])
+    return memory[first : first + used * width].reshape(used, width)
+
+
+@register_jitable
+def begin(memory: Memory) -> None:
+    """Index the records and find the first cell, near the barycentre that the current frame holds."""
+    rehash(memory)
+    here = frame_of(memory, 0)
+    set_anchor(memory, here + 1)
+    copy_frame(memory, restart(memory, False), here)
+
+
+@register_jitable
+def has_room(memory: Memory) -> bool:
+    """Whether a point that was never charged still fits, and the grid serves one more round."""
+    return memory[USED] < capacity(memory) and memory[ROUNDS] < memory[LIMIT]
+
+
+@register_jitable
+def aim(memory: Memory, hint: Any) -> None:
+    """Make a hint, one probability a class, the target of `propose`."""
+    target, units = point_of(memory), memory[CLASSES] * memory[SCALE]
+    for c in range(memory[CLASSES]):
+        memory[target + c] = int(hint[c] * units + 0.5)
+
+
+@register_jitable
+def propose(memory: Memory) -> int:
+    """The frame of a full cell near the target in `point_of`, given in units of 1/(k SCALE).
+
+    With a slack the labels lean towards the target as far as it allows.
+    """
+    set_anchor(memory, point_of(memory))
+    return restart(memory, memory[SLACK] > 0)
+
+
+@register_jitable
+def vertex_of(memory: Memory, frame: int, outcome: int) -> int:
+    """The vertex of the frame's cell that is labelled with the outcome."""
+    labels = frame + 2 + 2 * memory[CLASSES]
+    i = 0
+    while memory[labels + i] != outcome:
+        i += 1
+    return i
+
+
+@register_jitable
+def travelled(memory: Memory, frame: int, i: int) -> int:
+    """l1 distance from the barycentre of the frame's cell to its vertex i, in units of 1/(k SCALE)."""
+    k = memory[CLASSES]
+    x, distance = frame + 5 + 5 * k + i * k, 0
+    for c in range(k):
+        distance += abs(k * memory[x + c] - memory[frame + 1 + c])
+    return distance
+
+
+@register_jitable
+def charge(memory: Memory, frame: int, outcome: int) -> None:
+    """Charge the round to its vertex of the frame's cell. Call it only while `has_room`."""
+    k, target, i = memory[CLASSES], point_of(memory), vertex_of(memory, frame, outcome)
+    for c in range(k):
+        memory[target + c] = memory[frame + 5 + 5 * k + i * k + c]
+    settle(memory, outcome, travelled(memory, frame, i))
+
+
+@register_jitable
+def settle(memory: Memory, outcome: int, moved: int) -> None:
+    """Charge a round to the point in `point_of` and keep a full cell current."""
+    x = point_of(memory)
+    key = key_of(memory, x)
+    record = record_of(memory, x, key)
+    if record < 0:
+        record = insert(memory, x, key)
+    k, scale = memory[CLASSES], memory[SCALE]
+    biases, rise = record + POINT + k, 0
+    for c in range(k):
+        old = memory[biases + c]
+        new = old + memory[x + c] - (scale if c == outcome else 0)
+        memory[biases + c] = new
+        rise += abs(new) - abs(old)
+    memory[SPREAD] += rise
+    memory[MOVED] += moved
+    memory[ROUNDS] += 1
+    memory[record + LABEL] = earned_label(memory, record, outcome)
+    follow(memory, x, key, memory[record + LABEL])
+
+
+@register_jitable
+def follow(memory: Memory, x: int, key: int, label: int) -> None:
+    """Tell the current cell the label of the point at x; if that breaks it, walk to a full one."""
+    k, here = memory[CLASSES], frame_of(memory, 0)
+    for i in range(k):
+        if memory[here + 3 + 3 * k + i] != key or memory[here + 2 + 2 * k + i] == label:
+            continue
+        c = 0
+        while c < k and memory[here + 5 + 5 * k + i * k + c] == memory[x + c]:
+            c += 1
+        if c == k:
+            memory[here + 2 + 2 * k + i] = label
+            memory[CHANGES] += 1
+            if doors(memory, i, twin_of(memory, here, k, i)):
+                sum_up(memory, here)
+            else:
+                set_anchor(memory, here + 1)
+                copy_frame(memory, restart(memory, False), here)
+            return
+
+
+@register_jitable
+def rise(memory: Memory, frame: int, outcome: int) -> float:
+    """By how much the certificate would rise if the frame's cell were charged with the outcome."""
+    k, scale = memory[CLASSES], memory[SCALE]
+    i = vertex_of(memory, frame, outcome)
+    x = frame + 5 + 5 * k + i * k
+    record = record_of(memory, x, memory[frame + 3 + 3 * k + i])
+    spread = 0
+    for c in range(k):
+        old = memory[record + POINT + k + c] if record >= 0 else 0
+        spread += abs(old + memory[x + c] - (scale if c == outcome else 0)) - abs(old)
+    return travelled(memory, frame, i) / (k * scale) + spread / scale
+
+
+def certificate(memory: Any) -> float:
+    """l1 distance from the forecasts to the charged points plus those points' biases, a sum."""
+    k, scale = int(memory[CLASSES]), int(memory[SCALE])
+    return (int(memory[MOVED]) + k * int(memory[SPREAD])) / (k * scale)

@@ -1,0 +1,120 @@
+"""Compiled entry points of the simplex machine: one event, or a whole stream, in one call.
+
+They capture a stamp of the sources, as those of the grid machines do (see `compiled`). An entry point
+that finds no room changes nothing and says so: then the table must grow or the grid change, which is
+done outside compiled code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from onlinecal.forecasters import simplex
+from onlinecal.forecasters.compiled import source_stamp
+from onlinecal.forecasters.simplex_table import CLASSES, SCALE, frame_of, point_of, rehash
+
+
+class SimplexMachine(NamedTuple):
+    """The entry points.
+
+    reindex(memory): fill the slots of a memory that was enlarged.
+    begin(memory): make a new or rebuilt memory ready to play.
+    advance(memory, outcome) -> bool: charge the current cell; False if there is no room.
+    issue(memory, hint) -> frame: the cell to announce; an empty hint asks for the current one.
+    settle(memory, point, outcome, moved) -> bool: charge a round to a point; False if there is no room.
+    replay(memory, outcomes, hints, forecasts, charged, start) -> rounds done: from row `start` until the
+    end or until there is no room; fills the forecasts (and the charged points, unless that array is
+    empty), of shape (T, k).
+    """
+
+    reindex: Callable[..., None]
+    begin: Callable[..., None]
+    advance: Callable[..., bool]
+    issue: Callable[..., int]
+    settle: Callable[..., bool]
+    replay: Callable[..., int]
+
+
+def compile_simplex() -> SimplexMachine:
+    """The entry points; each is compiled, or loaded from the cache, at its first call."""
+    stamp = source_stamp(sys.modules[__package__])
+    has_room, propose, charge, charge_point = (
+        simplex.has_room,
+        simplex.propose,
+        simplex.charge,
+        simplex.settle,
+    )
+    aim, prepare = simplex.aim, simplex.begin
+
+    @njit(cache=True)
+    def reindex(memory: NDArray[np.int64]) -> None:
+        if stamp >= 0:
+            rehash(memory)
+
+    @njit(cache=True)
+    def begin(memory: NDArray[np.int64]) -> None:
+        if stamp >= 0:
+            prepare(memory)
+
+    @njit(cache=True)
+    def advance(memory: NDArray[np.int64], outcome: int) -> bool:
+        if stamp < 0 or not has_room(memory):
+            return False
+        charge(memory, frame_of(memory, 0), outcome)
+        return True
+
+    @njit(cache=True)
+    def issue(memory: NDArray[np.int64], hint: NDArray[np.float64]) -> int:
+        if stamp < 0 or len(hint) == 0:
+            return frame_of(memory, 0)
+        aim(memory, hint)
+        return propose(memory)
+
+    @njit(cache=True)
+    def settle(memory: NDArray[np.int64], point: NDArray[np.int64], outcome: int, moved: int) -> bool:
+        if stamp < 0 or not has_room(memory):
+            return False
+        target = point_of(memory)
+        for c in range(len(point)):
+            memory[target + c] = point[c]
+        charge_point(memory, outcome, moved)
+        return True
+
+    @njit(cache=True)
+    def replay(
+        memory: NDArray[np.int64],
+        outcomes: NDArray[np.int64],
+        hints: NDArray[np.float64],
+        forecasts: NDArray[np.float64],
+        charged: NDArray[np.float64],
+        start: int,
+    ) -> int:
+        k, scale = memory[CLASSES], memory[SCALE]
+        hinted, traced = len(hints) > 0, len(charged) > 0
+        for t in range(start, len(outcomes)):
+            if stamp < 0 or not has_room(memory):
+                return t
+            frame = frame_of(memory, 0)
+            if hinted:
+                aim(memory, hints[t])
+                frame = propose(memory)
+            for c in range(k):
+                forecasts[t, c] = memory[frame + 1 + c] / (k * scale)
+            charge(memory, frame, outcomes[t])
+            if traced:
+                target = point_of(memory)
+                for c in range(k):
+                    charged[t, c] = memory[target + c] / scale
+        return len(outcomes)
+
+    return SimplexMachine(reindex, begin, advance, issue, settle, replay)
+
+
+MACHINE = compile_simplex()
+"""The simplex machine; the array of forecasts may have more columns than there are classes."""
