@@ -20,7 +20,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from onlinecal.forecasters.cells import (
@@ -37,9 +36,20 @@ from onlinecal.forecasters.cells import (
     Memory,
     certificate_rises,
     header,
+    inlined,
     travelled,
 )
-from onlinecal.forecasters.dyadic_search import END, find, insert, nearest_cell, search_cell, sum_at
+from onlinecal.forecasters.dyadic_search import (
+    END,
+    OWN,
+    enter_cell,
+    enter_neighbour,
+    find_end,
+    insert,
+    nearest_cell,
+    search_cell,
+    sum_from,
+)
 
 FORMAT_DYADIC = 2
 LEVELS = 28
@@ -52,7 +62,7 @@ ALLOWANCE = Fraction(5, 3)
 # The machine's own part of the header. TUNED: 1 for adaptive. PRICE: the worst distance of a round, in
 # half steps. PACE: c/d in units of 2^-16. BOUND: c in units of 2^-28. BASE: the base grid's step.
 # LIMIT: the last round before the level must be chosen anew. SAVED and ORPHANED: the two accounts.
-TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED = range(END + 1, END + 9)
+TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED = range(OWN, OWN + 8)
 
 
 def new_memory(rule: str, slack: float, report: str, tuned: bool) -> NDArray[np.int64]:
@@ -67,23 +77,23 @@ def new_memory(rule: str, slack: float, report: str, tuned: bool) -> NDArray[np.
     memory += [0, 0, UNIT, memory[TILT] * UNIT]
     memory[END] = len(memory)
     step = next_step(memory)
-    memory[LOWER], memory[STEP] = search_cell(memory, 0, UNIT, step), step
+    enter_cell(memory, search_cell(memory, 0, UNIT, step), step)
     return np.array(memory)
 
 
-@register_jitable
+@inlined
 def has_room(memory: Memory) -> bool:
     """Whether a point that was never charged still fits."""
     return memory[END] + 2 <= len(memory)
 
 
-@register_jitable
+@inlined
 def last_round(pace: int, level: int) -> int:
     """The last round that the base grid of 2^level cells serves: (4/3) 4^level c/d, rounded down."""
     return ((pace << (2 * level + 2)) // 3) >> 16
 
 
-@register_jitable
+@inlined
 def next_step(memory: Memory) -> int:
     """The step of the level that the next round may use; brings BASE, ORPHANED and LIMIT up to date."""
     t = memory[ROUNDS] + 1
@@ -111,13 +121,13 @@ def next_step(memory: Memory) -> int:
     return UNIT >> level
 
 
-@register_jitable
+@inlined
 def affordable(memory: Memory) -> bool:
     """Whether one more round on a finer grid keeps the orphans' bias covered."""
     return 2 * memory[FINE] * (memory[ORPHANED] + memory[BOUND]) <= memory[SAVED]
 
 
-@register_jitable
+@inlined
 def propose(memory: Memory, hint: float) -> tuple[int, int]:
     """The current cell, or with a hint the valid cell of the current level nearest to it."""
     step = memory[STEP]
@@ -126,14 +136,14 @@ def propose(memory: Memory, hint: float) -> tuple[int, int]:
     return nearest_cell(memory, hint * UNIT, step), step
 
 
-@register_jitable
+@inlined
 def charge(memory: Memory, lower: int, step: int, outcome: int, reported: float) -> None:
     """Charge the round to its end of the cell, choose the next level, make a valid cell current.
 
     Call it only while `has_room`.
     """
     point = lower + step * outcome
-    index = find(memory, point)
+    index = find_end(memory, lower, step, outcome)
     fresh = memory[index] != point
     if fresh:
         insert(memory, index, point)
@@ -153,15 +163,16 @@ def charge(memory: Memory, lower: int, step: int, outcome: int, reported: float)
     if fresh or memory[ROUNDS] >= memory[LIMIT] or (target != memory[BASE] and not affordable(memory)):
         target = next_step(memory)
     flipped = new < memory[LOW] if outcome else new > memory[HIGH]
-    if flipped or target != width:
+    home = point == memory[LOWER] + width * outcome
+    if target != width or (flipped and home and not enter_neighbour(memory, outcome)):
         width = max(width, target)
         start = memory[LOWER] & -width
-        memory[LOWER] = search_cell(memory, start, start + width, target)
-        memory[STEP] = target
+        enter_cell(memory, search_cell(memory, start, start + width, target), target)
 
 
-@register_jitable
+@inlined
 def rises(memory: Memory, lower: int, step: int, reported: float) -> tuple[float, float]:
     """By how much the certificate would rise with outcome 0 and with outcome 1."""
-    below, above = sum_at(memory, lower), sum_at(memory, lower + step)
+    below = sum_from(memory, find_end(memory, lower, step, 0), lower)
+    above = sum_from(memory, find_end(memory, lower, step, 1), lower + step)
     return certificate_rises(memory, lower, step, below, above, reported)

@@ -7,15 +7,16 @@ charged has bias 0, so its sum is tilt * position. All positions and steps are i
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
+from onlinecal.forecasters.cells import COMMON, HIGH, LOW, LOWER, SCALE, STEP, TABLE, TILT, Memory, inlined
 
-from onlinecal.forecasters.cells import COMMON, HIGH, LOW, SCALE, TABLE, TILT, Memory
+# The table's part of the header. END: the index behind the last pair in use. BELOW, ABOVE: the index of the
+# first pair not below the lower, respectively upper, end of the current cell: a round there needs no search.
+END, BELOW, ABOVE = range(COMMON, COMMON + 3)
+OWN = COMMON + 3
+"""Where the machine's own part of the header begins."""
 
-END = COMMON
-"""Where the header keeps the index behind the last pair in use."""
 
-
-@register_jitable
+@inlined
 def find(memory: Memory, position: int) -> int:
     """The index of the first pair whose position is not below `position`."""
     first, last = 0, (memory[END] - TABLE) >> 1
@@ -28,7 +29,16 @@ def find(memory: Memory, position: int) -> int:
     return TABLE + 2 * first
 
 
-@register_jitable
+@inlined
+def find_end(memory: Memory, lower: int, step: int, outcome: int) -> int:
+    """`find` for an end of a cell, the lower one with outcome 0, the upper one with outcome 1."""
+    point = lower + step * outcome
+    if point == memory[LOWER] + memory[STEP] * outcome:
+        return memory[BELOW + outcome]
+    return find(memory, point)
+
+
+@inlined
 def insert(memory: Memory, index: int, position: int) -> None:
     """Open a pair for a point that was never charged; the memory must have room for it."""
     for i in range(memory[END] - 1, index - 1, -1):
@@ -36,16 +46,23 @@ def insert(memory: Memory, index: int, position: int) -> None:
     memory[index] = position
     memory[index + 1] = memory[TILT] * position
     memory[END] += 2
+    memory[BELOW] += 2 * (position < memory[LOWER])
+    memory[ABOVE] += 2 * (position < memory[LOWER] + memory[STEP])
 
 
-@register_jitable
-def sum_at(memory: Memory, position: int) -> int:
-    """The sum of a point, charged before or not."""
-    index = find(memory, position)
+@inlined
+def sum_from(memory: Memory, index: int, position: int) -> int:
+    """The sum of a point, charged before or not; if it was, `index` is that of its pair."""
     return memory[index + 1] if memory[index] == position else memory[TILT] * position
 
 
-@register_jitable
+@inlined
+def sum_at(memory: Memory, position: int) -> int:
+    """The sum of a point, charged before or not."""
+    return sum_from(memory, find(memory, position), position)
+
+
+@inlined
 def search_cell(memory: Memory, lower: int, upper: int, step: int) -> int:
     """The lower end of a valid cell of width `step`, searched outwards from [lower, upper].
 
@@ -73,7 +90,40 @@ def search_cell(memory: Memory, lower: int, upper: int, step: int) -> int:
     return lower
 
 
-@register_jitable
+@inlined
+def enter_cell(memory: Memory, lower: int, step: int) -> None:
+    """Make a cell the current one."""
+    memory[LOWER], memory[STEP] = lower, step
+    memory[BELOW], memory[ABOVE] = find(memory, lower), find(memory, lower + step)
+
+
+@inlined
+def enter_neighbour(memory: Memory, outcome: int) -> bool:
+    """Make the cell beyond the end that was just charged current; False, and no change, if it is not valid.
+
+    The charged end is the lower one after outcome 0, the upper one after outcome 1, and accepts the other
+    outcome now. The next pair or one of the next few is the neighbour's far end, so this takes no search.
+    """
+    if outcome:
+        lower, below = memory[LOWER] + memory[STEP], memory[ABOVE]
+        upper, above = lower + memory[STEP], below + 2
+        while memory[above] < upper:
+            above += 2
+        accepts = sum_from(memory, above, upper) >= memory[LOW]
+    else:
+        upper, above = memory[LOWER], memory[BELOW]
+        lower, below = upper - memory[STEP], above - 2
+        while memory[below] > lower:
+            below -= 2
+        accepts = sum_from(memory, below, lower) <= memory[HIGH]
+        if memory[below] < lower:
+            below += 2
+    if accepts:
+        memory[LOWER], memory[BELOW], memory[ABOVE] = lower, below, above
+    return accepts
+
+
+@inlined
 def nearest_cell(memory: Memory, target: float, step: int) -> int:
     """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one).
 
@@ -98,23 +148,21 @@ def nearest_cell(memory: Memory, target: float, step: int) -> int:
             right, above = next_above(memory, above, right, step)
 
 
-@register_jitable
+@inlined
 def valid(memory: Memory, index: int, lower: int, step: int) -> bool:
     """Whether the lower end accepts outcome 0 and the upper end accepts outcome 1.
 
     `index` is that of the first pair not below the lower end.
     """
-    total = memory[index + 1] if memory[index] == lower else memory[TILT] * lower
-    if total > memory[HIGH]:
+    if sum_from(memory, index, lower) > memory[HIGH]:
         return False
     upper = lower + step
     while memory[index] < upper:
         index += 2
-    total = memory[index + 1] if memory[index] == upper else memory[TILT] * upper
-    return total >= memory[LOW]
+    return sum_from(memory, index, upper) >= memory[LOW]
 
 
-@register_jitable
+@inlined
 def next_below(memory: Memory, index: int, lower: int, step: int) -> tuple[int, int]:
     """The next cell below that might be valid and its index, or a negative number.
 
@@ -137,7 +185,7 @@ def next_below(memory: Memory, index: int, lower: int, step: int) -> tuple[int, 
     return best, index
 
 
-@register_jitable
+@inlined
 def next_above(memory: Memory, index: int, lower: int, step: int) -> tuple[int, int]:
     """The next cell above that might be valid and its index, or one beyond the last (see `next_below`)."""
     upper = lower + step

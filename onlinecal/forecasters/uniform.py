@@ -12,7 +12,6 @@ that order; they end because 0 always accepts 0 and 1 always accepts 1.
 from __future__ import annotations
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from onlinecal.forecasters.cells import (
@@ -29,6 +28,7 @@ from onlinecal.forecasters.cells import (
     Memory,
     certificate_rises,
     header,
+    inlined,
     travelled,
 )
 
@@ -42,13 +42,13 @@ def new_memory(n_cells: int, rule: str, slack: float, report: str) -> NDArray[np
     return np.concatenate([memory, memory[TILT] * np.arange(n_cells + 1)])
 
 
-@register_jitable
+@inlined
 def has_room(memory: Memory) -> bool:
     """The table never grows."""
     return True
 
 
-@register_jitable
+@inlined
 def propose(memory: Memory, hint: float) -> tuple[int, int]:
     """The current cell, or with a hint the valid cell nearest to it (of two equally near, the lower)."""
     if hint < 0.0:
@@ -71,7 +71,7 @@ def propose(memory: Memory, hint: float) -> tuple[int, int]:
             right += 1
 
 
-@register_jitable
+@inlined
 def charge(memory: Memory, lower: int, step: int, outcome: int, reported: float) -> None:
     """Charge the round to its end of the cell and make a valid cell current."""
     low, high = memory[LOW], memory[HIGH]
@@ -91,7 +91,7 @@ def charge(memory: Memory, lower: int, step: int, outcome: int, reported: float)
     memory[LOWER] = cell
 
 
-@register_jitable
+@inlined
 def rises(memory: Memory, lower: int, step: int, reported: float) -> tuple[float, float]:
     """By how much the certificate would rise with outcome 0 and with outcome 1."""
     below, above = memory[TABLE + lower], memory[TABLE + lower + 1]

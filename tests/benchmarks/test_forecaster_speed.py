@@ -1,4 +1,4 @@
-"""replay against numpy.cumsum, one event against river's cheapest classifier, the commands' wall time."""
+"""Replay and duels against numpy.cumsum, one event against river's cheapest classifier, the commands."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from river import dummy
 
+import adversaries
 from onlinecal import AlmostOneStepAhead
+from simulations.duel import play
 
 ROUNDS = 10**7
+DUEL_ROUNDS = 10**6
 
 
 def stream(kind, rounds=ROUNDS):
@@ -43,6 +46,28 @@ def test_replay_against_cumsum(compare, kind, grid):
         lambda: np.cumsum(floats),
         target,
         setup=lambda: (AlmostOneStepAhead(horizon=horizon, grid=grid),),
+    )
+
+
+@pytest.mark.parametrize(
+    "adversary",
+    ["coin", "threshold", "markov", "bias-builder", "early-stopped-coin", "certificate-greedy"],
+)
+@pytest.mark.parametrize("grid", ["uniform", "nested", "adaptive"])
+def test_duel_against_cumsum(compare, adversary, grid):
+    floats = np.random.default_rng(0).random(DUEL_ROUNDS)
+    horizon = DUEL_ROUNDS if grid == "uniform" else None
+
+    def players():
+        forecaster = AlmostOneStepAhead(horizon=horizon, grid=grid)
+        return forecaster, adversaries.create(adversary, DUEL_ROUNDS, seed=1)
+
+    play(*players(), DUEL_ROUNDS)
+    compare(
+        lambda forecaster, opponent: play(forecaster, opponent, DUEL_ROUNDS),
+        lambda: np.cumsum(floats),
+        "at most 12",
+        setup=players,
     )
 
 
