@@ -1,19 +1,25 @@
 """Generators of binary outcomes for playing against online forecasters.
 
-`create` makes an adversary from a spec string, `describe` lists them all; `replay_file`, `replay_river` and
-`replay_sequence` turn recorded streams into adversaries; `all_sequences` and `sequence_chunks` enumerate
-every game of a given length. What an adversary is made of is told in `adversaries.protocol`.
+`create` makes an adversary from a spec string, `describe` lists them all, `register` adds one of your own;
+`replay_file`, `replay_river` and `replay_sequence` turn recorded streams into adversaries; a `Genome` writes
+a sequence down for any horizon, and `stored_champions` are those found to be hard; `all_sequences` and
+`sequence_chunks` enumerate every game of a given length. What an adversary is made of is told in
+`adversaries.protocol`.
 """
 
 from .adversary import Adversary, Seed
+from .champions import Champion, champions_text, read_champions, stored_champions
 from .exhaustive import all_sequences, sequence_chunks
 from .files import replay_file
+from .genome import Genome
 from .protocol import Kind, Parameter, Phase, Power, State, Step
-from .registry import Row, catalogue, create, describe
+from .registry import Row, catalogue, create, describe, register
 from .streams import Stream, replay_river, replay_sequence, river_datasets
 
 __all__ = [
     "Adversary",
+    "Champion",
+    "Genome",
     "Kind",
     "Parameter",
     "Phase",
@@ -25,11 +31,15 @@ __all__ = [
     "Stream",
     "all_sequences",
     "catalogue",
+    "champions_text",
     "create",
     "describe",
+    "read_champions",
+    "register",
     "replay_file",
     "replay_river",
     "replay_sequence",
     "river_datasets",
     "sequence_chunks",
+    "stored_champions",
 ]

@@ -9,7 +9,8 @@ can call it. Its arguments:
 
     state      float64 array [parameters..., memory...], changed in place
     t          the round, counted from 0 within the phase that is being played
-    forecast   the probability the forecaster has just announced
+    forecast   the probability the forecaster has just announced; the mean of what a forecaster that draws its
+               announcement may announce, while the draw is hidden
     rise_zero  how much the forecaster's certificate would rise if the outcome were 0
     rise_one   how much it would rise if the outcome were 1 (both looking `depth` rounds ahead, see `Phase`)
     u          this round's uniform draw in [0, 1), the only randomness there is

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from . import adaptive, bisection, internal, oblivious, recorded
 from .adversary import Adversary, Seed, check_rounds
+from .champions import CHAMPION
+from .genome import GENOME
 from .mixed import TWO_PHASE
 from .mixture import MIXTURE
 from .protocol import POWERS, Kind, Parameter, Phase
 from .specs import join_spec, split_spec
 
-_KINDS = (*oblivious.KINDS, *recorded.KINDS, *bisection.KINDS, *adaptive.KINDS, *internal.KINDS)
-_CATALOGUE = {
-    kind.name: kind
-    for kind in sorted(
-        (*_KINDS, TWO_PHASE, MIXTURE),
-        key=lambda kind: POWERS.index(kind.power),
-    )
-}
+_KINDS = (
+    *oblivious.KINDS,
+    *bisection.KINDS,
+    GENOME,
+    CHAMPION,
+    *recorded.KINDS,
+    *adaptive.KINDS,
+    *internal.KINDS,
+    TWO_PHASE,
+    MIXTURE,
+)
+_CATALOGUE = {kind.name: kind for kind in sorted(_KINDS, key=lambda kind: POWERS.index(kind.power))}
+_OWN_NAMES = frozenset(_CATALOGUE)
+_KEBAB_CASE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class Row(TypedDict):
@@ -35,7 +44,7 @@ class Row(TypedDict):
 
 
 def catalogue() -> dict[str, Kind]:
-    """Every adversary's card by name: the oblivious ones first, then those that see more."""
+    """Every adversary's card by name: the library's, the oblivious ones first, then those registered."""
     return dict(_CATALOGUE)
 
 
@@ -52,6 +61,46 @@ def describe() -> list[Row]:
         )
         for kind in _CATALOGUE.values()
     ]
+
+
+def register(kind: Kind) -> None:
+    """Enter an adversary of one's own in the catalogue: `create`, `describe` and `catalogue` then know it.
+
+    Registering again what has the same name and a step (or `compose`) of the same module and name replaces
+    the earlier card, so that a module may be reloaded and a notebook cell run twice. The names of the
+    library's own adversaries cannot be taken.
+
+    Parameters
+    ----------
+    kind
+        The card. Its step has to be decorated with `numba.extending.register_jitable` to be played by
+        compiled loops, and to stand at the top level of a module to be pickled.
+
+    Raises
+    ------
+    ValueError
+        If the name is not in kebab-case or belongs to somebody else, if the power is none of the four, if
+        there is neither a step with an `initial` nor a `compose` that can be called, or if `depth_parameter`
+        or `horizon_unless` names no parameter.
+    """
+    if not isinstance(kind, Kind):
+        raise ValueError(f"only a Kind can be registered, got {kind!r}")
+    if not isinstance(kind.name, str) or not _KEBAB_CASE.fullmatch(kind.name):
+        raise ValueError(
+            f"an adversary's name must be in kebab-case, like early-stopped-coin, got {kind.name!r}"
+        )
+    if kind.power not in POWERS:
+        raise ValueError(f"{kind.name}: power must be one of {', '.join(POWERS)}, got {kind.power!r}")
+    for part in ("step", "initial") if kind.compose is None else ("compose",):
+        if not callable(getattr(kind, part)):
+            raise ValueError(f"{kind.name}: {part} must be callable, got {getattr(kind, part)!r}")
+    for name in (kind.depth_parameter, kind.horizon_unless):
+        if name is not None:
+            kind.parameter(name)
+    present = _CATALOGUE.get(kind.name, kind)
+    if present != kind and (kind.name in _OWN_NAMES or _origin(present) != _origin(kind)):
+        raise ValueError(f"the name {kind.name!r} is taken by another adversary: {present.summary}")
+    _CATALOGUE[kind.name] = kind
 
 
 def create(spec: str, horizon: int | None = None, seed: Seed = 0) -> Adversary:
@@ -108,6 +157,11 @@ def _read(spec: str) -> tuple[Kind, dict[str, Any]]:
         if parameter.required and parameter.name not in settings:
             raise ValueError(f"{kind.name} needs {parameter.name}: {kind.name}:{parameter.name}=...")
     return kind, values
+
+
+def _origin(kind: Kind) -> tuple[object, object]:
+    played = kind.step if kind.compose is None else kind.compose
+    return getattr(played, "__module__", None), getattr(played, "__qualname__", None)
 
 
 def _find(name: str) -> Kind:

@@ -14,7 +14,11 @@ import adversaries
 RECORDED = Path(__file__).with_name("recorded.csv")
 """Three hundred games of two teams, in no order: columns game and won."""
 
-GIVEN = {"file": f"file:path=[{RECORDED}],outcome=won,sort=game", "river": "river:name=Phishing"}
+GIVEN = {
+    "genome": "genome:blocks=3x1 2x0 1x0011",
+    "file": f"file:path=[{RECORDED}],outcome=won,sort=game",
+    "river": "river:name=Phishing",
+}
 """A spec for each adversary that cannot be made without settings."""
 
 
@@ -40,6 +44,7 @@ SPECS = [
     "bias-builder:cells=7",
     "bisection:depth=3,exponent=0.25",
     "epochs:number=4",
+    "champion:number=2",
     "certificate-greedy:tie=1",
     "certificate-greedy:depth=4",
     "two-phase:first=[linear-drift:start=0.2,end=0.8],second=certificate-greedy,switch=50",

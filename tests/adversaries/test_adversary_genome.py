@@ -1,0 +1,162 @@
+"""Genomes and champions: what they spell, how they are written, and that stored claims are true."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adversaries import Champion, Genome, champions_text, create, read_champions, stored_champions
+from onlinecal import AlmostOneStepAhead, calibration_distance
+
+words = st.text("01", min_size=1, max_size=24)
+genomes = st.lists(st.tuples(st.integers(1, 50), words), min_size=1, max_size=12).map(
+    lambda blocks: Genome(tuple(blocks))
+)
+
+
+def spelled(genome, T):
+    """The sequence letter by letter, straight from the definition."""
+    shares = [share for share, _ in genome.blocks]
+    sequence = []
+    for i, (_, word) in enumerate(genome.blocks):
+        begin, end = T * sum(shares[:i]) // sum(shares), T * sum(shares[: i + 1]) // sum(shares)
+        sequence += [int(word[j % len(word)]) for j in range(end - begin)]
+    return sequence
+
+
+@given(genomes, st.integers(1, 300))
+def test_a_genome_is_its_words_repeated_for_their_shares(genome, T):
+    outcomes = genome.outcomes(T)
+    assert outcomes.dtype == np.uint8
+    assert outcomes.tolist() == spelled(genome, T)
+    assert create(f"genome:blocks={genome.text}", horizon=T).outcomes().tolist() == outcomes.tolist()
+
+
+@given(genomes)
+def test_a_genome_and_its_text_are_the_same(genome):
+    assert Genome.parse(genome.text) == genome
+    assert hash(Genome.parse(genome.text)) == hash(genome)
+    assert create(f"genome:blocks={genome.text}", horizon=5).name == f"genome:blocks={genome.text}"
+
+
+def test_a_genome_is_written_back_in_one_form():
+    spec = "mixture:first=genome:blocks= 03x01  2x0 "
+    assert create(spec, horizon=10).name == "mixture:first=genome:blocks=3x01 2x0"
+
+
+def test_the_last_word_goes_on_after_the_horizon():
+    outcomes = create("genome:blocks=1x0 1x110", horizon=8).outcomes(14)
+    assert outcomes.tolist() == [0, 0, 0, 0, 1, 1, 0, 1, 1, 0, 1, 1, 0, 1]
+
+
+def test_blocks_too_small_for_the_horizon_are_left_out():
+    assert create("genome:blocks=1x0 1x1 8x01", horizon=5).outcomes().tolist() == [1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("3x1 2y0", "written share x word, like 3x01, got '2y0'"),
+        ("3x1 x0", "written share x word, like 3x01, got 'x0'"),
+        ("-1x0", "written share x word, like 3x01, got '-1x0'"),
+        ("0x1", r"share must be a whole number in \[1, 1000000\], got 0"),
+        ("1000001x1", r"share must be a whole number in \[1, 1000000\], got 1000001"),
+        ("3x", "word must have 1 to 24 letters 0 and 1, got ''"),
+        ("3x2", "word must have 1 to 24 letters 0 and 1, got '2'"),
+        ("3x" + "01" * 13, "word must have 1 to 24 letters"),
+        ("1x0 " * 1001, "a genome has 1 to 1000 blocks, got 1001"),
+        ("", "a genome has 1 to 1000 blocks, got 0"),
+    ],
+)
+def test_a_bad_genome_is_refused_by_its_block(text, message):
+    with pytest.raises(ValueError, match=message):
+        Genome.parse(text)
+    with pytest.raises(ValueError, match=message if text else "genome: blocks must be a text, got ''"):
+        create(f"genome:blocks=[{text}]", horizon=10)
+
+
+@pytest.mark.parametrize("block", [(1.0, "0"), (True, "0"), (1, 0), ("1", "0")])
+def test_a_genome_made_of_other_things_is_refused(block):
+    with pytest.raises(ValueError, match=r"a block's (share|word) must"):
+        Genome((block,))
+
+
+ONE = Champion(1, "sign", 300, 0.9, Genome.parse("3x1 2x0"), "hand")
+TWO = Champion(7, "adaptive:slack=1,report=hint", 250, 1.25, Genome.parse("1x0011"), 'a "wild" guess, Šír')
+
+
+def test_champions_are_written_and_read_back():
+    assert read_champions(champions_text([ONE, TWO])) == (ONE, TWO)
+    assert read_champions(champions_text([])) == ()
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("number = 7", "number = 1", r"champion\[1\]: number 1 is taken by champion\[0\]"),
+        ("number = 7", "number = 0", r"champion\[1\]: number must be a whole number of at least 1, got 0"),
+        ("number = 7", "", r"champion\[1\]: expected the fields number, .*; missing: number"),
+        ("number = 7", "number = 7\ncolour = 1", r"champion\[1\]: expected the fields .*; unknown: colour"),
+        (
+            "rounds = 250",
+            "rounds = 2.5",
+            r"champion\[1\]: rounds must be a whole number of at least 1, got 2.5",
+        ),
+        ("rounds = 250", "rounds = true", r"champion\[1\]: rounds must be a whole number"),
+        ("1.25", "-1", "distance_over_root must be a number of at least 0, got -1"),
+        ("1.25", "inf", "distance_over_root must be a number of at least 0, got inf"),
+        ("1.25", "nan", "distance_over_root must be a number of at least 0, got nan"),
+        ("1.25", '"far"', "distance_over_root must be a number, got 'far'"),
+        ('"1x0011"', '"1x0012"', r"champion\[1\]: a block's word must have 1 to 24 letters"),
+        ('"1x0011"', "11", r"champion\[1\]: genome must be a text, got 11"),
+        ('"hand"', '" "', r"champion\[0\]: found_by must be a line of text"),
+        ('"hand"', "hand", "not written as TOML"),
+        ("[[champion]]", "[champions]", "not written as TOML|tables only, got champions"),
+    ],
+)
+def test_a_bad_file_of_champions_is_refused_by_place_and_field(old, new, message):
+    text = champions_text([ONE, TWO])
+    assert old in text
+    with pytest.raises(ValueError, match=message):
+        read_champions(text.replace(old, new))
+
+
+def test_other_things_in_the_file_are_refused():
+    with pytest.raises(ValueError, match="tables only, got title"):
+        read_champions('title = "champions"\n' + champions_text([ONE]))
+    with pytest.raises(ValueError, match="tables only"):
+        read_champions("champion = 3")
+    with pytest.raises(ValueError, match=r"number 1 is taken"):
+        champions_text([ONE, ONE])
+    with pytest.raises(ValueError, match="genome must be a Genome, got '1x0'"):
+        dataclasses.replace(ONE, genome="1x0")
+
+
+def test_a_champion_is_its_genome():
+    assert len(stored_champions()) >= 2
+    for champion in stored_champions():
+        played = create(f"champion:number={champion.number}", horizon=500)
+        assert played.outcomes().tolist() == champion.genome.outcomes(500).tolist()
+    with pytest.raises(ValueError, match="no champion has number 999999; there are 1, 2"):
+        create("champion:number=999999", horizon=10)
+
+
+FORECASTERS = {
+    "sign": lambda T: AlmostOneStepAhead(horizon=T, rule="sign", report="lower"),
+    "adaptive": lambda T: AlmostOneStepAhead(),
+}
+
+
+@pytest.mark.parametrize("champion", stored_champions(), ids=lambda champion: str(champion.number))
+def test_a_stored_champion_does_what_the_file_says(champion):
+    if champion.against not in FORECASTERS:
+        pytest.skip("measured against another forecaster")
+    T = champion.rounds
+    outcomes = champion.genome.outcomes(T)
+    forecasts = FORECASTERS[champion.against](T).replay(outcomes)
+    distance = calibration_distance(forecasts, outcomes, method="exact").exact
+    assert distance / np.sqrt(T) == pytest.approx(champion.distance_over_root, abs=1e-4)
