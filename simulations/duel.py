@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -15,11 +14,11 @@ from numpy.typing import NDArray
 
 import adversaries
 from adversaries import Adversary, Step
-from onlinecal import forecasters
-from onlinecal.forecasters import AlmostOneStepAhead
-from onlinecal.forecasters.cells import NO_HINT, SCALE, certificate, report
-from onlinecal.forecasters.compiled import source_stamp
-from onlinecal.validation import check_probabilities
+from onlinecal.forecasters.cells import NO_HINT
+from onlinecal.forecasters.rules import Playable, Rules
+from onlinecal.forecasters.stamp import source_stamp
+from onlinecal.validation import check_choice, check_probabilities
+from simulations.foresight import foresight
 
 ROUNDS_AT_A_TIME = 1 << 18
 """Rounds per call of a compiled loop: how often progress is shown and an interrupt is heard."""
@@ -32,11 +31,12 @@ class Duel:
     Attributes
     ----------
     forecasts, outcomes, charged
-        Round by round, shape (T,): what was announced, what came, the look-ahead point charged.
+        Round by round, shape (T,): what was announced, what came, and the value that the round was charged
+        to, which for most forecasters is the forecast.
     checkpoints
         Rounds of the duel after which the certificate was read, ascending, the last is T; shape (C,).
     certificates, guarantees
-        The certificate and the a-priori bound after so many rounds, shape (C,), sums.
+        The certificate and the a-priori bound (NaN if there is none) after so many rounds, shape (C,), sums.
     """
 
     forecasts: NDArray[np.float64]
@@ -57,15 +57,19 @@ class Tape(NamedTuple):
     certificates: NDArray[np.float64]
 
 
+DRAWS = ("hidden", "seen")
+
+
 def play(
-    forecaster: AlmostOneStepAhead,
+    forecaster: Playable,
     adversary: Adversary,
     rounds: int,
     hints: NDArray[np.float64] | None = None,
     n_checkpoints: int = 200,
     progress: Callable[[int], None] | None = None,
+    draw: str = "hidden",
 ) -> Duel:
-    """Let a fresh forecaster play so many rounds against an adversary.
+    """Let a forecaster play so many rounds against an adversary.
 
     Parameters
     ----------
@@ -81,12 +85,16 @@ def play(
         About how many rounds, evenly spread on a logarithmic axis, get their certificate recorded.
     progress
         Called with the number of rounds played since the last call.
+    draw
+        Whether the adversary sees what a randomised forecaster has drawn before it chooses the outcome
+        ("seen"), or the mean forecast and expected rises ("hidden").
 
     Raises
     ------
     ValueError
         If the adversary has fewer outcomes than that, or the hints are not T probabilities.
     """
+    check_choice(draw, DRAWS, "draw")
     available = adversary.rounds
     if rounds < 1 or (available is not None and available < rounds):
         most = "" if available is None else f" and at most the {available} that {adversary.name} has"
@@ -108,13 +116,15 @@ def play(
     for phase in adversary.phases:
         begin = done
         end = rounds if phase.rounds is None else min(rounds, begin + phase.rounds)
-        loop = duel_loop(forecaster.machine.rules, phase.step, phase.power == "internal")
+        depth = phase.depth if phase.power == "internal" else 0
+        loop = duel_loop(forecaster.rules, phase.step, depth)
         while done < end:
             stop = min(end, done + ROUNDS_AT_A_TIME)
-            draws = rng.random(stop - done)
+            theirs, ours = rng.random(stop - done), forecaster.draws(stop - done)
             first = done
             while done < stop:
-                done = loop(forecaster.memory, phase.state, begin, draws, first, guide, *tape, done)
+                shared = phase.state, begin, theirs, ours, first, guide, draw == "seen"
+                done = loop(forecaster.memory, *shared, *tape, done)
                 if done < stop:
                     forecaster.grow()
             if progress is not None:
@@ -129,23 +139,29 @@ def log_spaced(rounds: int, number: int) -> NDArray[np.int64]:
 
 
 @cache
-def duel_loop(rules: ModuleType, step: Step, internal: bool) -> Callable[..., int]:
-    """The loop for a grid machine and an adversary's step: compiled once, then kept on disk.
+def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
+    """The loop for a forecaster's rules and an adversary's step: compiled once, then kept on disk.
 
-    It plays rounds `start`, `start` + 1, ... as far as there are draws (draws[0] belongs to round
-    `first`) and returns the round it reached: less than that if the forecaster's memory has no room.
+    It plays rounds `start`, `start` + 1, ... as far as there are draws (theirs[0] and ours[0] belong to
+    round `first`) and returns the round it reached: less than that if the forecaster's memory has no room.
+    With depth 0 the adversary is not told by how much the certificate would rise, with 1 it is, with more
+    it is told the largest rise that so many rounds can bring.
     """
-    propose, charge, rises, has_room = rules.propose, rules.charge, rules.rises, rules.has_room
-    stamp = source_stamp(forecasters, adversaries, sys.modules[step.__module__])
+    has_room, turn, settle = rules.has_room, rules.turn, rules.settle
+    point, rises, certificate = rules.point, rules.rises, rules.certificate
+    foresee = foresight(rules)
+    stamp = rules.stamp + source_stamp(adversaries, sys.modules[step.__module__])
 
     @njit(cache=True)
     def loop(
-        memory: NDArray[np.int64],
+        memory: NDArray[Any],
         state: NDArray[np.float64],
         begin: int,
-        draws: NDArray[np.float64],
+        theirs: NDArray[np.float64],
+        ours: NDArray[np.float64],
         first: int,
         hints: NDArray[np.float64],
+        seen: bool,
         forecasts: NDArray[np.float64],
         outcomes: NDArray[np.uint8],
         charged: NDArray[np.float64],
@@ -153,26 +169,29 @@ def duel_loop(rules: ModuleType, step: Step, internal: bool) -> Callable[..., in
         certificates: NDArray[np.float64],
         start: int,
     ) -> int:
-        hinted = len(hints) > 0
-        scale = memory[SCALE]
+        hinted, drawn = len(hints) > 0, len(ours) > 0
+        told = seen or not drawn
         place = np.searchsorted(checkpoints, start + 1)
-        for t in range(start, first + len(draws)):
+        for t in range(start, first + len(theirs)):
             if stamp < 0 or not has_room(memory):
                 return t
-            hint = hints[t] if hinted else NO_HINT
-            lower, width = propose(memory, hint)
-            forecast = report(memory, lower, width, hint)
+            u = ours[t - first] if drawn else 0.0
+            a, b, forecast, shown = turn(memory, hints[t] if hinted else NO_HINT, u)
+            if told:
+                shown = forecast
             rise_zero, rise_one = 0.0, 0.0
-            if internal:
-                rise_zero, rise_one = rises(memory, lower, width, forecast)
-            outcome = np.int64(step(state, t - begin, forecast, rise_zero, rise_one, draws[t - first]))
+            if depth == 1:
+                rise_zero, rise_one = rises(memory, a, b, forecast, told)
+            elif depth > 1:
+                rise_zero, rise_one = foresee(memory, a, b, forecast, told, depth)
+            outcome = np.int64(step(state, t - begin, shown, rise_zero, rise_one, theirs[t - first]))
             forecasts[t] = forecast
             outcomes[t] = outcome
-            charged[t] = (lower + width * outcome) / scale
-            charge(memory, lower, width, outcome, forecast)
+            charged[t] = point(memory, a, b, outcome, forecast)
+            settle(memory, a, b, outcome, forecast)
             if t + 1 == checkpoints[place]:
                 certificates[place] = certificate(memory)
                 place += 1
-        return first + len(draws)
+        return first + len(theirs)
 
     return loop

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from adversaries import Adversary
 from onlinecal.measures import calibration_distance, expected_calibration_error
 from simulations.duel import Duel, play
-from simulations.players import Player
+from simulations.players import Player, finite
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +36,7 @@ class Measured(msgspec.Struct, frozen=True):
         Where the distance to calibration lies.
     certificate, guarantee, bound
         The forecaster's running proof at the end, what it cannot exceed, and the closed form above that;
-        None for forecasts that came without any.
+        None where there is none.
     brier, brier_constant
         Sum of (p - y)^2 of the forecasts, and of the best constant forecast in hindsight.
     seconds
@@ -70,12 +71,15 @@ class Measured(msgspec.Struct, frozen=True):
     def broken_bounds(self) -> list[str]:
         """Every inequality of the theory that this game did not keep, in words; empty if all is well."""
         chain = [("Brier regret", self.regret, "2 x distance to calibration", self.regret_bound)]
-        if self.certificate is not None and self.guarantee is not None and self.bound is not None:
-            chain += [
-                ("distance to calibration", self.distance_upper, "certificate", self.certificate),
-                ("certificate", self.certificate, "guarantee", self.guarantee),
-                ("guarantee", self.guarantee, "theorem's bound", self.bound),
-            ]
+        ladder = [
+            ("distance to calibration", self.distance_upper),
+            ("certificate", self.certificate),
+            ("guarantee", self.guarantee),
+            ("theorem's bound", self.bound),
+        ]
+        for (small, low), (large, high) in pairwise(ladder):
+            if low is not None and high is not None:
+                chain.append((small, low, large, high))
         # sums of T rounded terms
         slack = 1e-9 * self.rounds + 1e-9
         return [
@@ -111,18 +115,23 @@ def play_and_measure(
     adversary: Adversary,
     rounds: int,
     *,
+    seed: int = 0,
     hints: Floats | None = None,
     budget: float = 1.0,
     rtol: float = 0.0,
     n_checkpoints: int = 200,
     progress: Callable[[int], None] | None = None,
 ) -> Game:
-    """Play a game of so many rounds and measure it; budget and rtol are those of the distance."""
+    """Play a game of so many rounds and measure it.
+
+    The seed is that of the forecaster's draws, budget and rtol are those of the distance. Of a reference
+    that answers after the outcome, the answers are measured.
+    """
     begin = time.perf_counter()
-    forecaster = player.build(rounds)
-    duel = play(forecaster, adversary, rounds, hints, n_checkpoints, progress)
+    forecaster = player.build(rounds, seed)
+    duel = play(forecaster, adversary, rounds, hints, n_checkpoints, progress, player.draw)
     return _measure(
-        duel.forecasts,
+        duel.charged if player.family.kind == "reference" else duel.forecasts,
         duel.outcomes,
         begin,
         budget=budget,
@@ -132,7 +141,7 @@ def play_and_measure(
         adversary=adversary.name,
         seed=adversary.seed if isinstance(adversary.seed, int) else 0,
         certificate=forecaster.certificate,
-        guarantee=float(duel.guarantees[-1]),
+        guarantee=finite(float(duel.guarantees[-1])),
         bound=player.bound(rounds),
     )
 

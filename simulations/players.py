@@ -1,7 +1,7 @@
 """The catalogue of forecasters: from a spec string such as "balanced:slack=1,report=hint" to a player.
 
 Specs are written like those of adversaries. Each player knows the bound that was proven for it, as a
-formula for tables and plots; the exact numbers are those of the forecaster's own `guarantee`.
+formula for tables and plots.
 """
 
 from __future__ import annotations
@@ -10,81 +10,15 @@ import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from adversaries.specs import join_spec
-from onlinecal.forecasters import AlmostOneStepAhead
-from onlinecal.forecasters.cells import REPORTS
-from onlinecal.forecasters.grid import MOST_CELLS, MOST_SLACK, RULES
+from onlinecal.forecasters.rules import Playable
+from simulations import families
+from simulations.families import Family
+from simulations.options import read_settings
 
-Value = float | int | str
-
-
-@dataclass(frozen=True)
-class Option:
-    """One setting of a spec: a word out of `choices`, or a number between `low` and `high`."""
-
-    name: str
-    default: Value | None
-    choices: tuple[str, ...] = ()
-    low: float = 0.0
-    high: float = 0.0
-    whole: bool = False
-
-    def read(self, text: str, owner: str) -> Value:
-        """The value that `text` stands for; ValueError names the option, the text and what is allowed."""
-        if self.choices:
-            if text in self.choices:
-                return text
-            raise ValueError(f"{owner}: {self.name} must be one of {', '.join(self.choices)}, got {text!r}")
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if self.low <= value <= self.high and (value.is_integer() or not self.whole):
-            return int(value) if self.whole else value
-        noun = "a whole number" if self.whole else "a number"
-        raise ValueError(
-            f"{owner}: {self.name} must be {noun} from {self.low:g} to {self.high:g}, got {text!r}"
-        )
-
-
-SLACK = Option("slack", 0.5, low=0.5, high=MOST_SLACK)
-RULE = Option("rule", "balanced", choices=RULES)
-CELLS = Option("cells", None, low=1, high=MOST_CELLS, whole=True)
-MIDPOINT = Option("report", "midpoint", choices=REPORTS)
-LOWER = Option("report", "lower", choices=REPORTS)
-
-
-@dataclass(frozen=True)
-class Family:
-    """One entry of the catalogue: a rule on a kind of grid, and the options that a spec may set."""
-
-    name: str
-    summary: str
-    grid: Literal["uniform", "nested", "adaptive"]
-    rule: str
-    options: tuple[Option, ...]
-
-
-FAMILIES = {
-    family.name: family
-    for family in (
-        Family("sign", "the paper's rule on a grid for T rounds", "uniform", "sign", (LOWER, CELLS)),
-        Family(
-            "balanced", "balanced biases on a grid for T rounds", "uniform", "balanced",
-            (SLACK, MIDPOINT, CELLS),
-        ),
-        Family(
-            "nested", "no horizon: the grid doubles as rounds go by", "nested", "balanced",
-            (SLACK, MIDPOINT, RULE),
-        ),
-        Family(
-            "adaptive", "no horizon: the grid tunes itself", "adaptive", "balanced",
-            (SLACK, MIDPOINT, RULE),
-        ),
-    )
-}  # fmt: skip
+_CATALOGUE: dict[str, Family] = {family.name: family for family in families.FAMILIES}
 
 
 @dataclass(frozen=True)
@@ -105,22 +39,19 @@ class Player:
     family: Family
     settings: Mapping[str, Any]
 
-    def build(self, rounds: int) -> AlmostOneStepAhead:
-        """A fresh forecaster; those on a uniform grid are told that so many rounds will be played."""
-        uniform = self.family.grid == "uniform"
-        return AlmostOneStepAhead(
-            horizon=rounds if uniform else None,
-            n_cells=self.settings.get("cells"),
-            grid=self.family.grid,
-            rule=self.settings.get("rule", self.family.rule),
-            slack=self.settings.get("slack", 0.5),
-            report=self.settings["report"],
-        )
+    def build(self, rounds: int, seed: int = 0) -> Playable:
+        """A fresh forecaster for so many rounds; a randomised one draws from this seed."""
+        return self.family.build(self.settings, rounds, seed)
+
+    @property
+    def draw(self) -> str:
+        """Whether its adversaries are shown what it draws: "hidden" or "seen"."""
+        return str(self.settings.get("draw", "hidden"))
 
     @property
     def bound_label(self) -> str | None:
         """The proven bound on the distance to calibration after T rounds as a formula, if it has one."""
-        factor = self._square_of_factor
+        factor = self.family.square_of_factor(self.settings)
         if factor is None:
             return None
         root = math.isqrt(round(factor))
@@ -128,20 +59,30 @@ class Player:
             return f"{root if root > 1 else ''}√T"
         return f"√({factor:g}T)"
 
-    def bound(self, rounds: int) -> float:
-        """The value of `bound_label`, a sum over rounds; without a formula the forecaster's own guarantee."""
-        factor = self._square_of_factor
-        return self.build(rounds).promise(rounds) if factor is None else math.sqrt(factor * rounds)
+    def bound(self, rounds: int) -> float | None:
+        """The value of `bound_label`, a sum over rounds; without a formula the forecaster's own guarantee.
 
-    @property
-    def _square_of_factor(self) -> float | None:
-        """f when the bound is sqrt(f T): 4 c d on a uniform grid, 12 c d without a horizon (if c = d)."""
-        sign = self.settings.get("rule", self.family.rule) == "sign"
-        bias = 1.0 if sign else float(self.settings["slack"])
-        reach = 0.5 if self.settings["report"] == "midpoint" else 1.0
-        if self.family.grid == "uniform":
-            return None if self.settings["cells"] is not None else 4.0 * bias * reach
-        return 12.0 * bias * reach if bias == reach else None
+        None for a forecaster of which nothing is proven that holds for every game.
+        """
+        factor = self.family.square_of_factor(self.settings)
+        return finite(self.build(rounds).promise(rounds)) if factor is None else math.sqrt(factor * rounds)
+
+
+def finite(bound: float) -> float | None:
+    """A bound as tables keep it: None where there is none."""
+    return None if math.isnan(bound) else bound
+
+
+def catalogue() -> dict[str, Family]:
+    """Every family of forecasters by its name."""
+    return dict(_CATALOGUE)
+
+
+def register(family: Family) -> None:
+    """Add a family to the catalogue; ValueError if its name is taken by another."""
+    if _CATALOGUE.get(family.name, family) != family:
+        raise ValueError(f"there is a forecaster {family.name!r} already")
+    _CATALOGUE[family.name] = family
 
 
 def create(spec: str) -> Player:
@@ -165,28 +106,21 @@ def create(spec: str) -> Player:
         raise ValueError(f"a forecaster's spec must be a string, got {spec!r}")
     name, colon, rest = spec.partition(":")
     family = _find(name.strip())
-    options = {option.name: option for option in family.options}
-    settings: dict[str, Any] = {option.name: option.default for option in family.options}
-    given: dict[str, Value] = {}
-    for part in rest.split(",") if colon else ():
-        key, equals, text = (piece.strip() for piece in part.partition("="))
-        if not (key and equals and text):
-            raise ValueError(f"expected key=value after the colon in forecaster {spec!r}, got {part!r}")
-        if key in given:
-            raise ValueError(f"{key} is given twice in forecaster {spec!r}")
-        if key not in options:
-            raise ValueError(f"{family.name} has no option {key!r}; it takes {', '.join(options)}")
-        given[key] = options[key].read(text, family.name)
-    settings |= given
+    given = read_settings(rest, family.options, family.name, spec) if colon else {}
+    settings = {option.name: option.default for option in family.options} | dict(given)
     if settings.get("rule") == "sign" and "slack" in given:
         raise ValueError(f"{family.name}: slack belongs to the balanced rule, not to rule=sign")
-    changed = {key: settings[key] for key, option in options.items() if settings[key] != option.default}
+    changed = {
+        option.name: value
+        for option in family.options
+        if (value := settings[option.name]) is not None and value != option.default
+    }
     return Player(join_spec(family.name, changed), family, settings)
 
 
 def _find(name: str) -> Family:
-    if name in FAMILIES:
-        return FAMILIES[name]
-    close = difflib.get_close_matches(name, FAMILIES, n=1)
+    if name in _CATALOGUE:
+        return _CATALOGUE[name]
+    close = difflib.get_close_matches(name, _CATALOGUE, n=1)
     suggestion = f"; did you mean {close[0]!r}?" if close else "."
-    raise ValueError(f"unknown forecaster {name!r}{suggestion} Known: {', '.join(FAMILIES)}")
+    raise ValueError(f"unknown forecaster {name!r}{suggestion} Known: {', '.join(_CATALOGUE)}")

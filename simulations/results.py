@@ -59,7 +59,7 @@ class Finished(msgspec.Struct, frozen=True):
     measured: Measured
     checkpoints: list[int]
     certificates: list[float]
-    guarantees: list[float]
+    guarantees: list[float | None]
 
 
 @cache
@@ -67,7 +67,7 @@ def rules_stamp() -> int:
     """A number that changes with the code that plays and measures: results of older rules do not count."""
     import adversaries
     from onlinecal import forecasters, measures
-    from onlinecal.forecasters.compiled import source_stamp
+    from onlinecal.forecasters.stamp import source_stamp
 
     return source_stamp(adversaries, forecasters, measures)
 

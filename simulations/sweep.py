@@ -64,20 +64,24 @@ def run_sweep(
 def in_playing_order(cells: list[Cell]) -> list[Cell]:
     """Short games first, and neighbours that need different compiled loops.
 
-    A loop belongs to a grid machine and an adversary; processes that start side by side then compile
+    A loop belongs to a forecaster's rules and an adversary; processes that start side by side then compile
     different ones, and whoever comes later finds them on disk.
     """
-    grids = {spec: players.create(spec).family.grid == "uniform" for spec in {c.forecaster for c in cells}}
+    specs = dict.fromkeys(cell.forecaster for cell in cells)
+    rules = {spec: players.create(spec).build(1).rules for spec in specs}
+    kinds = list(dict.fromkeys(rules.values()))
     turn = {
-        spec: sum(grids[other] == grids[spec] for other in list(grids)[:place])
-        for place, spec in enumerate(grids)
+        spec: sum(rules[other] == rules[spec] for other in list(rules)[:place])
+        for place, spec in enumerate(rules)
     }
     order = {id(cell): place for place, cell in enumerate(cells)}
     names = {cell.adversary: place for place, cell in reversed(list(enumerate(cells)))}
     return sorted(
         cells,
-        key=lambda c: (c.rounds, turn[c.forecaster], names[c.adversary], grids[c.forecaster], order[id(c)]),
-    )
+        key=lambda c: (
+            c.rounds, turn[c.forecaster], names[c.adversary], kinds.index(rules[c.forecaster]), order[id(c)]
+        ),
+    )  # fmt: skip
 
 
 def play_cell(cell: Cell, store: Store) -> None:
@@ -87,6 +91,7 @@ def play_cell(cell: Cell, store: Store) -> None:
         players.create(cell.forecaster),
         adversary,
         cell.rounds,
+        seed=cell.seed,
         budget=cell.budget,
         rtol=RTOL,
         n_checkpoints=cell.checkpoints,
@@ -98,7 +103,7 @@ def play_cell(cell: Cell, store: Store) -> None:
             game.measured,
             game.duel.checkpoints.tolist(),
             game.duel.certificates.tolist(),
-            game.duel.guarantees.tolist(),
+            [players.finite(bound) for bound in game.duel.guarantees.tolist()],
         ),
     )
 

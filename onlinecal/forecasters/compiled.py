@@ -1,25 +1,20 @@
-"""Compiled entry points of a grid machine: one event, or a whole stream, in one call.
-
-numba's disk cache only watches the file in which a loop is written, not the files of the rules that the
-loop calls. Each loop here therefore captures a stamp of those sources: change a rule and the loop is
-compiled anew.
-"""
+"""Compiled entry points of a forecaster: one event, or a whole stream, in one call."""
 
 from __future__ import annotations
 
 import sys
-import zlib
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from onlinecal.forecasters import dyadic, uniform
-from onlinecal.forecasters.cells import LOWER, NO_HINT, SCALE, STEP, report
+from onlinecal.forecasters.cells import LOWER, NO_HINT, SCALE, STEP, certificate, inlined, report
+from onlinecal.forecasters.rules import Rules
+from onlinecal.forecasters.stamp import source_stamp
 
 FULL = -1.0
 """What an entry point answers when the table has no room; nothing was changed then."""
@@ -31,28 +26,15 @@ class Machine(NamedTuple):
     advance(memory, outcome) -> next forecast: charge the current cell. FULL if there is no room.
     issue(memory, hint) -> (lower, step, forecast): the cell to report.
     settle(memory, lower, step, outcome, forecast) -> next forecast: charge that cell, or FULL.
-    replay(memory, outcomes, hints, forecasts, charged, start) -> rounds done: fills forecasts (and the
-    charged points, unless that array is empty) from `start` until the end or until there is no room.
+    replay: see `compile_replay`.
     """
 
     rules: ModuleType
+    playable: Rules
     advance: Callable[..., float]
     issue: Callable[..., tuple[int, int, float]]
     settle: Callable[..., float]
     replay: Callable[..., int]
-
-
-def source_stamp(*modules: ModuleType) -> int:
-    """A number that changes when the sources change: all files of a package, the one of a plain module."""
-    stamp = 0
-    for module in modules:
-        if not getattr(module, "__file__", None):
-            continue
-        path = Path(str(module.__file__))
-        files = sorted(path.parent.glob("*.py")) if hasattr(module, "__path__") else [path]
-        for file in files:
-            stamp = zlib.crc32(file.read_bytes(), stamp)
-    return stamp
 
 
 def compile_machine(rules: ModuleType) -> Machine:
@@ -82,30 +64,66 @@ def compile_machine(rules: ModuleType) -> Machine:
         charge(memory, lower, step, outcome, forecast)
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
+    playable = grid_rules(rules)
+    return Machine(rules, playable, advance, issue, settle, compile_replay(playable))
+
+
+def grid_rules(rules: ModuleType) -> Rules:
+    """A grid machine as loops drive it: its two integers are the lower end and the step of the cell."""
+    propose, grid_rises = rules.propose, rules.rises
+
+    @inlined
+    def turn(memory: NDArray[np.int64], hint: float, u: float) -> tuple[int, int, float, float]:
+        lower, step = propose(memory, hint)
+        forecast = report(memory, lower, step, hint)
+        return lower, step, forecast, forecast
+
+    @inlined
+    def point(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> float:
+        return (lower + step * outcome) / memory[SCALE]
+
+    @inlined
+    def rises(
+        memory: NDArray[np.int64], lower: int, step: int, forecast: float, seen: bool
+    ) -> tuple[float, float]:
+        return grid_rises(memory, lower, step, forecast)
+
+    stamp = source_stamp(sys.modules[__package__])
+    return Rules(rules.has_room, turn, rules.charge, point, rises, certificate, stamp)
+
+
+def compile_replay(rules: Rules) -> Callable[..., int]:
+    """replay(memory, outcomes, hints, draws, forecasts, charged, start) -> rounds done.
+
+    Fills forecasts (and the charged points, unless that array is empty) from `start` until the end or until
+    there is no room. Hints and draws are one a round, or empty.
+    """
+    stamp, has_room, turn = rules.stamp, rules.has_room, rules.turn
+    settle, point = rules.settle, rules.point
+
     @njit(cache=True)
     def replay(
-        memory: NDArray[np.int64],
+        memory: NDArray[Any],
         outcomes: NDArray[np.uint8],
         hints: NDArray[np.float64],
+        draws: NDArray[np.float64],
         forecasts: NDArray[np.float64],
         charged: NDArray[np.float64],
         start: int,
     ) -> int:
-        hinted, traced = len(hints) > 0, len(charged) > 0
-        scale = memory[SCALE]
+        hinted, drawn, traced = len(hints) > 0, len(draws) > 0, len(charged) > 0
         for t in range(start, len(outcomes)):
             if stamp < 0 or not has_room(memory):
                 return t
-            hint = hints[t] if hinted else NO_HINT
-            lower, step = propose(memory, hint)
-            forecast = report(memory, lower, step, hint)
+            a, b, forecast, _ = turn(memory, hints[t] if hinted else NO_HINT, draws[t] if drawn else 0.0)
+            outcome = np.int64(outcomes[t])
             forecasts[t] = forecast
             if traced:
-                charged[t] = (lower + step * outcomes[t]) / scale
-            charge(memory, lower, step, np.int64(outcomes[t]), forecast)
+                charged[t] = point(memory, a, b, outcome, forecast)
+            settle(memory, a, b, outcome, forecast)
         return len(outcomes)
 
-    return Machine(rules, advance, issue, settle, replay)
+    return replay
 
 
 MACHINES = {

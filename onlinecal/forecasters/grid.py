@@ -20,6 +20,7 @@ from onlinecal.forecasters.cells import (
 )
 from onlinecal.forecasters.compiled import FULL, MACHINES
 from onlinecal.forecasters.dyadic_search import END
+from onlinecal.forecasters.rules import Rules
 from onlinecal.validation import (
     OUTCOMES,
     check_choice,
@@ -90,6 +91,15 @@ class GridForecaster(base.Classifier):
         self._probability = 0.5
         self.resume()
 
+    @property
+    def rules(self) -> Rules:
+        """The functions that compiled loops drive the memory with."""
+        return self.machine.playable
+
+    def draws(self, number: int) -> NDArray[np.float64]:
+        """A deterministic forecaster draws nothing."""
+        return np.empty(0)
+
     def grow(self) -> None:
         """Double the memory: for whoever drives it with compiled loops and found it full."""
         self.memory = np.concatenate([self.memory, np.zeros(len(self.memory), np.int64)])
@@ -148,9 +158,8 @@ class GridForecaster(base.Classifier):
         forecasts = np.empty(len(played))
         points = np.empty(len(played) if charged else 0)
         done = 0
-        while (done := self.machine.replay(self.memory, played, guide, forecasts, points, done)) < len(
-            played
-        ):
+        tapes = played, guide, np.empty(0), forecasts, points
+        while (done := self.machine.replay(self.memory, *tapes, done)) < len(played):
             self.grow()
         self.note_late(len(self._open))
         self.resume()

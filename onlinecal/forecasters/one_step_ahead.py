@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.forecasters.cells import bias_part
 from onlinecal.forecasters.grid import GridForecaster
+from onlinecal.forecasters.rules import Rules
 from onlinecal.validation import outcome_of
 
 
@@ -49,6 +50,11 @@ class OneStepAhead(GridForecaster):
         if self.grid != "adaptive" and (self.grid != "auto" or horizon or n_cells):
             # the answers are the charged points; only the self-tuning grid trades distance for bias
             self._reach = 0.0
+
+    @property
+    def rules(self) -> Rules:
+        """The functions that compiled loops drive the memory with: the certificate is that of the answers."""
+        return self.machine.playable._replace(certificate=bias_part)
 
     @property
     def certificate(self) -> float:

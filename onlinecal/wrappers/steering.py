@@ -28,7 +28,7 @@ from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from onlinecal.forecasters.cells import report
-from onlinecal.forecasters.compiled import source_stamp
+from onlinecal.forecasters.stamp import source_stamp
 
 ETA = 2.0
 """Learning rate of the weights; squared errors on [0, 1] can be aggregated at no greater one."""

@@ -34,12 +34,13 @@ def worst_over_seeds(results: pl.DataFrame, upper: str, lower: str) -> pl.DataFr
     )
 
 
-def bound_curve(spec: str, what: str = "its bound", below: bool = False) -> Curve:
-    """The proven bound of a forecaster, as the strong curve of its panel."""
+def bound_curve(spec: str, what: str = "its bound", below: bool = False) -> tuple[Curve, ...]:
+    """The proven bound of a forecaster, as the strong curve of its panel; none if there is none."""
     player = players.create(spec)
-    return Curve(
-        f"{what} {player.bound_label or ''}".strip(), lambda T: player.bound(int(T)), strong=True, below=below
-    )
+    if player.bound(1) is None:
+        return ()
+    label = f"{what} {player.bound_label or ''}".strip()
+    return (Curve(label, lambda T: player.bound(int(T)) or math.nan, strong=True, below=below),)
 
 
 def panel_title(spec: str) -> str:

@@ -26,8 +26,8 @@ def prepare(results: pl.DataFrame) -> pl.DataFrame:
 def curves(spec: str) -> Sequence[Curve]:
     """The forecaster's own bound, the paper's, and the rate that no forecaster can beat everywhere."""
     own = players.create(spec).bound(10**6)
-    crowded = own < PAPER.value(10**6) < 1.5 * own
-    return (LOWER, PAPER, bound_curve(spec, below=crowded or spec == "sign"))
+    crowded = own is not None and own < PAPER.value(10**6) < 1.5 * own
+    return (LOWER, PAPER, *bound_curve(spec, below=crowded or spec == "sign"))
 
 
 def draw(table: pl.DataFrame) -> Figure:

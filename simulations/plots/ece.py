@@ -19,7 +19,7 @@ def prepare(results: pl.DataFrame) -> pl.DataFrame:
 
 def curves(spec: str) -> Sequence[Curve]:
     """Linear growth, and the bound that holds for the distance to calibration."""
-    return (LINEAR, bound_curve(spec, "bound on its distance"))
+    return (LINEAR, *bound_curve(spec, "bound on its distance"))
 
 
 def draw(table: pl.DataFrame) -> Figure:

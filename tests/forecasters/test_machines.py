@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from onlinecal import AlmostOneStepAhead, OneStepAhead
 from onlinecal.forecasters import uniform
 from onlinecal.forecasters.cells import HIGH, LOW, LOWER, NO_HINT, SCALE, STEP, TABLE, report
-from onlinecal.forecasters.compiled import source_stamp
 from onlinecal.forecasters.dyadic_search import sum_at
+from onlinecal.forecasters.stamp import source_stamp
 
 
 def play_in_the_interpreter(config, outcomes, hints):

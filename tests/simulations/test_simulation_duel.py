@@ -16,7 +16,7 @@ def play_by_hand(forecaster, adversary, rounds, hints=None):
     forecasts, outcomes, certificates = [], [], []
     for t in range(rounds):
         token = forecaster.forecast(None if hints is None else hints[t])
-        rises = forecaster.machine.rules.rises(forecaster.memory, *token.cell, token.probability)
+        rises = forecaster.rules.rises(forecaster.memory, *token.cell, token.probability, True)
         outcome = adversary.outcome(token.probability, *rises)
         forecaster.observe(token, outcome)
         forecasts.append(token.probability)

@@ -1,0 +1,129 @@
+"""The river face of the mixing machines: parameters, seed, memory, replay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+from river import base
+
+from onlinecal.forecasters.cells import NO_HINT
+from onlinecal.forecasters.compiled import compile_replay
+from onlinecal.forecasters.mixing import ROUNDS
+from onlinecal.forecasters.rules import Rules
+from onlinecal.validation import check_outcomes, outcome_of
+
+
+class Compiled(NamedTuple):
+    """begin(memory, u) and advance(memory, outcome, u) -> next forecast, u being the draw it is made with."""
+
+    begin: Callable[..., float]
+    advance: Callable[..., float]
+    replay: Callable[..., int]
+
+
+class Baseline(base.Classifier):
+    """A forecaster to compare with: subclasses say with which rules, on which memory.
+
+    A subclass sets `machine`, the `Rules` of a mixing machine, and hands the memory before round 0 to
+    `_begin`, once its parameters are stored. All draws come from `seed`, so equal parameters and equal
+    outcomes give equal forecasts, round by round or through `replay`.
+    """
+
+    machine: ClassVar[Rules]
+    randomised: ClassVar[bool] = False
+
+    def _begin(self, memory: NDArray[np.float64], seed: int = 0) -> None:
+        self.memory = memory
+        self._rng = np.random.default_rng(seed) if self.randomised else None
+        self._u = self._next_draw()
+        self._probability = float(compiled(self.machine).begin(memory, self._u))
+
+    def _next_draw(self) -> float:
+        return 0.0 if self._rng is None else float(self._rng.random())
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        """Settle the round that `predict_proba_one` answers; the features x are not looked at.
+
+        Raises ValueError, and learns nothing, when y is not 0, 1, False or True.
+        """
+        outcome = outcome_of(y, "y")
+        u, self._u = self._u, self._next_draw()
+        self._probability = float(compiled(self.machine).advance(self.memory, outcome, u, self._u))
+
+    def predict_proba_one(self, x: Any) -> dict[bool, float]:
+        """The forecast of the coming round, already drawn, as the probabilities of False and True."""
+        p = self._probability
+        return {False: 1.0 - p, True: p}
+
+    def replay(self, outcomes: ArrayLike) -> NDArray[np.float64]:
+        """The forecasts (of references: the answers) for a sequence of outcomes of shape (T,), going on
+        from the present state. ValueError, before anything is played, for outcomes that are none.
+        """
+        played = check_outcomes(outcomes)
+        forecasts, charged = np.empty(len(played)), np.empty(len(played))
+        nothing = np.empty(0)
+        compiled(self.machine).replay(
+            self.memory, played, nothing, self.draws(len(played)), forecasts, charged, 0
+        )
+        self.resume()
+        return charged
+
+    @property
+    def rules(self) -> Rules:
+        """The functions that compiled loops drive the memory with."""
+        return self.machine
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds have been settled."""
+        return int(self.memory[ROUNDS])
+
+    @property
+    def certificate(self) -> float:
+        """A proven upper bound on the distance to calibration so far, a sum: here the ECE itself."""
+        return float(self.machine.certificate(self.memory))
+
+    def promise(self, rounds: int) -> float:
+        """NaN: no bound holds for the distance of every single game."""
+        return math.nan
+
+    def draws(self, number: int) -> NDArray[np.float64]:
+        """The uniform draws of the coming rounds, shape (number,), used up; empty if it draws none."""
+        if self._rng is None:
+            return np.empty(0)
+        drawn = np.concatenate([[self._u], self._rng.random(number)])
+        self._u = float(drawn[-1])
+        return drawn[:-1]
+
+    def grow(self) -> None:
+        """The memory never has to grow."""
+
+    def resume(self) -> None:
+        """Take up the memory again after a compiled loop has played on it."""
+        self._probability = float(self.machine.turn(self.memory, NO_HINT, self._u)[2])
+
+
+@cache
+def compiled(rules: Rules) -> Compiled:
+    """The compiled entry points; each is compiled, or loaded from the cache, at its first call."""
+    stamp, turn, settle = rules.stamp, rules.turn, rules.settle
+
+    @njit(cache=True)
+    def begin(memory: NDArray[np.float64], u: float) -> float:
+        return 0.0 if stamp < 0 else turn(memory, NO_HINT, u)[2]
+
+    @njit(cache=True)
+    def advance(memory: NDArray[np.float64], outcome: int, u: float, next_u: float) -> float:
+        if stamp < 0:
+            return 0.0
+        a, b, forecast, _ = turn(memory, NO_HINT, u)
+        settle(memory, a, b, outcome, forecast)
+        return turn(memory, NO_HINT, next_u)[2]
+
+    return Compiled(begin, advance, compile_replay(rules))

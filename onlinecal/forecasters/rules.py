@@ -1,0 +1,73 @@
+"""What compiled loops need to know of a forecaster: six plain functions over one flat memory.
+
+Duels and replays drive every forecaster through these, so that any of them can meet any adversary in one
+compiled loop. Grid machines (`cells`) and mixing machines (`mixing`) come as `Rules`; whatever else can
+be said of a forecaster stays with its class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from numpy.typing import NDArray
+
+
+class Rules(NamedTuple):
+    """A forecaster's rules; all of them can be compiled (`register_jitable`).
+
+    has_room(memory) -> bool
+        Whether one more round can be settled before the memory has to grow.
+    turn(memory, hint, u) -> (a, b, forecast, shown)
+        The coming round: two integers that `settle` wants back, the forecast, and what somebody sees who
+        does not see its draw (the mean forecast). hint < 0 means there is none; u is a uniform draw in
+        [0, 1), which deterministic forecasters leave alone.
+    settle(memory, a, b, outcome, forecast) -> None
+        Learn the outcome of a round.
+    point(memory, a, b, outcome, forecast) -> float
+        The value that the round is charged to; for most forecasters their forecast.
+    rises(memory, a, b, forecast, seen) -> (rise_zero, rise_one)
+        By how much the certificate would rise with either outcome; the expected rise unless the draw is seen.
+    certificate(memory) -> float
+        A proven upper bound on the distance to calibration so far, a sum over rounds.
+    stamp
+        Changes with the source of the functions, so that compiled loops notice (`stamp`).
+    """
+
+    has_room: Callable[..., bool]
+    turn: Callable[..., tuple[int, int, float, float]]
+    settle: Callable[..., None]
+    point: Callable[..., float]
+    rises: Callable[..., tuple[float, float]]
+    certificate: Callable[..., float]
+    stamp: int
+
+
+class Playable(Protocol):
+    """A forecaster that a duel can drive: its memory, its rules, and what a loop cannot do by itself."""
+
+    memory: NDArray[Any]
+
+    @property
+    def rules(self) -> Rules:
+        """The functions that play on the memory."""
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds have been settled."""
+
+    @property
+    def certificate(self) -> float:
+        """A proven upper bound on the distance to calibration so far, a sum."""
+
+    def draws(self, number: int) -> NDArray[Any]:
+        """The uniform draws of the coming rounds, shape (number,), used up; empty if it draws none."""
+
+    def grow(self) -> None:
+        """Make room in the memory."""
+
+    def resume(self) -> None:
+        """Take up the memory again after a loop has played on it."""
+
+    def promise(self, rounds: int) -> float:
+        """The a-priori bound on the certificate after so many rounds; NaN if there is none."""
