@@ -91,3 +91,53 @@ def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
     if array.size == 0:
         raise ValueError(f"{name} is empty")
     return array
+
+
+ROW_TOLERANCE = 1e-6
+"""How far the sum of a row of class probabilities may be from 1: float32 tables of a thousand classes fit."""
+
+
+def check_probability_rows(values: ArrayLike, name: str = "probabilities") -> NDArray[np.float64]:
+    """A table of class probabilities, shape (n, k): finite, not negative, each row with sum 1, as float64.
+
+    Rows may miss the sum 1 by 1e-6; they are left as they are.
+    """
+    try:
+        table = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a table with rows of equal length, got a ragged one") from error
+    if table.ndim != 2:
+        raise ValueError(f"{name} must be two-dimensional, (rounds, classes), got shape {table.shape}")
+    if table.size == 0:
+        raise ValueError(f"{name} is empty, its shape is {table.shape}")
+    if table.dtype.kind not in "iufb":
+        raise ValueError(f"{name} must be numbers in [0, 1], got values like {table.flat[0]!r}")
+    table = table.astype(np.float64, copy=False)
+    bad = ~((table >= 0.0) & (table <= 1.0 + ROW_TOLERANCE))
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"{name} must lie in [0, 1], got {float(table[row, column])!r} at row {row}, class {column}"
+        )
+    sums = table.sum(axis=1)
+    off = np.abs(sums - 1.0) > ROW_TOLERANCE
+    if off.any():
+        row = int(np.argmax(off))
+        raise ValueError(f"{name} must sum to 1 in every row, got {float(sums[row])!r} at row {row}")
+    return table
+
+
+def check_labels(labels: ArrayLike, n_classes: int, name: str = "labels") -> NDArray[np.int64]:
+    """Class numbers of shape (n,), whole numbers from 0 to n_classes - 1, as int64."""
+    array = check_vector(labels, name)
+    if array.dtype.kind not in "iufb":
+        raise ValueError(f"{name} must be class numbers 0..{n_classes - 1}, got values like {array[0]!r}")
+    bad = ~((array >= 0) & (array < n_classes))
+    if array.dtype.kind == "f":
+        bad |= array != np.floor(array)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"{name} must be class numbers 0..{n_classes - 1}, got {array[row].item()!r} at row {row}"
+        )
+    return array.astype(np.int64, copy=False)
