@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _HOME = {
     "AlmostOneStepAhead": "onlinecal.forecasters",
     "OneStepAhead": "onlinecal.forecasters",
+    "SimplexAlmostOneStepAhead": "onlinecal.forecasters",
     "BinnedMean": "onlinecal.wrappers",
     "CalibratedClassifier": "onlinecal.wrappers",
     "PlattScaling": "onlinecal.wrappers",

@@ -14,8 +14,9 @@ A memory serves a fixed number of classes on a fixed grid. `new_memory` and `reb
 must be run on it before the first round.
 
 Units: coordinates and biases 1/SCALE, so SPREAD too; MOVED, the l1 distance from the forecasts to the
-charged points, 1/(k SCALE). With k SCALE <= 2^22 and biases below 2^18 (fewer than 2^18 open forecasts)
-no product overflows, and MOVED lasts for 2^40 rounds.
+charged points, 1/(k SCALE FINE). FINE is 1 and MOVED exact if the classes are known in advance; otherwise
+k SCALE FINE is about 2^30, and MOVED is rounded up by less than a unit where a round began with fewer
+classes. With SCALE <= 2^20 and k <= 2^10 nothing overflows in 2^31 rounds, or in 2^40 if k SCALE < 2^22.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from onlinecal.forecasters.simplex_labels import earned_label
 from onlinecal.forecasters.simplex_table import (
     CHANGES,
     CLASSES,
+    FINE,
     FORMAT,
     HEADER,
     LABEL,
@@ -61,17 +63,21 @@ from onlinecal.forecasters.simplex_walk import copy_frame, doors, restart, set_a
 FORMAT_SIMPLEX = 3
 FOREVER = 1 << 62
 FEWEST_RECORDS = 8
-MOST_CELLS = 1 << 20
-MOST_UNITS = 1 << 22
-"""The largest k SCALE."""
+FINENESS = 1 << 30
 
 
-def new_memory(classes: int, scale: int, step: int, slack: float | None, records: int) -> NDArray[np.int64]:
-    """A memory with room for `records` points, a power of two; its cell will be near the barycentre."""
+def new_memory(
+    classes: int, scale: int, step: int, slack: float | None, records: int, growing: bool = False
+) -> NDArray[np.int64]:
+    """A memory with room for `records` points, a power of two; its cell will be near the barycentre.
+
+    `growing` says that classes may be added later, by `rebuilt`.
+    """
     width, frames = 2 + 2 * classes, HEADER + 3 * classes
     slots = frames + 3 * frame_size(classes)
     memory = np.zeros(slots + 2 * records + records * width, np.int64)
     memory[[FORMAT, CLASSES, SCALE, STEP, LIMIT]] = FORMAT_SIMPLEX, classes, scale, step, FOREVER
+    memory[FINE] = 1 << ((FINENESS // (classes * scale)).bit_length() - 1) if growing else 1
     memory[[WIDTH, SLOTS, MASK, RECORDS]] = width, slots, 2 * records - 1, slots + 2 * records
     if slack is not None:
         numerator, denominator = float(slack).as_integer_ratio()
@@ -93,11 +99,11 @@ def rebuilt(
     """
     old_classes, used = int(memory[CLASSES]), int(memory[USED])
     records = max(FEWEST_RECORDS, 1 << int(used).bit_length())
-    new = new_memory(classes, scale, step, slack, records)
+    new = new_memory(classes, scale, step, slack, records, growing=memory[FINE] > 1)
     factor = scale // int(memory[SCALE])
     new[ROUNDS:HEADER] = memory[ROUNDS:HEADER]
     new[SPREAD] *= factor
-    new[MOVED] = -(-int(memory[MOVED]) * classes * factor // old_classes)
+    new[MOVED] = -(-int(memory[MOVED]) * units(new) // units(memory))
     table = records_of(memory)
     into = new[new[RECORDS] :].reshape(records, -1)[:used]
     into[:, LABEL] = table[:, LABEL]
@@ -108,6 +114,11 @@ def rebuilt(
     for c in range(old_classes):
         new[target + c] = int(memory[sums + c]) * classes * factor // old_classes
     return new
+
+
+def units(memory: NDArray[np.int64]) -> int:
+    """MOVED is in units of one over this."""
+    return int(memory[CLASSES]) * int(memory[SCALE]) * int(memory[FINE])
 
 
 def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -185,7 +196,7 @@ def charge(memory: Memory, frame: int, outcome: int) -> None:
     k, target, i = memory[CLASSES], point_of(memory), vertex_of(memory, frame, outcome)
     for c in range(k):
         memory[target + c] = memory[frame + 5 + 5 * k + i * k + c]
-    settle(memory, outcome, travelled(memory, frame, i))
+    settle(memory, outcome, travelled(memory, frame, i) * memory[FINE])
 
 
 @register_jitable
@@ -247,5 +258,5 @@ def rise(memory: Memory, frame: int, outcome: int) -> float:
 
 def certificate(memory: Any) -> float:
     """l1 distance from the forecasts to the charged points plus those points' biases, a sum."""
-    k, scale = int(memory[CLASSES]), int(memory[SCALE])
-    return (int(memory[MOVED]) + k * int(memory[SPREAD])) / (k * scale)
+    factor = int(memory[CLASSES]) * int(memory[FINE])
+    return (int(memory[MOVED]) + factor * int(memory[SPREAD])) / units(memory)

@@ -26,8 +26,8 @@ Memory = Any
 
 # The header. WIDTH, SLOTS and RECORDS say where things are; MASK is the number of slots less one.
 FORMAT, CLASSES, SCALE, STEP, SLACK, LIMIT, WIDTH, SLOTS, MASK, RECORDS = range(10)
-ROUNDS, SPREAD, MOVED, USED = range(10, 14)
-CHANGES, PIVOTS, RESTARTS = range(14, 17)
+FINE, ROUNDS, SPREAD, MOVED, USED = range(10, 15)
+CHANGES, PIVOTS, RESTARTS = range(15, 18)
 """How often the cell changed, how many vertices were exchanged for that, and how often by a restart."""
 HEADER = 20
 

@@ -1,0 +1,132 @@
+"""Checks on what users hand to the simplex forecaster: class labels, outcomes, hints.
+
+All functions raise ValueError and leave their arguments alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.validation import check_vector
+
+MOST_CLASSES = 1 << 10
+SUM_TOLERANCE = 1e-6
+
+
+def check_label(label: Any, name: str) -> Any:
+    """A hashable label that equals itself, None excepted; numpy's scalars as Python's."""
+    plain = label.item() if isinstance(label, np.generic) else label
+    try:
+        hash(plain)
+    except TypeError as error:
+        raise ValueError(f"{name} must be a hashable class label, got {label!r}") from error
+    if plain is None or (isinstance(plain, float) and not math.isfinite(plain)):
+        raise ValueError(f"{name} must be a class label, got {label!r}")
+    return plain
+
+
+def check_labels(labels: Any, name: str) -> tuple[Any, ...]:
+    """Different labels, at least one, in the order given."""
+    if isinstance(labels, (str, bytes, Mapping)) or not hasattr(labels, "__iter__"):
+        raise ValueError(f"{name} must be a list of class labels, got {labels!r}")
+    known = tuple(check_label(label, name) for label in labels)
+    if not 1 <= len(known) <= MOST_CLASSES:
+        raise ValueError(f"{name} must hold 1 to {MOST_CLASSES} class labels, got {len(known)}")
+    if len(set(known)) < len(known):
+        twice = next(label for label in known if known.count(label) > 1)
+        raise ValueError(f"{name} must be different from each other, got {twice!r} twice")
+    return known
+
+
+def class_of(label: Any, known: dict[Any, int], name: str) -> int:
+    """The number of a known class."""
+    try:
+        number = known.get(label)
+    except TypeError:
+        number = None
+    if number is None:
+        raise ValueError(f"{name} must be one of the classes {list(known)!r}, got {label!r}")
+    return number
+
+
+def classes_of(
+    outcomes: Any, known: dict[Any, int], fixed: bool, name: str = "outcomes"
+) -> tuple[NDArray[np.int64], dict[Any, int]]:
+    """The class number of each outcome, and the classes that are new, numbered on in order of appearance.
+
+    With `fixed` a new class is refused.
+    """
+    if isinstance(outcomes, np.ndarray) and outcomes.dtype != object:
+        distinct, first, places = np.unique(
+            check_vector(outcomes, name), return_index=True, return_inverse=True
+        )
+        order = np.argsort(first)
+        labels, rows = distinct[order].tolist(), first[order].tolist()
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        found, newcomers = number_labels(labels, rows, known, fixed, name)
+        return found[ranks[places]], newcomers
+    if isinstance(outcomes, (str, bytes, Mapping)) or not hasattr(outcomes, "__iter__"):
+        raise ValueError(f"{name} must be a flat sequence of class labels, got {outcomes!r}")
+    labels = check_vector(outcomes, name).tolist() if isinstance(outcomes, np.ndarray) else list(outcomes)
+    if not labels:
+        raise ValueError(f"{name} is empty")
+    try:
+        return np.fromiter(map(known.__getitem__, labels), np.int64, len(labels)), {}
+    except (KeyError, TypeError):
+        return number_labels(labels, range(len(labels)), known, fixed, name)
+
+
+def number_labels(
+    labels: list[Any], rows: Iterable[int], known: dict[Any, int], fixed: bool, name: str
+) -> tuple[NDArray[np.int64], dict[Any, int]]:
+    """The number of each label, and the new classes; `rows` says where the labels stand."""
+    numbers, found = dict(known), np.empty(len(labels), np.int64)
+    for i, (row, label) in enumerate(zip(rows, labels, strict=True)):
+        try:
+            if fixed:
+                found[i] = class_of(label, known, name)
+            else:
+                found[i] = numbers.setdefault(check_label(label, name), len(numbers))
+        except ValueError as error:
+            raise ValueError(f"{error} at row {row}") from error
+    if len(numbers) > MOST_CLASSES:
+        raise ValueError(f"{name} hold {len(numbers)} classes; at most {MOST_CLASSES} can be told apart")
+    return found, {label: number for label, number in numbers.items() if number >= len(known)}
+
+
+def check_distributions(values: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
+    """Probability vectors of that shape: finite numbers in [0, 1] whose last axis sums to one, up to 1e-6."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must have shape {shape}, got a ragged sequence") from error
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    if array.dtype.kind not in "iufb":
+        raise ValueError(f"{name} must be numbers in [0, 1], got {values!r}")
+    array = array.astype(np.float64)
+    rows = array.reshape(-1, shape[-1])
+    bad = ~((rows >= 0.0) & (rows <= 1.0)).all(axis=1) | ~(np.abs(rows.sum(axis=1) - 1.0) <= SUM_TOLERANCE)
+    if bad.any():
+        row = int(np.argmax(bad))
+        place = f" at row {row}" if len(shape) > 1 else ""
+        raise ValueError(f"{name} must be numbers in [0, 1] that sum to 1, got {rows[row].tolist()!r}{place}")
+    return array
+
+
+def hint_of(hint: Any, known: dict[Any, int], name: str = "hint") -> NDArray[np.float64]:
+    """A hint as one probability a class, from a dict by label (missing: 0) or a sequence in their order."""
+    if isinstance(hint, Mapping):
+        vector: list[Any] = [0.0] * len(known)
+        for label, value in hint.items():
+            vector[class_of(label, known, f"the labels of {name}")] = value
+        return check_distributions(vector, (len(known),), name)
+    if not isinstance(hint, (Sequence, np.ndarray)) or isinstance(hint, str):
+        raise ValueError(f"{name} must be a dict or a sequence of {len(known)} numbers, got {hint!r}")
+    return check_distributions(hint, (len(known),), name)
