@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -12,10 +10,8 @@ import adversaries
 from simulations import players
 from simulations.config import Config
 from simulations.measuring import play_and_measure
+from simulations.pool import work
 from simulations.results import Cell, Finished, Store
-
-IDLE = 20
-"""Seconds without work after which a process ends, even if this one was killed and cannot tell it to."""
 
 RTOL = 0.02
 """A bracket as tight as this, relative to its upper end, is good enough for a sweep's tables and curves."""
@@ -54,7 +50,7 @@ def run_sweep(
     done = len(cells) - len(waiting)
     if progress is not None:
         progress(done, len(cells))
-    for _ in _play_all(waiting, store, min(jobs, max(len(waiting), 1))):
+    for _ in work(play_cell, ((cell, store) for cell in waiting), min(jobs, max(len(waiting), 1))):
         done += 1
         if progress is not None:
             progress(done, len(cells))
@@ -106,39 +102,3 @@ def play_cell(cell: Cell, store: Store) -> None:
             [players.finite(bound) for bound in game.duel.guarantees.tolist()],
         ),
     )
-
-
-def _play_all(cells: list[Cell], store: Store, jobs: int) -> Iterator[None]:
-    if jobs == 1:
-        for cell in cells:
-            play_cell(cell, store)
-            yield
-        return
-    from joblib import Parallel, delayed
-
-    pool = Parallel(
-        n_jobs=jobs, backend="loky", return_as="generator_unordered", batch_size=1, idle_worker_timeout=IDLE
-    )
-    with _SpareTheWorkers():
-        answers = pool(delayed(play_cell)(cell, store) for cell in cells)
-    try:
-        yield from answers
-    except KeyboardInterrupt:
-        from joblib.externals.loky import get_reusable_executor
-
-        # whoever interrupts wants it to stop now: what the workers have finished is on disk already
-        get_reusable_executor().shutdown(wait=True, kill_workers=True)
-        raise
-
-
-class _SpareTheWorkers:
-    """While processes are started, they inherit that an interrupt is not for them but for their parent."""
-
-    def __enter__(self) -> None:
-        self._previous = None
-        if threading.current_thread() is threading.main_thread():
-            self._previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def __exit__(self, *_: object) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
