@@ -23,6 +23,10 @@ if TYPE_CHECKING:
         lower_calibration_distance_from_counts,
     )
     from onlinecal.measures.monitor import CalibrationMonitor, Interval
+    from onlinecal.measures.multiclass_distance import (
+        MulticlassDistance,
+        multiclass_calibration_distance,
+    )
     from onlinecal.measures.smooth import (
         smooth_calibration_error,
         smooth_calibration_error_from_counts,
@@ -34,12 +38,14 @@ __all__ = [
     "CalibrationMonitor",
     "Interval",
     "LowerCalibrationDistance",
+    "MulticlassDistance",
     "calibration_distance",
     "calibration_distance_from_counts",
     "expected_calibration_error",
     "is_perfectly_calibrated",
     "lower_calibration_distance",
     "lower_calibration_distance_from_counts",
+    "multiclass_calibration_distance",
     "smooth_calibration_error",
     "smooth_calibration_error_from_counts",
     "smooth_calibration_witness",
@@ -50,12 +56,14 @@ _HOME = {
     "CalibrationMonitor": "monitor",
     "Interval": "monitor",
     "LowerCalibrationDistance": "lower",
+    "MulticlassDistance": "multiclass_distance",
     "calibration_distance": "distance",
     "calibration_distance_from_counts": "distance",
     "expected_calibration_error": "expected",
     "is_perfectly_calibrated": "levels",
     "lower_calibration_distance": "lower",
     "lower_calibration_distance_from_counts": "lower",
+    "multiclass_calibration_distance": "multiclass_distance",
     "smooth_calibration_error": "smooth",
     "smooth_calibration_error_from_counts": "smooth",
     "smooth_calibration_witness": "smooth",
