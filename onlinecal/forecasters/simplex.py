@@ -34,23 +34,26 @@ from onlinecal.forecasters.simplex_table import (
     FINE,
     FORMAT,
     HEADER,
+    HERE,
     LABEL,
     LIMIT,
     MASK,
     MOVED,
+    OTHER,
     POINT,
     RECORDS,
     ROUNDS,
     SCALE,
+    SLAB,
     SLACK,
     SLOTS,
     SPREAD,
     STEP,
+    SUPPORT,
     USED,
     WIDTH,
     Memory,
     capacity,
-    frame_of,
     frame_size,
     insert,
     key_of,
@@ -58,7 +61,7 @@ from onlinecal.forecasters.simplex_table import (
     record_of,
     rehash,
 )
-from onlinecal.forecasters.simplex_walk import copy_frame, doors, restart, set_anchor, sum_up, twin_of
+from onlinecal.forecasters.simplex_walk import change_places, doors, restart, set_anchor, twin_of
 
 FORMAT_SIMPLEX = 3
 FOREVER = 1 << 62
@@ -73,8 +76,8 @@ def new_memory(
 
     `growing` says that classes may be added later, by `rebuilt`.
     """
-    width, frames = 2 + 2 * classes, HEADER + 3 * classes
-    slots = frames + 3 * frame_size(classes)
+    width, frames, size = POINT + 2 * classes, HEADER + 3 * classes, frame_size(classes)
+    slots = frames + 3 * size
     memory = np.zeros(slots + 2 * records + records * width, np.int64)
     memory[[FORMAT, CLASSES, SCALE, STEP, LIMIT]] = FORMAT_SIMPLEX, classes, scale, step, FOREVER
     memory[FINE] = 1 << ((FINENESS // (classes * scale)).bit_length() - 1) if growing else 1
@@ -85,6 +88,7 @@ def new_memory(
     largest = (1 << 60) // (scale * (classes + 1))
     for c in range(classes):
         memory[HEADER + c] = pow(0x9E3779B1, c + 1, (1 << 61) - 1) % largest
+    memory[[HERE, OTHER, SLAB]] = frames, frames + size, frames + 2 * size
     memory[frames + 1 : frames + 1 + classes] = scale
     return memory
 
@@ -106,10 +110,10 @@ def rebuilt(
     new[MOVED] = -(-int(memory[MOVED]) * units(new) // units(memory))
     table = records_of(memory)
     into = new[new[RECORDS] :].reshape(records, -1)[:used]
-    into[:, LABEL] = table[:, LABEL]
+    into[:, LABEL : SUPPORT + 1] = table[:, LABEL : SUPPORT + 1]
     into[:, POINT : POINT + old_classes] = table[:, POINT : POINT + old_classes] * factor
     into[:, POINT + classes : POINT + classes + old_classes] = table[:, POINT + old_classes :] * factor
-    sums, target = frame_of(memory, 0) + 1, frame_of(new, 0) + 1
+    sums, target = int(memory[HERE]) + 1, int(new[HERE]) + 1
     new[target : target + classes] = 0
     for c in range(old_classes):
         new[target + c] = int(memory[sums + c]) * classes * factor // old_classes
@@ -141,9 +145,15 @@ def records_of(memory: NDArray[np.int64]) -> NDArray[np.int64]:
 def begin(memory: Memory) -> None:
     """Index the records and find the first cell, near the barycentre that the current frame holds."""
     rehash(memory)
-    here = frame_of(memory, 0)
-    set_anchor(memory, here + 1)
-    copy_frame(memory, restart(memory, False), here)
+    start_afresh(memory)
+
+
+@register_jitable
+def start_afresh(memory: Memory) -> None:
+    """Make a full cell current, found from the barycentre that the current frame holds."""
+    set_anchor(memory, memory[HERE] + 1)
+    restart(memory, False)
+    change_places(memory)
 
 
 @register_jitable
@@ -193,38 +203,51 @@ def travelled(memory: Memory, frame: int, i: int) -> int:
 @register_jitable
 def charge(memory: Memory, frame: int, outcome: int) -> None:
     """Charge the round to its vertex of the frame's cell. Call it only while `has_room`."""
-    k, target, i = memory[CLASSES], point_of(memory), vertex_of(memory, frame, outcome)
-    for c in range(k):
-        memory[target + c] = memory[frame + 5 + 5 * k + i * k + c]
-    settle(memory, outcome, travelled(memory, frame, i) * memory[FINE])
+    k, i = memory[CLASSES], vertex_of(memory, frame, outcome)
+    x, key = frame + 5 + 5 * k + i * k, memory[frame + 3 + 3 * k + i]
+    memory[MOVED] += travelled(memory, frame, i) * memory[FINE]
+    label = book(memory, x, key, outcome)
+    if frame != memory[HERE]:
+        follow(memory, x, key, label)
+    elif label != outcome:
+        relabel(memory, i, label)
 
 
 @register_jitable
 def settle(memory: Memory, outcome: int, moved: int) -> None:
-    """Charge a round to the point in `point_of` and keep a full cell current."""
+    """Charge a round to the point in `point_of`. Call it only while `has_room`."""
     x = point_of(memory)
     key = key_of(memory, x)
+    memory[MOVED] += moved
+    follow(memory, x, key, book(memory, x, key, outcome))
+
+
+@register_jitable
+def book(memory: Memory, x: int, key: int, outcome: int) -> int:
+    """Enter a round with that outcome into the record of the point at x: its new label."""
     record = record_of(memory, x, key)
     if record < 0:
         record = insert(memory, x, key)
-    k, scale = memory[CLASSES], memory[SCALE]
+    k = memory[CLASSES]
     biases, rise = record + POINT + k, 0
     for c in range(k):
         old = memory[biases + c]
-        new = old + memory[x + c] - (scale if c == outcome else 0)
+        new = old + memory[x + c]
+        if c == outcome:
+            new -= memory[SCALE]
         memory[biases + c] = new
         rise += abs(new) - abs(old)
     memory[SPREAD] += rise
-    memory[MOVED] += moved
     memory[ROUNDS] += 1
-    memory[record + LABEL] = earned_label(memory, record, outcome)
-    follow(memory, x, key, memory[record + LABEL])
+    label = earned_label(memory, record, outcome)
+    memory[record + LABEL] = label
+    return label
 
 
 @register_jitable
 def follow(memory: Memory, x: int, key: int, label: int) -> None:
-    """Tell the current cell the label of the point at x; if that breaks it, walk to a full one."""
-    k, here = memory[CLASSES], frame_of(memory, 0)
+    """Tell the current cell the label of the point at x, if that is one of its vertices."""
+    k, here = memory[CLASSES], memory[HERE]
     for i in range(k):
         if memory[here + 3 + 3 * k + i] != key or memory[here + 2 + 2 * k + i] == label:
             continue
@@ -232,14 +255,18 @@ def follow(memory: Memory, x: int, key: int, label: int) -> None:
         while c < k and memory[here + 5 + 5 * k + i * k + c] == memory[x + c]:
             c += 1
         if c == k:
-            memory[here + 2 + 2 * k + i] = label
-            memory[CHANGES] += 1
-            if doors(memory, i, twin_of(memory, here, k, i)):
-                sum_up(memory, here)
-            else:
-                set_anchor(memory, here + 1)
-                copy_frame(memory, restart(memory, False), here)
+            relabel(memory, i, label)
             return
+
+
+@register_jitable
+def relabel(memory: Memory, i: int, label: int) -> None:
+    """Give vertex i of the current cell another label and walk to a cell that is full again."""
+    here = memory[HERE]
+    memory[here + 2 + 2 * memory[CLASSES] + i] = label
+    memory[CHANGES] += 1
+    if not doors(memory, i, twin_of(memory, here, memory[CLASSES], i)):
+        start_afresh(memory)
 
 
 @register_jitable

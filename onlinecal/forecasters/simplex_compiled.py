@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from onlinecal.forecasters import simplex
 from onlinecal.forecasters.compiled import source_stamp
-from onlinecal.forecasters.simplex_table import CLASSES, SCALE, frame_of, point_of, rehash
+from onlinecal.forecasters.simplex_table import CLASSES, HERE, SCALE, point_of, rehash
 
 
 class SimplexMachine(NamedTuple):
@@ -50,7 +50,7 @@ def compile_simplex() -> SimplexMachine:
         simplex.charge,
         simplex.settle,
     )
-    aim, prepare = simplex.aim, simplex.begin
+    aim, prepare, vertex_of = simplex.aim, simplex.begin, simplex.vertex_of
 
     @njit(cache=True)
     def reindex(memory: NDArray[np.int64]) -> None:
@@ -66,13 +66,13 @@ def compile_simplex() -> SimplexMachine:
     def advance(memory: NDArray[np.int64], outcome: int) -> bool:
         if stamp < 0 or not has_room(memory):
             return False
-        charge(memory, frame_of(memory, 0), outcome)
+        charge(memory, memory[HERE], outcome)
         return True
 
     @njit(cache=True)
     def issue(memory: NDArray[np.int64], hint: NDArray[np.float64]) -> int:
         if stamp < 0 or len(hint) == 0:
-            return frame_of(memory, 0)
+            return memory[HERE]
         aim(memory, hint)
         return propose(memory)
 
@@ -100,17 +100,17 @@ def compile_simplex() -> SimplexMachine:
         for t in range(start, len(outcomes)):
             if stamp < 0 or not has_room(memory):
                 return t
-            frame = frame_of(memory, 0)
+            frame = memory[HERE]
             if hinted:
                 aim(memory, hints[t])
                 frame = propose(memory)
             for c in range(k):
                 forecasts[t, c] = memory[frame + 1 + c] / (k * scale)
-            charge(memory, frame, outcomes[t])
             if traced:
-                target = point_of(memory)
+                x = frame + 5 + 5 * k + vertex_of(memory, frame, outcomes[t]) * k
                 for c in range(k):
-                    charged[t, c] = memory[target + c] / scale
+                    charged[t, c] = memory[x + c] / scale
+            charge(memory, frame, outcomes[t])
         return len(outcomes)
 
     return SimplexMachine(reindex, begin, advance, issue, settle, replay)

@@ -21,6 +21,7 @@ from onlinecal.forecasters.simplex_table import (
     POINT,
     SCALE,
     SLACK,
+    SUPPORT,
     Memory,
     anchor_of,
     record_of,
@@ -42,13 +43,9 @@ def earned_label(memory: Memory, record: int, last: int) -> int:
     """The label of a charged point by the rule above; `last` is the class that it was charged with last."""
     k, scale = memory[CLASSES], memory[SCALE]
     x, biases = record + POINT, record + POINT + k
-    support = 0
-    for c in range(k):
-        if memory[x + c] > 0:
-            support += 1
-    if support == 1:
+    double = 2 * memory[record + SUPPORT] - 2
+    if double == 0:
         return last
-    double = 2 * support - 2
     best, best_left, best_weight = -1, 0, 0
     for c in range(k):
         weight, bias = memory[x + c], memory[biases + c]

@@ -18,7 +18,7 @@ from onlinecal.forecasters.simplex_guarantees import (
     radius,
 )
 from onlinecal.forecasters.simplex_input import MOST_CLASSES
-from onlinecal.forecasters.simplex_table import CLASSES, LIMIT, ROUNDS, SCALE, STEP, frame_of
+from onlinecal.forecasters.simplex_table import CLASSES, HERE, LIMIT, ROUNDS, SCALE, STEP
 from onlinecal.forecasters.simplex_tokens import Cell
 
 NEWCOMER = 2
@@ -142,7 +142,7 @@ class SimplexRun:
             return []
         if self.memory[ROUNDS] >= self.memory[LIMIT]:
             self.make_room()
-        return self.vector(frame_of(self.memory, 0))
+        return self.vector(int(self.memory[HERE]))
 
     def replay(
         self,

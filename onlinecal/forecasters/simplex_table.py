@@ -2,7 +2,7 @@
 
 One flat sequence of int64, its own snapshot, as in `cells`:
 
-    header | multipliers (k) | anchor (k) | point (k) | three frames | slots | records
+    header | multipliers (k) | anchor (k) | point (k) | frames | slots | records
 
 A grid point of the simplex with k classes is a tuple x of k integers >= 0 with sum SCALE; the present
 grid consists of the points whose coordinates are multiples of STEP. Biases are in the same units of
@@ -24,15 +24,18 @@ from numba.extending import register_jitable
 Memory = Any
 """An int64 array, or a list of int when the interpreter runs the machine."""
 
-# The header. WIDTH, SLOTS and RECORDS say where things are; MASK is the number of slots less one.
-FORMAT, CLASSES, SCALE, STEP, SLACK, LIMIT, WIDTH, SLOTS, MASK, RECORDS = range(10)
-FINE, ROUNDS, SPREAD, MOVED, USED = range(10, 15)
-CHANGES, PIVOTS, RESTARTS = range(15, 18)
+# The header. SLOTS, RECORDS, HERE, OTHER and SLAB say where things are; WIDTH is the length of a record,
+# MASK the number of slots less one.
+FORMAT, CLASSES, SCALE, STEP, FINE, SLACK, LIMIT, WIDTH, SLOTS, MASK, RECORDS = range(11)
+HERE, OTHER, SLAB = range(11, 14)
+"""Frames: the current cell, another one (the two may change places), and the way through the slab."""
+ROUNDS, SPREAD, MOVED, USED = range(14, 18)
+CHANGES, PIVOTS, RESTARTS = range(18, 21)
 """How often the cell changed, how many vertices were exchanged for that, and how often by a restart."""
-HEADER = 20
+HEADER = 24
 
-KEY, LABEL, POINT = range(3)
-"""Parts of a record; its biases follow the k coordinates."""
+KEY, LABEL, SUPPORT, POINT = range(4)
+"""Parts of a record; SUPPORT counts the classes of weight above zero, the biases follow the k coordinates."""
 
 
 @register_jitable
@@ -45,13 +48,6 @@ def anchor_of(memory: Memory) -> int:
 def point_of(memory: Memory) -> int:
     """Where a single point is kept: the one to be charged, or a target for the anchor."""
     return HEADER + 2 * memory[CLASSES]
-
-
-@register_jitable
-def frame_of(memory: Memory, number: int) -> int:
-    """Where a frame begins: 0 is the current cell, 1 and 2 are for walking."""
-    k = memory[CLASSES]
-    return HEADER + 3 * k + number * frame_size(k)
 
 
 @register_jitable
@@ -108,6 +104,8 @@ def insert(memory: Memory, x: int, key: int) -> int:
     memory[record] = key
     for c in range(memory[CLASSES]):
         memory[record + POINT + c] = memory[x + c]
+        if memory[x + c] > 0:
+            memory[record + SUPPORT] += 1
     return record
 
 

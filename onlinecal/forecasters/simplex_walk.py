@@ -26,13 +26,15 @@ from onlinecal.forecasters.simplex_labels import anchored_label, label_near, lab
 from onlinecal.forecasters.simplex_table import (
     CLASSES,
     HEADER,
+    HERE,
+    OTHER,
     PIVOTS,
     RESTARTS,
     SCALE,
+    SLAB,
     STEP,
     Memory,
     anchor_of,
-    frame_of,
     frame_size,
     key_of,
 )
@@ -95,38 +97,38 @@ def through(memory: Memory, frame: int, i: int) -> int:
 
 
 @register_jitable
-def copy_frame(memory: Memory, source: int, target: int) -> None:
-    """Copy one frame over another."""
-    for i in range(frame_size(memory[CLASSES])):
-        memory[target + i] = memory[source + i]
-
-
-@register_jitable
 def doors(memory: Memory, first: int, second: int) -> bool:
     """Walk from the current cell through both of its doors in turn; the new cell becomes current.
 
-    `first` and `second` are the vertices with the same label. False, and the current cell stays, if
-    neither walk finds a cell with all labels.
+    `first` and `second` are the vertices with the same label. False if neither walk finds a cell with all
+    labels: then only the sums of the current frame are what they were.
     """
-    here, ahead, behind = frame_of(memory, 0), frame_of(memory, 1), frame_of(memory, 2)
-    copy_frame(memory, here, ahead)
-    copy_frame(memory, here, behind)
+    ahead, behind = memory[OTHER], memory[HERE]
+    for i in range(frame_size(memory[CLASSES])):
+        memory[ahead + i] = memory[behind + i]
     while first >= 0 or second >= 0:
         if first >= 0:
             first = through(memory, ahead, first)
             if first == FULL_CELL:
-                copy_frame(memory, ahead, here)
+                sum_up(memory, ahead)
+                change_places(memory)
                 return True
             if first >= 0 and second >= 0 and memory[ahead] == memory[behind]:
                 return False
         if second >= 0:
             second = through(memory, behind, second)
             if second == FULL_CELL:
-                copy_frame(memory, behind, here)
+                sum_up(memory, behind)
                 return True
             if first >= 0 and second >= 0 and memory[ahead] == memory[behind]:
                 return False
     return False
+
+
+@register_jitable
+def change_places(memory: Memory) -> None:
+    """Make the other frame's cell current."""
+    memory[HERE], memory[OTHER] = memory[OTHER], memory[HERE]
 
 
 @register_jitable
@@ -154,12 +156,12 @@ def set_anchor(memory: Memory, target: int) -> None:
 
 @register_jitable
 def restart(memory: Memory, leaning: bool) -> int:
-    """A cell with all labels, found from the anchor through the slab: the frame it is in.
+    """A cell with all labels, found from the anchor through the slab: the other frame, where it is put.
 
     With `leaning`, labels may lean towards the anchor (see `label_near`).
     """
     k, unit, anchor = memory[CLASSES], memory[STEP], anchor_of(memory)
-    slab, length = frame_of(memory, 1), memory[CLASSES] + 1
+    slab, length = memory[SLAB], memory[CLASSES] + 1
     steps, labels, keys = slab + 1 + k, slab + 2 + 2 * k, slab + 3 + 3 * k
     levels, points = slab + 4 + 4 * k, slab + 5 + 5 * k
     memory[slab] = 0
@@ -193,7 +195,7 @@ def restart(memory: Memory, leaning: bool) -> int:
 @register_jitable
 def upper_cell(memory: Memory, slab: int, dropped: int) -> int:
     """The cell on top of the slab that is left when the only lower vertex is dropped: its frame."""
-    k, cell = memory[CLASSES], frame_of(memory, 2)
+    k, cell = memory[CLASSES], memory[OTHER]
     memory[cell] = 0
     for i in range(k):
         source = (dropped + 1 + i) % (k + 1)

@@ -6,7 +6,7 @@ import numpy as np
 
 from onlinecal.forecasters import simplex
 from onlinecal.forecasters.simplex_compiled import MACHINE
-from onlinecal.forecasters.simplex_table import CLASSES, SCALE, frame_of, point_of
+from onlinecal.forecasters.simplex_table import CLASSES, HERE, POINT, SCALE
 
 MANY = 1 << 12
 NO_HINTS = np.empty((0, 0))
@@ -40,16 +40,15 @@ def vertices_of(memory, frame):
 
 def interpret(memory, outcomes, hints=None):
     """Play on a list: the forecasts (as integer sums) and the charged points."""
-    k = memory[CLASSES]
     forecasts, charged = [], []
     for t, outcome in enumerate(outcomes):
-        frame = frame_of(memory, 0)
+        frame = int(memory[HERE])
         if hints is not None:
             simplex.aim(memory, hints[t])
             frame = simplex.propose(memory)
         forecasts.append(sums_of(memory, frame))
+        charged.append(vertices_of(memory, frame)[simplex.vertex_of(memory, frame, int(outcome))][0])
         simplex.charge(memory, frame, int(outcome))
-        charged.append(tuple(memory[point_of(memory) : point_of(memory) + k]))
     return forecasts, charged
 
 
@@ -66,7 +65,7 @@ def biases_of(memory):
     """{point: biases} in units of 1/SCALE."""
     k = int(memory[CLASSES])
     table = simplex.records_of(np.asarray(memory))
-    return {tuple(row[2 : 2 + k].tolist()): row[2 + k :].tolist() for row in table}
+    return {tuple(row[POINT : POINT + k].tolist()): row[POINT + k :].tolist() for row in table}
 
 
 def outcomes_of(kind, k, rounds, seed):
@@ -86,7 +85,7 @@ def chase(memory, rounds, kind, seed=0):
     """An adversary who sees the forecast: the list of the outcomes he chose."""
     rng, played = np.random.default_rng(seed), []
     for _ in range(rounds):
-        here = frame_of(memory, 0)
+        here = int(memory[HERE])
         k, sums = int(memory[CLASSES]), sums_of(memory, here)
         if kind == "least":
             outcome = int(np.argmin(sums))

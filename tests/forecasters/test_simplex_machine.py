@@ -27,6 +27,7 @@ from onlinecal.forecasters import simplex
 from onlinecal.forecasters.simplex_compiled import MACHINE
 from onlinecal.forecasters.simplex_table import (
     CHANGES,
+    HERE,
     MASK,
     MOVED,
     PIVOTS,
@@ -34,7 +35,6 @@ from onlinecal.forecasters.simplex_table import (
     SPREAD,
     USED,
     capacity,
-    frame_of,
 )
 
 SIZES = [(1, 3), (2, 1), (2, 6), (2, 7), (3, 1), (3, 2), (3, 8), (4, 5), (5, 3), (6, 2), (8, 4), (10, 2)]
@@ -79,7 +79,7 @@ def test_the_machine_plays_like_the_plain_reference(game):
     assert Fraction(int(memory[MOVED]), k * m) == reference.moved
     assert Fraction(int(memory[SPREAD]), m) == reference.spread
     assert (memory[CHANGES], memory[RESTARTS]) == (reference.changes, reference.restarts)
-    assert {x for x, _ in vertices_of(memory, frame_of(memory, 0))} == set(reference.word)
+    assert {x for x, _ in vertices_of(memory, int(memory[HERE]))} == set(reference.word)
 
 
 @settings(max_examples=40, deadline=None)
@@ -112,7 +112,7 @@ def test_no_adversary_biases_a_point_beyond_tijdemans_bound(k, m, kind, seed):
         s = sum(1 for weight in x if weight)
         assert sum(biases) == 0
         assert (2 * s - 2) * max(map(abs, biases)) <= (2 * s - 3) * m if s > 1 else not any(biases)
-    here = frame_of(memory, 0)
+    here = int(memory[HERE])
     cell = vertices_of(memory, here)
     assert sorted(label for _, label in cell) == list(range(k))
     assert all(x[label] > 0 for x, label in cell)
