@@ -7,13 +7,15 @@ a sequence down for any horizon, and `stored_champions` are those found to be ha
 `adversaries.protocol`.
 """
 
-from .adversary import Adversary, Seed
+from .adversary import Adversary
+from .cards import Row
 from .champions import Champion, champions_text, read_champions, stored_champions
 from .exhaustive import all_sequences, sequence_chunks
 from .files import replay_file
 from .genome import Genome
+from .phased import Seed
 from .protocol import Kind, Parameter, Phase, Power, State, Step
-from .registry import Row, catalogue, create, describe, register
+from .registry import catalogue, create, describe, register
 from .streams import Stream, replay_river, replay_sequence, river_datasets
 
 __all__ = [

@@ -15,7 +15,7 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from .adversary import check_rounds
+from .phased import check_rounds
 from .protocol import Kind, Parameter, State, state_of
 
 Block = tuple[int, str]

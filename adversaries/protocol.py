@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -132,7 +132,7 @@ class Phase:
         one included, can reach after that first outcome.
     """
 
-    step: Step
+    step: Callable[..., int]
     state: State
     rounds: int | None = None
     power: Power = "adaptive"
@@ -144,8 +144,8 @@ Build = Callable[[str, int | None], tuple[Phase, ...]]
 
 
 @dataclass(frozen=True)
-class Kind:
-    """The catalogue card of one kind of adversary.
+class Card:
+    """What every catalogue says about one kind of adversary.
 
     Parameters
     ----------
@@ -159,20 +159,10 @@ class Kind:
         Where it comes from: a paper, or "this library".
     parameters
         What a spec string may set.
-    step
-        The step function; None for a kind that composes its phases.
-    initial
-        Builds the state before round 0 from the parameter values and the horizon. The horizon is None only if
-        none was given and the kind can do without one. Raises ValueError for values that do not go together.
-    compose
-        Makes the phases from the parameter values and the horizon, instead of `step` and `initial`; the third
-        argument makes those of other adversaries. Raises ValueError like `initial`.
     needs_horizon
         Whether the number of rounds has to be known beforehand.
     horizon_unless
         A parameter that, once given, makes the horizon unnecessary.
-    depth_parameter
-        A whole parameter that becomes the `depth` of its phase; None for depth 1.
     """
 
     name: str
@@ -180,12 +170,8 @@ class Kind:
     power: Power
     source: str
     parameters: tuple[Parameter, ...] = ()
-    step: Step | None = None
-    initial: Callable[[Mapping[str, Any], int | None], State] | None = None
-    compose: Callable[[Mapping[str, Any], int | None, Build], tuple[Phase, ...]] | None = None
-    needs_horizon: bool = False
-    horizon_unless: str | None = None
-    depth_parameter: str | None = None
+    needs_horizon: bool = field(default=False, kw_only=True)
+    horizon_unless: str | None = field(default=None, kw_only=True)
 
     def parameter(self, name: str) -> Parameter:
         """The parameter called `name`; ValueError lists those there are."""
@@ -203,6 +189,30 @@ class Kind:
             raise ValueError(
                 f"{self.name} needs a horizon, the number of rounds to be played{way_out}; none was given"
             )
+
+
+@dataclass(frozen=True)
+class Kind(Card):
+    """The catalogue card of one kind of adversary of two classes; its first fields are those of `Card`.
+
+    Parameters
+    ----------
+    step
+        The step function; None for a kind that composes its phases.
+    initial
+        Builds the state before round 0 from the parameter values and the horizon. The horizon is None only if
+        none was given and the kind can do without one. Raises ValueError for values that do not go together.
+    compose
+        Makes the phases from the parameter values and the horizon, instead of `step` and `initial`; the third
+        argument makes those of other adversaries. Raises ValueError like `initial`.
+    depth_parameter
+        A whole parameter that becomes the `depth` of its phase; None for depth 1.
+    """
+
+    step: Step | None = None
+    initial: Callable[[Mapping[str, Any], int | None], State] | None = None
+    compose: Callable[[Mapping[str, Any], int | None, Build], tuple[Phase, ...]] | None = None
+    depth_parameter: str | None = field(default=None, kw_only=True)
 
 
 def state_of(*numbers: float) -> State:

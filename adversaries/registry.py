@@ -2,65 +2,43 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any
 
 from . import adaptive, bisection, internal, oblivious, recorded
-from .adversary import Adversary, Seed, check_rounds
+from .adversary import Adversary
+from .cards import Catalogue, Row, canonical
 from .champions import CHAMPION
 from .genome import GENOME
 from .mixed import TWO_PHASE
 from .mixture import MIXTURE
-from .protocol import POWERS, Kind, Parameter, Phase
-from .specs import join_spec, split_spec
+from .phased import Seed, check_rounds
+from .protocol import Kind, Phase
 
-_KINDS = (
-    *oblivious.KINDS,
-    *bisection.KINDS,
-    GENOME,
-    CHAMPION,
-    *recorded.KINDS,
-    *adaptive.KINDS,
-    *internal.KINDS,
-    TWO_PHASE,
-    MIXTURE,
+_CATALOGUE: Catalogue[Kind] = Catalogue(
+    "adversary",
+    (
+        *oblivious.KINDS,
+        *bisection.KINDS,
+        GENOME,
+        CHAMPION,
+        *recorded.KINDS,
+        *adaptive.KINDS,
+        *internal.KINDS,
+        TWO_PHASE,
+        MIXTURE,
+    ),
 )
-_CATALOGUE = {kind.name: kind for kind in sorted(_KINDS, key=lambda kind: POWERS.index(kind.power))}
-_OWN_NAMES = frozenset(_CATALOGUE)
-_KEBAB_CASE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-
-
-class Row(TypedDict):
-    """What `describe` says about one adversary."""
-
-    name: str
-    power: str
-    parameters: str
-    needs_horizon: bool
-    summary: str
-    source: str
 
 
 def catalogue() -> dict[str, Kind]:
     """Every adversary's card by name: the library's, the oblivious ones first, then those registered."""
-    return dict(_CATALOGUE)
+    return dict(_CATALOGUE.cards)
 
 
 def describe() -> list[Row]:
     """One row per adversary for a table: name, power, parameters with defaults, summary and source."""
-    return [
-        Row(
-            name=kind.name,
-            power=kind.power,
-            parameters=", ".join(_with_default(parameter) for parameter in kind.parameters),
-            needs_horizon=kind.needs_horizon,
-            summary=kind.summary,
-            source=kind.source,
-        )
-        for kind in _CATALOGUE.values()
-    ]
+    return _CATALOGUE.rows()
 
 
 def register(kind: Kind) -> None:
@@ -85,22 +63,12 @@ def register(kind: Kind) -> None:
     """
     if not isinstance(kind, Kind):
         raise ValueError(f"only a Kind can be registered, got {kind!r}")
-    if not isinstance(kind.name, str) or not _KEBAB_CASE.fullmatch(kind.name):
-        raise ValueError(
-            f"an adversary's name must be in kebab-case, like early-stopped-coin, got {kind.name!r}"
-        )
-    if kind.power not in POWERS:
-        raise ValueError(f"{kind.name}: power must be one of {', '.join(POWERS)}, got {kind.power!r}")
     for part in ("step", "initial") if kind.compose is None else ("compose",):
         if not callable(getattr(kind, part)):
             raise ValueError(f"{kind.name}: {part} must be callable, got {getattr(kind, part)!r}")
-    for name in (kind.depth_parameter, kind.horizon_unless):
-        if name is not None:
-            kind.parameter(name)
-    present = _CATALOGUE.get(kind.name, kind)
-    if present != kind and (kind.name in _OWN_NAMES or _origin(present) != _origin(kind)):
-        raise ValueError(f"the name {kind.name!r} is taken by another adversary: {present.summary}")
-    _CATALOGUE[kind.name] = kind
+    if kind.depth_parameter is not None:
+        kind.parameter(kind.depth_parameter)
+    _CATALOGUE.add(kind)
 
 
 def create(spec: str, horizon: int | None = None, seed: Seed = 0) -> Adversary:
@@ -138,47 +106,9 @@ def create(spec: str, horizon: int | None = None, seed: Seed = 0) -> Adversary:
     >>> create("alternating").outcomes(6)
     array([0, 1, 0, 1, 0, 1], dtype=uint8)
     """
-    kind, values = _read(spec)
+    kind, values = _CATALOGUE.read(spec)
     checked = None if horizon is None else check_rounds(horizon, "horizon")
-    return Adversary(_canonical(kind, values), kind, _phases(kind, values, checked), seed, checked)
-
-
-def _read(spec: str) -> tuple[Kind, dict[str, Any]]:
-    name, settings = split_spec(spec)
-    kind = _find(name)
-    values: dict[str, Any] = {parameter.name: parameter.default for parameter in kind.parameters}
-    for key, text in settings.items():
-        parameter = kind.parameter(key)
-        if parameter.form == "adversary":
-            values[key] = _canonical(*_read(text))
-        else:
-            values[key] = parameter.read(text, kind.name)
-    for parameter in kind.parameters:
-        if parameter.required and parameter.name not in settings:
-            raise ValueError(f"{kind.name} needs {parameter.name}: {kind.name}:{parameter.name}=...")
-    return kind, values
-
-
-def _origin(kind: Kind) -> tuple[object, object]:
-    played = kind.step if kind.compose is None else kind.compose
-    return getattr(played, "__module__", None), getattr(played, "__qualname__", None)
-
-
-def _find(name: str) -> Kind:
-    if name in _CATALOGUE:
-        return _CATALOGUE[name]
-    close = difflib.get_close_matches(name, _CATALOGUE, n=1)
-    suggestion = f"; did you mean {close[0]!r}?" if close else "."
-    raise ValueError(f"unknown adversary {name!r}{suggestion} Known: {', '.join(sorted(_CATALOGUE))}")
-
-
-def _canonical(kind: Kind, values: Mapping[str, Any]) -> str:
-    changed = {
-        parameter.name: values[parameter.name]
-        for parameter in kind.parameters
-        if values[parameter.name] != parameter.default
-    }
-    return join_spec(kind.name, changed)
+    return Adversary(canonical(kind, values), kind, _phases(kind, values, checked), seed, checked)
 
 
 def _phases(kind: Kind, values: Mapping[str, Any], horizon: int | None) -> tuple[Phase, ...]:
@@ -192,11 +122,4 @@ def _phases(kind: Kind, values: Mapping[str, Any], horizon: int | None) -> tuple
 
 
 def _phases_of_spec(spec: str, horizon: int | None) -> tuple[Phase, ...]:
-    return _phases(*_read(spec), horizon)
-
-
-def _with_default(parameter: Parameter) -> str:
-    if parameter.default is None:
-        return f"{parameter.name}=({'required' if parameter.required else 'not set'})"
-    default = parameter.default
-    return f"{parameter.name}={default:.4g}" if isinstance(default, float) else f"{parameter.name}={default}"
+    return _phases(*_CATALOGUE.read(spec), horizon)

@@ -23,7 +23,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "adversaries.md").read_text()
 @pytest.fixture(autouse=True)
 def catalogue(monkeypatch):
     """A catalogue of the test's own."""
-    monkeypatch.setattr(registry, "_CATALOGUE", adversaries.catalogue())
+    monkeypatch.setattr(registry._CATALOGUE, "cards", adversaries.catalogue())
 
 
 @register_jitable
@@ -158,7 +158,7 @@ def test_the_example_on_the_page_is_complete_and_true():
     assert len([line for line in block.splitlines() if line.strip()]) <= 25
     names = {"__name__": "adversary_of_the_page"}
     exec(block, names)
-    (name,) = set(adversaries.catalogue()) - registry._OWN_NAMES
+    (name,) = set(adversaries.catalogue()) - registry._CATALOGUE.own_names
     game = scripted_game(300)
     adversary = adversaries.create(name, horizon=300, seed=1)
     plain = play_plainly(adversary, *game)
