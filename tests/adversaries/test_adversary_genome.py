@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adversaries import Champion, Genome, champions_text, create, read_champions, stored_champions
@@ -28,6 +28,7 @@ def spelled(genome, T):
     return sequence
 
 
+@settings(deadline=None)
 @given(genomes, st.integers(1, 300))
 def test_a_genome_is_its_words_repeated_for_their_shares(genome, T):
     outcomes = genome.outcomes(T)
