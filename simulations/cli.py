@@ -9,10 +9,12 @@ import typer
 from onlinecal.cli.errors import Verbs
 from simulations.verbs.adversaries import adversaries
 from simulations.verbs.evaluate import evaluate
+from simulations.verbs.forecasters import forecasters
 from simulations.verbs.measure import measure
 from simulations.verbs.plot import plot
 from simulations.verbs.simulate import simulate
 from simulations.verbs.sweep import sweep
+from simulations.verbs.worst import worst
 
 app = typer.Typer(
     name="onlinecal",
@@ -24,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verb in (simulate, sweep, plot, measure, evaluate, adversaries):
+for verb in (simulate, sweep, plot, measure, evaluate, forecasters, adversaries, worst):
     app.command(verb.__name__)(verb)
 
 
