@@ -22,6 +22,7 @@ _HOME = {
     "expected_calibration_error": "onlinecal.measures",
     "lower_calibration_distance": "onlinecal.measures",
     "multiclass_calibration_distance": "onlinecal.measures",
+    "multicalibration_error": "onlinecal.measures",
     "smooth_calibration_error": "onlinecal.measures",
     "CalibrationMonitor": "onlinecal.measures",
 }

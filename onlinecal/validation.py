@@ -141,3 +141,39 @@ def check_labels(labels: ArrayLike, n_classes: int, name: str = "labels") -> NDA
             f"{name} must be class numbers 0..{n_classes - 1}, got {array[row].item()!r} at row {row}"
         )
     return array.astype(np.int64, copy=False)
+
+
+def check_share(value: Any, name: str) -> float:
+    """One finite number in (0, 1], as a float."""
+    good = isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0.0 < value <= 1.0
+    if not good:
+        raise ValueError(f"{name} must be a number above 0 and at most 1, got {value!r}")
+    return float(value)
+
+
+def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np.bool_]:
+    """Membership of shape (n_rounds, G), boolean or 0/1, G >= 1: as a boolean array, rows contiguous.
+
+    Data frames of boolean columns will do; so will one group as a vector of shape (n_rounds,).
+    """
+    try:
+        table = np.asarray(groups)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a table with rows of equal length, got a ragged one") from error
+    if table.ndim == 1:
+        table = table[:, None]
+    if table.ndim != 2 or table.size == 0:
+        raise ValueError(f"{name} must be a table (rounds, groups), not empty, got shape {table.shape}")
+    if len(table) != n_rounds:
+        raise ValueError(f"{name} must have a row for each of the {n_rounds} forecasts, got {len(table)}")
+    if table.dtype != np.bool_:
+        if table.dtype.kind not in "iufO":
+            raise ValueError(f"{name} must be boolean or 0/1, got values like {table.flat[0]!r}")
+        bad = ~((table == 0) | (table == 1))
+        if bad.any():
+            row, column = (int(i) for i in np.argwhere(bad)[0])
+            raise ValueError(
+                f"{name} must be boolean or 0/1, got {table[row, column]!r} at row {row}, group {column}"
+            )
+        table = table.astype(np.bool_)
+    return np.ascontiguousarray(table)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         calibration_distance_from_counts,
     )
     from onlinecal.measures.expected import expected_calibration_error
+    from onlinecal.measures.group_report import MulticalibrationReport, multicalibration_report
     from onlinecal.measures.levels import is_perfectly_calibrated
     from onlinecal.measures.lower import (
         LowerCalibrationDistance,
@@ -23,10 +24,21 @@ if TYPE_CHECKING:
         lower_calibration_distance_from_counts,
     )
     from onlinecal.measures.monitor import CalibrationMonitor, Interval
+    from onlinecal.measures.multicalibration import (
+        functional_multicalibration_error,
+        group_mean_error,
+        multicalibration_error,
+    )
+    from onlinecal.measures.multiclass import (
+        LevelSetError,
+        lp_calibration_error,
+        lp_calibration_report,
+    )
     from onlinecal.measures.multiclass_distance import (
         MulticlassDistance,
         multiclass_calibration_distance,
     )
+    from onlinecal.measures.multiclass_interval import lp_calibration_interval
     from onlinecal.measures.smooth import (
         smooth_calibration_error,
         smooth_calibration_error_from_counts,
@@ -37,14 +49,23 @@ __all__ = [
     "CalibrationDistance",
     "CalibrationMonitor",
     "Interval",
+    "LevelSetError",
     "LowerCalibrationDistance",
+    "MulticalibrationReport",
     "MulticlassDistance",
     "calibration_distance",
     "calibration_distance_from_counts",
     "expected_calibration_error",
+    "functional_multicalibration_error",
+    "group_mean_error",
     "is_perfectly_calibrated",
     "lower_calibration_distance",
     "lower_calibration_distance_from_counts",
+    "lp_calibration_error",
+    "lp_calibration_interval",
+    "lp_calibration_report",
+    "multicalibration_error",
+    "multicalibration_report",
     "multiclass_calibration_distance",
     "smooth_calibration_error",
     "smooth_calibration_error_from_counts",
@@ -55,15 +76,24 @@ _HOME = {
     "CalibrationDistance": "distance",
     "CalibrationMonitor": "monitor",
     "Interval": "monitor",
+    "LevelSetError": "multiclass",
     "LowerCalibrationDistance": "lower",
+    "MulticalibrationReport": "group_report",
     "MulticlassDistance": "multiclass_distance",
     "calibration_distance": "distance",
     "calibration_distance_from_counts": "distance",
     "expected_calibration_error": "expected",
+    "functional_multicalibration_error": "multicalibration",
+    "group_mean_error": "multicalibration",
     "is_perfectly_calibrated": "levels",
     "lower_calibration_distance": "lower",
     "lower_calibration_distance_from_counts": "lower",
+    "multicalibration_error": "multicalibration",
+    "multicalibration_report": "group_report",
     "multiclass_calibration_distance": "multiclass_distance",
+    "lp_calibration_error": "multiclass",
+    "lp_calibration_interval": "multiclass_interval",
+    "lp_calibration_report": "multiclass",
     "smooth_calibration_error": "smooth",
     "smooth_calibration_error_from_counts": "smooth",
     "smooth_calibration_witness": "smooth",
