@@ -1,10 +1,11 @@
-"""Generators of binary outcomes for playing against online forecasters.
+"""Generators of outcomes for playing against online forecasters.
 
 `create` makes an adversary from a spec string, `describe` lists them all, `register` adds one of your own;
 `replay_file`, `replay_river` and `replay_sequence` turn recorded streams into adversaries; a `Genome` writes
 a sequence down for any horizon, and `stored_champions` are those found to be hard; `all_sequences` and
 `sequence_chunks` enumerate every game of a given length. What an adversary is made of is told in
-`adversaries.protocol`.
+`adversaries.protocol`. Outcomes are 0 and 1; those with more classes come from `adversaries.multiclass`, by
+`create_multiclass`, `describe_multiclass`, `replay_labels`, `replay_table` and `replay_river_labels`.
 """
 
 from .adversary import Adversary
@@ -13,6 +14,17 @@ from .champions import Champion, champions_text, read_champions, stored_champion
 from .exhaustive import all_sequences, sequence_chunks
 from .files import replay_file
 from .genome import Genome
+from .multiclass import (
+    LabelStream,
+    MulticlassAdversary,
+    MulticlassKind,
+    create_multiclass,
+    describe_multiclass,
+    multiclass_catalogue,
+    replay_labels,
+    replay_river_labels,
+    replay_table,
+)
 from .phased import Seed
 from .protocol import Kind, Parameter, Phase, Power, State, Step
 from .registry import catalogue, create, describe, register
@@ -23,6 +35,9 @@ __all__ = [
     "Champion",
     "Genome",
     "Kind",
+    "LabelStream",
+    "MulticlassAdversary",
+    "MulticlassKind",
     "Parameter",
     "Phase",
     "Power",
@@ -35,12 +50,18 @@ __all__ = [
     "catalogue",
     "champions_text",
     "create",
+    "create_multiclass",
     "describe",
+    "describe_multiclass",
+    "multiclass_catalogue",
     "read_champions",
     "register",
     "replay_file",
+    "replay_labels",
     "replay_river",
+    "replay_river_labels",
     "replay_sequence",
+    "replay_table",
     "river_datasets",
     "sequence_chunks",
     "stored_champions",

@@ -101,8 +101,7 @@ class Adversary(Phased):
         """
         return self._listed(T, np.uint8)
 
-    @staticmethod
-    def _listing(step: Step) -> Callable[..., None]:
+    def _listing(self, step: Step) -> Callable[..., None]:
         return _compiled_listing(step)
 
 

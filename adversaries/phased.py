@@ -104,8 +104,7 @@ class Phased:
             done = until
         return outcomes
 
-    @staticmethod
-    def _listing(step: Callable[..., int]) -> Callable[..., None]:
+    def _listing(self, step: Callable[..., int]) -> Callable[..., None]:
         """A compiled function (state, first round, draws, outcomes) that fills in outcomes of a step."""
         raise NotImplementedError
 

@@ -1,0 +1,57 @@
+"""What an adversary of several classes is made of: a step function, a state array, and a card.
+
+The step function is a plain module-level function
+
+    step(state, t, forecast, rises, u) -> the number of a class, 0 to k - 1
+
+decorated with ``numba.extending.register_jitable``. Its arguments:
+
+    state      float64 array [parameters..., memory...], changed in place
+    t          the round, counted from 0 within the phase that is being played
+    forecast   the class probabilities just announced, float64, shape (k,); not to be changed
+    rises      how much the forecaster's certificate would rise for each outcome, float64, shape (k,); zeros
+               unless the phase is internal
+    u          this round's uniform draw in [0, 1), the only randomness there is
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..protocol import Build, Card, Phase, State
+
+Floats = NDArray[np.float64]
+Step = Callable[[State, int, Floats, Floats, float], int]
+
+MOST_CLASSES = 1000
+"""Adversaries of more classes are not made."""
+
+MOST_ROUNDS = 1e9
+"""Largest whole number a parameter may be."""
+
+
+@dataclass(frozen=True)
+class MulticlassKind(Card):
+    """The catalogue card of one kind of adversary of several classes; its first fields are those of `Card`.
+
+    Parameters
+    ----------
+    step
+        The step function; None for a kind that composes its phases.
+    initial
+        Builds the state before round 0 from the parameter values, the number of classes and the horizon
+        (None only if none was given and the kind can do without one). Raises ValueError for values that do
+        not go together.
+    compose
+        Makes the phases from the same, instead of `step` and `initial`; the last argument makes those of
+        other adversaries.
+    """
+
+    step: Step | None = None
+    initial: Callable[[Mapping[str, Any], int, int | None], State] | None = None
+    compose: Callable[[Mapping[str, Any], int, int | None, Build], tuple[Phase, ...]] | None = None
