@@ -21,6 +21,7 @@ _HOME = {
     "calibration_distance_from_counts": "onlinecal.measures",
     "expected_calibration_error": "onlinecal.measures",
     "lower_calibration_distance": "onlinecal.measures",
+    "lp_calibration_error": "onlinecal.measures",
     "multiclass_calibration_distance": "onlinecal.measures",
     "multicalibration_error": "onlinecal.measures",
     "smooth_calibration_error": "onlinecal.measures",

@@ -1,0 +1,213 @@
+"""The l_p calibration error against its definition; what level sets are; the report and the intervals."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from math import comb, inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import lp_calibration_error
+from onlinecal.measures import lp_calibration_interval, lp_calibration_report
+from onlinecal.measures.level_sets import count_level_sets, levels_of, norm, norm_of_pair, number_level_sets
+
+ORDERS = (1, 1.5, 2, 4, inf)
+
+
+def definition(table, labels, p, n_levels):
+    """Definition 6, level set by level set, in plain Python."""
+    n, k = np.shape(table)
+    sums = {}
+    for row, label in zip(np.asarray(table, float), labels, strict=True):
+        key = tuple(np.floor(row * n_levels + 1e-7 * n_levels).astype(int))
+        sums[key] = sums.get(key, np.zeros(k)) + row - np.eye(k)[label]
+    errors = np.abs(np.concatenate(list(sums.values()))) / n
+    return errors.max() if p == inf else (errors**p).sum() ** (1 / p)
+
+
+def drawn(n, k, seed=0):
+    rng = np.random.default_rng(seed)
+    table = rng.dirichlet(np.full(k, 0.5), n)
+    return table, rng.integers(0, k, n)
+
+
+@pytest.mark.parametrize("p", ORDERS)
+@pytest.mark.parametrize(("k", "n_levels"), [(2, 10), (3, 1), (3, 7), (10, 5), (40, 3)])
+def test_the_error_is_its_definition(p, k, n_levels):
+    table, labels = drawn(300, k)
+    expected = definition(table, labels, p, n_levels)
+    assert lp_calibration_error(table, labels, p, n_levels) == pytest.approx(expected, rel=1e-12)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    weights=st.lists(
+        st.lists(st.integers(0, 6), min_size=3, max_size=3).filter(any), min_size=1, max_size=25
+    ),
+    n_levels=st.integers(1, 12),
+    data=st.data(),
+)
+def test_the_error_falls_with_p_and_stays_below_the_bound(weights, n_levels, data):
+    table = np.array(weights, float)
+    table /= table.sum(axis=1, keepdims=True)
+    labels = data.draw(st.lists(st.integers(0, 2), min_size=len(table), max_size=len(table)))
+    errors = [lp_calibration_error(table, labels, p, n_levels) for p in ORDERS]
+    assert all(later <= earlier + 1e-12 for earlier, later in pairwise(errors))
+    assert all(error <= 2 ** (1 / p) + 1e-12 for error, p in zip(errors, ORDERS, strict=True))
+    for error, p in zip(errors, ORDERS, strict=True):
+        assert error == pytest.approx(definition(table, labels, p, n_levels), rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("n_levels", [1, 2, 3, 5])
+def test_the_number_of_level_sets(k, n_levels):
+    """Every rounding of a probability vector, met on a grid fine enough to meet them all."""
+    fine = k * n_levels
+    met = {
+        tuple(x * n_levels // fine for x in counts)
+        for counts in product(range(fine + 1), repeat=k)
+        if sum(counts) == fine
+    }
+    assert len(met) == count_level_sets(n_levels, k)
+    assert (len(met) == comb(n_levels + k, k)) == (n_levels < k)
+
+
+def test_the_papers_example_has_ten_level_sets():
+    assert count_level_sets(2, 3) == comb(5, 3) == 10
+
+
+def test_a_value_a_rounding_below_a_multiple_is_that_multiple():
+    below = 1.0 - 0.9
+    assert below < 0.1
+    values = np.array([0.29, 0.3, below, 0.1 * 3, 1 - 0.7, float(np.float32(0.7)), 0.7 - 1e-8, 0.7 - 1e-6])
+    assert levels_of(values, 100).tolist() == [29, 30, 10, 30, 30, 70, 70, 69]
+    assert levels_of(np.arange(1001) / 1000, 1000).tolist() == list(range(1001))
+    assert levels_of((np.arange(1001) / 1000).astype(np.float32).astype(float), 1000).tolist() == list(
+        range(1001)
+    )
+    # on fine grids at most a hundredth of a level is allowed for
+    assert levels_of(np.array([0.5, 0.5 - 1e-8]), 10**7).tolist() == [5 * 10**6, 5 * 10**6 - 1]
+
+
+def test_level_sets_are_numbered_in_order_of_appearance():
+    table = np.array([[0.5, 0.5], [0.9, 0.1], [0.55, 0.45], [0.9, 0.1], [0.5, 0.5]])
+    numbers, first_rows = number_level_sets(table, 10)
+    assert numbers.tolist() == [0, 1, 2, 1, 0]
+    assert first_rows.tolist() == [0, 1, 2]
+
+
+def test_many_level_sets_are_all_told_apart():
+    table, _ = drawn(20_000, 6, seed=3)
+    numbers, first_rows = number_level_sets(table, 20)
+    _, expected = np.unique(levels_of(table, 20), axis=0, return_inverse=True)
+    assert len(first_rows) == expected.max() + 1
+    assert len(set(zip(numbers.tolist(), expected.ravel().tolist(), strict=True))) == len(first_rows)
+
+
+def test_norms_do_not_overflow_or_vanish():
+    assert norm(np.array([3e-200, 4e-200]), 2.0) == pytest.approx(5e-200)
+    assert norm(np.full(8, 0.5), 3.0) == pytest.approx(1.0)
+    assert norm(np.zeros(3), 2.0) == 0.0
+    assert norm(np.array([-3.0, 2.0]), inf) == 3.0
+    assert norm_of_pair(3e-200, 4e-200, 2.0) == pytest.approx(5e-200)
+    assert norm_of_pair(0.0, 0.2, 50.0) == 0.2
+
+
+def test_the_report_splits_the_error_into_its_parts():
+    table, labels = drawn(400, 3)
+    parts = lp_calibration_report(table, labels, 2, 4, top=10**6)
+    sizes = np.abs([part.error for part in parts])
+    assert np.sqrt((sizes**2).sum()) == pytest.approx(lp_calibration_error(table, labels, 2, 4))
+    assert sum(part.share for part in parts) == pytest.approx(1.0)
+    assert (np.diff(sizes) <= 0).all()
+    first = parts[0]
+    inside = (levels_of(table, 4) == np.round(first.level_set * 4)).all(axis=1)
+    assert first.n_rows == inside.sum()
+    assert first.forecast == pytest.approx(table[inside, first.class_number].mean())
+    assert first.frequency == pytest.approx((labels[inside] == first.class_number).mean())
+    assert first.error == pytest.approx((first.forecast - first.frequency) * first.n_rows / 400)
+    shorter = lp_calibration_report(table, labels, 2, 4, top=5)
+    assert [(part.class_number, part.error) for part in shorter] == [
+        (part.class_number, part.error) for part in parts[:5]
+    ]
+    assert lp_calibration_report(table, labels, inf, 4, top=1)[0].share == 1.0
+
+
+def test_a_calibrated_table_has_nothing_to_report():
+    assert lp_calibration_report([[0.5, 0.5]] * 2, [0, 1], 2, 10) == []
+    assert lp_calibration_error([[0.5, 0.5]] * 2, [0, 1], 2, 10) == 0.0
+
+
+@pytest.mark.parametrize("p", [1.5, 2, 4, inf])
+def test_intervals_hold_the_truth_of_a_known_source(p):
+    """Two forecasts, each true with another probability: the error of the source is known."""
+    forecasts, truth = np.array([[0.75, 0.25], [0.25, 0.75]]), np.array([0.25, 0.625])
+    gaps = np.abs(forecasts[:, 1] - truth) / 2
+    errors = np.repeat(gaps, 2)
+    expected = errors.max() if p == inf else (errors**p).sum() ** (1 / p)
+    rng = np.random.default_rng(5)
+    held = {"bootstrap": 0, "proven": 0}
+    for seed in range(60):
+        which = rng.integers(0, 2, 400)
+        labels = (rng.random(400) < truth[which]).astype(int)
+        for method in held:
+            interval = lp_calibration_interval(
+                forecasts[which], labels, p, 4, method=method, n_resamples=200, seed=seed
+            )
+            assert 0 <= interval.lower <= interval.upper
+            held[method] += interval.lower <= expected <= interval.upper
+    assert held["proven"] == 60
+    assert held["bootstrap"] >= 50
+
+
+def test_intervals_repeat_for_a_seed_and_shrink_with_n():
+    table, labels = drawn(2000, 3)
+    once = lp_calibration_interval(table, labels, n_resamples=50, seed=1)
+    assert once == lp_calibration_interval(table, labels, n_resamples=50, seed=1)
+    few = lp_calibration_interval(table[:200], labels[:200], method="proven")
+    many = lp_calibration_interval(table, labels, method="proven")
+    assert many.upper - lp_calibration_error(table, labels) < few.upper - lp_calibration_error(
+        table[:200], labels[:200]
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"probabilities": [[0.5, 0.6]]}, r"probabilities must sum to 1 in every row, got 1\.1 at row 0"),
+        ({"probabilities": [[0.5, np.nan]]}, "probabilities must lie in .* got nan at row 0, class 1"),
+        ({"probabilities": [0.5, 0.5]}, "probabilities must be two-dimensional"),
+        ({"labels": [2]}, r"labels must be class numbers 0\.\.1, got 2 at row 0"),
+        ({"labels": ["a"]}, "labels must be class numbers"),
+        ({"labels": [0, 1]}, "must have the same length, got 1 and 2"),
+        ({"p": 0.5}, "p must be a number from 1, or inf, got 0.5"),
+        ({"p": np.nan}, "p must be a number from 1, or inf, got nan"),
+        ({"p": "two"}, "p must be a number from 1, or inf, got 'two'"),
+        ({"n_levels": 0}, "n_levels must be a whole number of at least 1, got 0"),
+        ({"n_levels": 2.5}, r"n_levels must be a whole number of at least 1, got 2\.5"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    arguments = {"probabilities": [[0.5, 0.5]], "labels": [0], "p": 2, "n_levels": 10, **change}
+    with pytest.raises(ValueError, match=message):
+        lp_calibration_error(**arguments)
+    with pytest.raises(ValueError, match=message):
+        lp_calibration_report(**arguments)
+    with pytest.raises(ValueError, match=message):
+        lp_calibration_interval(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "guess"}, "method must be one of bootstrap, proven, got 'guess'"),
+        ({"confidence": 1.0}, r"confidence must be a number between 0 and 1, got 1\.0"),
+        ({"n_resamples": 0}, "n_resamples must be a whole number"),
+    ],
+)
+def test_bad_settings_of_an_interval_are_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        lp_calibration_interval([[0.5, 0.5]], [0], **change)
