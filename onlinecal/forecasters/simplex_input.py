@@ -32,7 +32,7 @@ def check_label(label: Any, name: str) -> Any:
 
 def check_labels(labels: Any, name: str) -> tuple[Any, ...]:
     """Different labels, at least one, in the order given."""
-    if isinstance(labels, (str, bytes, Mapping)) or not hasattr(labels, "__iter__"):
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, (Sequence, np.ndarray)):
         raise ValueError(f"{name} must be a list of class labels, got {labels!r}")
     known = tuple(check_label(label, name) for label in labels)
     if not 1 <= len(known) <= MOST_CLASSES:

@@ -164,6 +164,21 @@ def test_a_table_that_grows_changes_nothing(k, m):
     assert biases_of(tight) == biases_of(roomy)
 
 
+@pytest.mark.parametrize(("k", "m", "step"), [(2, 5, 2), (3, 6, 4), (5, 3, 8)])
+def test_a_coarse_grid_in_fine_units_is_the_same_game(k, m, step):
+    """What a grid that has become coarser is played on: coordinates are multiples of a step."""
+    outcomes = outcomes_of("drift", k, 1500, seed=6)
+    hints = hints_of(k, 1500, 6)
+    for guide in (None, hints):
+        fine = simplex.new_memory(k, m * step, step, 1.0, MANY)
+        MACHINE.begin(fine)
+        coarse = ready(k, m, 1.0)
+        guide = None if guide is None else np.round(guide * k * m) / (k * m)
+        expected, _ = replay(coarse, outcomes, guide)
+        assert replay(fine, outcomes, guide)[0].tolist() == expected.tolist()
+        assert simplex.certificate(fine) == pytest.approx(simplex.certificate(coarse), rel=1e-12)
+
+
 @pytest.mark.parametrize(("k", "m"), [(3, 20), (4, 6), (6, 3)])
 def test_walks_are_short(k, m):
     """A handful of exchanges a change, and few restarts: it is what makes the forecaster fast."""

@@ -151,6 +151,7 @@ def test_it_plugs_into_progressive_validation():
         ({"slack": "1"}, "slack"),
         ({"labels": []}, "labels must hold 1 to 1024 class labels, got 0"),
         ({"labels": "abc"}, "labels must be a list of class labels, got 'abc'"),
+        ({"labels": {"a", "b"}}, "labels must be a list of class labels"),
         ({"labels": ["a", "b", "a"]}, "'a' twice"),
         ({"labels": [None]}, "labels must be a class label, got None"),
         ({"labels": [[1]]}, r"labels must be a hashable class label, got \[1\]"),
