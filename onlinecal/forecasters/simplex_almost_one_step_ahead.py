@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
-from onlinecal.forecasters.simplex import certificate, records_of
+from onlinecal.forecasters.simplex import certificate
 from onlinecal.forecasters.simplex_compiled import MACHINE
 from onlinecal.forecasters.simplex_guarantees import MOST_CELLS
 from onlinecal.forecasters.simplex_input import (
@@ -18,25 +18,17 @@ from onlinecal.forecasters.simplex_input import (
     check_distributions,
     check_label,
     check_labels,
+    check_slack,
     class_of,
     classes_of,
     hint_of,
 )
-from onlinecal.forecasters.simplex_run import SimplexRun
-from onlinecal.forecasters.simplex_table import POINT
-from onlinecal.forecasters.simplex_tokens import Cell, SimplexForecast
+from onlinecal.forecasters.simplex_run import SimplexLookAhead, SimplexRun
+from onlinecal.forecasters.simplex_tokens import SimplexForecast
 from onlinecal.validation import check_count, check_same_length
 
-MOST_SLACK = 1000.0
 NO_HINT = np.empty(0)
 NO_HINTS = np.empty((0, 0))
-
-
-class SimplexLookAhead(NamedTuple):
-    """The charged sequence, point by point: `points` and `biases` alpha(point), both of shape (V, k)."""
-
-    points: NDArray[np.float64]
-    biases: NDArray[np.float64]
 
 
 class SimplexAlmostOneStepAhead(base.Classifier):
@@ -189,10 +181,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     @property
     def look_ahead(self) -> SimplexLookAhead:
         """The points charged so far and their biases, in the order of their first charge."""
-        if not len(self.memory):
-            return SimplexLookAhead(np.empty((0, 0)), np.empty((0, 0)))
-        (k, scale), table = self._run.units(), records_of(self.memory)
-        return SimplexLookAhead(table[:, POINT : POINT + k] / scale, table[:, POINT + k :] / scale)
+        return self._run.look_ahead()
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """The forecast of the coming round, as the probability of each class known so far."""
@@ -232,7 +221,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         cell, vector = None, run.current()
         if vector:
             frame = int(MACHINE.issue(run.memory, guide))
-            cell, vector = self._cell(frame), run.vector(frame)
+            cell, vector = run.cell(frame), run.vector(frame)
         if not self._issuer:
             self._issuer = secrets.token_hex(8)
         serial = self._issued
@@ -241,15 +230,6 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         self._issued += 1
         wished = None if empty else tuple(guide.tolist())
         return SimplexForecast(tuple(run.numbers), tuple(vector), wished, serial, self._issuer, cell)
-
-    def _cell(self, frame: int) -> Cell:
-        """The exact cell of a frame."""
-        k, scale = self._run.units()
-        labels, points = frame + 2 + 2 * k, frame + 5 + 5 * k
-        rows = self.memory[points : points + k * k].reshape(k, k)
-        order = np.argsort(self.memory[labels : labels + k])
-        sums = tuple(self.memory[frame + 1 : frame + 1 + k].tolist())
-        return Cell(scale, sums, tuple(tuple(row) for row in rows[order].tolist()))
 
     def observe(self, forecast: SimplexForecast, outcome: Any) -> None:
         """Settle a forecast with the label of the class that came; each forecast once, in any order.
@@ -317,13 +297,3 @@ class SimplexAlmostOneStepAhead(base.Classifier):
             run.late = max(run.late, len(self._open))
         forecasts, charged = run.replay(numbers, newcomers, guide, return_look_ahead)
         return (forecasts, charged) if return_look_ahead else forecasts
-
-
-def check_slack(slack: Any, n_classes: int) -> None:
-    """Refuse a slack below Tijdeman's bound for that many classes (0: for any number), or none at all."""
-    least = 1.0 if n_classes == 0 else 1.0 - 1.0 / max(1, 2 * n_classes - 2)
-    if slack is None:
-        return
-    number = isinstance(slack, (int, float, np.number)) and not isinstance(slack, bool)
-    if not number or not least <= slack <= MOST_SLACK:
-        raise ValueError(f"slack must be None or a number from {least:g} to {MOST_SLACK:g}, got {slack!r}")

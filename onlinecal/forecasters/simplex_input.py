@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from onlinecal.validation import check_vector
 
 MOST_CLASSES = 1 << 10
+MOST_SLACK = 1000.0
 SUM_TOLERANCE = 1e-6
 
 
@@ -130,3 +131,13 @@ def hint_of(hint: Any, known: dict[Any, int], name: str = "hint") -> NDArray[np.
     if not isinstance(hint, (Sequence, np.ndarray)) or isinstance(hint, str):
         raise ValueError(f"{name} must be a dict or a sequence of {len(known)} numbers, got {hint!r}")
     return check_distributions(hint, (len(known),), name)
+
+
+def check_slack(slack: Any, n_classes: int) -> None:
+    """Refuse a slack below Tijdeman's bound for that many classes (0: for any number), or none at all."""
+    least = 1.0 if n_classes == 0 else 1.0 - 1.0 / max(1, 2 * n_classes - 2)
+    if slack is None:
+        return
+    number = isinstance(slack, (int, float, np.number)) and not isinstance(slack, bool)
+    if not number or not least <= slack <= MOST_SLACK:
+        raise ValueError(f"slack must be None or a number from {least:g} to {MOST_SLACK:g}, got {slack!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from onlinecal.forecasters.simplex_guarantees import (
     radius,
 )
 from onlinecal.forecasters.simplex_input import MOST_CLASSES
-from onlinecal.forecasters.simplex_table import CLASSES, HERE, LIMIT, ROUNDS, SCALE, STEP
+from onlinecal.forecasters.simplex_table import CLASSES, HERE, LIMIT, POINT, ROUNDS, SCALE, STEP
 from onlinecal.forecasters.simplex_tokens import Cell
 
 NEWCOMER = 2
@@ -26,6 +26,13 @@ NEWCOMER = 2
 
 ROUNDING = Fraction(1, 1 << 28)
 """More than the distance of a round can be rounded up when classes are added."""
+
+
+class SimplexLookAhead(NamedTuple):
+    """The charged sequence, point by point: `points` and `biases` alpha(point), both of shape (V, k)."""
+
+    points: NDArray[np.float64]
+    biases: NDArray[np.float64]
 
 
 class SimplexRun:
@@ -143,6 +150,22 @@ class SimplexRun:
         if self.memory[ROUNDS] >= self.memory[LIMIT]:
             self.make_room()
         return self.vector(int(self.memory[HERE]))
+
+    def cell(self, frame: int) -> Cell:
+        """The exact cell of a frame."""
+        k, scale = self.units()
+        labels, points = frame + 2 + 2 * k, frame + 5 + 5 * k
+        rows = self.memory[points : points + k * k].reshape(k, k)
+        order = np.argsort(self.memory[labels : labels + k])
+        sums = tuple(self.memory[frame + 1 : frame + 1 + k].tolist())
+        return Cell(scale, sums, tuple(tuple(row) for row in rows[order].tolist()))
+
+    def look_ahead(self) -> SimplexLookAhead:
+        """The points charged so far and their biases."""
+        if not len(self.memory):
+            return SimplexLookAhead(np.empty((0, 0)), np.empty((0, 0)))
+        (k, scale), table = self.units(), simplex.records_of(self.memory)
+        return SimplexLookAhead(table[:, POINT : POINT + k] / scale, table[:, POINT + k :] / scale)
 
     def replay(
         self,
