@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import adversaries
-from simulations import players
+from simulations import extensions, players
 
 MOST_ROUNDS = 10**9
+PACKAGED = ("demo", "arena")
+"""Sweeps that come with the package, by name."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Config:
         Effort spent on each distance to calibration, see `calibration_distance`.
     checkpoints
         How many rounds of each game get their certificate recorded.
+    load
+        Files of one's own with more forecasters and adversaries, absolute paths.
     """
 
     forecasters: tuple[str, ...]
@@ -40,23 +44,24 @@ class Config:
     seeds: tuple[int, ...] = (0,)
     budget: float = 1.0
     checkpoints: int = 200
+    load: tuple[str, ...] = ()
 
 
 def find_config(name: str) -> Path:
-    """The file of that name; "demo" is the one that comes with the package, if there is no such file here."""
+    """The file of that name; "demo" and "arena" come with the package, if there is no such file here."""
     path = Path(name)
-    if not path.is_file() and name == "demo":
-        return Path(str(files("simulations").joinpath("demo.toml")))
+    if not path.is_file() and name in PACKAGED:
+        return Path(str(files("simulations").joinpath(f"{name}.toml")))
     return path
 
 
-def read_config(path: Path) -> Config:
-    """Read and check a sweep's TOML file.
+def read_config(path: Path, load: Sequence[Path] = ()) -> Config:
+    """Read and check a sweep's TOML file, after loading the files it names and those of `load`.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If there is no such file, or one to be loaded is missing.
     ValueError
         For a file that is no TOML, a key that is unknown, missing or of the wrong type, an unknown forecaster
         or adversary, or a number of rounds that some adversary cannot play; the message names the key.
@@ -68,13 +73,16 @@ def read_config(path: Path) -> Config:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from error
     try:
-        return check_config(table)
+        return check_config(table, path.parent, load)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def check_config(table: Mapping[str, Any]) -> Config:
-    """The configuration that a table of keys and values describes; ValueError names the offending key."""
+def check_config(table: Mapping[str, Any], folder: Path = Path(), load: Sequence[Path] = ()) -> Config:
+    """The configuration that a table of keys and values describes; ValueError names the offending key.
+
+    The files under the key "load" are relative to `folder`, those of `load` to the working directory.
+    """
     known = [field.name for field in fields(Config)]
     for key in table:
         if key not in known:
@@ -91,7 +99,9 @@ def check_config(table: Mapping[str, Any]) -> Config:
         seeds=_list(table.get("seeds", [0]), "seeds", _whole(0, 2**63 - 1)),
         budget=_read(table.get("budget", 1.0), "budget", _positive),
         checkpoints=_read(table.get("checkpoints", 200), "checkpoints", _whole(1, 100_000)),
+        load=_files(table, folder, load),
     )
+    extensions.load_all(config.load)
     return _with_canonical_specs(config)
 
 
@@ -106,14 +116,19 @@ def _with_canonical_specs(config: Config) -> Config:
     _refuse_repeated("adversaries", canonical)
     _refuse_repeated("rounds", config.rounds)
     _refuse_repeated("seeds", config.seeds)
-    return Config(
-        tuple(names),
-        tuple(canonical),
-        tuple(sorted(config.rounds)),
-        config.seeds,
-        config.budget,
-        config.checkpoints,
+    return replace(
+        config,
+        forecasters=tuple(names),
+        adversaries=tuple(canonical),
+        rounds=tuple(sorted(config.rounds)),
     )
+
+
+def _files(table: Mapping[str, Any], folder: Path, more: Sequence[Path]) -> tuple[str, ...]:
+    """Absolute paths of what is to be loaded, each once."""
+    named = _list(table["load"], "load", _text) if table.get("load", []) != [] else ()
+    paths = [*(folder / name for name in named), *more]
+    return tuple(dict.fromkeys(str(path.resolve()) for path in paths))
 
 
 def _at(key: str, place: int, create: Callable[..., Any], *arguments: Any) -> Any:

@@ -4,6 +4,7 @@
     <out>/cells/<digest>.json    one finished game; the digest is that of everything it depends on
     <out>/results.parquet        one row per game (or results.csv)
     <out>/trajectories.parquet   certificate and guarantee as the games went on (or trajectories.csv)
+    <out>/rates.parquet          fitted exponents of T, if there is more than one T (or rates.csv)
 
 Every file appears under its name only when it is complete, so whatever interrupts a sweep, what is there
 is whole.
@@ -15,15 +16,17 @@ import hashlib
 import json
 import os
 import platform
+import tomllib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
+from simulations import extensions
 from simulations.config import Config
 from simulations.measuring import Measured
 
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 Format = Literal["parquet", "csv"]
-TABLES = ("results", "trajectories")
+TABLES = ("results", "trajectories", "rates")
 VERSIONED = ("onlinecal", "numpy", "numba", "scipy")
 
 
@@ -49,7 +52,8 @@ class Cell:
     @property
     def digest(self) -> str:
         """A name for the result's file: different for different games, and for different rules."""
-        text = json.dumps([*asdict(self).values(), rules_stamp()])
+        own = extensions.stamp(self.forecaster, self.adversary)
+        text = json.dumps([*asdict(self).values(), rules_stamp(), *([own] if own else [])])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
@@ -98,25 +102,30 @@ class Store:
     def write_config(self, config: Config) -> None:
         """Write sweep.toml: the full configuration beside the results, and the versions in use."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        lines = [f"{key} = {_toml(value)}" for key, value in asdict(config).items()]
+        table = asdict(config)
+        table["load"] = [os.path.relpath(path, self.folder.resolve()) for path in config.load]
+        lines = [f"{key} = {_toml(value)}" for key, value in table.items()]
         versions = {"python": platform.python_version(), **{name: _version(name) for name in VERSIONED}}
         lines += ["", "[versions]", *(f"{name} = {_toml(text)}" for name, text in versions.items())]
         write_whole(self.folder / "sweep.toml", ("\n".join(lines) + "\n").encode())
 
     def write_tables(self, cells: Iterable[Cell], form: Format = "parquet") -> list[Path]:
-        """Write both tables from the finished ones among the cells, in their order; the files written."""
+        """Write the tables from the finished ones among the cells, in their order; the files written."""
+        from simulations.rates import rates_table
+
         finished = [found for found in map(self.load, cells) if found is not None]
-        written = [
-            write_table(results_table([one.measured for one in finished]), self.folder / f"results.{form}"),
-            write_table(trajectories_table(finished), self.folder / f"trajectories.{form}"),
-        ]
+        results = results_table([one.measured for one in finished])
+        tables = {"results": results, "trajectories": trajectories_table(finished)}
+        if not (rates := rates_table(results)).is_empty():
+            tables["rates"] = rates
         for name in TABLES:
-            other = "csv" if form == "parquet" else "parquet"
-            (self.folder / f"{name}.{other}").unlink(missing_ok=True)
-        return written
+            for other in get_args(Format):
+                if other != form or name not in tables:
+                    (self.folder / f"{name}.{other}").unlink(missing_ok=True)
+        return [write_table(table, self.folder / f"{name}.{form}") for name, table in tables.items()]
 
     def read_table(self, name: str) -> pl.DataFrame:
-        """One of the tables, "results" or "trajectories"; FileNotFoundError if there is none."""
+        """One of the tables, "results", "trajectories" or "rates"; FileNotFoundError if there is none."""
         import polars as pl
 
         if (path := self.folder / f"{name}.parquet").is_file():
@@ -127,6 +136,15 @@ class Store:
             f"no results in {self.folder}: neither {name}.parquet nor {name}.csv; "
             f"make some with onlinecal sweep FILE --out {self.folder}"
         )
+
+    def loaded(self) -> list[Path]:
+        """The files of one's own that the sweep has loaded, those that are still there."""
+        try:
+            table = tomllib.loads((self.folder / "sweep.toml").read_text(encoding="utf-8"))
+        except (FileNotFoundError, tomllib.TOMLDecodeError):
+            return []
+        paths = [self.folder / name for name in table.get("load", [])]
+        return [path for path in paths if path.is_file()]
 
     def _path(self, cell: Cell) -> Path:
         return self.cells / f"{cell.digest}.json"

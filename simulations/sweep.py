@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 
 import adversaries
-from simulations import players
+from simulations import extensions, players
+from simulations.compiling import Compiled, counting
 from simulations.config import Config
 from simulations.measuring import play_and_measure
 from simulations.pool import work
@@ -24,7 +25,11 @@ def cells_of(config: Config) -> list[Cell]:
 
 
 def run_sweep(
-    config: Config, out: Path, jobs: int = 1, progress: Callable[[int, int], None] | None = None
+    config: Config,
+    out: Path,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+    compiled: Compiled | None = None,
 ) -> int:
     """Play every game that has not been finished before.
 
@@ -38,6 +43,8 @@ def run_sweep(
         Processes to use; 1 plays in this one.
     progress
         Called with (finished, all) at the start and whenever a game is finished.
+    compiled
+        Told of the loops that had to be compiled.
 
     Returns
     -------
@@ -50,8 +57,11 @@ def run_sweep(
     done = len(cells) - len(waiting)
     if progress is not None:
         progress(done, len(cells))
-    for _ in work(play_cell, ((cell, store) for cell in waiting), min(jobs, max(len(waiting), 1))):
+    tasks = ((cell, store, config.load) for cell in waiting)
+    for news in work(play_cell, tasks, min(jobs, max(len(waiting), 1))):
         done += 1
+        if compiled is not None:
+            compiled.add(news)
         if progress is not None:
             progress(done, len(cells))
     return len(waiting)
@@ -80,18 +90,20 @@ def in_playing_order(cells: list[Cell]) -> list[Cell]:
     )  # fmt: skip
 
 
-def play_cell(cell: Cell, store: Store) -> None:
-    """Play one game and keep its result."""
+def play_cell(cell: Cell, store: Store, load: Sequence[str] = ()) -> Compiled:
+    """Play one game, with these files loaded, and keep its result; what had to be compiled."""
+    extensions.load_all(load)
     adversary = adversaries.create(cell.adversary, cell.rounds, cell.seed)
-    game = play_and_measure(
-        players.create(cell.forecaster),
-        adversary,
-        cell.rounds,
-        seed=cell.seed,
-        budget=cell.budget,
-        rtol=RTOL,
-        n_checkpoints=cell.checkpoints,
-    )
+    with counting() as compiled:
+        game = play_and_measure(
+            players.create(cell.forecaster),
+            adversary,
+            cell.rounds,
+            seed=cell.seed,
+            budget=cell.budget,
+            rtol=RTOL,
+            n_checkpoints=cell.checkpoints,
+        )
     assert game.duel is not None
     store.save(
         cell,
@@ -102,3 +114,4 @@ def play_cell(cell: Cell, store: Store) -> None:
             [players.finite(bound) for bound in game.duel.guarantees.tolist()],
         ),
     )
+    return compiled

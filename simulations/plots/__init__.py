@@ -6,6 +6,7 @@ A figure is a module with two functions, `prepare(...)` -> table of the numbers 
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -17,10 +18,15 @@ SWEEP_FIGURES = {
     "ece": "results",
     "regret": "results",
     "trajectories": "trajectories",
+    "landscape": "results",
+    "matrix": "results",
 }
 """Figures that show a sweep, and the table that each is prepared from."""
 
-GAME_FIGURES = ("reliability", "transport")
+GROWTH_FIGURES = ("landscape", "matrix")
+"""Those of them that need more than one T."""
+
+GAME_FIGURES = ("reliability", "transport", "filmstrip")
 """Figures that show single games in full."""
 
 
@@ -32,8 +38,17 @@ def figure_module(name: str) -> ModuleType:
     return import_module(f"simulations.plots.{name}")
 
 
-def draw_sweep(folder: Path, name: str) -> Path:
-    """Draw one figure of a sweep's results into their folder: <name>.png, .svg and .csv; the PNG's path."""
+def sweep_figures(folder: Path) -> list[str]:
+    """The figures that the results in a folder can show."""
+    grows = Store(folder).read_table("results")["rounds"].n_unique() > 1
+    return [name for name in SWEEP_FIGURES if grows or name not in GROWTH_FIGURES]
+
+
+def draw_sweep(folder: Path, name: str, measure: str | None = None, adversary: str | None = None) -> Path:
+    """Draw one figure of a sweep's results into their folder: <name>.png, .svg and .csv; the PNG's path.
+
+    The measure is for `landscape` and `matrix`, the adversary for `landscape`; both become part of the name.
+    """
     from simulations.plots.files import write_figure
 
     module = figure_module(name)
@@ -42,5 +57,11 @@ def draw_sweep(folder: Path, name: str) -> Path:
             f"figure {name!r} shows a single game: onlinecal simulate ... --out DIR draws it; "
             f"of a sweep there are {', '.join(SWEEP_FIGURES)}"
         )
-    table = module.prepare(Store(folder).read_table(SWEEP_FIGURES[name]))
-    return write_figure(module.draw(table), table, folder / name)
+    chosen = {}
+    if measure is not None and name in GROWTH_FIGURES:
+        chosen["measure"] = measure
+    if adversary is not None and name == "landscape":
+        chosen["adversary"] = adversary
+    table = module.prepare(Store(folder).read_table(SWEEP_FIGURES[name]), **chosen)
+    stem = "-".join([name, *(re.sub(r"[^\w.=-]+", "-", text) for text in chosen.values())])
+    return write_figure(module.draw(table), table, folder / stem)

@@ -9,15 +9,15 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from simulations import players
-from simulations.plots.against_rounds import Curve, bound_curve, draw_panels, worst_over_seeds
+from simulations.plots.against_rounds import Curve, bands_mean, bound_curve, draw_panels, over_seeds
 
 PAPER = Curve("the paper's 2√T + 1", lambda T: 2 * math.sqrt(T) + 1)
 LOWER = Curve("T^(1/3)", lambda T: T ** (1 / 3), below=True, at=0.64)
 
 
 def prepare(results: pl.DataFrame) -> pl.DataFrame:
-    """Columns forecaster, adversary, rounds, upper, lower (worst seeds) and the bound of the forecaster."""
-    table = worst_over_seeds(results, "distance_upper", "distance_lower")
+    """Columns forecaster, adversary, rounds, line, low, high, seeds (see `over_seeds`), and bound."""
+    table = over_seeds(results, "distance_upper", "distance_lower")
     known = {spec: players.create(spec) for spec in table["forecaster"].unique()}
     bounds = [known[spec].bound(rounds) for spec, rounds in table.select("forecaster", "rounds").iter_rows()]
     return table.with_columns(bound=pl.Series(bounds, dtype=pl.Float64))
@@ -31,12 +31,19 @@ def curves(spec: str) -> Sequence[Curve]:
 
 
 def draw(table: pl.DataFrame) -> Figure:
-    """A panel per forecaster; the line is the bracket's upper end, the band reaches to its lower end."""
+    """A panel per forecaster; the line is the bracket's upper end, the band its lower end or other seeds."""
+    proven = table["bound"].null_count() == 0
     return draw_panels(
         table,
         curves,
-        "No adversary pushes the distance to calibration past its bound",
-        "One line per adversary: the proven upper end of the distance; bands reach down to the proven lower "
-        "end. No forecaster can grow slower than T^(1/3) against everyone.",
+        "No adversary pushes the distance to calibration past its bound"
+        if proven
+        else "No adversary pushes the distance to calibration past a bound, where one is proven",
+        bands_mean(
+            table,
+            "One line per adversary: the proven upper end of the distance; bands reach down to the proven "
+            "lower end.",
+        )
+        + " No forecaster can grow slower than T^(1/3) against everyone.",
         "distance to calibration (sum over rounds)",
     )

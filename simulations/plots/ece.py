@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import polars as pl
 from matplotlib.figure import Figure
 
-from simulations.plots.against_rounds import Curve, bound_curve, draw_panels, worst_over_seeds
+from simulations.plots.against_rounds import Curve, bands_mean, bound_curve, draw_panels, over_seeds
 
 LINEAR = Curve("T/2", lambda T: T / 2)
 
 
 def prepare(results: pl.DataFrame) -> pl.DataFrame:
-    """Columns forecaster, adversary, rounds, upper and lower: largest and smallest ECE of all seeds."""
-    return worst_over_seeds(results.with_columns(ece_lower=pl.col("ece")), upper="ece", lower="ece_lower")
+    """Columns forecaster, adversary, rounds, line, low, high, seeds: see `over_seeds`."""
+    return over_seeds(results, upper="ece", lower="ece")
 
 
 def curves(spec: str) -> Sequence[Curve]:
@@ -28,7 +28,10 @@ def draw(table: pl.DataFrame) -> Figure:
         table,
         curves,
         "The usual calibration error (ECE) of the same games can grow with T itself",
-        "Answer 1 to forecasts just below 0.5 and 0 to those just above: ECE counts every round half wrong, "
-        "though a nudge would calibrate them.",
+        bands_mean(
+            table,
+            "Answer 1 to forecasts just below 0.5 and 0 to those just above: ECE counts every round half "
+            "wrong, though a nudge would calibrate them.",
+        ),
         "expected calibration error (sum over rounds)",
     )

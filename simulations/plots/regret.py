@@ -7,7 +7,19 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from simulations.plots.against_rounds import panel_title
-from simulations.plots.style import INK, QUIET, along, headline, looks, name_lines, panels
+from simulations.plots.groups import ADVERSARIES, adversary_key, power
+from simulations.plots.style import (
+    INK,
+    QUIET,
+    along,
+    are_small,
+    colour_key,
+    headline,
+    label_axes,
+    looks,
+    name_lines,
+    panels,
+)
 
 LINEAR_TO = 1.0
 """Regrets between minus and plus this are drawn on a linear axis, larger ones on logarithmic ones."""
@@ -22,7 +34,7 @@ def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: a dot per game, the bound is the diagonal."""
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()
     adversaries = table["adversary"].unique(maintain_order=True).to_list()
-    look = looks(adversaries)
+    look, small = looks(adversaries), are_small(forecasters)
     figure, axes = panels(forecasters, adversaries)
     headline(
         figure,
@@ -30,6 +42,8 @@ def draw(table: pl.DataFrame) -> Figure:
         "One dot per game, lines join the same adversary's games as T grows. "
         "Below zero: better than every constant forecast.",
     )
+    if small:
+        colour_key(figure, adversary_key(adversaries), "The adversary sees")
     bounds, regrets = table["regret_bound"].to_numpy(), table["regret"].to_numpy()
     left, right = max(bounds.min(), 0.1) / 1.6, bounds.max() * 1.6
     bottom = min(-10.0 * LINEAR_TO, regrets.min() * 3)
@@ -37,16 +51,15 @@ def draw(table: pl.DataFrame) -> Figure:
         axis.set_xscale("log")
         axis.set_yscale("symlog", linthresh=LINEAR_TO, linscale=0.6)
         axis.set(xlim=(left, right), ylim=(bottom, right * 1.6))
-        axis.set_title(panel_title(spec))
-        axis.set_xlabel("bound: 2 × distance to calibration (sum over rounds)")
-        axis.set_ylabel("Brier regret (sum over rounds)")
+        axis.set_title(panel_title(spec, small), fontsize=9 if small else 11)
         axis.minorticks_off()
         diagonal = np.geomspace(left, right, 200)
         axis.fill_between(diagonal, diagonal, right * 1.6, color="#f2f2f2", lw=0)
         axis.plot(diagonal, diagonal, color=INK, lw=2)
         axis.axhline(0.0, color=QUIET, lw=0.9)
         at = 10 ** (np.log10(left) + 0.4 * np.log10(right / left))
-        along(axis, "regret = bound", at, at, at * 2, at * 2, fontweight="bold", color=INK)
+        size = 6.5 if small else 8.5
+        along(axis, "regret = bound", at, at, at * 2, at * 2, fontweight="bold", color=INK, fontsize=size)
         ends = {}
         for keys, part in table.filter(pl.col("forecaster") == spec).group_by(
             "adversary", "seed", maintain_order=True
@@ -54,10 +67,18 @@ def draw(table: pl.DataFrame) -> Figure:
             name = str(keys[0])
             one = look[name]
             x, y = part.sort("rounds").select("regret_bound", "regret").to_numpy().T
+            if small:
+                axis.plot(np.maximum(x, left), y, ".", color=ADVERSARIES[power(name)], ms=2.2, zorder=3)
+                continue
             axis.plot(
                 np.maximum(x, left), y, color=one.colour, ls=one.dashes, marker=one.marker, ms=3.5, lw=1.1,
                 zorder=3,
             )  # fmt: skip
             ends[name] = float(y[-1])
         name_lines(axis, ends, look)
+    label_axes(
+        axes,
+        "2 × distance to calibration" if small else "bound: 2 × distance to calibration (sum over rounds)",
+        "Brier regret" if small else "Brier regret (sum over rounds)",
+    )
     return figure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,21 +74,37 @@ def looks(names: Sequence[str]) -> dict[str, Look]:
     return answer
 
 
-def panels(
-    names: Sequence[str], beside: Sequence[str] = (), height: float = 4.4
-) -> tuple[Figure, dict[str, Axes]]:
-    """A figure with one panel per name, two abreast (or one), the same axes in all.
+MOST_LARGE = 6
+"""Up to so many panels each gets room for names beside it; more of them are small, four abreast."""
 
-    Sizes in inches. The margins are fixed, with room for the names that will stand beside each panel, so
-    that slopes and distances on the page are known while labels are placed.
+
+def are_small(names: Sequence[str]) -> bool:
+    """Whether there are so many panels that each has to be small."""
+    return len(names) > MOST_LARGE
+
+
+def panels(
+    names: Sequence[str],
+    beside: Sequence[str] = (),
+    height: float = 4.4,
+    width: float = 4.3,
+    right: float | None = None,
+) -> tuple[Figure, dict[str, Axes]]:
+    """A figure with one panel per name, two abreast (or one, or four small ones), the same axes in all.
+
+    Sizes in inches. The margins are fixed, with room (`right`) for the names that will stand beside each
+    panel, so that slopes and distances on the page are known while labels are placed.
     """
     matplotlib.rcParams.update(RC)
-    columns = 1 if len(names) == 1 else 2
+    columns = min(len(names), 2)
+    left, top, bottom, above, between = 0.75, 1.15, 0.6, 0.85, 0.35
+    if right is None:
+        right = 0.35 if not beside else 0.6 + min(0.064 * max(map(len, beside)), 4.0)
+    if are_small(names):
+        columns, width, height, left, right = 4, 2.35, 2.2, 0.5, 0.15
+        bottom, top, above, between = 0.45, 1.3, 1.0, 0.1
     rows = math.ceil(len(names) / columns)
-    left, top, bottom, width = 0.75, 1.15, 0.6, 4.3
-    right = 0.35 if not beside else 0.6 + min(0.064 * max(map(len, beside)), 4.0)
-    above = 0.85
-    size = (columns * (left + width + right), above + rows * (bottom + height) + (rows - 1) * 0.35 + 0.3)
+    size = (columns * (left + width + right), above + rows * (bottom + height) + (rows - 1) * between + 0.3)
     figure = Figure(figsize=size)
     axes = figure.subplots(
         rows,
@@ -102,7 +118,7 @@ def panels(
             "top": 1 - top / size[1],
             "bottom": bottom / size[1],
             "wspace": (left + right) / width,
-            "hspace": (bottom + 0.35) / height,
+            "hspace": (bottom + between) / height,
         },
     )
     flat = list(axes.flat)
@@ -110,7 +126,23 @@ def panels(
         spare.set_visible(False)
     for axis in flat:
         axis.tick_params(labelbottom=True, labelleft=True)
+        if are_small(names):
+            axis.tick_params(labelsize=7.5, length=2.5)
     return figure, dict(zip(names, flat, strict=False))
+
+
+def label_axes(axes: dict[str, Axes], x: str, y: str) -> None:
+    """Say what the axes show: beside every panel, of small ones only where a row or a column ends."""
+    if not are_small(list(axes)):
+        for axis in axes.values():
+            axis.set_xlabel(x)
+            axis.set_ylabel(y)
+        return
+    for place, axis in enumerate(axes.values()):
+        if place + 4 >= len(axes):
+            axis.set_xlabel(x, fontsize=8.5)
+        if place % 4 == 0:
+            axis.set_ylabel(y, fontsize=8.5)
 
 
 def headline(figure: Figure, text: str, below: str = "") -> None:
@@ -122,13 +154,34 @@ def headline(figure: Figure, text: str, below: str = "") -> None:
     figure.text(0.18 / width, 1 - 0.45 / height, below, fontsize=9.5, color="#555555", va="top", wrap=True)
 
 
-def name_lines(axis: Axes, ends: dict[str, float], look: dict[str, Look], size: float = 8.0) -> None:
+def colour_key(
+    figure: Figure, words: Sequence[tuple[str, str]], begin: str = "", inches: float = 0.69
+) -> None:
+    """A legend in words, each (word, colour) in its colour, on a line so many inches below the top."""
+    width, height = figure.get_size_inches()
+    x, y = 0.18 / width, 1 - inches / height
+    for place, (word, colour) in enumerate([(begin, "#555555"), *words] if begin else words):
+        weight = "normal" if begin and place == 0 else "bold"
+        text = figure.text(x, y, word, fontsize=9.5, color=colour, va="top", fontweight=weight)
+        x += text.get_window_extent().width / figure.bbox.width + 0.22 / width
+
+
+def name_lines(
+    axis: Axes,
+    ends: dict[str, float],
+    look: dict[str, Look],
+    size: float = 8.0,
+    beside: Mapping[str, str] | None = None,
+) -> None:
     """Write each name at the right of the panel, at the height (data units) where its line ends.
 
-    Names that would touch are moved apart; thin leaders tie them to their lines.
+    Names that would touch are moved apart; thin leaders tie them to their lines. What stands `beside` a name
+    makes a column of its own, flush right.
     """
     if not ends:
         return
+    points = axis.bbox.width / axis.figure.dpi * 72.0
+    column = 1.1 + (0.62 * max(map(len, ends)) + 7.0) * size / points
     height = axis.bbox.height / axis.figure.dpi * 72.0
     to_axes = axis.transAxes.inverted()
     edge = axis.get_xlim()[1]
@@ -144,6 +197,11 @@ def name_lines(axis: Axes, ends: dict[str, float], look: dict[str, Look], size: 
         axis.text(
             1.1, end, name, transform=axis.transAxes, va="center_baseline", fontsize=size, color=one.text
         )
+        if beside is not None:
+            axis.text(
+                column, end, beside[name], transform=axis.transAxes, va="center_baseline", ha="right",
+                fontsize=size, color=one.text,
+            )  # fmt: skip
 
 
 def spread(wanted: Sequence[float], gap: float, low: float = 0.0, high: float = 1.0) -> list[float]:

@@ -6,7 +6,18 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from simulations.plots.against_rounds import panel_title
-from simulations.plots.style import INK, along, headline, looks, name_lines, panels
+from simulations.plots.groups import ADVERSARIES, adversary_key, power
+from simulations.plots.style import (
+    INK,
+    along,
+    are_small,
+    colour_key,
+    headline,
+    label_axes,
+    looks,
+    name_lines,
+    panels,
+)
 
 
 def prepare(trajectories: pl.DataFrame) -> pl.DataFrame:
@@ -21,7 +32,7 @@ def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: a line per adversary, the guarantee in black."""
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()
     adversaries = table["adversary"].unique(maintain_order=True).to_list()
-    look = looks(adversaries)
+    look, small = looks(adversaries), are_small(forecasters)
     figure, axes = panels(forecasters, adversaries)
     headline(
         figure,
@@ -29,14 +40,14 @@ def draw(table: pl.DataFrame) -> Figure:
         "The certificate, a proven upper bound on the distance to calibration so far, a line per adversary. "
         "Black: the guarantee given beforehand.",
     )
+    if small:
+        colour_key(figure, adversary_key(adversaries), "The adversary sees")
     last = int(table["round"].max())  # type: ignore[arg-type]
-    top = float(table["guarantee"].max())  # type: ignore[arg-type]
+    top = max(float(table[name].fill_nan(None).max() or 0.0) for name in ("guarantee", "certificate"))  # type: ignore[arg-type]
     bottom = 0.3 if top > 3 else top / 10
     for spec, axis in axes.items():
         axis.set(xscale="log", yscale="log", xlim=(1, last * 1.05), ylim=(bottom / 1.5, top * 1.8))
-        axis.set_title(panel_title(spec))
-        axis.set_xlabel("round t")
-        axis.set_ylabel("certificate (sum over rounds so far)")
+        axis.set_title(panel_title(spec, small), fontsize=9 if small else 11)
         axis.minorticks_off()
         mine = table.filter(pl.col("forecaster") == spec)
         ends = {}
@@ -44,14 +55,19 @@ def draw(table: pl.DataFrame) -> Figure:
             name = str(keys[0])
             one = look[name]
             rounds, certificates = part.select("round", "certificate").to_numpy().T
+            if small:
+                axis.plot(rounds, certificates, color=ADVERSARIES[power(name)], lw=0.9, zorder=3)
+                continue
             axis.plot(rounds, certificates, color=one.colour, ls=one.dashes, lw=1.2, zorder=3)
             ends[name] = max(float(certificates[-1]), bottom)
         bound = mine.filter(pl.col("adversary") == mine["adversary"].first())
-        rounds, guarantees = bound.select("round", "guarantee").to_numpy().T
-        axis.plot(rounds, guarantees, color=INK, lw=2, zorder=4)
+        rounds, guarantees = bound.select("round", "guarantee").fill_nan(None).drop_nulls().to_numpy().T
+        axis.plot(rounds, guarantees, color=INK, lw=1.2 if small else 2, zorder=4)
         start, end = int(0.3 * len(rounds)), int(0.55 * len(rounds))
         if end > start:
             (x, x2), (y, y2) = rounds[[start, end]], guarantees[[start, end]] * 1.04
-            along(axis, "guarantee", x, y, x2, y2, fontweight="bold", color=INK)
+            size = 6.5 if small else 8.5
+            along(axis, "guarantee", x, y, x2, y2, fontweight="bold", color=INK, fontsize=size)
         name_lines(axis, ends, look)
+    label_axes(axes, "round t", "certificate" if small else "certificate (sum over rounds so far)")
     return figure

@@ -15,8 +15,22 @@ def plot(
     figure: Annotated[
         list[str] | None,
         typer.Option(
-            "--figure", help="distance, ece, regret or trajectories; may be repeated. Default: all."
+            "--figure",
+            help="distance, ece, regret, trajectories, landscape or matrix; may be repeated. Default: all, "
+            "the last two where T varies.",
         ),
+    ] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option("--measure", help="Of landscape and matrix: distance (default), ece or certificate."),
+    ] = None,
+    adversary: Annotated[
+        str | None,
+        typer.Option("--adversary", help="Of landscape: this one alone, large, each forecaster named."),
+    ] = None,
+    load: Annotated[
+        list[Path] | None,
+        typer.Option("--load", help="A Python file of your own, if the sweep was moved away from it."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The closing summary as JSON.")] = False,
 ) -> None:
@@ -24,19 +38,31 @@ def plot(
 
     Closes with a summary of how near the games came to their bounds; exit code 1 if any bound was broken.
 
-    Example: [bold]onlinecal plot results/demo --figure distance[/bold]
+    Examples:
+
+    [bold]onlinecal plot results/demo --figure distance[/bold]
+
+    [bold]onlinecal plot results/arena --figure landscape --adversary coin --measure ece[/bold]
     """
     from onlinecal.cli.output import number, print_json, progress, results, table
-    from simulations.plots import SWEEP_FIGURES, draw_sweep, figure_module
+    from simulations import extensions
+    from simulations.plots import GROWTH_FIGURES, draw_sweep, figure_module, sweep_figures
     from simulations.results import Store
     from simulations.summary import broken_bounds, summarise
 
-    names = list(dict.fromkeys(figure or SWEEP_FIGURES))
-    for name in names:
+    for name in figure or []:
         figure_module(name)
     games = Store(folder).read_table("results")
+    extensions.load_all([*Store(folder).loaded(), *(load or [])])
+    names = list(dict.fromkeys(figure or sweep_figures(folder)))
+    if measure is not None and not set(names) & set(GROWTH_FIGURES):
+        raise ValueError("--measure is for the figures landscape and matrix")
+    if adversary is not None and "landscape" not in names:
+        raise ValueError("--adversary is for the figure landscape")
     with progress() as bar:
-        pictures = [draw_sweep(folder, name) for name in bar.track(names, description="drawing")]
+        pictures = [
+            draw_sweep(folder, name, measure, adversary) for name in bar.track(names, description="drawing")
+        ]
     summary, broken = summarise(games), broken_bounds(games)
     if as_json:
         print_json(
@@ -57,8 +83,11 @@ def plot(
                         str(row["games"]),
                         number(row["worst_over_root"]),
                         row["worst_over_root_against"],
-                        number(row["worst_over_guarantee"]),
-                        row["worst_over_guarantee_against"],
+                        *(
+                            ("–", "nothing is proven")
+                            if row["worst_over_guarantee"] is None
+                            else (number(row["worst_over_guarantee"]), row["worst_over_guarantee_against"])
+                        ),
                     )
                     for row in summary.to_dicts()
                 ],

@@ -1,0 +1,113 @@
+"""How fast errors grow: fitted exponents of T, with standard errors, from the games of a sweep.
+
+The exponent of a forecaster against an adversary is the slope of log(error) against log(T). What counts as
+an independent observation is a seed, not a game: the draws of a short game are the first ones of the long
+games with the same seed, so a lucky start lifts or lowers them together. One line is therefore fitted per
+seed, the exponent is the mean of their slopes, and its standard error their deviation / sqrt(seeds). Where
+that says too little (one seed, nothing random, few seeds that happen to agree, a curve that is no straight
+line), the residuals of the line through the means over seeds say more: of both errors the larger counts.
+
+Errors below half a round count as half a round: what stays that small does not grow, and reads as exponent 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
+
+MEASURES = {"distance": "distance_upper", "ece": "ece", "certificate": "certificate"}
+"""What is fitted, and the column of results that it is: the distance by the upper end of its bracket."""
+
+NOMINAL = {"distance": 1 / 2, "ece": 2 / 3, "certificate": 1 / 2}
+"""The exponent at which the constant is taken."""
+
+LEAST = 0.5
+"""Errors below half a round count as half a round."""
+
+SCHEMA = {
+    "forecaster": pl.String,
+    "adversary": pl.String,
+    "measure": pl.String,
+    "exponent": pl.Float64,
+    "standard_error": pl.Float64,
+    "nominal": pl.Float64,
+    "constant": pl.Float64,
+    "n_seeds": pl.Int64,
+    "n_rounds": pl.Int64,
+    "most_rounds": pl.Int64,
+}
+
+
+class Rate(NamedTuple):
+    """A fitted exponent of T; its standard error is None where nothing says how wrong it may be."""
+
+    exponent: float
+    standard_error: float | None
+
+
+def fit(rounds: ArrayLike, seeds: ArrayLike, errors: ArrayLike) -> Rate | None:
+    """The growth of errors, sums over rounds, one per game; None without two values of T for some seed.
+
+    Parameters
+    ----------
+    rounds, seeds, errors
+        T, seed and error of each game, equally long; a seed need not have played every T.
+    """
+    x = np.log(np.asarray(rounds, dtype=np.float64))
+    y = np.log(np.maximum(np.asarray(errors, dtype=np.float64), LEAST))
+    owner = np.asarray(seeds)
+    lines = [x[owner == seed] for seed in np.unique(owner)]
+    slopes = [
+        _slope(points, y[owner == seed])
+        for seed, points in zip(np.unique(owner), lines, strict=True)
+        if len(np.unique(points)) > 1
+    ]
+    if not slopes:
+        return None
+    candidates = []
+    if len(slopes) > 1:
+        candidates.append(float(np.std(slopes, ddof=1)) / math.sqrt(len(slopes)))
+    places, group = np.unique(x, return_inverse=True)
+    if len(places) > 2:
+        candidates.append(_residual_error(places, np.bincount(group, y) / np.bincount(group)))
+    return Rate(float(np.mean(slopes)), max(candidates, default=None))
+
+
+def rates_table(results: pl.DataFrame) -> pl.DataFrame:
+    """One row per forecaster, adversary and measure; empty if no pair has played two values of T.
+
+    Columns: forecaster, adversary, measure ("distance", "ece" or "certificate"), exponent, standard_error
+    (null if there is one seed and two values of T), nominal (an exponent that theory names), constant (the
+    largest error / T^nominal of all games), n_seeds, n_rounds (how many values of T), most_rounds (the
+    largest).
+    """
+    rows = []
+    for (forecaster, adversary), games in results.group_by("forecaster", "adversary", maintain_order=True):
+        for measure, column in MEASURES.items():
+            known = games.select("rounds", "seed", pl.col(column).cast(pl.Float64)).drop_nulls()
+            rounds, seeds, errors = (known[name].to_numpy() for name in ("rounds", "seed", column))
+            rate = fit(rounds, seeds, errors)
+            if rate is None:
+                continue
+            nominal = NOMINAL[measure]
+            constant = float((np.maximum(errors, LEAST) / rounds**nominal).max())
+            several = len(np.unique(seeds)), len(np.unique(rounds)), int(rounds.max())
+            rows.append((forecaster, adversary, measure, *rate, nominal, constant, *several))
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def _slope(x: np.ndarray, y: np.ndarray) -> float:
+    centred = x - x.mean()
+    return float(centred @ y / (centred @ centred))
+
+
+def _residual_error(x: np.ndarray, y: np.ndarray) -> float:
+    """The standard error of a least-squares slope, from its residuals; at least three points."""
+    slope = _slope(x, y)
+    residuals = y - y.mean() - slope * (x - x.mean())
+    spread = (x - x.mean()) @ (x - x.mean())
+    return math.sqrt(float(residuals @ residuals) / (len(x) - 2) / float(spread))
