@@ -27,6 +27,7 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
+from onlinecal.forecasters.simplex_guarantees import FOREVER
 from onlinecal.forecasters.simplex_labels import earned_label
 from onlinecal.forecasters.simplex_table import (
     CHANGES,
@@ -64,7 +65,6 @@ from onlinecal.forecasters.simplex_table import (
 from onlinecal.forecasters.simplex_walk import change_places, doors, restart, set_anchor, twin_of
 
 FORMAT_SIMPLEX = 3
-FOREVER = 1 << 62
 FEWEST_RECORDS = 8
 FINENESS = 1 << 30
 

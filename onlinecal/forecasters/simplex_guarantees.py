@@ -13,6 +13,8 @@ from math import comb
 MOST_LEVEL = 20
 MOST_CELLS = 1 << MOST_LEVEL
 """The finest grid."""
+FOREVER = 1 << 62
+"""More rounds than will ever be played."""
 
 
 def radius(k: int, m: int) -> Fraction:
@@ -103,6 +105,8 @@ def last_rounds(k: int, slack: float | None = None) -> tuple[int, ...]:
         spent += rounds * price
         last += rounds
         ends.append(last)
+        if last >= FOREVER:
+            break
     return tuple(ends)
 
 

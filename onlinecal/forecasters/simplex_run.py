@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from onlinecal.forecasters import simplex
 from onlinecal.forecasters.simplex_compiled import MACHINE
 from onlinecal.forecasters.simplex_guarantees import (
+    FOREVER,
     bias_bound,
     cells_for,
     level_at,
@@ -72,11 +73,11 @@ class SimplexRun:
         """The number of cells a side in that round, and the last round for which it is kept."""
         k = len(self.numbers)
         if self.n_cells is not None:
-            return self.n_cells, simplex.FOREVER
+            return self.n_cells, FOREVER
         if self.horizon is not None:
-            return cells_for(self.horizon, k, self.slack, dyadic=not self.fixed), simplex.FOREVER
+            return cells_for(self.horizon, k, self.slack, dyadic=not self.fixed), FOREVER
         level, end = level_at(rounds, k, self.slack)
-        return 1 << level, simplex.FOREVER if end is None else min(end, simplex.FOREVER)
+        return 1 << level, FOREVER if end is None else min(end, FOREVER)
 
     def _fit(self, k: int) -> None:
         """Make the memory one for k classes on the grid of the coming round."""
