@@ -17,6 +17,8 @@ _HOME = {
     "BinnedMean": "onlinecal.wrappers",
     "CalibratedClassifier": "onlinecal.wrappers",
     "PlattScaling": "onlinecal.wrappers",
+    "GroupRecalibrator": "onlinecal.recalibration",
+    "LpRecalibrator": "onlinecal.recalibration",
     "calibration_distance": "onlinecal.measures",
     "calibration_distance_from_counts": "onlinecal.measures",
     "expected_calibration_error": "onlinecal.measures",

@@ -1,0 +1,195 @@
+"""Groups from what users have: a boolean matrix, a data frame of categories, or predicates on a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.validation import check_groups, check_share
+
+Bools = NDArray[np.bool_]
+EVERYONE = "everyone"
+
+
+class Category(NamedTuple):
+    """All rows with one value in one column; None stands for a missing value."""
+
+    column: str
+    value: Any
+
+    @property
+    def name(self) -> str:
+        """The category in words."""
+        return f"{self.column}={'missing' if self.value is None else self.value}"
+
+
+class GroupMaker:
+    """Turns whatever stands for groups into a boolean matrix, the same groups for every table.
+
+    - Predicates, if any are given, are asked about the table as it is: each returns one boolean a row.
+    - A data frame with a column that is not boolean is taken as categories: everyone, every category of a
+      column and every pair of categories of two columns is a group, if enough rows belong to it. A pair with
+      the same rows as one of its two categories is left out. Missing values are a category of their own;
+      categories that were not there in `fit` belong to no group.
+    - Anything else is taken as the membership matrix, shape (n, G), boolean or 0/1.
+
+    Parameters
+    ----------
+    min_mass
+        The least share of the rows that a group made of categories must have, in (0, 1].
+    predicates
+        Names and functions, or functions alone.
+
+    Attributes
+    ----------
+    names_
+        A name for each group, in the order of the columns of the matrix.
+    n_groups_
+        How many there are.
+
+    """
+
+    def __init__(self, min_mass: float = 0.02, predicates: Any = None) -> None:
+        self.min_mass = check_share(min_mass, "min_mass")
+        self.predicates = named_predicates(predicates)
+
+    def fit(self, groups: Any, n_rows: int) -> Bools:
+        """Settle which groups there are, from the rows at hand; their membership, shape (n_rows, G)."""
+        self._columns: list[str] | None = None
+        self._cells: list[tuple[Category, ...]] = []
+        if not self.predicates and holds_categories(groups):
+            return self._fit_categories(groups, n_rows)
+        members = self._ask(groups, n_rows) if self.predicates else check_groups(groups, n_rows)
+        names = list(self.predicates) or [str(c) for c in getattr(groups, "columns", range(members.shape[1]))]
+        self.names_, self.n_groups_ = names, members.shape[1]
+        self._labelled = not self.predicates and hasattr(groups, "columns")
+        return members
+
+    def transform(self, groups: Any, n_rows: int) -> Bools:
+        """Membership of other rows in the groups of `fit`, shape (n_rows, G)."""
+        if self._columns is not None:
+            return self._place(groups, n_rows)
+        if self.predicates:
+            return self._ask(groups, n_rows)
+        if self._labelled and hasattr(groups, "columns"):
+            missing = [name for name in self.names_ if name not in map(str, groups.columns)]
+            if missing:
+                raise ValueError(f"groups lacks the column {missing[0]!r} that it had in fit")
+            by_name = {str(name): name for name in groups.columns}
+            groups = groups[[by_name[name] for name in self.names_]]
+        members = check_groups(groups, n_rows)
+        if members.shape[1] != self.n_groups_:
+            raise ValueError(f"groups must have the {self.n_groups_} columns of fit, got {members.shape[1]}")
+        return members
+
+    def _ask(self, table: Any, n_rows: int) -> Bools:
+        columns = []
+        for name, predicate in self.predicates.items():
+            column = check_groups(predicate(table), n_rows, f"the answer of predicate {name!r}")
+            if column.shape[1] != 1:
+                raise ValueError(f"predicate {name!r} must answer one boolean a row, got {column.shape}")
+            columns.append(column)
+        return np.ascontiguousarray(np.hstack(columns))
+
+    def _fit_categories(self, frame: Any, n_rows: int) -> Bools:
+        self._columns = [str(name) for name in frame.columns]
+        least = self.min_mass * n_rows
+        columns = [np.ones(n_rows, bool)]
+        sizes_of: dict[Category, int] = {}
+        self._cells = [()]
+        values = self._values(frame, n_rows)
+        frequent: list[list[tuple[Category, Bools]]] = []
+        for name in self._columns:
+            codes, index = encode(values[name])
+            sizes = np.bincount(codes, minlength=len(index))
+            kept = [
+                (Category(name, value), codes == k) for value, k in index.items() if 0 < least <= sizes[k]
+            ]
+            frequent.append(kept)
+            for category, inside in kept:
+                self._cells.append((category,))
+                columns.append(inside)
+                sizes_of[category] = int(inside.sum())
+        for left, right in combinations(frequent, 2):
+            for one, in_one in left:
+                for other, in_other in right:
+                    both = in_one & in_other
+                    size = int(both.sum())
+                    if size >= least and size not in (sizes_of[one], sizes_of[other]):
+                        self._cells.append((one, other))
+                        columns.append(both)
+        self.names_ = [" & ".join(c.name for c in cell) or EVERYONE for cell in self._cells]
+        self.n_groups_ = len(columns)
+        return np.ascontiguousarray(np.column_stack(columns))
+
+    def _place(self, frame: Any, n_rows: int) -> Bools:
+        values = self._values(frame, n_rows)
+        inside: dict[Category, Bools] = {}
+        for name in self._columns or ():
+            wanted = [cell[0] for cell in self._cells if len(cell) == 1 and cell[0].column == name]
+            codes, index = encode(values[name])
+            for category in wanted:
+                inside[category] = codes == index.get(category.value, -1)
+        members = np.ones((n_rows, self.n_groups_), bool)
+        for g, cell in enumerate(self._cells):
+            for category in cell:
+                members[:, g] &= inside[category]
+        return members
+
+    def _values(self, frame: Any, n_rows: int) -> dict[str, Any]:
+        if not hasattr(frame, "columns"):
+            raise ValueError(f"groups must be a data frame with columns {self._columns}, got {type(frame)!r}")
+        if len(frame) != n_rows:
+            raise ValueError(f"groups must have a row for each of the {n_rows} forecasts, got {len(frame)}")
+        by_name = {str(name): name for name in frame.columns}
+        for name in self._columns or ():
+            if name not in by_name:
+                raise ValueError(f"groups lacks the column {name!r} that it had in fit")
+        return {name: frame[by_name[name]] for name in self._columns or ()}
+
+
+def holds_categories(groups: Any) -> bool:
+    """Whether this is a data frame with a column that is not boolean."""
+    if not hasattr(groups, "columns") or not hasattr(groups, "dtypes"):
+        return False
+    return any(str(dtype).lower() not in ("bool", "boolean") for dtype in groups.dtypes)
+
+
+def encode(column: Any) -> tuple[NDArray[np.int64], dict[Any, int]]:
+    """A data frame's column as numbers, and the number of each value, in order of first appearance.
+
+    Missing values (None, NaN, NaT, NA) are the value None.
+    """
+    index: dict[Any, int] = {}
+    codes = np.empty(len(column), np.int64)
+    missing = column.is_null() if hasattr(column, "is_null") else column.isna()
+    absent = np.asarray(missing, dtype=bool)
+    for row, value in enumerate(column.to_list()):
+        # a NaN in a polars column is not null, and not equal to itself
+        key = None if absent[row] or value != value else value
+        codes[row] = index.setdefault(key, len(index))
+    return codes, index
+
+
+def named_predicates(predicates: Any) -> dict[str, Callable[[Any], Any]]:
+    """Predicates by name; those without one are called by their function's name, or their number."""
+    if predicates is None:
+        return {}
+    if callable(predicates):
+        predicates = [predicates]
+    if not isinstance(predicates, Mapping):
+        named: dict[str, Callable[[Any], Any]] = {}
+        for number, predicate in enumerate(predicates):
+            name = getattr(predicate, "__name__", str(number))
+            named[name if name not in named and name != "<lambda>" else str(number)] = predicate
+        predicates = named
+    for name, predicate in predicates.items():
+        if not callable(predicate):
+            raise ValueError(f"predicates must be functions, got {predicate!r} for {name!r}")
+    if not predicates:
+        raise ValueError("predicates is empty")
+    return {str(name): predicate for name, predicate in predicates.items()}
