@@ -145,11 +145,11 @@ FAMILIES = (
     ),
     _randomised(
         "foster-hart", "draws between neighbours, hedging every error", baselines.FosterHartForecaster,
-        "calibrated up to about 1/(2m) a round, while the draw is hidden", "Foster & Hart (2021)",
+        "E[ECE] ≤ T/(2m) + √((m+1)T(1 + ln T/(m+1))), while the draw is hidden", "Foster & Hart (2021)",
     ),
     _randomised(
         "foster-vohra", "no internal regret: draws from a stationary distribution",
-        baselines.FosterVohraForecaster, "E[ECE] of order T^(2/3), while the draw is hidden",
+        baselines.FosterVohraForecaster, "E[ECE] of order T^(2/3) in the literature, while the draw is hidden",
         "Foster & Vohra (1998)",
     ),
     _randomised(

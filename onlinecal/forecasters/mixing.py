@@ -10,7 +10,7 @@ array: a header, then, for its n values,
 All numbers in the book are integers, so biases do not drift. A machine adds one or two plain functions:
 
     mix(memory) -> None                      write the mixture of the coming round (`play_one`, `play_two`)
-    learn(memory, place, outcome) -> None    update its own part after a round at values[place]
+    learn(memory, place, outcome) -> None    update its own part after a round at values[place]; -1 if loose
 
 `mixing_rules` makes them into the `Rules` that every loop drives. A forecast outside the list is possible
 too (`play_loose`), but earns no bias that could cancel: each is charged with its own error.
@@ -34,7 +34,7 @@ Memory = Any
 
 # ROUNDS settled. POINTS: n. PEEKS: 1 for references that choose after the outcome. LOOSE: sum of |p - y| over
 # forecasts outside the list, ALOUD: the next such forecast. SUPPORT: how many values the mixture has; 0 for
-# a forecast outside the list. SETTINGS: where a machine keeps its parameters.
+# a forecast outside the list, NOT_MIXED before the mixture is known. SETTINGS: a machine's parameters.
 ROUNDS, POINTS, PEEKS, LOOSE, ALOUD, SUPPORT = range(6)
 NOT_MIXED = -1
 SETTINGS = 8
@@ -50,6 +50,7 @@ def new_memory(
 ) -> NDArray[np.float64]:
     """A memory with an empty book: the values to forecast from, at most 8 settings, so many own numbers."""
     n = len(values)
+    assert len(settings) <= BOOK - SETTINGS
     memory = np.zeros(BOOK + 5 * n + own)
     memory[POINTS], memory[PEEKS], memory[SUPPORT] = n, peeks, NOT_MIXED
     memory[SETTINGS : SETTINGS + len(settings)] = settings
@@ -206,7 +207,10 @@ def learn_nothing(memory: Memory, place: int, outcome: int) -> None:
 def mixing_rules(
     mix: Callable[[Memory], None], learn: Callable[[Memory, int, int], None] = learn_nothing
 ) -> Rules:
-    """The rules of the machine with this mixture."""
+    """The rules of the machine with this mixture; both functions can be compiled (`inlined`).
+
+    The mixture is worked out when a round is asked for, once: asking again draws from the same mixture.
+    """
 
     @inlined
     def turn(memory: Memory, hint: float, u: float) -> tuple[int, int, float, float]:
@@ -225,9 +229,9 @@ def mixing_rules(
             memory[BOOK + n + place] += 1
             memory[BOOK + 2 * n + place] += outcome
         memory[ROUNDS] += 1
+        memory[SUPPORT] = NOT_MIXED
         learn(memory, place, outcome)
-        mix(memory)
 
-    sources = {sys.modules[__package__], *(sys.modules[rule.__module__] for rule in (mix, learn))}
-    stamp = source_stamp(*sorted(sources, key=lambda module: module.__name__))
+    names = sorted({__package__, *(str(rule.__module__) for rule in (mix, learn))})
+    stamp = source_stamp(*(sys.modules[name] for name in names if name in sys.modules))
     return Rules(has_room, turn, settle, point, rises, certificate, stamp)

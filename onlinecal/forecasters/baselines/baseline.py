@@ -18,11 +18,19 @@ from onlinecal.forecasters.mixing import ROUNDS
 from onlinecal.forecasters.rules import Rules
 from onlinecal.validation import check_outcomes, outcome_of
 
+OUR_STREAM = 1
+"""Branch of the seed that draws are taken from: whoever else uses the same seed draws independently of it."""
+
 
 class Compiled(NamedTuple):
-    """begin(memory, u) and advance(memory, outcome, u) -> next forecast, u being the draw it is made with."""
+    """The compiled entry points of a baseline; u is the draw that a forecast is made with.
 
-    begin: Callable[..., float]
+    present(memory, u) -> the forecast of the coming round.
+    advance(memory, outcome, u, next_u) -> next forecast: settle the round that was forecast with u.
+    replay: see `compile_replay`.
+    """
+
+    present: Callable[..., float]
     advance: Callable[..., float]
     replay: Callable[..., int]
 
@@ -32,17 +40,19 @@ class Baseline(base.Classifier):
 
     A subclass sets `machine`, the `Rules` of a mixing machine, and hands the memory before round 0 to
     `_begin`, once its parameters are stored. All draws come from `seed`, so equal parameters and equal
-    outcomes give equal forecasts, round by round or through `replay`.
+    outcomes give equal forecasts, round by round or through `replay`. Whether its draws are hidden from
+    whoever chooses the outcomes is for the user to say; rates of randomised forecasters hold if they are.
+    docs/baselines.md shows how to write one of one's own.
     """
 
     machine: ClassVar[Rules]
     randomised: ClassVar[bool] = False
 
-    def _begin(self, memory: NDArray[np.float64], seed: int = 0) -> None:
+    def _begin(self, memory: NDArray[np.float64], seed: Any = 0) -> None:
+        self._rng = generator(seed) if self.randomised else None
         self.memory = memory
-        self._rng = np.random.default_rng(seed) if self.randomised else None
         self._u = self._next_draw()
-        self._probability = float(compiled(self.machine).begin(memory, self._u))
+        self.resume()
 
     def _next_draw(self) -> float:
         return 0.0 if self._rng is None else float(self._rng.random())
@@ -106,7 +116,19 @@ class Baseline(base.Classifier):
 
     def resume(self) -> None:
         """Take up the memory again after a compiled loop has played on it."""
-        self._probability = float(self.machine.turn(self.memory, NO_HINT, self._u)[2])
+        self._probability = float(compiled(self.machine).present(self.memory, self._u))
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """The draws of a seed: an integer or a sequence of integers, none negative; ValueError for others."""
+    try:
+        if seed is None:
+            raise TypeError
+        return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(OUR_STREAM,)))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"seed must be a non-negative integer or a sequence of them, got {seed!r}"
+        ) from error
 
 
 @cache
@@ -115,7 +137,7 @@ def compiled(rules: Rules) -> Compiled:
     stamp, turn, settle = rules.stamp, rules.turn, rules.settle
 
     @njit(cache=True)
-    def begin(memory: NDArray[np.float64], u: float) -> float:
+    def present(memory: NDArray[np.float64], u: float) -> float:
         return 0.0 if stamp < 0 else turn(memory, NO_HINT, u)[2]
 
     @njit(cache=True)
@@ -126,4 +148,4 @@ def compiled(rules: Rules) -> Compiled:
         settle(memory, a, b, outcome, forecast)
         return turn(memory, NO_HINT, next_u)[2]
 
-    return Compiled(begin, advance, compile_replay(rules))
+    return Compiled(present, advance, compile_replay(rules))

@@ -6,23 +6,30 @@ import math
 from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 
 from onlinecal.forecasters.baselines.baseline import Baseline
+from onlinecal.forecasters.cells import inlined
 from onlinecal.forecasters.mixing import POINTS, Memory, count, new_memory, ones, play_two
 from onlinecal.validation import check_count
 
 MOST_CELLS = 1 << 20
 
 
-@register_jitable
+@inlined
 def error(memory: Memory, place: int) -> float:
     """-alpha, the sum of (y - i/m) at grid point i, in units of 1/(2m): a whole number."""
     m = int(memory[POINTS]) - 1
     return 2.0 * (m * ones(memory, place) - place * count(memory, place))
 
 
-@register_jitable
+@inlined
+def mean_error(memory: Memory, place: int) -> float:
+    """The average of (y - i/m) at grid point i, in units of 1/(2m); 0 if it was never forecast."""
+    rounds = count(memory, place)
+    return error(memory, place) / rounds if rounds > 0.0 else 0.0
+
+
+@inlined
 def beyond(off: float, excused: float) -> float:
     """What of an error is not excused, with its sign."""
     if off > excused:
@@ -32,7 +39,7 @@ def beyond(off: float, excused: float) -> float:
     return 0.0
 
 
-@register_jitable
+@inlined
 def lean(memory: Memory, place: int) -> float:
     """By how much the error exceeds what half a cell a round excuses, with its sign, in units of 1/(2m).
 
@@ -42,7 +49,7 @@ def lean(memory: Memory, place: int) -> float:
     return beyond(error(memory, place), count(memory, place))
 
 
-@register_jitable
+@inlined
 def hedge(memory: Memory, place: int, below: float, above: float) -> None:
     """Mix a point that leans up (below > 0) with its upper neighbour, which leans down (above < 0).
 
@@ -62,7 +69,12 @@ class GridBaseline(Baseline):
     n_cells
         m, instead of the number that suits the horizon.
     seed
-        Of the draws: an integer or a sequence of integers, as numpy.random.default_rng takes it.
+        Of the draws: an integer or a sequence of integers, none negative.
+
+    Raises
+    ------
+    ValueError
+        For parameters that are not of this kind; the message names parameter and value.
     """
 
     randomised = True
@@ -84,7 +96,10 @@ class GridBaseline(Baseline):
         return new_memory(np.arange(m + 1) / m)
 
     def expected_ece(self, rounds: int) -> float:
-        """T/(2m) + sqrt((m + 1) T): bounds the expected ECE while the draws are hidden, a sum over rounds."""
+        """What the expected ECE cannot exceed while the draws are hidden, a sum over rounds.
+
+        Unless a class says otherwise, T/(2m) + sqrt((m + 1) T).
+        """
         m = self.n_points - 1
         return rounds / (2 * m) + math.sqrt((m + 1) * rounds)
 

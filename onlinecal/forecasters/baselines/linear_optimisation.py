@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 
 from onlinecal.forecasters.baselines.grid import GridBaseline, hedge
+from onlinecal.forecasters.cells import inlined
 from onlinecal.forecasters.mixing import (
     POINTS,
     SETTINGS,
@@ -24,7 +24,7 @@ RATE = SETTINGS
 """The step size of the gradient steps."""
 
 
-@register_jitable
+@inlined
 def mix_by_bisection(memory: Memory) -> None:
     """A point that pulls nowhere or out of the grid, or two neighbours that pull towards each other."""
     direction, m = own(memory), int(memory[POINTS]) - 1
@@ -47,7 +47,7 @@ def mix_by_bisection(memory: Memory) -> None:
         hedge(memory, below, memory[direction + below], memory[direction + above])
 
 
-@register_jitable
+@inlined
 def learn_direction(memory: Memory, place: int, outcome: int) -> None:
     """A gradient step along (outcome - forecast), kept in [-1, 1]."""
     at = own(memory) + place
@@ -60,8 +60,8 @@ class LinearOptimisationForecaster(GridBaseline):
 
     The ECE is the largest inner product of the errors with such a vector; gradient ascent is within
     sqrt((m + 1) T) of it, and for each of its vectors some draw between two neighbours, found by bisection,
-    keeps the expected product below 1/(2m). While the draws are hidden, E[ECE] <= T/(2m) + sqrt((m + 1) T),
-    about 1.5 T^(2/3) at m = T^(1/3). A round takes log2(m) steps, whatever T is.
+    keeps the expected product below 1/(2m). While the draws are hidden, E[ECE] <= T/(2m) + sqrt((m + 1) T)
+    at the horizon T, about 1.5 T^(2/3) at m = T^(1/3). A round takes log2(m) steps, whatever T is.
 
     References
     ----------
@@ -73,3 +73,8 @@ class LinearOptimisationForecaster(GridBaseline):
 
     def _memory(self, m: int) -> Any:
         return new_memory(np.arange(m + 1) / m, [math.sqrt((m + 1) / self.horizon)], own=m + 1)
+
+    def expected_ece(self, rounds: int) -> float:
+        """t/(2m) + sqrt((m + 1) T) (1 + t/T)/2 after t rounds: the step size is made for the horizon T."""
+        m = self.n_points - 1
+        return rounds / (2 * m) + math.sqrt((m + 1) * self.horizon) * (1.0 + rounds / self.horizon) / 2.0

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import numpy as np
-from numba.extending import register_jitable
 
 from onlinecal.forecasters.baselines.grid import GridBaseline, beyond, error, lean
+from onlinecal.forecasters.cells import inlined
 from onlinecal.forecasters.mixing import POINTS, Memory, count, mixing_rules, play_one, play_two
 
 EXACT = 1e-12
 """Relative size of an improvement that is not worth another point."""
 
 
-@register_jitable
+@inlined
 def rise(memory: Memory, place: int, outcome: int) -> float:
     """By how much that point's squared lean rises if it is forecast and this outcome comes."""
     m = int(memory[POINTS]) - 1
     after = beyond(error(memory, place) + 2.0 * (m * outcome - place), count(memory, place) + 1.0)
     before = lean(memory, place)
-    return after * after - before * before
+    return (after - before) * (after + before)
 
 
-@register_jitable
+@inlined
 def best_against(memory: Memory, share: float) -> int:
     """The point with the smallest rise against outcomes that are 0 with this probability."""
     best, least, tie = 0, np.inf, np.inf
@@ -33,7 +33,7 @@ def best_against(memory: Memory, share: float) -> int:
     return best
 
 
-@register_jitable
+@inlined
 def mix_minimax(memory: Memory) -> None:
     """The mixture whose worst expected rise is smallest: one point or two, found by adding columns.
 

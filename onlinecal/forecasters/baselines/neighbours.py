@@ -2,8 +2,8 @@
 
 Walk the grid from 0 to 1: the first point cannot lean down, the last cannot lean up. So there is a point
 that leans neither way, which may be forecast as it is, or two neighbours that lean towards each other.
-Foster draws one of the two; Foster and Hart draw with weights that look at every error, however small;
-Gupta and Ramdas, who answer after the outcome, pick the one that it suits.
+Foster draws one of the two; so do Foster and Hart, but for them every error counts, however small, and
+leans are average errors; Gupta and Ramdas, who answer after the outcome, pick the one that it suits.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 
-from onlinecal.forecasters.baselines.grid import GridBaseline, error, hedge, lean
+from onlinecal.forecasters.baselines.grid import GridBaseline, hedge, lean, mean_error
+from onlinecal.forecasters.cells import inlined
 from onlinecal.forecasters.mixing import SETTINGS, Memory, mixing_rules, new_memory, play_one
 
 HERE = SETTINGS
@@ -25,7 +25,7 @@ HERE = SETTINGS
 def between_neighbours(leaning: Callable[[Memory, int], float]) -> Callable[[Memory], None]:
     """The mixture of the nearest point that does not lean, or of two that lean towards each other."""
 
-    @register_jitable
+    @inlined
     def mix(memory: Memory) -> None:
         here = int(memory[HERE])
         mine = leaning(memory, here)
@@ -35,12 +35,7 @@ def between_neighbours(leaning: Callable[[Memory, int], float]) -> Callable[[Mem
                 break
             here, mine = here + 1, above
         while mine < 0.0:
-            below = leaning(memory, here - 1)
-            here = here - 1
-            if below > 0.0:
-                mine = below
-                break
-            mine = below
+            here, mine = here - 1, leaning(memory, here - 1)
         memory[HERE] = here
         if mine == 0.0:
             play_one(memory, here)
@@ -66,17 +61,24 @@ class FosterForecaster(GridBaseline):
 
 
 class FosterHartForecaster(GridBaseline):
-    """Draws between neighbouring grid points whose errors differ in sign: hedging the forecast.
+    """Draws between neighbouring grid points whose average errors differ in sign: hedging the forecast.
 
-    Like Foster's, but without a tolerance: every error is worked off. On a grid of m cells it is calibrated
-    up to about 1/(2m) a round.
+    Like Foster's, but without a tolerance: every error is worked off. While the draws are hidden,
+    E[ECE] <= T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1)))): the sum over points of (average error)^2 times
+    rounds grows in expectation by at most 1/(4m^2) a round, and by 1/n the nth time a point is drawn.
 
     References
     ----------
     Foster and Hart (2021). Forecast hedging and calibration. Journal of Political Economy 129, 3447-3490.
     """
 
-    machine = mixing_rules(between_neighbours(error))
+    machine = mixing_rules(between_neighbours(mean_error))
+
+    def expected_ece(self, rounds: int) -> float:
+        """T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1)))), the logarithm being 0 if T is less than m + 1."""
+        m = self.n_points - 1
+        logarithm = math.log(max(1.0, rounds / (m + 1)))
+        return rounds / (2 * m) + math.sqrt((m + 1) * rounds * (1.0 + logarithm))
 
 
 class PowerOfTwoChoices(GridBaseline):
@@ -103,6 +105,10 @@ class PowerOfTwoChoices(GridBaseline):
 
     def _memory(self, m: int) -> Any:
         return new_memory(np.arange(m + 1) / m, peeks=True)
+
+    def expected_ece(self, rounds: int) -> float:
+        """Nothing is drawn: as `promise`."""
+        return self.promise(rounds)
 
     def promise(self, rounds: int) -> float:
         """T/(2m) + m + 1: the ECE of the answers cannot exceed it, a sum."""
