@@ -23,6 +23,7 @@ from onlinecal.forecasters.simplex_input import (
     classes_of,
     hint_of,
 )
+from onlinecal.forecasters.simplex_input import MOST_SLACK as MOST_SLACK
 from onlinecal.forecasters.simplex_run import SimplexLookAhead, SimplexRun
 from onlinecal.forecasters.simplex_tokens import SimplexForecast
 from onlinecal.validation import check_count, check_same_length
