@@ -149,7 +149,7 @@ FAMILIES = (
     ),
     _randomised(
         "foster-vohra", "no internal regret: draws from a stationary distribution",
-        baselines.FosterVohraForecaster, "E[ECE] of order T^(2/3) in the literature, while the draw is hidden",
+        baselines.FosterVohraForecaster, "E[ECE] of order T^(2/3) (literature), while the draw is hidden",
         "Foster & Vohra (1998)",
     ),
     _randomised(
