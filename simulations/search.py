@@ -146,7 +146,7 @@ def search(
 ) -> State:
     """Breed so many generations, all in all, and keep the best genome in the folder.
 
-    The folder has champion.json, written whenever there is a better one, and population.json, from which
+    The folder has champion.json, written after every generation, and population.json, from which
     `resume` goes on after any generation, as if there had been no interrupt; without that file it goes on
     from the champion alone. The number of jobs changes nothing but the time.
 
@@ -259,7 +259,7 @@ def _begun(task: Task, folder: Path, jobs: int) -> State:
     state = State(
         task, individuals, [_line(0, individuals, len(rated), len(genomes))], _crown(task, rated, 0)
     )
-    _save(state, folder, improved=True)
+    _save(state, folder)
     return state
 
 
@@ -368,9 +368,8 @@ def _outcomes(text: str, rounds: int) -> bytes:
     return Genome.parse(text).outcomes(rounds).tobytes()
 
 
-def _save(state: State, folder: Path, improved: bool = False) -> None:
-    if improved or state.found.generation == state.found.generations:
-        write_whole(folder / CHAMPION, _json(state.found))
+def _save(state: State, folder: Path) -> None:
+    write_whole(folder / CHAMPION, _json(state.found))
     write_whole(folder / POPULATION, _json(state))
 
 

@@ -10,6 +10,7 @@ import matplotlib
 import msgspec
 import numpy as np
 import polars as pl
+from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -25,6 +26,7 @@ FORECAST, WORST, WITNESS = OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2]
 PRESENT = 60
 """About how many moments of the game the distance so far is measured at."""
 BUDGET = 0.1
+HALO = (patheffects.withStroke(linewidth=3, foreground="white"),)
 NARROW = 0.028
 """Share of the width below which a block's word is not written beside it."""
 
@@ -77,18 +79,14 @@ def prepare(found: Found) -> pl.DataFrame:
 def draw(table: pl.DataFrame, found: Found, history: Sequence[Generation]) -> Figure:
     """The game above; below, the distance along it and the fitness of the generations."""
     matplotlib.rcParams.update(RC)
-    figure = Figure(figsize=(11.6, 8.2))
+    figure = Figure(figsize=(11.6, 8.6))
     grid = figure.add_gridspec(
         3, 2, height_ratios=[0.34, 2.5, 2.2], width_ratios=[1.25, 1.0],
-        left=0.07, right=0.975, top=0.845, bottom=0.075, hspace=0.36, wspace=0.17,
+        left=0.07, right=0.975, top=0.855, bottom=0.07, hspace=0.42, wspace=0.17,
     )  # fmt: skip
     bars = figure.add_subplot(grid[0, :])
     game = figure.add_subplot(grid[1, :], sharex=bars)
-    share = (
-        ""
-        if found.bound is None
-        else f", {100 * found.distance / found.bound:.0f}% of what is possible at most"
-    )
+    share = "" if found.bound is None else f", {100 * found.distance / found.bound:.0f}% of the proven bound"
     headline(
         figure,
         f"A champion against {found.forecaster}: distance {found.distance_over_root:.3f} √T",
@@ -180,7 +178,7 @@ def _draw_course(axis: Axes, table: pl.DataFrame, found: Found) -> None:
         middle = min(middle, len(rounds) - 1)
         axis.annotate(
             name, (rounds[middle], values[middle]), (0, 6 if above else -6), textcoords="offset points",
-            va="bottom" if above else "top", ha="center", fontsize=8.5, color=colour,
+            va="bottom" if above else "top", ha="center", fontsize=8.5, color=colour, path_effects=HALO,
         )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from simulations.results import results_table, write_table
 
 
 def write_games(games: Sequence[Game], folder: Path) -> list[Path]:
-    """Write results.csv and the pictures reliability, transport and trajectories; the files to look at."""
+    """Write results.csv and the pictures of `GAME_FIGURES` and trajectories; the files to look at."""
     written = [write_table(results_table([game.measured for game in games]), folder / "results.csv")]
     for name in GAME_FIGURES:
         module = figure_module(name)

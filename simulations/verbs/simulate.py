@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onlinecal.cli.errors import CHECK_FAILED
+from simulations.names import FORECASTERS
 
 if TYPE_CHECKING:
     from simulations.measuring import Game
@@ -24,8 +25,9 @@ def simulate(
         list[str] | None,
         typer.Option(
             "--forecaster",
-            help="sign, balanced, nested or adaptive, with options: balanced:slack=1,report=hint. "
-            "May be repeated. Default: balanced; with --forecast, one that follows the hints.",
+            help=f"{', '.join(FORECASTERS)}, or one of your own (--load); with options: "
+            "balanced:slack=1,report=hint. May be repeated. Default: balanced; with --forecast, one that "
+            "follows the hints.",
         ),
     ] = None,
     adversary: Annotated[
@@ -35,7 +37,9 @@ def simulate(
         int | None,
         typer.Option("--rounds", min=1, help=f"T. Default: {DEFAULT_ROUNDS}, or the whole stream."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the adversary's draws.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Seed of the adversary's draws and of the forecasters'.")
+    ] = 0,
     file: Annotated[
         Path | None, typer.Option("--file", help="A real stream instead: CSV, JSON Lines or Parquet.")
     ] = None,
@@ -54,6 +58,13 @@ def simulate(
     plot: Annotated[
         bool, typer.Option("--plot", help="Table and pictures, in results/simulate if there is no --out.")
     ] = False,
+    animate: Annotated[
+        Path | None, typer.Option("--animate", help="GIF file for a film of the biases as they are attacked.")
+    ] = None,
+    load: Annotated[
+        list[Path] | None,
+        typer.Option("--load", help="A Python file that registers forecasters or adversaries; repeatable."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Play forecasters against an adversary or a real stream, and measure how calibrated they were.
@@ -65,22 +76,31 @@ def simulate(
     [bold]onlinecal simulate --forecaster sign --forecaster nested --adversary threshold --rounds 9999[/bold]
 
     [bold]onlinecal simulate --file games.csv --outcome won --forecast probability --sort date --plot[/bold]
+
+    [bold]onlinecal simulate --forecaster balanced --adversary epochs --rounds 2000 --animate film.gif[/bold]
     """
     from onlinecal.cli.output import print_json, results
-    from simulations import opponents, players
+    from simulations import extensions, opponents, players
     from simulations.comparison import comparison, machine_readable
 
+    extensions.load_all(load or ())
+    if animate is not None and animate.suffix.lower() != ".gif":
+        raise ValueError(f"--animate writes a GIF: {animate} must end in .gif")
     usual = DEFAULT_FORECASTER if forecast is None else DEFAULT_FOLLOWER
     chosen = [players.create(spec) for spec in forecaster or [usual]]
     if len({player.spec for player in chosen}) < len(chosen):
         raise ValueError(f"a forecaster is listed twice: {', '.join(player.spec for player in chosen)}")
     opponent = _opponent(adversary, rounds, seed, file, outcome, forecast, sort, river)
-    games = _play(opponent, chosen, budget)
+    games = _play(opponent, chosen, seed, budget)
     pictures = []
     if plot or out is not None:
         from simulations.plots.games import write_games
 
         pictures = write_games(games, out or Path("results/simulate"))
+    if animate is not None:
+        from simulations.plots.animation import animate as film
+
+        pictures.append(film(games, animate))
     measured = [game.measured for game in games]
     broken = [f"BROKEN: {text} ({one.forecaster})" for one in measured for text in one.broken_bounds()]
     if as_json:
@@ -123,7 +143,7 @@ def _opponent(
     return opponents.from_spec(adversary or "coin", rounds or DEFAULT_ROUNDS, seed)
 
 
-def _play(opponent: Opponent, chosen: list[Player], budget: float) -> list[Game]:
+def _play(opponent: Opponent, chosen: list[Player], seed: int, budget: float) -> list[Game]:
     """Every forecaster's game, after the measure of the recorded forecasts if the stream has them."""
     from onlinecal.cli.output import progress
     from simulations.measuring import measure_recorded, play_and_measure
@@ -144,6 +164,7 @@ def _play(opponent: Opponent, chosen: list[Player], budget: float) -> list[Game]
                     player,
                     opponent.adversary,
                     opponent.rounds,
+                    seed=seed,
                     hints=opponent.hints,
                     budget=budget,
                     progress=lambda played: bar.advance(task, played),

@@ -62,10 +62,10 @@ def worst(
     """
     from onlinecal.cli.output import milestones, notices, print_json, progress, results
     from simulations import players
-    from simulations.worst import enumerate_games
+    from simulations.worst import MOST_ROUNDS, enumerate_games
 
     players.create(forecaster)
-    if rounds > LONG:
+    if LONG < rounds <= MOST_ROUNDS:
         notices().print(f"{2**rounds:,} sequences: this can take minutes; --rounds {LONG - 2} takes seconds")
     tell = milestones("parts of the tree done")
 

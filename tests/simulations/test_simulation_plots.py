@@ -80,7 +80,7 @@ def test_pictures_of_single_games(tmp_path):
     game = play_and_measure(players.create("balanced"), adversary, 2000)
     raw = measure_recorded(game.forecasts, game.outcomes, "raw", "coin")
     written = write_games([raw, game], tmp_path)
-    names = ["results.csv", "reliability.png", "transport.png", "trajectories.png"]
+    names = ["results.csv", "reliability.png", "transport.png", "filmstrip.png", "trajectories.png"]
     assert [path.name for path in written] == names
     reliability = pl.read_csv(tmp_path / "reliability.csv").filter(pl.col("forecaster") == "balanced")
     assert reliability["rounds"].sum() == 2000

@@ -1,0 +1,181 @@
+"""The verbs worst and search, and what simulate can draw: files, tables, and telling refusals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from simulations import players
+from simulations.cli import app
+from simulations.names import FORECASTERS
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_worst_prints_the_worst_game_of_every_length():
+    answer = run("worst", "--forecaster", "sign", "--rounds", 6, "--jobs", 1)
+    assert answer.exit_code == 0
+    assert "worst of 64 games of 6 rounds: 011111, distance 2.3333 = 0.9526 √T" in answer.stdout
+    assert "built for 6" in answer.stdout
+
+
+def test_worst_writes_table_record_and_picture(tmp_path):
+    answer = run("worst", "--forecaster", "adaptive", "--rounds", 5, "--jobs", 1, "--out", tmp_path, "--json")
+    assert answer.exit_code == 0
+    record = json.loads(answer.stdout)
+    assert record["games"][-1]["rounds"] == 5
+    assert record["broken"] == []
+    assert json.loads((tmp_path / "worst.json").read_text())["games"] == record["games"]
+    for name in ("worst.png", "worst.svg", "worst.csv"):
+        assert (tmp_path / name).stat().st_size > 100
+
+
+def test_worst_says_what_randomised_errors_are():
+    answer = run(
+        "worst", "--forecaster", "foster", "--rounds", 3, "--draws", 2, "--measure", "ece", "--jobs", 1
+    )
+    assert answer.exit_code == 0
+    assert "Every error is a mean over 2 sequences of draws." in answer.stdout
+    assert "worst ECE" in answer.stdout
+
+
+def test_search_keeps_a_champion_and_goes_on(tmp_path):
+    arguments = ["search", "--forecaster", "balanced", "--rounds", 30, "--population", 4, "--jobs", 1]
+    first = run(*arguments, "--generations", 1, "--out", tmp_path)
+    assert first.exit_code == 0
+    assert "balanced, 30 rounds: distance" in first.stdout
+    assert (tmp_path / "champion.png").stat().st_size > 20_000
+    refused = run(*arguments, "--generations", 2, "--out", tmp_path)
+    assert refused.exit_code == 2
+    assert "has a search already" in refused.stderr
+    again = run(*arguments, "--generations", 2, "--out", tmp_path, "--resume", "--json")
+    assert again.exit_code == 0
+    champion = json.loads(again.stdout)["champion"]
+    assert champion["generations"] == 2
+    genome = champion["genome"]
+    played = run(
+        "simulate",
+        "--forecaster",
+        "balanced",
+        "--rounds",
+        30,
+        "--adversary",
+        f"genome:blocks={genome}",
+        "--json",
+    )
+    measured = json.loads(played.stdout)["games"][0]
+    assert measured["distance_upper"] == pytest.approx(champion["distance"])
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (["worst", "--forecaster", "nobody"], "unknown forecaster 'nobody'"),
+        (["worst", "--rounds", "25"], "rounds must be"),
+        (["worst", "--measure", "brier"], "brier"),
+        (["search", "--forecaster", "nobody"], "unknown forecaster 'nobody'"),
+        (["search", "--rounds", "1000000"], "rounds must be"),
+        (["simulate", "--animate", "film.mp4"], "must end in .gif"),
+        (["simulate", "--load", "nowhere.py"], "nowhere.py"),
+    ],
+)
+def test_wrong_requests_are_refused_in_one_line(arguments, message):
+    answer = run(*arguments)
+    assert answer.exit_code == 2
+    assert message in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_an_interrupted_search_keeps_the_best_so_far(tmp_path):
+    command = [sys.executable, "-m", "simulations", "search", "--forecaster", "sign", "--rounds", "60"]
+    command += ["--generations", "100000", "--population", "4", "--jobs", "1", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "population.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "sign, 60 rounds: distance" in out
+    assert "--resume goes on from there" in err
+    assert json.loads((tmp_path / "champion.json").read_text())["distance"] > 0
+    assert (tmp_path / "champion.png").exists()
+
+
+def test_simulate_draws_randomised_forecasters_by_its_seed():
+    def forecasts(seed):
+        answer = run(
+            "simulate",
+            "--forecaster",
+            "foster",
+            "--adversary",
+            "threshold",
+            "--rounds",
+            100,
+            "--seed",
+            seed,
+            "--json",
+        )
+        return json.loads(answer.stdout)["games"][0]["ece"]
+
+    assert forecasts(1) == forecasts(1)
+    assert len({forecasts(seed) for seed in range(1, 5)}) > 1
+
+
+def test_simulate_shows_a_dash_where_nothing_is_promised():
+    answer = run("simulate", "--forecaster", "constant", "--rounds", 50)
+    assert answer.exit_code == 0
+    guarantee = next(line for line in answer.stdout.splitlines() if "guarantee" in line)
+    assert guarantee.split()[-1] == "–"
+
+
+def test_simulate_makes_a_film(tmp_path):
+    path = tmp_path / "film.gif"
+    answer = run("simulate", "--rounds", 12, "--animate", path)
+    assert answer.exit_code == 0
+    assert str(path) in answer.stdout
+    with Image.open(path) as film:
+        assert film.n_frames == 12
+
+
+def test_simulate_knows_forecasters_from_a_file(tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text(
+        "from dataclasses import replace\n"
+        "from simulations import players\n"
+        "players.register(replace(players.catalogue()['constant'], name='my-constant'))\n"
+    )
+    answer = run("simulate", "--load", own, "--forecaster", "my-constant:at=0.3", "--rounds", 20)
+    assert answer.exit_code == 0
+    assert "my-constant:at=0.3" in answer.stdout
+
+
+def test_help_lists_every_forecaster_of_the_catalogue():
+    # tests that loaded files may have added names of their own
+    known = [name for name in players.catalogue() if "my-" not in name]
+    assert list(FORECASTERS) == known
+    answer = " ".join(run("simulate", "--help").stdout.replace("│", " ").split())
+    for name in FORECASTERS:
+        assert name in answer
+
+
+@pytest.mark.parametrize("verb", ["simulate", "worst", "search"])
+def test_help_does_not_wait_for_compilers_and_plots(verb):
+    code = (
+        "import sys; sys.argv = ['onlinecal', sys.argv[1], '--help']\n"
+        "from simulations.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "slow = {'numba', 'numpy', 'matplotlib', 'polars', 'joblib'} & set(sys.modules)\n"
+        "sys.exit(', '.join(slow) or 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, verb], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
