@@ -17,6 +17,7 @@ _HOME = {
     "BinnedMean": "onlinecal.wrappers",
     "CalibratedClassifier": "onlinecal.wrappers",
     "PlattScaling": "onlinecal.wrappers",
+    "BoostedRecalibrator": "onlinecal.recalibration",
     "GroupRecalibrator": "onlinecal.recalibration",
     "LpRecalibrator": "onlinecal.recalibration",
     "calibration_distance": "onlinecal.measures",

@@ -9,11 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onlinecal.recalibration.boosted_recalibrator import BoostedRecalibrator, BoostingRound
     from onlinecal.recalibration.group_recalibrator import GroupRecalibrator
     from onlinecal.recalibration.lp_recalibrator import LpRecalibrator, SampleSizeWarning
-    from onlinecal.recalibration.lp_sample_complexity import SampleComplexity, epsilon_for, lp_sample_complexity
+    from onlinecal.recalibration.lp_sample_complexity import (
+        SampleComplexity,
+        epsilon_for,
+        lp_sample_complexity,
+    )
 
 __all__ = [
+    "BoostedRecalibrator",
+    "BoostingRound",
     "GroupRecalibrator",
     "LpRecalibrator",
     "SampleComplexity",
@@ -23,6 +30,8 @@ __all__ = [
 ]
 
 _HOME = {
+    "BoostedRecalibrator": "boosted_recalibrator",
+    "BoostingRound": "boosted_recalibrator",
     "GroupRecalibrator": "group_recalibrator",
     "LpRecalibrator": "lp_recalibrator",
     "SampleComplexity": "lp_sample_complexity",

@@ -1,0 +1,52 @@
+"""What BoostedRecalibrator is handed: features of any kind, and the predictor it starts from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.validation import check_probabilities
+
+
+def check_features(X: Any) -> tuple[int, int, NDArray[Any] | None]:
+    """Rows, columns, and the columns' names if all are strings; the contents are the regressor's affair."""
+    shape = getattr(X, "shape", None)
+    if shape is None:
+        try:
+            shape = np.asarray(X).shape
+        except ValueError as error:
+            raise ValueError("X must be a table with rows of equal length, got a ragged one") from error
+    if len(shape) != 2:
+        raise ValueError(f"X must be two-dimensional, (rounds, features), got shape {tuple(shape)}")
+    if 0 in shape:
+        raise ValueError(f"X is empty, its shape is {tuple(shape)}")
+    columns = getattr(X, "columns", None)
+    named = columns is not None and all(isinstance(name, str) for name in columns)
+    names = np.asarray(list(columns), dtype=object) if named and columns is not None else None
+    return int(shape[0]), int(shape[1]), names
+
+
+def initial_forecasts(initial: Any, X: Any, n_rows: int) -> NDArray[np.float64]:
+    """The initial predictor's probabilities for the rows of X, shape (n_rows,).
+
+    A number, an array, a classifier of two classes, a regressor (its answers are clipped to [0, 1]), or a
+    function.
+    """
+    if isinstance(initial, float):
+        return np.full(n_rows, initial)
+    if hasattr(initial, "predict_proba"):
+        table = np.asarray(initial.predict_proba(X))
+        if table.ndim != 2 or table.shape[1] != 2:
+            raise ValueError(f"initial must be a classifier of two classes, it answers shape {table.shape}")
+        answer: Any = table[:, 1]
+    elif hasattr(initial, "predict"):
+        answer = np.asarray(initial.predict(X), dtype=np.float64)
+        answer = np.where(np.isfinite(answer), np.clip(answer, 0.0, 1.0), answer)
+    else:
+        answer = initial(X) if callable(initial) else initial
+    forecasts = check_probabilities(answer, "initial")
+    if len(forecasts) != n_rows:
+        raise ValueError(f"initial must have a forecast for each of the {n_rows} rows, got {len(forecasts)}")
+    return forecasts
