@@ -1,0 +1,1 @@
+"""Games with several classes: forecasters of class probabilities against adversaries that choose a class."""
