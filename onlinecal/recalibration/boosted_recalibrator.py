@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.measures.multicalibration import grid_level
 from onlinecal.recalibration.boosted_input import check_features, initial_forecasts
+from onlinecal.recalibration.group_held_out import held_out_rows
 from onlinecal.validation import check_count, check_probabilities, check_same_length, check_share
 
 Floats = NDArray[np.float64]
@@ -32,6 +33,8 @@ class BoostingRound(NamedTuple):
         How many level sets the round found.
     n_skipped, skipped_mass
         Level sets that were too small for the regressor and kept their value, and their share of the rows.
+    validation_error
+        Mean squared error on the held-out rows after the round; NaN when none are held out.
 
     """
 
@@ -39,6 +42,7 @@ class BoostingRound(NamedTuple):
     n_level_sets: int
     n_skipped: int
     skipped_mass: float
+    validation_error: float
 
 
 class BoostedRecalibrator(RegressorMixin, BaseEstimator):
@@ -48,11 +52,10 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     is fitted on every level set by itself and its answers, rounded, are the next forecasts. When a round
     lowers the mean squared error by less than alpha/(2 bound), the forecasts before it are the result.
 
-    If the regressor minimises the squared error over a class H that is closed under affine maps (least squares
-    with an intercept does) and no level set is skipped, the result is alpha-multicalibrated for H on the rows
-    of `fit`: K2(f, h) <= alpha for every h in H with h^2 <= bound. With level sets of mass s skipped in the
-    last round that is alpha + bound s. Any other regressor is a heuristic: it halts, and no round that is kept
-    raises the squared error.
+    If the regressor minimises the squared error over a class H that is closed under affine maps (as least
+    squares with an intercept does), the result is multicalibrated for H on the rows of `fit`: K2(f, h) is at
+    most `violation_bound_` for every h in H with h^2 <= bound; that is alpha unless level sets were skipped.
+    Any other regressor is a heuristic: it halts, and no round that is kept raises the squared error.
 
     Parameters
     ----------
@@ -65,6 +68,13 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         The bound on h^2, positive.
     min_rows
         Level sets with fewer rows keep their value: a regressor would only learn them by heart. 1 skips none.
+    n_levels
+        m. Fewer levels hold more rows each, which fresh data rewards; the promise is then weaker.
+    validation_fraction
+        Share of the rows to hold out, in [0, 1): the rounds after the lowest squared error on them are not
+        kept. What is left may then violate alpha, and nothing is promised.
+    seed
+        Chooses the held-out rows.
 
     Attributes
     ----------
@@ -72,15 +82,18 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         m.
     rounds_
         One `BoostingRound` for each round tried, the initial forecasts first. The last one was not kept.
+    n_kept_
+        Rounds that make the result: all tried but the last, unless held-out rows spoke against them.
     n_rounds_, max_rounds_
         Rounds tried, T, and how many there can be: 1 + 2 bound/alpha times the squared error of round 0. With
         a class that contains the constants and no level set skipped, also at most 3 + bound/(2 alpha).
     squared_error_
-        Mean squared error of the result on the rows of `fit`.
+        Mean squared error of the result on the rows of `fit` that were not held out.
     skipped_mass_
-        Share of the rows in level sets that the last round skipped.
+        Their share in level sets of the result that are too small.
     violation_bound_
-        alpha + bound skipped_mass_: what is promised, for a regressor as described.
+        alpha/2 + bound/m + bound skipped_mass_, at most alpha when m is the default and nothing is skipped;
+        `bound`, which holds for any forecasts, when held-out rows took rounds back.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -102,12 +115,22 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     """
 
     def __init__(
-        self, regressor: Any = None, alpha: float = 0.01, bound: float = 1.0, min_rows: int = 20
+        self,
+        regressor: Any = None,
+        alpha: float = 0.01,
+        bound: float = 1.0,
+        min_rows: int = 20,
+        n_levels: int | None = None,
+        validation_fraction: float = 0.0,
+        seed: int = 0,
     ) -> None:
         self.regressor = regressor
         self.alpha = alpha
         self.bound = bound
         self.min_rows = min_rows
+        self.n_levels = n_levels
+        self.validation_fraction = validation_fraction
+        self.seed = seed
 
     def fit(self, X: Any, y: ArrayLike, initial: Any = None) -> BoostedRecalibrator:
         """Boost until a round gains less than alpha/(2 bound).
@@ -137,23 +160,37 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         start: Any = float(outcomes.mean()) if initial is None else initial
         forecasts = initial_forecasts(start, X, n)
         regressor = self.regressor if self.regressor is not None else default_regressor()
-        level = grid_level(forecasts, m)
-        rounds = [BoostingRound(_error(level, m, outcomes), len(np.unique(level)), 0, 0.0)]
-        kept: list[dict[int, Any]] = []
+        everyone = grid_level(forecasts, m)
+        held = held_out_rows(n, self.validation_fraction, self.seed)
+        kept_rows, held_rows = np.flatnonzero(~held), np.flatnonzero(held)
+        rows, aside = (
+            (X, None) if not held.any() else (_safe_indexing(X, kept_rows), _safe_indexing(X, held_rows))
+        )
+        level, watched, y_in, y_held = everyone[~held], everyone[held], outcomes[~held], outcomes[held]
+        rounds = [BoostingRound(_error(level, m, y_in), 0, 0, 0.0, _error(watched, m, y_held))]
+        made: list[dict[int, Any]] = []
         least = self.alpha / (2.0 * self.bound)
         while True:
-            models, after, skipped, mass = self._round(regressor, X, outcomes, level, m)
-            found = BoostingRound(_error(after, m, outcomes), len(np.unique(level)), skipped, mass)
-            rounds.append(found)
-            if rounds[-2].squared_error - found.squared_error < least:
+            models, after, skipped, mass = self._round(regressor, rows, y_in, level, m)
+            if aside is not None:
+                watched = _apply(models, aside, watched, m)
+            errors = _error(after, m, y_in), _error(watched, m, y_held)
+            rounds.append(BoostingRound(errors[0], len(np.unique(level)), skipped, mass, errors[1]))
+            if rounds[-2].squared_error - errors[0] < least:
                 break
-            kept.append(models)
+            made.append(models)
             level = after
         self.n_levels_, self.rounds_, self.n_rounds_ = m, rounds, len(rounds) - 1
         self.max_rounds_ = 1 + math.floor(rounds[0].squared_error / least + 1e-9)
-        self.squared_error_, self.skipped_mass_ = rounds[-2].squared_error, rounds[-1].skipped_mass
-        self.violation_bound_ = self.alpha + self.bound * self.skipped_mass_
-        self._kept, self._initial = kept, None if isinstance(start, np.ndarray | list | tuple) else start
+        held_errors = [found.validation_error for found in rounds[:-1]]
+        self.n_kept_ = len(made) if aside is None else int(np.argmin(held_errors))
+        self.squared_error_ = rounds[self.n_kept_].squared_error
+        self.skipped_mass_ = rounds[self.n_kept_ + 1].skipped_mass
+        self.violation_bound_ = float(self.bound)
+        if self.n_kept_ == len(made):
+            self.violation_bound_ *= least + 1.0 / m + self.skipped_mass_
+        self._kept = made[: self.n_kept_]
+        self._initial = None if isinstance(start, np.ndarray | list | tuple) else start
         self.n_features_in_ = width
         if names is not None:
             self.feature_names_in_ = names
@@ -191,11 +228,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
             raise ValueError("initial is needed: fit was given forecasts, not a predictor")
         level = grid_level(initial_forecasts(start, X, n), self.n_levels_)
         for models in self._kept:
-            after = level.copy()
-            for i, rows in _level_sets(level):
-                if i in models:
-                    after[rows] = _answer(models[i], _safe_indexing(X, rows), self.n_levels_)
-            level = after
+            level = _apply(models, X, level, self.n_levels_)
         return level / self.n_levels_
 
     def score(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> float:
@@ -211,6 +244,8 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         if not good or not 0.0 < bound < math.inf:
             raise ValueError(f"bound must be a positive number, got {bound!r}")
         check_count(self.min_rows, "min_rows")
+        if self.n_levels is not None:
+            return check_count(self.n_levels, "n_levels", most=1 << 20)
         m = max(math.ceil(2.0 * bound / alpha - 1e-9), 1)
         if m > 1 << 20:
             raise ValueError(f"bound/alpha must be at most {1 << 19}, got {bound!r}/{alpha!r}")
@@ -238,6 +273,15 @@ def default_regressor() -> DecisionTreeRegressor:
     return DecisionTreeRegressor(max_depth=3, min_samples_leaf=20, random_state=0)
 
 
+def _apply(models: dict[int, Any], X: Any, level: Ints, m: int) -> Ints:
+    """The levels after a round: rows at a level without a model stay there."""
+    after = level.copy()
+    for i, rows in _level_sets(level):
+        if i in models:
+            after[rows] = _answer(models[i], _safe_indexing(X, rows), m)
+    return after
+
+
 def _level_sets(level: Ints) -> Iterator[tuple[int, Ints]]:
     """Each level in use and its rows."""
     order = np.argsort(level, kind="stable")
@@ -254,4 +298,5 @@ def _answer(model: Any, X: Any, m: int) -> Ints:
 
 
 def _error(level: Ints, m: int, y: Floats) -> float:
-    return float(np.mean((level / m - y) ** 2))
+    """Mean squared error; NaN without rows."""
+    return float(np.mean((level / m - y) ** 2)) if len(y) else math.nan

@@ -14,6 +14,7 @@ from onlinecal.measures.group_report import multicalibration_report
 from onlinecal.measures.multicalibration import grid_level, level_sets, violations_of_levels
 from onlinecal.recalibration import group_shift as shift
 from onlinecal.recalibration import group_value as value
+from onlinecal.recalibration.group_held_out import held_out_rows
 from onlinecal.recalibration.group_history import (
     compile_shifts,
     compile_values,
@@ -159,10 +160,10 @@ class GroupRecalibrator(BaseEstimator):
         check_same_length(forecasts, outcomes, "p and y")
         maker = GroupMaker(self.min_mass, self.predicates)
         members = maker.fit(groups, len(forecasts)).view(np.uint8)
-        held = self._held_out(len(forecasts))
-        kept = slice(None) if held is None else ~held
+        held = held_out_rows(len(forecasts), self.validation_fraction, self.seed)
+        kept = ~held if held.any() else slice(None)
         fitted = forecasts[kept], outcomes[kept], members[kept]
-        aside = None if held is None else (forecasts[held], outcomes[held], members[held])
+        aside = (forecasts[held], outcomes[held], members[held]) if held.any() else None
         self._maker = maker
         self.group_names_, self.n_groups_, self.n_levels_ = list(maker.names_), maker.n_groups_, m
         steps = fit_values if self.patch == "value" else fit_shifts
@@ -215,13 +216,6 @@ class GroupRecalibrator(BaseEstimator):
         alpha = check_share(self.alpha, "alpha")
         check_choice(self.patch, ("value", "shift"), "patch")
         check_choice(self.target, ("multicalibration", "means"), "target")
-        share = self.validation_fraction
-        if (
-            isinstance(share, bool)
-            or not isinstance(share, (int, float, np.number))
-            or not 0.0 <= share < 1.0
-        ):
-            raise ValueError(f"validation_fraction must be a number in [0, 1), got {share!r}")
         if self.target == "means":
             if self.patch != "shift":
                 raise ValueError(f"patch must be 'shift' for the target 'means', got {self.patch!r}")
@@ -240,16 +234,6 @@ class GroupRecalibrator(BaseEstimator):
         else:
             raise ValueError(f"n_levels must be above 1/(2 sqrt(alpha)) = {0.5 / alpha**0.5:.4g}, got {m}")
         return m
-
-    def _held_out(self, n_rows: int) -> NDArray[np.bool_] | None:
-        number = round(self.validation_fraction * n_rows)
-        if number == 0:
-            return None
-        if number == n_rows:
-            raise ValueError(f"validation_fraction={self.validation_fraction} leaves none of {n_rows} rows")
-        held = np.zeros(n_rows, bool)
-        held[np.random.default_rng(self.seed).permutation(n_rows)[:number]] = True
-        return held
 
     def _replay(self, p: Floats, members: Bytes) -> Floats:
         m = self.n_levels_
