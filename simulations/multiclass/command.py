@@ -90,8 +90,12 @@ def simulate_multiclass(request: Request, folder: Path | None, as_json: bool) ->
         print_json(machine_readable(measured, broken, pictures))
         return not broken
     console = results()
-    for opponent, some in zip(against, games, strict=True):
-        console.print(comparison([game.measured for game in some], opponent.title))
+    if len(players) == 1 and len(against) > 1:
+        title = f"{players[0].spec}, {against[0].rounds:,} rounds against {against[0].adversary.name}"
+        console.print(comparison(measured, title, [f"{one.classes} classes" for one in measured]))
+    else:
+        for opponent, some in zip(against, games, strict=True):
+            console.print(comparison([game.measured for game in some], opponent.title))
     for line in [*broken, *map(str, pictures)]:
         console.print(line, soft_wrap=True)
     return not broken
@@ -170,8 +174,13 @@ def shorter_games(request: Request, players: Sequence[MulticlassPlayer]) -> list
     return [game.measured for some in games for game in some]
 
 
-def comparison(measured: Sequence[MeasuredMulticlass], title: str) -> Table:
-    """A column per forecaster, a line per measure: the sum over rounds, then in brackets the average."""
+def comparison(
+    measured: Sequence[MeasuredMulticlass], title: str, names: Sequence[str] | None = None
+) -> Table:
+    """A column per game, a line per measure: the sum over rounds, then in brackets the average.
+
+    The columns are called as `names` says, or by their forecasters.
+    """
     lines: list[tuple[str, Callable[[MeasuredMulticlass], str]]] = [
         ("ECE of whole vectors", lambda one: _both(one.ece, one.rounds)),
         ("classwise ECE", lambda one: _both(one.classwise_ece, one.rounds)),
@@ -186,7 +195,7 @@ def comparison(measured: Sequence[MeasuredMulticlass], title: str) -> Table:
     ]
     return table(
         f"{title}: sums (averages)",
-        ["", *(one.forecaster for one in measured)],
+        ["", *(names or [one.forecaster for one in measured])],
         [(name, *(show(one) for one in measured)) for name, show in lines],
     )
 

@@ -42,7 +42,7 @@ def draw(table: pl.DataFrame) -> Figure:
     figure, axes = panels(list(titles.values()), forecasters, height=3.6)
     headline(
         figure,
-        "Every certificate stays below its guarantee, of order T^(1 - 1/k) for k classes",
+        r"Every certificate stays below its guarantee, of order $\mathbf{T^{1-1/k}}$ for k classes",
         f"Against {against}, a game of its own for each T. Sums over rounds, in l1 over classes. "
         "Band: where the distance to calibration lies. Line: certificate. Dashes: guarantee.",
     )
@@ -52,7 +52,7 @@ def draw(table: pl.DataFrame) -> Figure:
     bottom = max(float(table["lower"].min()), top / 1e6, 0.1)  # type: ignore[arg-type]
     for k, title in titles.items():
         axis = axes[title]
-        axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 1.8))
+        axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 2.8))
         axis.set_title(title)
         axis.minorticks_off()
         panel = table.filter(pl.col("classes") == k)

@@ -58,6 +58,14 @@ def simulate(
     plot: Annotated[
         bool, typer.Option("--plot", help="Table and pictures, in results/simulate if there is no --out.")
     ] = False,
+    classes: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--classes",
+            help="Games of so many classes; may be repeated. Forecasters: simplex, nested, uniform, "
+            "frequencies. A --file TABLE.npz of class probabilities says it itself.",
+        ),
+    ] = None,
     animate: Annotated[
         Path | None, typer.Option("--animate", help="GIF file for a film of the biases as they are attacked.")
     ] = None,
@@ -78,7 +86,27 @@ def simulate(
     [bold]onlinecal simulate --file games.csv --outcome won --forecast probability --sort date --plot[/bold]
 
     [bold]onlinecal simulate --forecaster balanced --adversary epochs --rounds 2000 --animate film.gif[/bold]
+
+    [bold]onlinecal simulate --classes 3 --adversary least-likely --rounds 100000 --plot[/bold]
     """
+    if classes or (file is not None and file.suffix.lower() == ".npz"):
+        from simulations.multiclass.command import Request, simulate_multiclass
+
+        binary = {
+            "--outcome": outcome,
+            "--forecast": forecast,
+            "--sort": sort,
+            "--animate": animate,
+            "--load": load,
+        }
+        for option, value in binary.items():
+            if value:
+                raise ValueError(f"{option} belongs to games of two outcomes, not to --classes or .npz files")
+        request = Request(classes or (), forecaster or (), adversary, rounds, seed, file, river, budget)
+        folder = out or (Path("results/simulate") if plot else None)
+        if not simulate_multiclass(request, folder, as_json):
+            raise typer.Exit(CHECK_FAILED)
+        return
     from onlinecal.cli.output import print_json, results
     from simulations import extensions, opponents, players
     from simulations.comparison import comparison, machine_readable
