@@ -5,8 +5,11 @@ import pytest
 
 import adversaries
 from onlinecal import AlmostOneStepAhead
+from onlinecal.forecasters import FosterForecaster, RunningMean
+from onlinecal.forecasters.cells import NO_HINT
 from simulations import players
 from simulations.duel import log_spaced, play
+from simulations.foresight import foresight
 
 ROUNDS = 700
 
@@ -101,3 +104,142 @@ def test_checkpoints_are_distinct_and_end_with_the_last_round(rounds):
     assert marks[0] == 1
     assert marks[-1] == rounds
     assert (np.diff(marks) > 0).all()
+
+
+BASELINES = ["constant:at=0.3", "running-mean", "drift-corrected", "foster", "foster-hart", "foster-vohra",
+             "linear-optimisation", "minimax", "two-choices"]  # fmt: skip
+
+
+def in_the_interpreter(forecaster, adversary, rounds, draw, rises):
+    """A duel on a list: forecasts, charged values, outcomes and the memory; `rises` tells the adversary."""
+    rules = forecaster.rules
+    memory = [*forecaster.memory.tolist(), *[0] * 4 * rounds * (forecaster.memory.dtype == np.int64)]
+    draws = forecaster.draws(rounds).tolist()
+    seen = draw == "seen" or not draws
+    game = []
+    for u in draws or [0.0] * rounds:
+        a, b, forecast, shown = rules.turn(memory, NO_HINT, u)
+        outcome = adversary.outcome(forecast if seen else shown, *rises(rules, memory, a, b, forecast, seen))
+        game.append((forecast, rules.point(memory, a, b, outcome, forecast), outcome))
+        rules.settle(memory, a, b, outcome, forecast)
+    return (*np.array(game).T, memory)
+
+
+def one_round(rules, memory, a, b, forecast, seen):
+    return rules.rises(memory, a, b, forecast, seen)
+
+
+def brute_force(depth):
+    """What foresight must say: the certificates after all 2^depth sequences, each played on its own copy."""
+
+    def rises(rules, memory, a, b, forecast, seen):
+        now = rules.rises(memory, a, b, forecast, seen)
+        if not seen:
+            a, b, forecast, _ = rules.turn(memory, NO_HINT, 0.5)
+        told = []
+        for first in (0, 1):
+            further = []
+            for rest in adversaries.all_sequences(depth - 1).tolist() if depth > 1 else [[]]:
+                copy = list(memory)
+                rules.settle(copy, a, b, first, forecast)
+                begin = rules.certificate(copy)
+                for y in rest:
+                    c, d, p, _ = rules.turn(copy, NO_HINT, 0.5)
+                    rules.settle(copy, c, d, y, p)
+                further.append(rules.certificate(copy) - begin)
+            told.append(now[first] + max(further))
+        return told
+
+    return rises
+
+
+def assert_same_duel(spec, adversary_spec, draw, rounds, rises):
+    player = players.create(spec)
+    plain, compiled = player.build(rounds, seed=2), player.build(rounds, seed=2)
+    duel = play(compiled, adversaries.create(adversary_spec, rounds, seed=5), rounds, draw=draw)
+    adversary = adversaries.create(adversary_spec, rounds, seed=5)
+    forecasts, charged, outcomes, memory = in_the_interpreter(plain, adversary, rounds, draw, rises)
+    assert duel.forecasts.tolist() == forecasts.tolist()
+    assert duel.charged.tolist() == charged.tolist()
+    assert duel.outcomes.tolist() == outcomes.tolist()
+    assert duel.certificates[-1] == plain.rules.certificate(memory)
+
+
+@pytest.mark.parametrize("draw", ["hidden", "seen"])
+@pytest.mark.parametrize("adversary", ["coin:bias=0.8", "threshold", "certificate-greedy"])
+@pytest.mark.parametrize("spec", BASELINES)
+def test_a_baseline_plays_the_same_duel_in_the_interpreter(spec, adversary, draw):
+    assert_same_duel(spec, adversary, draw, 150, one_round)
+
+
+@pytest.mark.parametrize("spec", BASELINES)
+def test_a_baseline_is_the_same_in_a_duel_and_round_by_round(spec):
+    player = players.create(spec)
+    duel = play(player.build(300, seed=3), adversaries.create("markov", seed=1), 300)
+    replayed, rounds = player.build(300, seed=3), player.build(300, seed=3)
+    assert replayed.replay(duel.outcomes).tolist() == duel.charged.tolist()
+    for p, y in zip(duel.forecasts, duel.outcomes, strict=True):
+        assert rounds.predict_proba_one({})[True] == p
+        rounds.learn_one({}, int(y))
+
+
+def test_draws_go_on_from_duel_to_duel_and_over_long_ones():
+    adversary = adversaries.create("alternating")
+    whole, parts = FosterForecaster(horizon=300_000), FosterForecaster(horizon=300_000)
+    expected = play(whole, adversary, 300_000).forecasts
+    pieces = [play(parts, adversary, number).forecasts for number in (1_000, 299_000)]
+    assert np.concatenate(pieces).tobytes() == expected.tobytes()
+
+
+def test_an_adversary_sees_the_draw_or_the_mean_of_the_draw():
+    rounds = 500
+    seen = play(FosterForecaster(horizon=rounds), adversaries.create("threshold"), rounds, draw="seen")
+    assert np.array_equal(seen.outcomes, seen.forecasts < 0.5)
+    hidden = play(FosterForecaster(horizon=rounds), adversaries.create("threshold"), rounds)
+    assert not np.array_equal(hidden.outcomes, hidden.forecasts < 0.5)
+    with pytest.raises(ValueError, match="draw must be one of hidden, seen, got 'shown'"):
+        play(FosterForecaster(), adversaries.create("coin"), 10, draw="shown")
+
+
+def test_a_deterministic_forecaster_has_no_draw_to_hide():
+    games = [
+        play(RunningMean(), adversaries.create("certificate-greedy", seed=1), 200, draw=draw)
+        for draw in ("hidden", "seen")
+    ]
+    assert games[0].forecasts.tolist() == games[1].forecasts.tolist()
+
+
+AHEAD = ["balanced", "nested", "adaptive", "one-step-ahead", "running-mean", "foster", "minimax"]
+
+
+@pytest.mark.parametrize("draw", ["hidden", "seen"])
+@pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.parametrize("spec", AHEAD)
+def test_look_ahead_is_the_best_of_all_continuations(spec, depth, draw):
+    assert_same_duel(spec, f"certificate-greedy:depth={depth}", draw, 40, brute_force(depth))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draw", ["hidden", "seen"])
+@pytest.mark.parametrize(
+    "spec", [*AHEAD, "foster-hart", "linear-optimisation", "two-choices", "drift-corrected"]
+)
+def test_deep_look_ahead_is_the_best_of_all_continuations(spec, draw):
+    assert_same_duel(spec, "certificate-greedy:depth=6", draw, 60, brute_force(6))
+
+
+@pytest.mark.parametrize("seen", [True, False])
+@pytest.mark.parametrize("spec", [*AHEAD, *BASELINES])
+def test_foresight_of_one_round_equals_the_rises_and_more_rounds_foresee_no_less(spec, seen):
+    forecaster = players.create(spec).build(50, seed=1)
+    rules = forecaster.rules
+    foresee = foresight(rules)
+    for y in np.random.default_rng(1).integers(0, 2, 15):
+        turn = rules.turn(forecaster.memory, NO_HINT, 0.3)[:3]
+        before = forecaster.memory.tobytes()
+        now = rules.rises(forecaster.memory, *turn, seen)
+        assert foresee(forecaster.memory, *turn, seen, 1) == now
+        expected = brute_force(3)(rules, [*forecaster.memory.tolist(), *[0] * 64], *turn, seen)
+        assert foresee(forecaster.memory, *turn, seen, 3) == tuple(expected)
+        assert forecaster.memory.tobytes() == before
+        forecaster.learn_one({}, int(y))

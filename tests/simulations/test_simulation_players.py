@@ -4,7 +4,9 @@ import math
 
 import pytest
 
-from simulations import players
+from onlinecal.forecasters import ConstantForecaster
+from simulations import families, players
+from simulations.families import Family
 
 EVERY_KIND = [
     "sign", "balanced", "nested", "adaptive", "sign:report=midpoint", "sign:cells=7",
@@ -67,3 +69,58 @@ def test_settings_reach_the_forecaster():
 def test_bad_specs_are_refused_with_what_is_known(spec, message):
     with pytest.raises(ValueError, match=message):
         players.create(spec)
+
+
+@pytest.mark.parametrize("name", players.catalogue())
+def test_every_family_says_what_it_is_and_builds(name):
+    family = players.catalogue()[name]
+    assert family.name == name
+    assert all(text.strip() for text in (family.summary, family.rate, family.source))
+    assert family.kind in ("deterministic", "randomised", "reference")
+    player = players.create(name)
+    assert player.spec == name
+    for rounds in (1, 2, 1000):
+        forecaster = player.build(rounds, seed=3)
+        assert forecaster.n_rounds == 0
+        assert forecaster.certificate == 0.0
+        assert bool(len(forecaster.draws(5))) == (family.kind == "randomised")
+    assert player.draw == "hidden"
+    assert ("draw" in player.settings) == (family.kind == "randomised")
+
+
+@pytest.mark.parametrize(
+    "spec", ["foster:draw=seen", "minimax:cells=9,draw=seen", "constant:at=0.25", "two-choices:cells=3"]
+)
+def test_settings_of_baselines_are_kept(spec):
+    player = players.create(spec)
+    assert player.spec == spec
+    assert player.draw == ("seen" if "seen" in spec else "hidden")
+    points = getattr(player.build(100), "n_points", None)
+    assert points == {"minimax:cells=9,draw=seen": 10, "two-choices:cells=3": 4, "foster:draw=seen": 6}.get(
+        spec
+    )
+
+
+def test_only_the_references_among_the_baselines_have_a_bound():
+    assert players.create("two-choices:cells=10").bound(1000) == 50 + 11
+    assert players.create("foster").bound(1000) is None
+    assert players.create("running-mean").bound_label is None
+
+
+def test_equal_seeds_of_a_game_give_equal_draws():
+    player = players.create("foster")
+    first, second, other = (player.build(100, seed).draws(20).tolist() for seed in (1, 1, 2))
+    assert first == second != other
+
+
+def test_register_adds_a_family_and_refuses_a_taken_name(monkeypatch):
+    monkeypatch.setattr(players, "_CATALOGUE", players.catalogue())
+    mine = Family("always-a-third", "one third", lambda settings, rounds, seed: ConstantForecaster(1 / 3))
+    players.register(mine)
+    players.register(mine)
+    assert players.create("always-a-third").build(10).predict_proba_one({})[True] == 1 / 3
+    for taken in ("always-a-third", "foster"):
+        other = Family(taken, "another", lambda settings, rounds, seed: ConstantForecaster())
+        with pytest.raises(ValueError, match=f"there is a forecaster '{taken}' already"):
+            players.register(other)
+    assert players.catalogue()["foster"] in families.FAMILIES
