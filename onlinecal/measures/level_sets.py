@@ -5,7 +5,7 @@ There are about C(n_levels + k, k) of them, of which n rows meet at most n.
 
 A probability that is at most 1e-7 below a multiple counts as that multiple: 1e-7 is what float32 loses, so
 0.3, 1 - 0.7 and numpy.float32(0.7) are all in the level that is written 3/10 or 7/10. On very fine grids
-the allowance is a hundredth of a level instead.
+the allowance is 1/(4k) of a level instead.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ROUNDING = 1e-7
 """How far below a multiple of 1/n_levels a probability may be and still count as that multiple."""
 
 
-def allowance(n_levels: int) -> float:
-    """ROUNDING in units of a level, at most a hundredth."""
-    return min(ROUNDING * n_levels, 0.01)
+def allowance(n_levels: int, n_classes: int) -> float:
+    """ROUNDING in units of a level, at most 1/(4k): rho of a level set then stays in it."""
+    return min(ROUNDING * n_levels, 0.25 / n_classes)
 
 
 def count_level_sets(n_levels: int, n_classes: int) -> int:
@@ -55,12 +55,12 @@ def number_level_sets(table: Floats, n_levels: int) -> tuple[Ints, Ints]:
     numbers, first_rows
         numbers[i] in 0..D-1, shape (n,), in order of appearance; first_rows, shape (D,).
     """
-    return _number_rows(table, n_levels, allowance(n_levels))
+    return _number_rows(table, n_levels, allowance(n_levels, table.shape[1]))
 
 
 def levels_of(table: Floats, n_levels: int) -> Ints:
-    """floor(u n_levels) with the allowance, the same shape as `table`."""
-    return np.floor(table * n_levels + allowance(n_levels)).astype(np.int64)
+    """floor(u n_levels) with the allowance, shape (n, k) as `table`."""
+    return np.floor(table * n_levels + allowance(n_levels, table.shape[1])).astype(np.int64)
 
 
 @njit(cache=True)

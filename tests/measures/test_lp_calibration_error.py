@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from onlinecal import lp_calibration_error
 from onlinecal.measures import lp_calibration_interval, lp_calibration_report
 from onlinecal.measures.level_sets import count_level_sets, levels_of, norm, norm_of_pair, number_level_sets
+from onlinecal.recalibration.lp_statistics import rho
 
 ORDERS = (1, 1.5, 2, 4, inf)
 
@@ -80,16 +81,31 @@ def test_the_papers_example_has_ten_level_sets():
 
 
 def test_a_value_a_rounding_below_a_multiple_is_that_multiple():
+    def levels(values, n_levels):
+        return levels_of(np.array(values, float)[:, None], n_levels).ravel().tolist()
+
     below = 1.0 - 0.9
     assert below < 0.1
-    values = np.array([0.29, 0.3, below, 0.1 * 3, 1 - 0.7, float(np.float32(0.7)), 0.7 - 1e-8, 0.7 - 1e-6])
-    assert levels_of(values, 100).tolist() == [29, 30, 10, 30, 30, 70, 70, 69]
-    assert levels_of(np.arange(1001) / 1000, 1000).tolist() == list(range(1001))
-    assert levels_of((np.arange(1001) / 1000).astype(np.float32).astype(float), 1000).tolist() == list(
-        range(1001)
-    )
-    # on fine grids at most a hundredth of a level is allowed for
-    assert levels_of(np.array([0.5, 0.5 - 1e-8]), 10**7).tolist() == [5 * 10**6, 5 * 10**6 - 1]
+    assert 0.29 * 100 < 29
+    values = [0.29, 0.3, below, 0.1 * 3, 1 - 0.7, np.float32(0.7), 0.7 - 1e-8, 0.7 - 1e-6]
+    assert levels(values, 100) == [29, 30, 10, 30, 30, 70, 70, 69]
+    assert levels(np.arange(1001) / 1000, 1000) == list(range(1001))
+    assert levels((np.arange(1001) / 1000).astype(np.float32), 1000) == list(range(1001))
+    # on fine grids at most a quarter of a level is allowed for
+    assert levels([0.5, 0.5 - 1e-8, 0.5 - 3e-8], 10**7) == [5 * 10**6, 5 * 10**6, 5 * 10**6 - 1]
+
+
+@pytest.mark.parametrize("k", [2, 5, 2000])
+@pytest.mark.parametrize("n_levels", [1, 7, 10**4, 10**8])
+def test_the_nearest_distribution_of_a_level_set_is_in_it(k, n_levels):
+    rng = np.random.default_rng(0)
+    table = rng.dirichlet(np.full(k, 0.3), 50)
+    table[0] = 1.0 / k
+    levels = levels_of(table, n_levels)
+    nearest = rho(levels, n_levels)
+    assert nearest.sum(axis=1) == pytest.approx(1.0)
+    assert (levels_of(nearest, n_levels) == levels).all()
+    assert (nearest - levels / n_levels).max() < 1 / n_levels
 
 
 def test_level_sets_are_numbered_in_order_of_appearance():

@@ -1,0 +1,64 @@
+"""Tables and labels as users have them: data frames with named columns, labels of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinecal.validation import check_labels
+
+
+def column_names(table: Any) -> NDArray[Any] | None:
+    """The names of a data frame's columns, if it has columns and their names are strings."""
+    names = list(getattr(table, "columns", ()))
+    if not names or not all(isinstance(name, str) for name in names):
+        return None
+    return np.array(names, dtype=object)
+
+
+def check_columns(table: Any, array: NDArray[Any], n_columns: int, names: NDArray[Any] | None) -> None:
+    """Refuse a table with other columns than the one that was fitted, or in another order."""
+    if array.shape[1] != n_columns:
+        raise ValueError(f"P must have the {n_columns} columns of the fit, got {array.shape[1]}")
+    found = column_names(table)
+    if found is not None and names is not None and list(found) != list(names):
+        raise ValueError(f"P must have the columns {list(names)!r} of the fit, got {list(found)!r}")
+
+
+def number_labels(
+    labels: ArrayLike, n_classes: int, classes: Sequence[Hashable] | None
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Labels as class numbers, shape (n,), and the classes, shape (k,).
+
+    Raises
+    ------
+    ValueError
+        A number of classes other than n_classes, a class named twice, a label that is no class.
+    """
+    if classes is None:
+        return check_labels(labels, n_classes, "y"), np.arange(n_classes)
+    known = np.empty(len(classes), dtype=object)
+    known[:] = classes if isinstance(classes, list) else list(classes)
+    if len(known) != n_classes:
+        raise ValueError(f"classes must name the {n_classes} columns of P, got {len(known)} of them")
+    numbers = {label: number for number, label in enumerate(known)}
+    if len(numbers) != n_classes:
+        twice = next(label for number, label in enumerate(known) if numbers[label] != number)
+        raise ValueError(f"classes must differ, got {twice!r} twice")
+    values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)  # type: ignore[arg-type]
+    found = np.empty(len(values), dtype=np.int64)
+    for row, label in enumerate(values):
+        try:
+            found[row] = numbers[label]
+        except (KeyError, TypeError):
+            raise ValueError(f"y must be one of the classes, got {label!r} at row {row}") from None
+    if not len(found):
+        raise ValueError("y is empty")
+    if all(isinstance(label, (bool, int, float, str, np.generic)) for label in known):
+        plain = np.array(known.tolist())
+        # numpy turns mixed kinds into one; only keep an array whose entries are still the labels
+        known = plain if plain.tolist() == known.tolist() else known
+    return found, known
