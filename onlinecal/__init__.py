@@ -16,6 +16,7 @@ _HOME = {
     "SimplexAlmostOneStepAhead": "onlinecal.forecasters",
     "BinnedMean": "onlinecal.wrappers",
     "CalibratedClassifier": "onlinecal.wrappers",
+    "GroupCalibratedClassifier": "onlinecal.wrappers",
     "PlattScaling": "onlinecal.wrappers",
     "BoostedRecalibrator": "onlinecal.recalibration",
     "GroupRecalibrator": "onlinecal.recalibration",

@@ -2,6 +2,7 @@
 
 from onlinecal.wrappers.binned_mean import BinnedMean
 from onlinecal.wrappers.calibrated_classifier import CalibratedClassifier
+from onlinecal.wrappers.group_calibrated_classifier import GroupCalibratedClassifier
 from onlinecal.wrappers.platt_scaling import PlattScaling
 
-__all__ = ["BinnedMean", "CalibratedClassifier", "PlattScaling"]
+__all__ = ["BinnedMean", "CalibratedClassifier", "GroupCalibratedClassifier", "PlattScaling"]

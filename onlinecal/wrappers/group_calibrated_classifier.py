@@ -1,0 +1,186 @@
+"""Any river classifier, with probabilities calibrated inside groups of rounds, and certificates by group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from river import base, linear_model
+
+from onlinecal.forecasters.cells import REPORTS
+from onlinecal.forecasters.grid import check_slack
+from onlinecal.validation import check_choice, check_count
+from onlinecal.wrappers.calibrated_classifier import NOTHING
+from onlinecal.wrappers.group_books import AtomBooks, SharedBooks
+from onlinecal.wrappers.group_membership import EVERYONE, Membership
+from onlinecal.wrappers.labels import Label, Labels, plain
+from onlinecal.wrappers.pending import Pending
+
+
+class GroupCalibratedClassifier(base.Wrapper, base.Classifier):
+    """Wrap a river classifier: its probabilities stay calibrated inside every group, whatever labels come.
+
+    Parameters
+    ----------
+    classifier
+        The model to wrap.
+    groups
+        Names and functions of the features, {"young": lambda x: x["age"] < 9}, or columns, ["sex", "region"],
+        the values of which are the groups. Groups may overlap. The group "everyone" is always added.
+    scheme
+        "atoms": one Almost-One-Step-Ahead for each combination of groups that occurs. Every group, and every
+        union of combinations, has a distance to calibration of at most sqrt(A T), up to constants, where A
+        combinations share T rounds. Disjoint groups are their own combinations. "shared": one table for all
+        groups, whose guarantee, (k T^2)^(1/3) for rounds with at most k groups (counting everyone), does not
+        depend on how many combinations there are: for many overlapping groups.
+    horizon
+        How many rounds will be played, if known. The scheme "atoms" then also needs to know how many
+        combinations to expect, `n_atoms`; by default as many as there are functions.
+    n_atoms
+        See `horizon`.
+    slack, report
+        As in AlmostOneStepAhead. With 1/2 and "midpoint", the defaults, and a horizon the constants are those
+        above: exactly sqrt(A T) and (k T^2)^(1/3). Without a horizon sqrt(3 A T), and under 5/6 more for each
+        combination.
+
+    Notes
+    -----
+    The forecast is that of the positive label (True, 1, or the first label seen); any other label counts as
+    the other outcome. Until both labels are known an answer may name one alone, with probability 1:
+    certificates speak of `forecasts_one`. Late labels settle the forecast that was made for equal features,
+    the oldest of several; at most 10,000 wait. The model's probability is steered first (as in
+    CalibratedClassifier): inside each combination under "atoms", for all rounds together under "shared".
+
+    Examples
+    --------
+    >>> from river import datasets, linear_model, preprocessing
+    >>> model = GroupCalibratedClassifier(
+    ...     preprocessing.StandardScaler() | linear_model.LogisticRegression(),
+    ...     groups=["ip_in_url", "age_of_domain"],
+    ... )
+    >>> for x, y in datasets.Phishing():
+    ...     p = model.predict_proba_one(x)
+    ...     model.learn_one(x, y)
+    >>> model.rounds["ip_in_url=1"], model.certificates["ip_in_url=1"] < model.guarantees["ip_in_url=1"]
+    (142, True)
+
+    References
+    ----------
+    docs/recalibrate-groups.md, which has both proofs.
+    """
+
+    def __init__(
+        self,
+        classifier: base.Classifier,
+        groups: Any,
+        scheme: str = "atoms",
+        horizon: int | None = None,
+        n_atoms: int | None = None,
+        slack: float = 0.5,
+        report: str = "midpoint",
+    ) -> None:
+        check_choice(scheme, ("atoms", "shared"), "scheme")
+        check_choice(report, REPORTS, "report")
+        check_slack(slack)
+        membership = Membership(groups)
+        if horizon is not None:
+            check_count(horizon, "horizon")
+            if scheme == "atoms" and n_atoms is None and not membership.names:
+                raise ValueError("n_atoms is needed beside a horizon when groups are columns, got None")
+        if n_atoms is not None:
+            check_count(n_atoms, "n_atoms")
+        self.classifier = classifier
+        self.groups = groups
+        self.scheme = scheme
+        self.horizon = horizon
+        self.n_atoms = n_atoms
+        self.slack = slack
+        self.report = report
+        self.n_rounds = 0
+        self._membership = membership
+        self._books: Any
+        if scheme == "atoms":
+            self._books = AtomBooks(slack, report, horizon, n_atoms or len(membership.names) or None)
+        else:
+            self._books = SharedBooks(slack, report, horizon, membership.most)
+        self._labels = Labels()
+        self._pending: Pending[Any] = Pending()
+        self._features: Any = NOTHING
+        self._ticket: Any = None
+        self._most_open = 0
+
+    @property
+    def _wrapped_model(self) -> base.Classifier:
+        return self.classifier
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {"classifier": linear_model.LogisticRegression(), "groups": {"any": bool}}
+
+    def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
+        """Calibrated probabilities of the labels known so far; they sum to 1."""
+        answer = self.classifier.predict_proba_one(x, **kwargs)
+        members = self._membership.of(x)
+        if x is not self._features:
+            self._put_aside()
+            self._features = x
+        self._ticket = self._books.ask(members, self._labels.read(answer))
+        return self._labels.both(answer, self._ticket.probability)
+
+    def forecasts_one(self, x: Any) -> dict[Label, float]:
+        """The forecast that the certificates speak of: the probability of the positive label."""
+        self.predict_proba_one(x)
+        positive = True if self._labels.positive is None else self._labels.positive
+        return {positive: self._ticket.probability}
+
+    def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
+        """Settle the forecast made for x (or make it now), then let the model learn."""
+        ticket = self._ticket if x is self._features else self._late_ticket(x)
+        label = plain(y)
+        self._labels.meet(label)
+        self._books.settle(ticket, int(label == self._labels.positive))
+        if self._most_open:
+            self._books.note_late(self._most_open)
+        self._features = NOTHING
+        self.n_rounds += 1
+        self.classifier.learn_one(x, y, **kwargs)
+
+    @property
+    def rounds(self) -> dict[str, int]:
+        """Settled rounds of each group that has been asked about, and of everyone."""
+        return self._books.rounds()
+
+    @property
+    def certificates(self) -> dict[str, float]:
+        """Proven upper bounds on each group's distance to calibration so far, sums over its rounds."""
+        return self._books.certificates()
+
+    @property
+    def guarantees(self) -> dict[str, float]:
+        """What each group's certificate cannot exceed, whatever the labels."""
+        return self._books.guarantees()
+
+    @property
+    def certificate(self) -> float:
+        """A proven upper bound on the distance to calibration of all rounds so far, a sum."""
+        return self.certificates[EVERYONE]
+
+    @property
+    def guarantee(self) -> float:
+        """What the certificate cannot exceed, whatever the labels."""
+        return self.guarantees[EVERYONE]
+
+    def _put_aside(self) -> None:
+        """Let the open forecast, if there is one, wait for a late label."""
+        if self._features is not NOTHING:
+            self._pending.add(self._features, self._ticket)
+            self._features = NOTHING
+            self._most_open = max(self._most_open, len(self._pending))
+
+    def _late_ticket(self, x: Any) -> Any:
+        """The oldest forecast that waits for the label of these features, or a new one."""
+        self._put_aside()
+        ticket = self._pending.take(x) if len(self._pending) else None
+        if ticket is None:
+            self.predict_proba_one(x)
+            ticket = self._ticket
+        return ticket
