@@ -59,10 +59,11 @@ def prepare(games: Sequence[MulticlassGame]) -> pl.DataFrame:
             cells, size, number = _coarse(game.forecasts)
         else:
             # from the barycentre of a cell to a vertex it is twice as far in one class as in the others
-            place = groups_of(game.forecasts)
+            sides = 1.0 / np.rint(1.0 / (1.5 * furthest))
+            place = groups_of(np.column_stack([game.forecasts, sides]))
             number = np.bincount(place)
             cells, size = np.zeros((len(number), 3)), np.zeros(len(number))
-            cells[place], size[place] = game.forecasts, 1.5 * furthest
+            cells[place], size[place] = game.forecasts, sides
             points, biases, visits = biases_of(game.duel.charged, game.outcomes)
             parts.append(_part(game, "point", points, visits, bias=np.abs(biases).max(axis=1)))
         parts.append(_part(game, "cell", cells, number, size=size))
