@@ -126,14 +126,25 @@ class AlmostOneStepAhead(GridForecaster):
         Raises ValueError, and changes nothing, for a forecast of another forecaster, one that was
         settled before, or an outcome that is none.
         """
+        self._check_open(forecast)
+        self.settle(*forecast.cell, outcome_of(outcome), forecast.probability)
+        self._open.remove(forecast.serial)
+
+    def withdraw(self, forecast: Forecast) -> None:
+        """Give up a forecast whose outcome will never be known: it is then never charged.
+
+        Raises ValueError, and changes nothing, as `observe` does.
+        """
+        self._check_open(forecast)
+        self._open.remove(forecast.serial)
+
+    def _check_open(self, forecast: Forecast) -> None:
         if not isinstance(forecast, Forecast):
             raise ValueError(f"forecast must be a Forecast that forecast() issued, got {forecast!r}")
         if forecast.issuer != self._issuer:
             raise ValueError(f"forecast {forecast.serial} was issued by another forecaster: {forecast!r}")
         if forecast.serial not in self._open:
             raise ValueError(f"forecast {forecast.serial} has been settled before: {forecast!r}")
-        self.settle(*forecast.cell, outcome_of(outcome), forecast.probability)
-        self._open.remove(forecast.serial)
 
     @property
     def n_open(self) -> int:

@@ -202,10 +202,17 @@ def travelled(memory: Memory, frame: int, i: int) -> int:
 
 @register_jitable
 def charge(memory: Memory, frame: int, outcome: int) -> None:
-    """Charge the round to its vertex of the frame's cell. Call it only while `has_room`."""
-    k, i = memory[CLASSES], vertex_of(memory, frame, outcome)
+    """Charge a round, announced as the barycentre, to its vertex of the frame's cell, while `has_room`."""
+    i = vertex_of(memory, frame, outcome)
+    charge_vertex(memory, frame, i, outcome, travelled(memory, frame, i) * memory[FINE])
+
+
+@register_jitable
+def charge_vertex(memory: Memory, frame: int, i: int, outcome: int, moved: int) -> None:
+    """Charge a round to vertex i of the frame's cell, `moved` away from what was announced."""
+    k = memory[CLASSES]
     x, key = frame + 5 + 5 * k + i * k, memory[frame + 3 + 3 * k + i]
-    memory[MOVED] += travelled(memory, frame, i) * memory[FINE]
+    memory[MOVED] += moved
     label = book(memory, x, key, outcome)
     if frame != memory[HERE]:
         follow(memory, x, key, label)

@@ -26,8 +26,9 @@ from onlinecal.forecasters.simplex_input import (
 from onlinecal.forecasters.simplex_input import MOST_SLACK as MOST_SLACK
 from onlinecal.forecasters.simplex_run import SimplexLookAhead, SimplexRun
 from onlinecal.forecasters.simplex_tokens import SimplexForecast
-from onlinecal.validation import check_count, check_same_length
+from onlinecal.validation import check_choice, check_count, check_same_length
 
+REPORTS = ("barycentre", "hint")
 NO_HINT = np.empty(0)
 NO_HINTS = np.empty((0, 0))
 
@@ -55,6 +56,8 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         discovered). None: the labels do not heed hints, and the guarantee is the smallest.
     labels
         The labels, if known in advance and not 0, ..., n_classes - 1.
+    report
+        What to announce: the "barycentre" of the cell, or the "hint" itself, moved into the cell.
 
     Attributes
     ----------
@@ -96,7 +99,9 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         horizon: int | None = None,
         slack: float | None = None,
         labels: Sequence[Any] | None = None,
+        report: str = "barycentre",
     ) -> None:
+        check_choice(report, REPORTS, "report")
         if n_classes is not None:
             check_count(n_classes, "n_classes", most=MOST_CLASSES)
         known = () if labels is None else check_labels(labels, "labels")
@@ -113,7 +118,9 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         self.horizon = horizon
         self.slack = slack
         self.labels = labels
-        self._run = SimplexRun(known, n_cells, horizon, None if slack is None else float(slack))
+        self.report = report
+        exact_slack = None if slack is None else float(slack)
+        self._run = SimplexRun(known, n_cells, horizon, exact_slack, report == "hint")
         self._issuer = ""
         self._issued = 0
         self._open: set[int] = set()
@@ -222,7 +229,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         cell, vector = None, run.current()
         if vector:
             frame = int(MACHINE.issue(run.memory, guide))
-            cell, vector = run.cell(frame), run.vector(frame)
+            cell, vector = run.cell(frame), run.vector(frame, guide)
         if not self._issuer:
             self._issuer = secrets.token_hex(8)
         serial = self._issued
@@ -238,20 +245,31 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         Raises ValueError, and changes nothing, for a forecast of another forecaster, one that was
         settled before, or an outcome that is no label.
         """
-        if not isinstance(forecast, SimplexForecast):
-            raise ValueError(f"forecast must be a SimplexForecast that forecast() issued, got {forecast!r}")
-        if forecast.issuer != self._issuer:
-            raise ValueError(f"forecast {forecast.serial} was issued by another forecaster: {forecast!r}")
-        if forecast.serial not in self._open:
-            raise ValueError(f"forecast {forecast.serial} has been settled before: {forecast!r}")
+        self._check_open(forecast)
         number = self._number_of(outcome, "outcome")
         if number is None:
             self._run.welcome(check_label(outcome, "outcome"))
         elif forecast.cell is None or number >= len(forecast.classes):
             self._run.settle_newcomer(self.classes[number])
         else:
-            self._run.settle(forecast.cell, number)
+            self._run.settle(forecast.cell, number, forecast.vector)
         self._open.remove(forecast.serial)
+
+    def withdraw(self, forecast: SimplexForecast) -> None:
+        """Give up a forecast whose outcome will never be known: it is then never charged.
+
+        Raises ValueError, and changes nothing, as `observe` does.
+        """
+        self._check_open(forecast)
+        self._open.remove(forecast.serial)
+
+    def _check_open(self, forecast: SimplexForecast) -> None:
+        if not isinstance(forecast, SimplexForecast):
+            raise ValueError(f"forecast must be a SimplexForecast that forecast() issued, got {forecast!r}")
+        if forecast.issuer != self._issuer:
+            raise ValueError(f"forecast {forecast.serial} was issued by another forecaster: {forecast!r}")
+        if forecast.serial not in self._open:
+            raise ValueError(f"forecast {forecast.serial} has been settled before: {forecast!r}")
 
     @overload
     def replay(

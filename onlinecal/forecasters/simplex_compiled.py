@@ -15,9 +15,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from onlinecal.forecasters import simplex
+from onlinecal.forecasters import simplex, simplex_report
 from onlinecal.forecasters.compiled import source_stamp
-from onlinecal.forecasters.simplex_table import CLASSES, HERE, SCALE, point_of, rehash
+from onlinecal.forecasters.simplex_table import CLASSES, HERE, REPORT, SCALE, point_of, rehash
 
 
 class SimplexMachine(NamedTuple):
@@ -27,6 +27,7 @@ class SimplexMachine(NamedTuple):
     begin(memory): make a new or rebuilt memory ready to play.
     advance(memory, outcome) -> bool: charge the current cell; False if there is no room.
     issue(memory, hint) -> frame: the cell to announce; an empty hint asks for the current one.
+    follow(memory, frame, hint, vector): the point of the frame's cell towards the hint.
     settle(memory, point, outcome, moved) -> bool: charge a round to a point; False if there is no room.
     replay(memory, outcomes, hints, forecasts, charged, start) -> rounds done: from row `start` until the
     end or until there is no room; fills the forecasts (and the charged points, unless that array is
@@ -37,6 +38,7 @@ class SimplexMachine(NamedTuple):
     begin: Callable[..., None]
     advance: Callable[..., bool]
     issue: Callable[..., int]
+    follow: Callable[..., None]
     settle: Callable[..., bool]
     replay: Callable[..., int]
 
@@ -51,6 +53,11 @@ def compile_simplex() -> SimplexMachine:
         simplex.settle,
     )
     aim, prepare, vertex_of = simplex.aim, simplex.begin, simplex.vertex_of
+    charge_vertex, move_inside, way_to = (
+        simplex.charge_vertex,
+        simplex_report.move_inside,
+        simplex_report.way_to,
+    )
 
     @njit(cache=True)
     def reindex(memory: NDArray[np.int64]) -> None:
@@ -97,6 +104,7 @@ def compile_simplex() -> SimplexMachine:
     ) -> int:
         k, scale = memory[CLASSES], memory[SCALE]
         hinted, traced = len(hints) > 0, len(charged) > 0
+        followed = hinted and memory[REPORT] == 1
         for t in range(start, len(outcomes)):
             if stamp < 0 or not has_room(memory):
                 return t
@@ -104,16 +112,28 @@ def compile_simplex() -> SimplexMachine:
             if hinted:
                 aim(memory, hints[t])
                 frame = propose(memory)
-            for c in range(k):
-                forecasts[t, c] = memory[frame + 1 + c] / (k * scale)
+            i = vertex_of(memory, frame, outcomes[t])
             if traced:
-                x = frame + 5 + 5 * k + vertex_of(memory, frame, outcomes[t]) * k
+                x = frame + 5 + 5 * k + i * k
                 for c in range(k):
                     charged[t, c] = memory[x + c] / scale
+            if followed:
+                move_inside(memory, frame, hints[t], forecasts[t])
+                charge_vertex(memory, frame, i, outcomes[t], way_to(memory, frame, i, forecasts[t]))
+                continue
+            for c in range(k):
+                forecasts[t, c] = memory[frame + 1 + c] / (k * scale)
             charge(memory, frame, outcomes[t])
         return len(outcomes)
 
-    return SimplexMachine(reindex, begin, advance, issue, settle, replay)
+    @njit(cache=True)
+    def follow(
+        memory: NDArray[np.int64], frame: int, hint: NDArray[np.float64], vector: NDArray[np.float64]
+    ) -> None:
+        if stamp >= 0:
+            move_inside(memory, frame, hint, vector)
+
+    return SimplexMachine(reindex, begin, advance, issue, follow, settle, replay)
 
 
 MACHINE = compile_simplex()

@@ -1,6 +1,6 @@
 """The a-priori bounds of the simplex forecaster, in l1 over the classes (proofs: docs/theory-simplex.md).
 
-A bound is a sum over rounds: distance, at most radius(k, m)/m a round, plus the biases of the grid points.
+A bound is a sum over rounds: distance, at most reach(k, m)/m a round, plus the biases of the grid points.
 """
 
 from __future__ import annotations
@@ -24,6 +24,14 @@ def radius(k: int, m: int) -> Fraction:
     """
     high = min(m, k // 2)
     return Fraction(2 * high * (k - high), k)
+
+
+def reach(k: int, m: int, follows: bool = False) -> Fraction:
+    """The largest l1 distance, in units of 1/m, from a report to a vertex of its cell.
+
+    The radius for barycentres; the distance 2 h of two vertices for reports that follow a hint.
+    """
+    return Fraction(2 * min(m, k // 2)) if follows else radius(k, m)
 
 
 def point_bound(support: int, slack: float | None = None, late: int = 0) -> Fraction:
@@ -52,19 +60,23 @@ def bias_bound(k: int, m: int, slack: float | None = None, late: int = 0) -> Fra
     )
 
 
-def uniform_guarantee(rounds: int, k: int, m: int, slack: float | None = None) -> Fraction:
-    """T radius/m plus the biases: at most what the certificate can reach on the grid of m."""
-    return rounds * radius(k, m) / m + bias_bound(k, m, slack)
+def uniform_guarantee(
+    rounds: int, k: int, m: int, slack: float | None = None, follows: bool = False
+) -> Fraction:
+    """T reach/m plus the biases: at most what the certificate can reach on the grid of m."""
+    return rounds * reach(k, m, follows) / m + bias_bound(k, m, slack)
 
 
-def cells_for(horizon: int, k: int, slack: float | None = None, dyadic: bool = False) -> int:
+def cells_for(
+    horizon: int, k: int, slack: float | None = None, dyadic: bool = False, follows: bool = False
+) -> int:
     """The m with the smallest guarantee at the horizon, of several the smallest; with `dyadic` of the 2^i.
 
     Both parts of the guarantee are convex in m, so the first m that does not improve is the end.
     """
 
     def worth(i: int) -> Fraction:
-        return uniform_guarantee(horizon, k, 1 << i if dyadic else i, slack)
+        return uniform_guarantee(horizon, k, 1 << i if dyadic else i, slack, follows)
 
     if dyadic:
         return 1 << first_not_improving(worth, 0, MOST_LEVEL)
@@ -91,7 +103,7 @@ def first_not_improving(worth: Callable[[int], Fraction], low: int, high: int) -
 
 
 @lru_cache(maxsize=256)
-def last_rounds(k: int, slack: float | None = None) -> tuple[int, ...]:
+def last_rounds(k: int, slack: float | None = None, follows: bool = False) -> tuple[int, ...]:
     """Without a horizon: the last round that each of the grids m = 1, 2, 4, ... serves, but the finest.
 
     A grid serves until the distance guaranteed so far reaches k - 1 times the bias bound of the next.
@@ -100,7 +112,7 @@ def last_rounds(k: int, slack: float | None = None) -> tuple[int, ...]:
     spent, last = Fraction(0), 0
     for level in range(MOST_LEVEL if k > 1 else 0):
         m = 1 << level
-        price = radius(k, m) / m
+        price = reach(k, m, follows) / m
         rounds = max(0, -(-((k - 1) * bias_bound(k, 2 * m, slack) - spent) // price))
         spent += rounds * price
         last += rounds
@@ -110,21 +122,25 @@ def last_rounds(k: int, slack: float | None = None) -> tuple[int, ...]:
     return tuple(ends)
 
 
-def level_at(rounds: int, k: int, slack: float | None = None) -> tuple[int, int | None]:
+def level_at(
+    rounds: int, k: int, slack: float | None = None, follows: bool = False
+) -> tuple[int, int | None]:
     """The grid 2^level of a round, and the last round that it serves (None: for ever)."""
-    ends = last_rounds(k, slack)
+    ends = last_rounds(k, slack, follows)
     for level, end in enumerate(ends):
         if rounds <= end:
             return level, end
     return len(ends), None
 
 
-def nested_distance(first: int, last: int, k: int, slack: float | None = None) -> Fraction:
+def nested_distance(
+    first: int, last: int, k: int, slack: float | None = None, follows: bool = False
+) -> Fraction:
     """What the rounds first..last may add to the distance on the nested grids of k classes."""
     total = Fraction(0)
     while first <= last:
-        level, end = level_at(first, k, slack)
+        level, end = level_at(first, k, slack, follows)
         until = last if end is None else min(end, last)
-        total += (until - first + 1) * radius(k, 1 << level) / (1 << level)
+        total += (until - first + 1) * reach(k, 1 << level, follows) / (1 << level)
         first = until + 1
     return total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -16,17 +17,17 @@ from onlinecal.forecasters.simplex_guarantees import (
     cells_for,
     level_at,
     nested_distance,
-    radius,
+    reach,
 )
 from onlinecal.forecasters.simplex_input import MOST_CLASSES
-from onlinecal.forecasters.simplex_table import CLASSES, HERE, LIMIT, POINT, ROUNDS, SCALE, STEP
+from onlinecal.forecasters.simplex_table import CLASSES, HERE, LIMIT, POINT, REPORT, ROUNDS, SCALE, STEP
 from onlinecal.forecasters.simplex_tokens import Cell
 
 NEWCOMER = 2
 """The l1 distance from a forecast to the corner of a class that it gave no chance."""
 
 ROUNDING = Fraction(1, 1 << 28)
-"""More than the distance of a round can be rounded up when classes are added."""
+"""More than the distance of a round can be rounded up, when classes are added or a hint is followed."""
 
 
 class SimplexLookAhead(NamedTuple):
@@ -43,11 +44,16 @@ class SimplexRun:
     """
 
     def __init__(
-        self, classes: tuple[Any, ...], n_cells: int | None, horizon: int | None, slack: float | None
+        self,
+        classes: tuple[Any, ...],
+        n_cells: int | None,
+        horizon: int | None,
+        slack: float | None,
+        follows: bool = False,
     ) -> None:
         self.numbers: dict[Any, int] = {}
         self.fixed = len(classes) > 0
-        self.n_cells, self.horizon, self.slack = n_cells, horizon, slack
+        self.n_cells, self.horizon, self.slack, self.follows = n_cells, horizon, slack, follows
         self.memory: NDArray[np.int64] = np.zeros(0, np.int64)
         self.late = 0
         # The account: distance guaranteed before the present classes were known, the rounds until then,
@@ -75,8 +81,8 @@ class SimplexRun:
         if self.n_cells is not None:
             return self.n_cells, FOREVER
         if self.horizon is not None:
-            return cells_for(self.horizon, k, self.slack, dyadic=not self.fixed), FOREVER
-        level, end = level_at(rounds, k, self.slack)
+            return cells_for(self.horizon, k, self.slack, not self.fixed, self.follows), FOREVER
+        level, end = level_at(rounds, k, self.slack, self.follows)
         return 1 << level, FOREVER if end is None else min(end, FOREVER)
 
     def _fit(self, k: int) -> None:
@@ -87,7 +93,8 @@ class SimplexRun:
             self.memory = simplex.rebuilt(self.memory, k, scale, scale // m, self.slack)
         else:
             few = simplex.FEWEST_RECORDS
-            self.memory = simplex.new_memory(k, m, 1, self.slack, few, growing=not self.fixed)
+            self.memory = simplex.new_memory(k, m, 1, self.slack, few, growing=not self.fixed or self.follows)
+            self.memory[REPORT] = self.follows
         self.memory[LIMIT] = limit
         MACHINE.begin(self.memory)
 
@@ -121,25 +128,33 @@ class SimplexRun:
         corner[self.numbers[label]] = scale
         MACHINE.settle(self.memory, corner, self.numbers[label], NEWCOMER * simplex.units(self.memory))
 
-    def settle(self, cell: Cell, number: int) -> None:
-        """Charge a round to the cell it was announced as, which may be older than the present grid."""
+    def settle(self, cell: Cell, number: int, vector: tuple[float, ...]) -> None:
+        """Charge a round to the cell it was announced in, which may be older than the present grid."""
         self.make_room()
         k, scale = self.units()
         vertex, known = cell.vertices[number], len(cell.sums)
-        distance = sum(abs(known * x - s) for x, s in zip(vertex, cell.sums, strict=True))
+        units = simplex.units(self.memory)
+        if self.follows:
+            away = sum(abs(p * cell.scale - x) for p, x in zip(vector, vertex, strict=True))
+            moved = math.ceil(away * units / cell.scale)
+        else:
+            distance = sum(abs(known * x - s) for x, s in zip(vertex, cell.sums, strict=True))
+            moved = -(-distance * units // (known * cell.scale))
         point = np.zeros(k, np.int64)
         point[:known] = np.array(vertex) * (scale // cell.scale)
-        MACHINE.settle(
-            self.memory, point, number, -(-distance * simplex.units(self.memory) // (known * cell.scale))
-        )
+        MACHINE.settle(self.memory, point, number, moved)
 
     def advance(self, number: int) -> None:
         """Charge a round to the current cell."""
         while not MACHINE.advance(self.memory, number):
             self.make_room()
 
-    def vector(self, frame: int) -> list[float]:
-        """The forecast of a frame's cell."""
+    def vector(self, frame: int, hint: NDArray[np.float64] | None = None) -> list[float]:
+        """The forecast of a frame's cell: its barycentre, or its point towards a hint."""
+        if hint is not None and len(hint) and self.follows:
+            followed = np.empty(len(self.numbers))
+            MACHINE.follow(self.memory, frame, hint, followed)
+            return followed.tolist()
         k, units = len(self.numbers), len(self.numbers) * int(self.memory[SCALE])
         sums = self.memory[frame + 1 : frame + 1 + k].tolist()
         return [s / units for s in sums]
@@ -217,9 +232,9 @@ class SimplexRun:
         """What the rounds first..last may add to the distance with the present classes."""
         k = len(self.numbers)
         if self.n_cells is None and self.horizon is None:
-            return nested_distance(first, last, k, self.slack)
+            return nested_distance(first, last, k, self.slack, self.follows)
         m = self.grid_at(first)[0]
-        return max(0, last - first + 1) * radius(k, m) / m
+        return max(0, last - first + 1) * reach(k, m, self.follows) / m
 
     def promise(self, rounds: int) -> Fraction:
         """The most that the certificate can be after that many rounds if no further class appears."""
@@ -229,7 +244,7 @@ class SimplexRun:
             total += NEWCOMER * late * (2 * self._newcomers + 1)
         if not k:
             return total
-        total += self._distance(self._since + 1, rounds)
+        total += self._distance(self._since + 1, rounds) + self.follows * rounds * ROUNDING
         finest = self.grid_at(max(rounds, 1))[0]
         total += bias_bound(k, finest, self.slack, late)
         for left_k, left_m in reversed(self._grids):

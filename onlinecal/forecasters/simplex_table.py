@@ -32,6 +32,8 @@ HERE, OTHER, SLAB = range(11, 14)
 ROUNDS, SPREAD, MOVED, USED = range(14, 18)
 CHANGES, PIVOTS, RESTARTS = range(18, 21)
 """How often the cell changed, how many vertices were exchanged for that, and how often by a restart."""
+REPORT = 21
+"""1 if forecasts follow their hints inside the cell, else they are barycentres."""
 HEADER = 24
 
 KEY, LABEL, SUPPORT, POINT = range(4)

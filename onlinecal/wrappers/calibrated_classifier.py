@@ -9,11 +9,14 @@ from river import base, linear_model
 from onlinecal.forecasters.grid import check_slack
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.answers import normalised, spread_top
+from onlinecal.wrappers.joint_projection import JointProjection
 from onlinecal.wrappers.labels import Label, Labels, plain
 from onlinecal.wrappers.pending import Pending, Waiting
 from onlinecal.wrappers.projection import Projection
 
-STRATEGIES = ("auto", "binary", "top-label", "classwise")
+STRATEGIES = ("auto", "binary", "simplex", "top-label", "classwise")
+MOST_JOINT, MOST_CLASSWISE = 3, 10
+"""Numbers of labels up to which "auto" forecasts them jointly, and one by one."""
 
 
 class CalibratedClassifier(base.Wrapper, base.Classifier):
@@ -36,9 +39,11 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         2 sqrt(n_buckets T) of the best constant in each bucket, chosen in hindsight.
     strategy
         "binary": the probability of the positive label (True, or 1, or the first label seen) is
-        calibrated; any other label counts as the other outcome. "top-label": the probability of the
-        model's top label. "classwise": the probability of each label, one against the rest. "auto":
-        binary, until a third label appears; top-label from then on.
+        calibrated; any other label counts as the other outcome. "simplex": the probabilities of all
+        labels together, as a vector; for few labels, since the guarantee grows as T^(1 - 1/k). "classwise":
+        the probability of each label, one against the rest. "top-label": the probability of the model's
+        top label. "auto": binary for two labels, simplex for three, classwise for up to ten, top-label
+        for more; it changes as labels appear.
     horizon
         How many rounds will be played, if known.
 
@@ -99,6 +104,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         self._most_open = 0
         self._surprises = 0
         self._projections: dict[tuple[str, Label | None], Projection] = {}
+        self._joint = JointProjection(slack, horizon)
         self._plan = "binary" if strategy == "auto" else strategy
         # Once both labels are known, the projection of the positive one; None under other plans.
         self._binary: Projection | None = None
@@ -142,13 +148,15 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         """The forecasts that the certificates speak of, before they are made to sum to 1.
 
         One for each calibrated event: the positive label (binary), the top label, or every label
-        (classwise).
+        (classwise; simplex, where they sum to 1 as they are).
         """
         self.predict_proba_one(x)
         if self._binary is not None:
             return {self._labels.positive: self._binary.ticket().probability}
         if self._kind == CERTAIN:
             return dict.fromkeys(self._asked, 1.0)
+        if self._kind == "simplex":
+            return self._joint.announced
         first = True if self._labels.positive is None else self._labels.positive
         return {
             first if label is None else label: self._projection(self._kind, label).ticket().probability
@@ -179,14 +187,17 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
     def certificate(self) -> float:
         """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
 
-        With "classwise" also a sum over the labels; `certificates` has them one by one.
+        With "simplex" and "classwise" also a sum over the labels; for the latter `certificates` has them one
+        by one.
         """
-        return self._surprises + sum(projection.certificate for projection in self._projections.values())
+        events = sum(projection.certificate for projection in self._events())
+        return self._surprises + events + self._joint.certificate
 
     @property
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the labels."""
-        return self._surprises + sum(projection.guarantee for projection in self._projections.values())
+        events = sum(projection.guarantee for projection in self._events())
+        return self._surprises + events + self._joint.guarantee
 
     @property
     def certificates(self) -> dict[Label, float]:
@@ -197,8 +208,12 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
             if plan == "classwise"
         }
 
+    def _events(self) -> list[Projection]:
+        """The projections that are answers; those of "simplex" only make the hint for the joint one."""
+        return [one for (plan, _), one in self._projections.items() if plan != "simplex"]
+
     def _projection(self, plan: str, label: Label | None) -> Projection:
-        key = plan, label if plan == "classwise" else None
+        key = plan, label if plan in ("classwise", "simplex") else None
         projection = self._projections.get(key)
         if projection is None:
             projection = Projection(self.slack, self.n_buckets, self.horizon)
@@ -208,10 +223,13 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
     def _answer(self, answer: dict[Label, float]) -> dict[Label, float]:
         """Open a round from the model's answer, unless it is binary with both labels known."""
         names = dict.fromkeys([*map(plain, answer), *self._labels.known])
-        if self._plan == "classwise":
+        if self._plan in ("classwise", "simplex"):
             self._kind, self._asked = (self._plan, tuple(names)) if names else (SILENT, ())
+            if not names:
+                return {}
             forecasts = {k: self._projection(self._plan, k).ask(answer.get(k, 0.0)) for k in names}
-            return normalised(forecasts) if forecasts else {}
+            shares = normalised(forecasts)
+            return shares if self._plan == "classwise" else self._joint.ask(shares)
         if self._plan == "binary":
             names = dict.fromkeys(self._labels.both(answer, 0.5))
         if len(names) < 2:
@@ -237,6 +255,8 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
                 self._projection(kind, name).settle(int(hit))
         if kind == "classwise" and label not in asked:
             self._projection(kind, label).surprises += 1
+        if kind == "simplex":
+            self._joint.settle(label)
 
     def _settle_late(self, x: Any, label: Label) -> bool:
         """Settle the round that waits for the label of these features; if there is none, open it."""
@@ -250,6 +270,8 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
             return False
         for name, ticket in waiting.tickets.items():
             self._projection(waiting.kind, name).present(ticket)
+        if waiting.joint is not None:
+            self._joint.present(waiting.joint)
         self._settle(waiting.kind, waiting.asked, label)
         for projection in self._projections.values():
             projection.note_late(self._most_open)
@@ -264,12 +286,17 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         kind, asked = self._round()
         names = () if kind == CERTAIN else asked
         tickets = {name: self._projection(kind, name).ticket() for name in names}
-        self._pending.add(self._features, Waiting(kind, asked, tickets))
+        joint = self._joint.take() if kind == "simplex" else None
+        given_up = self._pending.add(self._features, Waiting(kind, asked, tickets, joint))
+        if given_up is not None and given_up.joint is not None:
+            self._joint.forecaster.withdraw(given_up.joint)
 
     def _choose_plan(self) -> None:
         """Take notice of a new label, after the round that brought it."""
-        if self.strategy == "auto" and len(self._labels.known) > 2:
-            self._plan, self._binary = "top-label", None
+        number = len(self._labels.known)
+        if self.strategy == "auto" and number > 2:
+            many = "classwise" if number <= MOST_CLASSWISE else "top-label"
+            self._plan, self._binary = "simplex" if number <= MOST_JOINT else many, None
         elif self._plan == "binary" and self._labels.pair is not None:
             self._binary = self._projection("binary", None)
 

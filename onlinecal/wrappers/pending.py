@@ -6,6 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from onlinecal.forecasters import SimplexForecast
 from onlinecal.wrappers.labels import Label
 from onlinecal.wrappers.projection import Ticket
 
@@ -17,12 +18,13 @@ MOST_PENDING = 10_000
 class Waiting(NamedTuple):
     """A round whose label has not come: what kind it is, what was forecast about which labels.
 
-    The label None stands for the positive one of two.
+    The label None stands for the positive one of two. `joint` is the forecast of all labels together.
     """
 
     kind: str
     asked: tuple[Label | None, ...]
     tickets: dict[Label | None, Ticket]
+    joint: SimplexForecast | None = None
 
 
 class Pending(Generic[T]):
@@ -40,14 +42,15 @@ class Pending(Generic[T]):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, x: Any, forecast: T) -> None:
-        """Let a forecast wait."""
+    def add(self, x: Any, forecast: T) -> T | None:
+        """Let a forecast wait; the one that is given up for it, if any."""
         key = features_key(x)
         self._waiting[self._serial] = key, forecast
         self._places.setdefault(key, deque()).append(self._serial)
         self._serial += 1
         if len(self._waiting) > MOST_PENDING:
-            self._remove(next(iter(self._waiting.values()))[0])
+            return self._remove(next(iter(self._waiting.values()))[0])
+        return None
 
     def take(self, x: Any) -> T | None:
         """The oldest forecast for these features, removed; None if there is none."""

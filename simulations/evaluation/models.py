@@ -46,15 +46,21 @@ def create(name: str, is_multiclass: bool = False) -> base.Classifier:
     return model if model._multiclass or not is_multiclass else multiclass.OneVsRestClassifier(model)
 
 
-def methods(slack: float, n_buckets: int) -> dict[str, Callable[[base.Classifier], base.Classifier]]:
+def methods(
+    slack: float, n_buckets: int, is_multiclass: bool = False
+) -> dict[str, Callable[[base.Classifier], base.Classifier]]:
     """The model itself and its three recalibrations, by the names they have in tables.
 
+    With more than two labels the event is that the top label is right, and that is what is calibrated.
     Raises ValueError for a slack or a number of buckets that CalibratedClassifier does not take.
     """
+    strategy = "top-label" if is_multiclass else "auto"
     CalibratedClassifier(Recorded(), slack=slack, n_buckets=n_buckets)
     return {
         "base": lambda model: model,
         "Platt": PlattScaling,
         "mean": BinnedMean,
-        CALIBRATED: lambda model: CalibratedClassifier(model, slack=slack, n_buckets=n_buckets),
+        CALIBRATED: lambda model: CalibratedClassifier(
+            model, slack=slack, n_buckets=n_buckets, strategy=strategy
+        ),
     }

@@ -163,14 +163,13 @@ def _play(
     from simulations.evaluation import models
     from simulations.evaluation.scoring import evaluate as evaluate_one
 
-    methods = models.methods(slack, buckets)
     evaluations = []
     with progress() as bar:
-        total = sum(map(len, sources)) * len(names) * len(methods)
+        total = sum(map(len, sources)) * len(names) * len(models.methods(slack, buckets))
         task = bar.add_task("rounds", total=total)
         for source in sources:
             for name in names:
-                for method, wrap in methods.items():
+                for method, wrap in models.methods(slack, buckets, source.is_multiclass).items():
                     bar.update(task, description=f"{source.name}: {method} {name}")
                     model = (
                         models.Recorded() if source.recorded else models.create(name, source.is_multiclass)

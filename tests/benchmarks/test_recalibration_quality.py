@@ -80,7 +80,7 @@ def test_streams_made_to_break_recalibrators(note, name, rounds, seed):
 @pytest.mark.parametrize("model", models.MODELS)
 def test_bin_means_choose_the_label_and_the_wrapper_says_how_sure_to_be(note, model):
     source = sources.from_river("ImageSegments", None)
-    methods = models.methods(1.0, 1)
+    methods = models.methods(1.0, 1, is_multiclass=True)
     scores = {
         name: evaluate(source, wrap(models.create(model, True)), model, name, budget=0.3).score
         for name, wrap in methods.items()

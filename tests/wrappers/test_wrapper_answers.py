@@ -36,7 +36,7 @@ def named(rounds, labels):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("strategy", ["auto", "binary", "top-label", "classwise"])
+@pytest.mark.parametrize("strategy", ["auto", "binary", "simplex", "top-label", "classwise"])
 def test_labels_of_every_kind(kind, strategy):
     labels = KINDS[kind]
     model = CalibratedClassifier(Scripted(), strategy=strategy)
@@ -69,7 +69,7 @@ def test_the_positive_label_does_not_matter_to_the_names():
 @pytest.mark.parametrize(
     "build", [tree.HoeffdingTreeClassifier, naive_bayes.GaussianNB, dummy.PriorClassifier]
 )
-@pytest.mark.parametrize("strategy", ["auto", "top-label", "classwise"])
+@pytest.mark.parametrize("strategy", ["auto", "simplex", "top-label", "classwise"])
 @pytest.mark.parametrize("wrap", [CalibratedClassifier, PlattScaling, BinnedMean])
 def test_a_cold_start_is_an_empty_answer_and_then_goes_on(build, strategy, wrap):
     model = wrap(build(), strategy=strategy) if wrap is CalibratedClassifier else wrap(build())
@@ -95,7 +95,7 @@ def test_an_empty_answer_is_no_forecast_and_a_sure_one_costs_one_when_wrong():
     assert model.certificate == 1.0 <= model.guarantee
 
 
-@pytest.mark.parametrize("strategy", ["auto", "top-label", "classwise"])
+@pytest.mark.parametrize("strategy", ["auto", "simplex", "top-label", "classwise"])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -3.0, 7.0])
 def test_a_model_that_answers_nonsense_gets_probabilities_all_the_same(strategy, bad):
     rng = np.random.default_rng(0)
@@ -119,7 +119,7 @@ def test_nan_counts_as_no_opinion():
     assert [one.answer for one in silent] == [one.answer for one in undecided]
 
 
-def test_auto_is_binary_until_a_third_label_comes():
+def test_auto_changes_with_the_number_of_labels():
     model = CalibratedClassifier(naive_bayes.GaussianNB())
     rounds = list(datasets.ImageSegments().take(400))
     plans = []
@@ -127,13 +127,21 @@ def test_auto_is_binary_until_a_third_label_comes():
         model.predict_proba_one(x)
         model.learn_one(x, y)
         plans.append(model._plan)
-    third = next(t for t in range(len(rounds)) if len({y for _, y in rounds[: t + 1]}) == 3)
-    assert plans == ["binary"] * third + ["top-label"] * (len(rounds) - third)
+    numbers = [len({y for _, y in rounds[: t + 1]}) for t in range(len(rounds))]
+    assert numbers[-1] == 7
+    assert plans == [{1: "binary", 2: "binary", 3: "simplex"}.get(n, "classwise") for n in numbers]
 
 
-@pytest.mark.parametrize("strategy", ["auto", "top-label"])
-def test_top_label_forecasts_speak_of_the_models_top_label(strategy):
-    model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy=strategy)
+def test_auto_looks_at_the_top_label_only_when_there_are_many():
+    model = CalibratedClassifier(naive_bayes.GaussianNB())
+    for t in range(30):
+        model.predict_proba_one({"x": float(t % 11)})
+        model.learn_one({"x": float(t % 11)}, t % 11)
+    assert model._plan == "top-label"
+
+
+def test_top_label_forecasts_speak_of_the_models_top_label():
+    model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy="top-label")
     record = []
     for t, (x, y) in enumerate(datasets.ImageSegments().take(600)):
         raw = model.raw_proba_one(x)
@@ -174,7 +182,7 @@ def test_classwise_answers_are_normalised_and_certified_before_that():
         min_size=1,
         max_size=40,
     ),
-    strategy=st.sampled_from(["auto", "binary", "top-label", "classwise"]),
+    strategy=st.sampled_from(["auto", "binary", "simplex", "top-label", "classwise"]),
     late=st.sampled_from([0, 0, 1, 6]),
 )
 def test_every_sequence_of_labels(rounds, strategy, late):
@@ -208,7 +216,7 @@ class Memory(base.Classifier):
 
 
 @pytest.mark.parametrize("asked", [True, False])
-@pytest.mark.parametrize("strategy", ["binary", "top-label", "classwise"])
+@pytest.mark.parametrize("strategy", ["binary", "simplex", "top-label", "classwise"])
 def test_a_model_that_memorises_gains_nothing(asked, strategy):
     model = CalibratedClassifier(Memory(), strategy=strategy)
     rng = np.random.default_rng(0)
@@ -242,7 +250,7 @@ def test_buckets_have_tables_of_their_own():
         ({"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
         (
             {"strategy": "simples"},
-            "strategy must be one of auto, binary, top-label, classwise, got 'simples'",
+            "strategy must be one of auto, binary, simplex, top-label, classwise, got 'simples'",
         ),
     ],
     ids=str,

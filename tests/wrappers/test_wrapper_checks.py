@@ -19,6 +19,7 @@ MODELS = {
 WRAPPERS = {
     "CalibratedClassifier": CalibratedClassifier,
     "CalibratedClassifier-buckets": lambda model: CalibratedClassifier(model, n_buckets=4, slack=2.0),
+    "CalibratedClassifier-simplex": lambda model: CalibratedClassifier(model, strategy="simplex"),
     "CalibratedClassifier-top-label": lambda model: CalibratedClassifier(model, strategy="top-label"),
     "CalibratedClassifier-classwise": lambda model: CalibratedClassifier(model, strategy="classwise"),
     "PlattScaling": PlattScaling,

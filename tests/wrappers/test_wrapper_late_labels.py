@@ -152,7 +152,7 @@ def test_features_that_cannot_be_hashed_are_known_by_identity():
     assert model.n_rounds == 20
 
 
-@pytest.mark.parametrize("strategy", ["auto", "top-label", "classwise"])
+@pytest.mark.parametrize("strategy", ["auto", "simplex", "top-label", "classwise"])
 @pytest.mark.parametrize("late", [0, 1, 15])
 def test_three_labels_one_of_them_new(strategy, late):
     rng = np.random.default_rng(5)
@@ -168,7 +168,7 @@ def test_three_labels_one_of_them_new(strategy, late):
     record = played(model, rounds, late)
     assert distance(record) <= model.certificate <= model.guarantee
     plans = {plan for plan, _ in model._projections}
-    assert plans == ({"binary", "top-label"} if strategy == "auto" else {strategy})
+    assert plans == ({"binary", "simplex"} if strategy == "auto" else {strategy})
 
 
 @pytest.mark.parametrize("build", [naive_bayes.GaussianNB, tree.HoeffdingTreeClassifier])

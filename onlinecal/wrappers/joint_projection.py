@@ -1,0 +1,74 @@
+"""One stream of (probabilities of several labels, label) turned into jointly calibrated forecasts."""
+
+from __future__ import annotations
+
+from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
+from onlinecal.wrappers.answers import normalised
+from onlinecal.wrappers.labels import Label
+
+
+class JointProjection:
+    """The calibrated forecast of all labels together that is nearest to a hint.
+
+    Labels are discovered as they come; one that was never forecast costs at most 2, once.
+
+    Parameters
+    ----------
+    slack, horizon
+        As in SimplexAlmostOneStepAhead; a slack below 1, too little for labels yet unknown, counts as 1.
+
+    Attributes
+    ----------
+    forecaster
+        The forecaster, whose classes are the labels that have come.
+    announced
+        The forecast that was asked for last.
+    """
+
+    def __init__(self, slack: float, horizon: int | None) -> None:
+        self.forecaster = SimplexAlmostOneStepAhead(
+            horizon=horizon, slack=max(1.0, float(slack)), report="hint"
+        )
+        self._token: SimplexForecast | None = None
+        self.announced: dict[Label, float] = {}
+
+    def ask(self, hint: dict[Label, float]) -> dict[Label, float]:
+        """Issue a forecast; an earlier one that was neither settled nor taken is given up.
+
+        Labels of the hint that no outcome has had yet get no weight, unless there are no others.
+        """
+        if self._token is not None:
+            self.forecaster.withdraw(self._token)
+        known = self.forecaster.classes
+        masses = {label: hint.get(label, 0.0) for label in known}
+        self._token = self.forecaster.forecast(normalised(masses) if masses else None)
+        self.announced = hint
+        if masses:
+            self.announced = {**dict.fromkeys(hint, 0.0), **self._token.probabilities}
+        return self.announced
+
+    def settle(self, label: Label) -> None:
+        """Charge the forecast that is here with its label."""
+        assert self._token is not None
+        self.forecaster.observe(self._token, label)
+        self._token = None
+
+    def take(self) -> SimplexForecast:
+        """Hand out the forecast that is here, to wait for its label elsewhere."""
+        assert self._token is not None
+        token, self._token = self._token, None
+        return token
+
+    def present(self, token: SimplexForecast) -> None:
+        """Put a forecast back in its place, to be settled next."""
+        self._token = token
+
+    @property
+    def certificate(self) -> float:
+        """Proven bound on the distance to calibration of the settled forecasts, in l1 over the labels."""
+        return self.forecaster.certificate
+
+    @property
+    def guarantee(self) -> float:
+        """What the certificate cannot exceed."""
+        return self.forecaster.guarantee
