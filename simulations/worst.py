@@ -157,6 +157,8 @@ def enumerate_games(
         for built_for in sorted(set(walks), reverse=True)
         for prefix, depth in _pieces(max(t for t in range(1, rounds + 1) if walks[t - 1] == built_for))
     ]
+    # compiled here once, and found on disk by all processes
+    play_piece(player.spec, rounds, "", 1, measure, 1, seed)
     # in the order of the tasks, so that sums round alike whatever the number of jobs
     answers = work(play_piece, tasks, min(jobs, len(tasks)), ordered=True)
     found: dict[tuple[int, int], _Best] = {}
