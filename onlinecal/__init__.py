@@ -23,6 +23,8 @@ _HOME = {
     "LpRecalibrator": "onlinecal.recalibration",
     "calibration_distance": "onlinecal.measures",
     "calibration_distance_from_counts": "onlinecal.measures",
+    "decision_calibration_error": "onlinecal.measures",
+    "decision_loss_gap": "onlinecal.measures",
     "expected_calibration_error": "onlinecal.measures",
     "lower_calibration_distance": "onlinecal.measures",
     "lp_calibration_error": "onlinecal.measures",

@@ -10,6 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onlinecal.measures.decision import (
+        bayes_decisions,
+        decision_calibration_error,
+        decision_loss_gap,
+        decision_losses,
+    )
     from onlinecal.measures.distance import (
         CalibrationDistance,
         calibration_distance,
@@ -53,8 +59,12 @@ __all__ = [
     "LowerCalibrationDistance",
     "MulticalibrationReport",
     "MulticlassDistance",
+    "bayes_decisions",
     "calibration_distance",
     "calibration_distance_from_counts",
+    "decision_calibration_error",
+    "decision_loss_gap",
+    "decision_losses",
     "expected_calibration_error",
     "functional_multicalibration_error",
     "group_mean_error",
@@ -82,6 +92,10 @@ _HOME = {
     "MulticlassDistance": "multiclass_distance",
     "calibration_distance": "distance",
     "calibration_distance_from_counts": "distance",
+    "bayes_decisions": "decision",
+    "decision_calibration_error": "decision",
+    "decision_loss_gap": "decision",
+    "decision_losses": "decision",
     "expected_calibration_error": "expected",
     "functional_multicalibration_error": "multicalibration",
     "group_mean_error": "multicalibration",
