@@ -1,0 +1,86 @@
+"""The scikit-learn face of a map from class probabilities to class probabilities."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from onlinecal.recalibration.tables import check_columns, column_names, number_labels
+from onlinecal.validation import check_probability_rows, check_same_length
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class ProbabilityRecalibrator(ClassifierMixin, BaseEstimator):
+    """Fit on a table of probabilities and labels, map tables of probabilities.
+
+    Subclasses have a parameter `classes` (labels of the columns, any hashables; None: 0..C-1) and say how to
+    learn and how to map. Fitted: `classes_` (C,), `n_features_in_`, and `feature_names_in_` if columns have
+    names.
+    """
+
+    classes: Any
+
+    @abstractmethod
+    def _learn(self, table: Floats, labels: Ints) -> None:
+        """Learn from a checked table (n, C) and class numbers (n,)."""
+
+    @abstractmethod
+    def _map(self, table: Floats) -> Floats:
+        """Map a checked table (n, C)."""
+
+    def _check_parameters(self) -> None:
+        """Refuse bad parameters."""
+
+    def fit(self, P: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the map from probabilities, shape (n, C), and labels, shape (n,).
+
+        Raises
+        ------
+        ValueError
+            A bad table, label or parameter; the message names it and the value.
+        """
+        table = check_probability_rows(P, "P")
+        labels, known = number_labels(y, table.shape[1], self.classes)
+        check_same_length(table, labels, "P and y")
+        if table.shape[1] < 2:
+            raise ValueError(f"P must have at least 2 columns, got {table.shape[1]}")
+        self._check_parameters()
+        self._learn(table, labels)
+        self.classes_ = known
+        self.n_features_in_ = table.shape[1]
+        names = column_names(P)
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def _check_table(self, P: ArrayLike) -> Floats:
+        """A table for a fitted map."""
+        check_is_fitted(self, "n_features_in_")
+        table = check_probability_rows(P, "P")
+        check_columns(P, table, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        return table
+
+    def predict_proba(self, P: ArrayLike) -> Floats:
+        """Recalibrated probabilities, shape (n, C), rows with sum 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            A bad table, or one with other columns than in `fit`.
+        """
+        return self._map(self._check_table(P))
+
+    def predict(self, P: ArrayLike) -> NDArray[Any]:
+        """The label with the largest recalibrated probability, shape (n,); ties: the first column."""
+        return self.classes_[np.argmax(self.predict_proba(P), axis=1)]

@@ -1,0 +1,24 @@
+"""Whole tables projected on the simplex, row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from onlinecal.recalibration.lp_kernels import project
+
+Floats = NDArray[np.float64]
+
+
+def project_rows(table: Floats) -> Floats:
+    """Each row's nearest point of the simplex in l2, shape (n, k)."""
+    out = np.empty_like(table)
+    _project_rows(table, out)
+    return out
+
+
+@njit(cache=True)
+def _project_rows(table: Floats, out: Floats) -> None:
+    for row in range(table.shape[0]):
+        project(table[row], out[row])

@@ -1,0 +1,75 @@
+"""Temperature scaling: one exponent for all probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+
+from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+
+FLOOR = 1e-12
+"""Added to probabilities before their logarithm, as scikit-learn does."""
+
+LARGEST_LOG = 10.0
+
+
+class TemperatureScaling(ProbabilityRecalibrator):
+    """p_c becomes proportional to p_c^beta, with the beta of the least log loss.
+
+    The same map as scikit-learn's CalibratedClassifierCV(method="temperature") around these probabilities;
+    that one needs every class among the labels, this one does not.
+
+    Parameters
+    ----------
+    classes
+        The labels that the columns stand for; None: 0..C-1.
+
+    Attributes
+    ----------
+    inverse_temperature_
+        beta, from exp(-10) to exp(10); below 1 for overconfident probabilities.
+
+    References
+    ----------
+    Guo, Pleiss, Sun & Weinberger, "On calibration of modern neural networks" (2017).
+
+    Examples
+    --------
+    Three in four answers are right, and all are sure:
+
+    >>> model = TemperatureScaling().fit([[0.99, 0.01]] * 4, [0, 0, 0, 1])
+    >>> model.predict_proba([[0.99, 0.01], [0.01, 0.99]]).round(3)
+    array([[0.75, 0.25],
+           [0.25, 0.75]])
+    """
+
+    def __init__(self, classes: Any = None) -> None:
+        self.classes = classes
+
+    def _learn(self, table: Floats, labels: Ints) -> None:
+        self.inverse_temperature_ = best_inverse_temperature(table, labels)
+
+    def _map(self, table: Floats) -> Floats:
+        return tempered(table, self.inverse_temperature_)
+
+
+def best_inverse_temperature(table: Floats, labels: Ints) -> float:
+    """The beta of the least log loss, in [exp(-10), exp(10)]."""
+    logs = np.log(table + FLOOR)
+    rows = np.arange(len(table))
+
+    def log_loss(log_beta: float) -> float:
+        return -float(log_softmax(np.exp(log_beta) * logs, axis=1)[rows, labels].mean())
+
+    end = minimize_scalar(
+        log_loss, bounds=(-LARGEST_LOG, LARGEST_LOG), method="bounded", options={"xatol": 1e-10}
+    )
+    return float(np.exp(end.x))
+
+
+def tempered(table: Floats, inverse_temperature: float) -> Floats:
+    """Rows proportional to p^beta, shape (n, C)."""
+    return softmax(inverse_temperature * np.log(table + FLOOR), axis=1)

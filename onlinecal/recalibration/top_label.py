@@ -1,0 +1,48 @@
+"""Top-label isotonic calibration: only the confidence is corrected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.isotonic import IsotonicRegression
+
+from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+
+
+class TopLabelIsotonic(ProbabilityRecalibrator):
+    """The largest probability goes through an isotonic regression of being right; the others share the rest.
+
+    The others keep their proportions (equal shares if all are zero), so another class can come to lead.
+
+    Parameters
+    ----------
+    classes
+        The labels that the columns stand for; None: 0..C-1.
+
+    Attributes
+    ----------
+    curve_
+        scikit-learn's IsotonicRegression from confidence to frequency.
+    """
+
+    def __init__(self, classes: Any = None) -> None:
+        self.classes = classes
+
+    def _learn(self, table: Floats, labels: Ints) -> None:
+        top = table.argmax(axis=1)
+        curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+        self.curve_ = curve.fit(table.max(axis=1), (top == labels).astype(float))
+
+    def _map(self, table: Floats) -> Floats:
+        rows, top = np.arange(len(table)), table.argmax(axis=1)
+        confidence = self.curve_.predict(table[rows, top])
+        others = table.copy()
+        others[rows, top] = 0.0
+        left = others.sum(axis=1, keepdims=True)
+        equal = np.full_like(table, 1.0 / (table.shape[1] - 1))
+        equal[rows, top] = 0.0
+        shares = np.divide(others, left, out=equal, where=left > 0.0)
+        shares *= 1.0 - confidence[:, None]
+        shares[rows, top] = confidence
+        return shares
