@@ -102,7 +102,7 @@ def rates_table(results: pl.DataFrame) -> pl.DataFrame:
 
 def _slope(x: np.ndarray, y: np.ndarray) -> float:
     centred = x - x.mean()
-    return float(centred @ y / (centred @ centred))
+    return float(centred @ (y - y[0]) / (centred @ centred))
 
 
 def _residual_error(x: np.ndarray, y: np.ndarray) -> float:

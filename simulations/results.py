@@ -175,7 +175,8 @@ def trajectories_table(finished: Iterable[Finished]) -> pl.DataFrame:
                 "round": one.checkpoints,
                 "certificate": one.certificates,
                 "guarantee": one.guarantees,
-            }
+            },
+            schema_overrides={"guarantee": pl.Float64},
         )
         for one in finished
     ]

@@ -86,9 +86,9 @@ def draw(table: pl.DataFrame) -> Figure:
     rounds = table["rounds"]
     # room on the left for the names of the powers
     left, right = int(rounds.min()) / (2.2 if alone else 1.2), int(rounds.max()) * 1.12  # type: ignore[arg-type]
-    top = float(table["high"].max())  # type: ignore[arg-type]
+    bottom, top = float(table["low"].min()), float(table["high"].max())  # type: ignore[arg-type]
     for adversary, axis in axes.items():
-        axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(LEAST / 1.25, top * 1.5))
+        axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.25, top * 1.5))
         axis.minorticks_off()
         if not alone:
             axis.set_title(adversary, fontsize=9)
@@ -113,10 +113,10 @@ def _draw_lines(axis: Axes, games: pl.DataFrame, look: dict[str, Look], alone: b
     if alone:
         name_lines(axis, ends, look, size=9.0, beside=exponents)
         return
-    steepest = max(ends, key=ends.__getitem__)
+    highest = max(ends, key=ends.__getitem__)
     axis.text(
-        0.03, 0.97, f"{steepest}  {exponents[steepest]}", transform=axis.transAxes, va="top", fontsize=7,
-        color=FORECASTERS[forecaster_group(steepest)], zorder=6,
+        0.03, 0.97, f"{highest}  {exponents[highest]}", transform=axis.transAxes, va="top", fontsize=7,
+        color=FORECASTERS[forecaster_group(highest)], zorder=6,
     )  # fmt: skip
 
 

@@ -39,8 +39,12 @@ def draw(table: pl.DataFrame) -> Figure:
     headline(
         figure,
         "No one loses more to the best constant forecast than twice the distance to calibration",
-        "One dot per game, lines join the same adversary's games as T grows. "
-        "Below zero: better than every constant forecast.",
+        (
+            "One dot per game. "
+            if small
+            else "One dot per game, lines join the same adversary's games as T grows. "
+        )
+        + "Below zero: better than every constant forecast.",
     )
     if small:
         colour_key(figure, adversary_key(adversaries), "The adversary sees")

@@ -101,7 +101,7 @@ def panels(
     if right is None:
         right = 0.35 if not beside else 0.6 + min(0.064 * max(map(len, beside)), 4.0)
     if are_small(names):
-        columns, width, height, left, right = 4, 2.35, 2.2, 0.5, 0.15
+        columns, width, height, left, right = 4, 2.3, 2.2, 0.6, 0.15
         bottom, top, above, between = 0.45, 1.3, 1.0, 0.1
     rows = math.ceil(len(names) / columns)
     size = (columns * (left + width + right), above + rows * (bottom + height) + (rows - 1) * between + 0.3)

@@ -1,6 +1,8 @@
 """The verbs: results on stdout, one line on stderr when the request is wrong, telling exit codes."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -8,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from simulations.cli import app
+from simulations.compiling import Compiled
+from simulations.results import Store
 
 NBA = Path(__file__).parents[3] / "shared" / "data" / "nba_games.csv"
 
@@ -45,11 +49,13 @@ def grid(tmp_path):
 def test_help_shows_every_verb():
     answer = run("--help")
     assert answer.exit_code == 0
-    for verb in ("simulate", "sweep", "plot", "measure", "evaluate", "adversaries"):
+    for verb in ("simulate", "sweep", "plot", "measure", "evaluate", "forecasters", "adversaries"):
         assert verb in answer.stdout
 
 
-@pytest.mark.parametrize("verb", ["simulate", "sweep", "plot", "measure", "evaluate", "adversaries"])
+@pytest.mark.parametrize(
+    "verb", ["simulate", "sweep", "plot", "measure", "evaluate", "forecasters", "adversaries"]
+)
 def test_every_verb_shows_an_example(verb):
     answer = run(verb, "--help")
     assert answer.exit_code == 0
@@ -66,6 +72,45 @@ def test_adversaries_are_listed():
     assert "certificate-greedy" in run("adversaries").stdout
     rows = json.loads(run("adversaries", "--json").stdout)
     assert {"coin", "two-phase"} <= {row["name"] for row in rows}
+
+
+def test_forecasters_are_listed_with_what_is_known():
+    assert "linear-optimisation" in run("forecasters").stdout
+    rows = {row["name"]: row for row in json.loads(run("forecasters", "--json").stdout)}
+    assert rows["balanced"]["settings"] == "slack=0.5, report=midpoint|lower|upper|hint, cells=(not set)"
+    assert rows["foster"]["kind"] == "randomised"
+    assert "T^(2/3)" in rows["foster"]["known"]
+    assert rows["foster"]["source"] == "Foster (1999)"
+    assert "last-outcome" not in rows
+
+
+def test_sweep_loads_files_of_ones_own_and_plot_finds_them_again(tmp_path):
+    own = Path(__file__).parents[1] / "simulations" / "own_players.py"
+    path = tmp_path / "grid.toml"
+    path.write_text('forecasters = ["last-outcome"]\nadversaries = ["contrarian"]\nrounds = [50, 100]\n')
+    onlinecal = [sys.executable, "-m", "simulations"]
+    play = [*onlinecal, "sweep", path, "--out", tmp_path / "out", "--jobs", "2"]
+    refused = subprocess.run(play, capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "unknown forecaster 'last-outcome'" in refused.stderr
+    played = subprocess.run([*play, "--load", own], capture_output=True, text=True)
+    assert "2 games: 2 played" in played.stdout
+    drawn = subprocess.run(
+        [*onlinecal, "plot", tmp_path / "out", "--figure", "distance"], capture_output=True, text=True
+    )
+    assert drawn.returncode == 0, drawn.stderr
+    assert (tmp_path / "out" / "distance.png").exists()
+
+
+def test_compiling_is_told_once(monkeypatch, grid, tmp_path):
+    def play(cell, store, load):
+        return Compiled(loops=1, seconds=0.25)
+
+    monkeypatch.setattr("simulations.sweep.play_cell", play)
+    monkeypatch.setattr(Store, "write_tables", lambda self, cells, form: [])
+    answer = run("sweep", grid, "--out", tmp_path / "out", "--jobs", 1)
+    assert answer.stderr.count("compiled 4 loops for the first time (1.0 s)") == 1
+    assert answer.stderr.count("compiled") == 1
 
 
 def test_simulate_compares_forecasters():
@@ -148,6 +193,9 @@ def test_sweep_then_plot(grid, tmp_path):
     assert "4 of 4" in answer.stderr
     again = run("sweep", grid, "--out", out, "--jobs", 1)
     assert "0 played, 4 were there already" in again.stdout
+    assert pl.read_parquet(out / "rates.parquet").height == 6
+    refusal = refused("plot", out, "--figure", "distance", "--measure", "ece")
+    assert "--measure is for the figures landscape and matrix" in refusal
     drawn = run("plot", out, "--figure", "distance")
     assert drawn.exit_code == 0
     assert (out / "distance.png").exists()
@@ -194,6 +242,8 @@ def test_plot_fails_when_a_bound_is_broken(grid, tmp_path):
         (["sweep"], "Missing argument"),
         (["plot", "nowhere"], "no results in nowhere"),
         (["plot", "nowhere", "--figure", "pie"], "unknown figure 'pie'"),
+        (["sweep", "demo", "--load", "nowhere.py"], "/nowhere.py"),
+        (["forecasters", "--load", "nowhere.py"], "no such file: nowhere.py"),
     ],
 )
 def test_wrong_requests_get_one_line(arguments, words):

@@ -2,7 +2,9 @@
 
 import pytest
 
+import adversaries
 from simulations.config import check_config, find_config, read_config
+from simulations.families import FAMILIES
 
 SMALL = {"forecasters": ["sign"], "adversaries": ["coin"], "rounds": [10]}
 
@@ -54,6 +56,16 @@ def test_file_that_is_no_toml_is_refused_with_its_name(tmp_path):
     path.write_text("rounds = ")
     with pytest.raises(ValueError, match=r"bad\.toml is not valid TOML"):
         read_config(path)
+
+
+def test_the_arena_has_every_forecaster_of_the_catalogue(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = read_config(find_config("arena"))
+    assert {spec.partition(":")[0] for spec in config.forecasters} == {family.name for family in FAMILIES}
+    powers = {adversaries.catalogue()[spec.partition(":")[0]].power for spec in config.adversaries}
+    assert powers == {"oblivious", "adaptive", "internal", "mixed"}
+    assert len(config.seeds) >= 5
+    assert config.rounds[-1] >= 300 * config.rounds[0]
 
 
 def test_the_demo_comes_with_the_package(tmp_path, monkeypatch):

@@ -4,14 +4,17 @@ from itertools import pairwise
 
 import polars as pl
 import pytest
+from matplotlib.colors import to_rgb
 
 import adversaries
 from simulations import players
 from simulations.config import check_config
 from simulations.measuring import measure_recorded, play_and_measure
-from simulations.plots import SWEEP_FIGURES, draw_sweep, figure_module
+from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, draw_sweep, figure_module, sweep_figures
 from simulations.plots.games import write_games
+from simulations.plots.matrix import ANCHORS, COLOURS
 from simulations.plots.style import looks, spread
+from simulations.rates import MEASURES, rates_table
 from simulations.results import Store
 from simulations.sweep import cells_of, run_sweep
 
@@ -46,7 +49,7 @@ def test_every_figure_is_written_beside_its_numbers(swept, name):
     assert not list(swept.glob(".*part"))
 
 
-def test_distance_shows_the_worst_seed_and_its_bound(swept):
+def test_distance_shows_the_median_of_the_seeds_their_range_and_the_bound(swept):
     results = Store(swept).read_table("results")
     for row in figure_module("distance").prepare(results).to_dicts():
         games = results.filter(
@@ -55,9 +58,117 @@ def test_distance_shows_the_worst_seed_and_its_bound(swept):
             pl.col("rounds") == row["rounds"],
         )
         assert games.height == 2
-        assert row["upper"] == games["distance_upper"].max()
-        assert row["lower"] == games["distance_lower"].min()
+        assert row["seeds"] == 2
+        assert row["line"] == games["distance_upper"].median()
+        assert (row["low"], row["high"]) == (games["distance_upper"].min(), games["distance_upper"].max())
         assert row["bound"] == players.create(row["forecaster"]).bound(row["rounds"])
+
+
+def test_with_one_seed_the_band_is_the_bracket(swept):
+    results = Store(swept).read_table("results").filter(pl.col("seed") == 2)
+    for row in figure_module("distance").prepare(results).to_dicts():
+        (game,) = results.filter(
+            pl.col("forecaster") == row["forecaster"],
+            pl.col("adversary") == row["adversary"],
+            pl.col("rounds") == row["rounds"],
+        ).to_dicts()
+        assert row["line"] == row["high"] == game["distance_upper"]
+        assert row["low"] == game["distance_lower"]
+
+
+def test_landscape_shows_medians_beside_the_fitted_exponents(swept):
+    results = Store(swept).read_table("results")
+    rates = rates_table(results)
+    for measure, column in MEASURES.items():
+        table = figure_module("landscape").prepare(results, measure, "threshold")
+        assert table.height == 4
+        for row in table.to_dicts():
+            games = results.filter(
+                pl.col("forecaster") == row["forecaster"],
+                pl.col("adversary") == "threshold",
+                pl.col("rounds") == row["rounds"],
+            )
+            fitted = rates.filter(
+                pl.col("forecaster") == row["forecaster"],
+                pl.col("adversary") == "threshold",
+                pl.col("measure") == measure,
+            )
+            assert row["line"] == max(games[column].median(), 0.5)
+            assert row["exponent"] == fitted["exponent"].item()
+            assert row["standard_error"] == fitted["standard_error"].item()
+
+
+def test_measure_and_adversary_become_part_of_the_name(swept):
+    assert draw_sweep(swept, "landscape", "ece", "coin").name == "landscape-ece-coin.png"
+    assert draw_sweep(swept, "matrix", "certificate", "coin").name == "matrix-certificate.png"
+    with pytest.raises(ValueError, match="no adversary 'coins' in these results; there are coin, threshold"):
+        draw_sweep(swept, "landscape", adversary="coins")
+    with pytest.raises(ValueError, match="unknown measure 'loss'; known: distance, ece, certificate"):
+        draw_sweep(swept, "matrix", measure="loss")
+
+
+def test_the_matrix_groups_forecasters_and_adversaries():
+    keys = [
+        (forecaster, adversary, T)
+        for forecaster in ("two-choices", "foster", "constant", "sign", "nested")
+        for adversary in ("certificate-greedy", "threshold", "coin", "bias-builder")
+        for T in (10, 100)
+    ]
+    results = pl.DataFrame(keys, schema=["forecaster", "adversary", "rounds"], orient="row").with_columns(
+        seed=1, distance_upper=pl.col("rounds").sqrt(), ece=pl.col("rounds") / 2, certificate=None
+    )
+    table = figure_module("matrix").prepare(results)
+    assert table["forecaster"].unique(maintain_order=True).to_list() == [
+        "sign", "nested", "constant", "foster", "two-choices",
+    ]  # fmt: skip
+    assert table["adversary"][:4].to_list() == ["coin", "threshold", "bias-builder", "certificate-greedy"]
+    assert table["exponent"].to_numpy() == pytest.approx(0.5)
+
+
+def test_the_colours_of_exponents_are_anchored_at_those_of_theory():
+    assert [at for at, _ in ANCHORS] == [0, 1 / 3, 1 / 2, 2 / 3, 1]
+    for at, colour in ANCHORS:
+        assert COLOURS(at)[:3] == pytest.approx(to_rgb(colour), abs=0.01)
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """So many forecasters that panels are small, some of which nothing is proven of."""
+    out = tmp_path_factory.mktemp("crowd")
+    config = check_config(
+        {
+            "forecasters": [
+                "sign", "balanced", "constant", "constant:at=0.4", "constant:at=0.3", "constant:at=0.2",
+                "constant:at=0.1",
+            ],
+            "adversaries": ["coin", "threshold"],
+            "rounds": [20, 200],
+        }
+    )  # fmt: skip
+    run_sweep(config, out)
+    Store(out).write_tables(cells_of(config))
+    return out
+
+
+@pytest.mark.parametrize("name", SWEEP_FIGURES)
+def test_a_crowd_is_drawn_small_whatever_is_proven_of_it(crowd, name):
+    module = figure_module(name)
+    figure = module.draw(module.prepare(Store(crowd).read_table(SWEEP_FIGURES[name])))
+    width, height = figure.get_size_inches()
+    assert 5 < width < 14
+    assert height < 10
+
+
+def test_a_bound_that_is_not_proven_is_not_claimed(crowd):
+    module = figure_module("distance")
+    results = Store(crowd).read_table("results")
+    table = module.prepare(results)
+    unproven = table.filter(pl.col("forecaster").str.starts_with("constant"))
+    assert unproven["bound"].null_count() == unproven.height == 20
+    words = [text.get_text() for text in module.draw(table).texts]
+    assert "where one is proven" in words[0]
+    proven = results.filter(pl.col("forecaster") == "sign")
+    assert "where one is" not in module.draw(module.prepare(proven)).texts[0].get_text()
 
 
 def test_trajectories_show_the_longest_games_of_the_first_seed(swept):
@@ -71,8 +182,12 @@ def test_a_sweep_of_one_game_can_be_drawn(tmp_path):
     config = check_config({"forecasters": ["balanced"], "adversaries": ["constant"], "rounds": [1]})
     run_sweep(config, tmp_path)
     Store(tmp_path).write_tables(cells_of(config))
-    for name in SWEEP_FIGURES:
+    assert set(SWEEP_FIGURES) - set(sweep_figures(tmp_path)) == set(GROWTH_FIGURES)
+    for name in sweep_figures(tmp_path):
         assert draw_sweep(tmp_path, name).read_bytes().startswith(PNG)
+    for name in GROWTH_FIGURES:
+        with pytest.raises(ValueError, match="these games all have the same number of rounds, 1"):
+            draw_sweep(tmp_path, name)
 
 
 def test_pictures_of_single_games(tmp_path):

@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from simulations import extensions
+from simulations.compiling import counting
 from simulations.config import check_config
 from simulations.results import Store
 from simulations.summary import broken_bounds, summarise
@@ -158,3 +160,19 @@ def test_broken_bounds_are_told_with_their_game(swept):
     lines = broken_bounds(table)
     assert len(lines) == 16
     assert "balanced against coin, T = 50, seed 1" in lines[0]
+
+
+def test_loops_that_are_compiled_are_counted_the_first_time_only(tmp_path):
+    own = tmp_path / "fresh.py"
+    own.write_text(
+        "from numba import njit\n\n\n@njit\ndef inner(x):\n    return x + 1\n\n\n"
+        "@njit(cache=True)\ndef outer(x):\n    return inner(x) + 1\n"
+    )
+    module = extensions.load(own)
+    with counting() as first:
+        assert module.outer(1) == 3
+    with counting() as again:
+        assert module.outer(2) == 4
+    assert (first.loops, again.loops) == (1, 0)
+    assert "compiled 1 loop for the first time" in first.notice
+    assert again.notice is None
