@@ -17,7 +17,7 @@ from onlinecal.measures.level_sets import Floats
 from onlinecal.measures.multiclass import check_order
 from onlinecal.recalibration.lp_algorithm import Outcome, run
 from onlinecal.recalibration.lp_map import LevelSetMap
-from onlinecal.recalibration.lp_sample_complexity import (
+from onlinecal.recalibration.lp_sizes import (
     ESTIMATIONS,
     SampleComplexity,
     check_open_unit,
@@ -181,7 +181,6 @@ class LpRecalibrator(ClassifierMixin, BaseEstimator):
             statistics = plug_in_statistics(table, labels, needs.n_levels, needs.beta, self.within == "shift")
         else:
             statistics = pool_statistics(table, labels, needs, self.delta, self.seed)
-        self.n_features_in_ = k
         names = column_names(P)
         if names is not None:
             self.feature_names_in_ = names
@@ -209,6 +208,7 @@ class LpRecalibrator(ClassifierMixin, BaseEstimator):
         self.tolerance_ = check_open_unit(tolerance, "tolerance")
         self.n_levels_ = check_count(n_levels, "n_levels", 2**53)
         self.beta_ = 2.0 * self.tolerance_
+        self.n_features_in_ = n_classes
         self.sample_complexity_ = sample_sizes(self.beta_, self.n_levels_, self.delta, n_classes)
         return self.sample_complexity_
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onlinecal.measures.level_sets import Floats, Ints, levels_of, number_level_sets
-from onlinecal.recalibration.lp_sample_complexity import SampleComplexity, laplace_scale
+from onlinecal.recalibration.lp_sizes import SampleComplexity, laplace_scale
 from onlinecal.recalibration.lp_state import Pools
 
 

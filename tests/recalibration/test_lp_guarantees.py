@@ -1,0 +1,261 @@
+"""Sample sizes, separate pools with noise, and what the guarantee says of the source."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from onlinecal.measures.level_sets import levels_of, norm
+from onlinecal.recalibration import LpRecalibrator, SampleSizeWarning, epsilon_for, lp_sample_complexity
+from onlinecal.recalibration.lp_algorithm import round_bound, run
+from onlinecal.recalibration.lp_sizes import error_bound, laplace_scale, sample_sizes
+from onlinecal.recalibration.lp_statistics import Statistics, noisy_pools, plug_in_statistics
+
+inf = math.inf
+
+
+def test_the_numbers_of_the_lemmas():
+    needs = lp_sample_complexity(inf, 0.1, 0.05, 10)
+    beta, d = 0.1, 0.05 / 3
+    assert (needs.beta, needs.n_levels, needs.most_bins) == (0.1, 10, 60)
+    assert needs.n_level_sets == math.comb(20, 10) - 1
+    a = beta / 12
+    assert needs.masses == math.ceil(
+        max(math.log(4 / (a * d)) / (2 * a**2), 8 * math.log(2 * needs.n_level_sets / d) / (3 * a))
+    )
+    assert [pool.group_size for pool in needs.pools] == [1, 2, 4, 8, 16, 32]
+    accuracy = beta / (36 * 6)
+    assert needs.accuracy == pytest.approx(accuracy)
+    third = needs.pools[2]
+    assert third.masses == math.ceil(32 * math.log(4 * 15 / (d / 6)) / accuracy**2)
+    assert third.labels == math.ceil(32 * math.log(4 * 15 * 10 / (d / 6)) / accuracy**2)
+    assert needs.total == needs.masses + sum(pool.masses + pool.labels for pool in needs.pools)
+    assert needs.needed("pools") == needs.total
+    assert needs.needed("plug-in") == needs.plug_in
+    # at the asked size the noise is the lemma's 8/(m a)
+    assert laplace_scale(third.labels, 15, 10, d / 6) == pytest.approx(
+        8 / (third.labels * accuracy), rel=1e-6
+    )
+
+
+def test_beta_and_levels_are_coupled_as_in_the_paper():
+    needs = lp_sample_complexity(2, 0.1, 0.05, 10)
+    assert needs.beta == pytest.approx(0.1**2 / 2)
+    assert needs.n_levels == 200
+    for p in (1.2, 1.5, 2, 4, inf):
+        assert error_bound(lp_sample_complexity(p, 0.3, 0.05, 3).beta, p) == pytest.approx(0.3)
+
+
+def test_all_unions_at_once_need_fewer_rows_than_pools_for_every_practical_beta():
+    for beta in (0.5, 0.1, 0.01, 1e-4, 1e-7):
+        needs = sample_sizes(beta, math.ceil(1 / beta), 0.05, 10)
+        assert needs.plug_in < needs.total
+
+
+@pytest.mark.parametrize("estimation", ["plug-in", "pools"])
+@pytest.mark.parametrize("p", [1.5, 2, 4, inf])
+def test_what_n_rows_buy_is_what_they_pay_for(p, estimation):
+    best = [epsilon_for(n, p, 0.05, 10, estimation) for n in (10**7, 10**10, 10**13)]
+    assert best == sorted(best, reverse=True)
+    for n, epsilon in zip((10**7, 10**10, 10**13), best, strict=True):
+        if epsilon < inf:
+            assert lp_sample_complexity(p, epsilon, 0.05, 10).needed(estimation) <= n
+            assert lp_sample_complexity(p, 0.999 * epsilon, 0.05, 10).needed(estimation) > 0.98 * n
+    assert epsilon_for(10, p, 0.05, 10, estimation) == inf
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: lp_sample_complexity(1, 0.1, 0.05, 3), "p must be a number above 1, or inf, got 1"),
+        (
+            lambda: lp_sample_complexity(2, 0.0, 0.05, 3),
+            r"epsilon must be a number between 0 and 1, got 0\.0",
+        ),
+        (lambda: lp_sample_complexity(2, 0.1, 1.5, 3), r"delta must be a number between 0 and 1, got 1\.5"),
+        (lambda: lp_sample_complexity(2, 0.1, 0.05, 0), "n_classes must be a whole number"),
+        (lambda: lp_sample_complexity(1.05, 0.1, 0.05, 3), r"p = 1\.05 and epsilon = 0\.1 make beta"),
+        (lambda: epsilon_for(0, 2), "n must be a whole number of at least 1, got 0"),
+        (
+            lambda: epsilon_for(10, 2, estimation="both"),
+            "estimation must be one of plug-in, pools, got 'both'",
+        ),
+    ],
+)
+def test_bad_numbers_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+class Source:
+    """A predictor with finitely many forecasts, their masses, and the truth after each."""
+
+    def __init__(self, k, n_levels, seed, n_forecasts=14, sharpness=0.3):
+        rng = np.random.default_rng(seed)
+        drawn = rng.dirichlet(np.full(k, sharpness), 20 * n_forecasts)
+        _, first = np.unique(levels_of(drawn, n_levels), axis=0, return_index=True)
+        self.forecasts = drawn[np.sort(first)[:n_forecasts]]
+        n = len(self.forecasts)
+        # half the mass on the forecast that is most sure of itself
+        self.masses = 0.5 * rng.dirichlet(np.full(n, 0.7))
+        self.masses[self.forecasts.max(axis=1).argmax()] += 0.5
+        # what is promised to a class happens to the next one
+        self.truth = np.roll(self.forecasts, 1, axis=1)
+
+    def error(self, map_, p, n_levels):
+        mapped = map_(self.forecasts)
+        levels = levels_of(mapped, n_levels)
+        _, of = np.unique(levels, axis=0, return_inverse=True)
+        sums = np.zeros((of.max() + 1, mapped.shape[1]))
+        np.add.at(sums, of.ravel(), self.masses[:, None] * (mapped - self.truth))
+        return norm(sums.ravel(), float(p))
+
+    def squared_error(self, map_):
+        mapped = map_(self.forecasts)
+        return self.masses @ (1 + (mapped**2).sum(axis=1) - 2 * (mapped * self.truth).sum(axis=1))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("p", "epsilon", "k"), [(inf, 0.2, 3), (inf, 0.1, 10), (2, 0.4, 4), (4, 0.3, 5)])
+def test_pools_of_the_asked_sizes_keep_the_promise(p, epsilon, k, seed):
+    """10^10 rows are drawn as counts, pool by pool; noise and re-estimates included."""
+    needs = lp_sample_complexity(p, epsilon, 0.05, k)
+    source = Source(k, needs.n_levels, seed)
+    rng = np.random.default_rng(seed)
+    found = rng.multinomial(needs.masses, source.masses) / needs.masses
+    bins = np.flatnonzero(found >= needs.beta / 6)
+    sizes = len(bins).bit_length()
+    masses = np.empty((sizes, len(bins)))
+    labels = np.empty((sizes, len(bins), k))
+    for i, pool in enumerate(needs.pools[:sizes]):
+        masses[i] = rng.multinomial(pool.masses, source.masses)[bins]
+        joint = (source.masses[:, None] * source.truth).ravel()
+        labels[i] = rng.multinomial(pool.labels, joint / joint.sum()).reshape(-1, k)[bins]
+    rows = np.array([[pool.masses, pool.labels] for pool in needs.pools[:sizes]], float)
+    pools = noisy_pools(masses, labels, rows[:, 0], rows[:, 1], 0.05, rng)
+    statistics = Statistics(levels_of(source.forecasts[bins], needs.n_levels), None, pools)
+    model = LpRecalibrator(p, epsilon, estimation="pools")
+    assert model.settings_for(k) == needs
+    model.fit_statistics(statistics)
+    assert source.error(lambda f: f, p, needs.n_levels) > epsilon
+    assert source.error(model.predict_proba, p, needs.n_levels) <= epsilon
+    assert 0 < model.n_rounds_ <= round_bound(needs.beta, needs.n_levels)
+    rise = source.squared_error(model.predict_proba) - source.squared_error(lambda f: f)
+    assert rise <= 4 / math.ceil(1 / needs.beta) * (1 + math.log2(36 / needs.beta))
+    in_group = np.bincount(model.group_of_level_set_, weights=source.masses[bins])
+    assert np.abs(model.masses_ - in_group).max() <= needs.beta / 36
+
+
+def drawn(n, k, seed, favour=0.9):
+    """A Dirichlet predictor that promises the first class too often, labels, and their probabilities.
+
+    What happens most is the second class.
+    """
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet([0.3 / k, 0.5, *[0.3 / k] * (k - 2)], n)
+    labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=k - 1)
+    promised = (1 - favour) * truth
+    promised[:, 0] += favour
+    return promised, labels, truth
+
+
+def error_of_source(mapped, truth, p, n_levels):
+    """Err_p with the labels' probabilities in place of labels: on fresh rows, hardly any chance left."""
+    _, of = np.unique(levels_of(mapped, n_levels), axis=0, return_inverse=True)
+    sums = np.zeros((of.max() + 1, mapped.shape[1]))
+    np.add.at(sums, of.ravel(), mapped - truth)
+    return norm(sums.ravel() / len(mapped), float(p))
+
+
+@pytest.mark.parametrize(
+    ("p", "epsilon", "k"),
+    [
+        (inf, 0.1, 3),
+        (inf, 0.2, 30),
+        (2, 0.5, 10),
+        (1.5, 0.8, 3),
+        (4, 0.25, 5),
+        pytest.param(inf, 0.05, 3, marks=pytest.mark.slow),
+        pytest.param(inf, 0.1, 100, marks=pytest.mark.slow),
+    ],
+)
+def test_fresh_rows_have_a_small_error_with_the_asked_number_of_rows(p, epsilon, k):
+    needs = lp_sample_complexity(p, epsilon, 0.05, k)
+    promised, labels, _ = drawn(needs.plug_in, k, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = LpRecalibrator(p, epsilon).fit(promised, labels)
+    fresh, _, truth = drawn(100_000, k, 1)
+    mapped = model.predict_proba(fresh)
+    assert error_of_source(mapped, truth, p, needs.n_levels) <= epsilon
+    assert error_of_source(mapped, truth, p, needs.n_levels) < error_of_source(
+        fresh, truth, p, needs.n_levels
+    )
+    rise = ((mapped - truth) ** 2).sum(axis=1).mean() - ((fresh - truth) ** 2).sum(axis=1).mean()
+    assert rise <= 4 / needs.n_levels * (1 + math.log2(36 / needs.beta))
+
+
+@pytest.mark.parametrize(("p", "levels"), [(2, 3), (inf, 4)])
+def test_the_error_on_fresh_rows_falls_like_one_over_the_root_of_n(p, levels):
+    """At a fixed n_levels the groups are fixed, and their frequencies are known to 1/sqrt(n)."""
+    sizes = 500 * 4 ** np.arange(5)
+    errors = []
+    source = Source(4, levels, 3, n_forecasts=12)
+    for n in sizes.tolist():
+        total = 0.0
+        for seed in range(12):
+            rng = np.random.default_rng([n, seed])
+            which = rng.choice(len(source.masses), n, p=source.masses)
+            labels = (source.truth[which].cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=3)
+            statistics = plug_in_statistics(
+                source.forecasts[which], labels, levels, 1e-3 / math.sqrt(n), False
+            )
+            model = LpRecalibrator(p, n_levels=levels, tolerance=1e-3 / math.sqrt(n))
+            model.settings_for(4)
+            model.fit_statistics(statistics)
+            total += source.error(model.predict_proba, p, levels)
+        errors.append(total / 12)
+    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+    assert -0.6 < slope < -0.4
+
+
+def test_fit_warns_with_both_numbers():
+    promised, labels, _ = drawn(1000, 3, 0)
+    needed = lp_sample_complexity(2, 0.1, 0.05, 3).plug_in
+    with pytest.warns(SampleSizeWarning, match=f"1,000 rows are fewer than the {needed:,} that"):
+        LpRecalibrator().fit(promised, labels)
+
+
+@pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
+def test_pools_are_dealt_by_the_seed():
+    promised, labels, _ = drawn(20_000, 3, 0)
+
+    def fitted(seed):
+        model = LpRecalibrator(inf, 0.03, estimation="pools", n_levels=3, seed=seed)
+        return model.fit(promised, labels).predict_proba(promised[:500])
+
+    assert (fitted(1) == fitted(1)).all()
+    assert (fitted(1) != fitted(2)).any()
+    assert fitted(1).sum(axis=1) == pytest.approx(1.0)
+
+
+@pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
+def test_estimates_that_contradict_each_other_end_with_a_warning():
+    promised, labels, _ = drawn(60, 3, 0)
+    few = np.repeat(promised[:1], 4, axis=0)
+    with pytest.warns(ConvergenceWarning, match="too few rows"):
+        LpRecalibrator(inf, estimation="pools", n_levels=3, tolerance=0.02).fit(promised, labels)
+    with pytest.raises(ValueError, match=r"estimation='pools' needs at least \d+ rows here, got 2"):
+        LpRecalibrator(inf, estimation="pools", n_levels=3, tolerance=0.02).fit(few[:2], [0, 1])
+
+
+def test_no_level_set_with_enough_mass():
+    table = np.eye(3)[[0, 1, 2]]
+    statistics = plug_in_statistics(table, np.array([0, 1, 2]), 4, 1.99 * 3, False)
+    outcome = run(statistics, 4, 0.5, 2.0)
+    assert len(statistics.levels) == len(outcome.predictions) == 0
+    assert outcome.finished
