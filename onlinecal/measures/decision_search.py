@@ -203,7 +203,10 @@ def search(
     n_starts: int = N_STARTS,
     max_iterations: int = MAX_ITERATIONS,
 ) -> Found:
-    """The worst partition found, hard or soft."""
+    """The worst partition found, hard or soft; one region is all there is for one action."""
+    if n_actions == 1:
+        whole = Partition(np.zeros((1, table.shape[1])), hard)
+        return Found(error_of(whole(table), residual), whole)
     find = search_hard if hard else search_soft
     return find(table, residual, n_actions, rng, n_starts, max_iterations)
 
