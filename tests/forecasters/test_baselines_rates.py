@@ -134,7 +134,7 @@ def exponent(build, seeds=16, lengths=(10**3, 10**4, 10**5)):
 
 
 def test_against_coins_the_corrected_half_has_exponent_a_third_and_the_constant_a_half():
-    slope, error = exponent(lambda rounds: DriftCorrectedHalf(rounds, 0.5 * rounds ** (-1 / 3)))
+    slope, error = exponent(DriftCorrectedHalf)
     assert slope <= 1 / 3 + 2 * error
     slope, error = exponent(lambda rounds: ConstantForecaster())
     assert abs(slope - 1 / 2) <= 2 * error
@@ -142,10 +142,10 @@ def test_against_coins_the_corrected_half_has_exponent_a_third_and_the_constant_
 
 def test_against_coins_the_default_correction_costs_at_most_what_is_proven():
     for rounds in (10**3, 10**4, 10**5):
-        step = rounds ** (-1 / 3)
+        step = 0.5 * rounds ** (-1 / 3)
         bound = 2 * rounds * step**2 + 2 * step * np.sqrt(rounds) + (0.25 + step**2) / (2 * step) + 1
         assert distances(DriftCorrectedHalf, rounds, 8).mean() <= bound
-        assert bound <= 3.2 * rounds ** (1 / 3)
+        assert bound <= 1.6 * rounds ** (1 / 3)
 
 
 @pytest.mark.parametrize("step", [0.2, 0.05, 0.01])

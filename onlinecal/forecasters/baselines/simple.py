@@ -113,8 +113,8 @@ class DriftCorrectedHalf(Baseline):
     """One half, plus or minus epsilon: whichever brings the accumulated error back to zero.
 
     Against fair coins the accumulated error stays of order 1/epsilon, and the forecasts can be made
-    calibrated by exchanging few of them, at a cost of order T epsilon^2. With epsilon = T^(-1/3) both, and so
-    the distance to calibration, are of order T^(1/3): better than the constant 1/2, whose distance is
+    calibrated by exchanging few of them, at a cost of about 2 T epsilon^2. With epsilon = T^(-1/3)/2 both, and
+    so the distance to calibration, are of order T^(1/3): better than the constant 1/2, whose distance is
     |sum (y - 1/2)|, of order sqrt(T). Against outcomes that are no fair coins it is useless.
 
     Parameters
@@ -122,7 +122,7 @@ class DriftCorrectedHalf(Baseline):
     horizon
         T, at least 1.
     epsilon
-        The size of the correction, in (0, 1/2], instead of T^(-1/3).
+        The size of the correction, in (0, 1/2], instead of T^(-1/3)/2.
 
     References
     ----------
@@ -138,5 +138,5 @@ class DriftCorrectedHalf(Baseline):
             raise ValueError(f"epsilon must lie in (0, 0.5], got {epsilon!r}")
         self.horizon = horizon
         self.epsilon = epsilon
-        step = min(0.5, float(horizon) ** (-1 / 3)) if epsilon is None else epsilon
+        step = 0.5 * float(horizon) ** (-1 / 3) if epsilon is None else epsilon
         self._begin(new_memory([0.5 - step, 0.5, 0.5 + step]))
