@@ -147,7 +147,11 @@ def level_sets(p: Floats, n_levels: int | None) -> tuple[Ints, Ints, Ints]:
         Where each level set begins in `order`, and its end; shape (K + 1,).
 
     """
-    keys = p if n_levels is None else grid_level(p, check_count(n_levels, "n_levels"))
+    keys: NDArray[Any] = p
+    if n_levels is not None:
+        keys = grid_level(p, check_count(n_levels, "n_levels"))
+        # numbers of 16 bits are sorted by counting
+        keys = keys.astype(np.uint16) if n_levels < 1 << 16 else keys
     order = np.argsort(keys, kind="stable")
     ranked = keys[order]
     new = np.flatnonzero(ranked[1:] != ranked[:-1]) + 1

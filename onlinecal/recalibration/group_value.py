@@ -1,7 +1,9 @@
 """Value patches: the rows of one level set inside one group move together to another level.
 
 What a patch needs to know is kept in tables of (level, group): rows and outcomes with 1, as integers. A patch
-touches the rows of one level, then the scores of two levels; no pass over all rows.
+touches the rows of one level, then the scores of two levels; no pass over all rows. The rows of a level lie
+one after the other in memory, each as the bits of its groups and of its outcome, so that a patch reads and
+writes in order: time grows with the rows, not with cache misses.
 """
 
 from __future__ import annotations
@@ -52,6 +54,33 @@ def _score_level(
     return best
 
 
+LAST = np.uint64(1)
+
+
+@njit(cache=True)
+def _pack(members: Bytes, outcome: int, words: NDArray[np.uint64]) -> None:
+    """Write the groups of a row as bits, and behind them its outcome."""
+    words[:] = 0
+    for g in range(len(members)):
+        words[g >> 6] |= np.uint64(members[g]) << np.uint64(g & 63)
+    g = len(members)
+    words[g >> 6] |= np.uint64(outcome) << np.uint64(g & 63)
+
+
+@njit(cache=True)
+def _spread(
+    store: NDArray[np.uint64], starts: Ints, lengths: Ints, rooms: Ints, more: int
+) -> tuple[NDArray[np.uint64], int]:
+    """Move all levels to a new store without gaps, with place for more rows."""
+    longer = np.empty((2 * lengths.sum() + 2 * more, store.shape[1]), np.uint64)
+    top = 0
+    for i in range(len(starts)):
+        longer[top : top + lengths[i]] = store[starts[i] : starts[i] + lengths[i]]
+        starts[i], rooms[i] = top, lengths[i]
+        top += lengths[i]
+    return longer, top
+
+
 @njit(cache=True)
 def fit_value_patches(
     level: Ints, y: Bytes, members: Bytes, n_levels: int, alpha: float, by_fall: bool, most: int
@@ -61,7 +90,7 @@ def fit_value_patches(
     Parameters
     ----------
     level
-        Each row's level 0..m, shape (n,); moved in place.
+        Each row's level 0..m, shape (n,).
     y, members
         Outcomes, shape (n,), and membership, shape (n, G).
     by_fall
@@ -72,17 +101,24 @@ def fit_value_patches(
     """
     n_rows, n_groups = members.shape
     size = n_levels + 1
-    head = np.full(size, -1)
-    following = np.empty(n_rows, np.int64)
+    n_words = n_groups // 64 + 1
+    lengths = np.zeros(size, np.int64)
     counts = np.zeros((size, n_groups), np.int64)
     ones = np.zeros((size, n_groups), np.int64)
-    for row in range(n_rows - 1, -1, -1):
-        i = level[row]
-        following[row] = head[i]
-        head[i] = row
+    for row in range(n_rows):
+        lengths[level[row]] += 1
         for g in range(n_groups):
-            counts[i, g] += members[row, g]
-            ones[i, g] += members[row, g] & y[row]
+            counts[level[row], g] += members[row, g]
+            ones[level[row], g] += members[row, g] & y[row]
+    starts = np.zeros(size, np.int64)
+    starts[1:] = np.cumsum(lengths)[:-1]
+    rooms = lengths.copy()
+    store = np.empty((n_rows, n_words), np.uint64)
+    free = starts.copy()
+    for row in range(n_rows):
+        _pack(members[row], y[row], store[free[level[row]]])
+        free[level[row]] += 1
+    top = n_rows
     violations = np.zeros((size, n_groups))
     scores = np.zeros((size, n_groups))
     best = np.empty(size, np.int64)
@@ -116,23 +152,28 @@ def fit_value_patches(
         made += 1
         moved_counts[:] = 0
         moved_ones[:] = 0
-        before, row = -1, head[source]
-        while row >= 0:
-            after = following[row]
-            if members[row, g]:
-                if before < 0:
-                    head[source] = after
-                else:
-                    following[before] = after
-                following[row] = head[target]
-                head[target] = row
-                level[row] = target
+        if lengths[target] + counts[source, g] > rooms[target]:
+            needed = lengths[target] + counts[source, g]
+            if top + 2 * needed > len(store):
+                store, top = _spread(store, starts, lengths, rooms, 2 * needed)
+            old, starts[target], rooms[target] = starts[target], top, 2 * needed
+            store[top : top + lengths[target]] = store[old : old + lengths[target]]
+            top += 2 * needed
+        kept, end = starts[source], starts[target] + lengths[target]
+        word, bit = g >> 6, np.uint64(g & 63)
+        for place in range(starts[source], starts[source] + lengths[source]):
+            if (store[place, word] >> bit) & LAST:
+                store[end] = store[place]
+                end += 1
+                outcome = (store[place, n_groups >> 6] >> np.uint64(n_groups & 63)) & LAST
                 for h in range(n_groups):
-                    moved_counts[h] += members[row, h]
-                    moved_ones[h] += members[row, h] & y[row]
+                    here = (store[place, h >> 6] >> np.uint64(h & 63)) & LAST
+                    moved_counts[h] += np.int64(here)
+                    moved_ones[h] += np.int64(here & outcome)
             else:
-                before = row
-            row = after
+                store[kept] = store[place]
+                kept += 1
+        lengths[source], lengths[target] = kept - starts[source], end - starts[target]
         for i, sign in ((source, -1), (target, 1)):
             totals -= violations[i]
             counts[i] += sign * moved_counts

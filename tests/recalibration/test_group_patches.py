@@ -44,6 +44,17 @@ def test_value_patches_are_those_of_the_plain_algorithm(table, alpha):
     assert model.n_patches_ == len(story)
 
 
+@pytest.mark.parametrize("n_groups", [62, 63, 64, 65, 130])
+def test_more_groups_than_fit_into_a_word(n_groups):
+    rng = np.random.default_rng(n_groups)
+    members = rng.random((300, n_groups)) < 0.3
+    p, y = rng.random(300), rng.integers(0, 2, 300)
+    model = GroupRecalibrator(0.02).fit(p, y, members)
+    expected, story = value_patches(p, y, members, 0.02, 50)
+    assert model.n_patches_ == len(story) > 10
+    assert model.predict(p, members) == pytest.approx(expected)
+
+
 @settings(deadline=None, max_examples=100)
 @given(tables(), st.sampled_from(ALPHAS), st.integers(1, 8))
 def test_coarser_grids_keep_the_promise_with_fewer_patches(table, alpha, extra):

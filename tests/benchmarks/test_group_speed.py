@@ -1,0 +1,51 @@
+"""Recalibration for groups at 50,000 and a million rows: seconds, and how they grow with the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import seconds
+
+from onlinecal import GroupRecalibrator
+
+SETTINGS = {
+    "alpha .01": {"alpha": 0.01},
+    "alpha .0001, 100 levels": {"alpha": 0.0001, "n_levels": 100},
+}
+
+
+def population(n, n_groups=20):
+    """Forecasts that know nothing of the groups, which move the log odds up and down."""
+    rng = np.random.default_rng(0)
+    mass, lift = rng.uniform(0.02, 0.5, n_groups), rng.normal(0, 1.5, n_groups)
+    rng = np.random.default_rng(n)
+    members, p = rng.random((n, n_groups)) < mass, rng.random(n)
+    truth = 1 / (1 + np.exp(-(members - mass) @ lift))
+    return p, rng.random(n) < truth, members
+
+
+def medians(model, p, y, members):
+    """Seconds of fit and of predict."""
+    model.fit(p[:100], y[:100], members[:100]).predict(p[:9], members[:9])
+    return np.median(
+        [
+            (seconds(lambda: model.fit(p, y, members)), seconds(lambda: model.predict(p, members)))
+            for _ in range(5)
+        ],
+        axis=0,
+    )
+
+
+@pytest.mark.parametrize("patch", ["value", "shift"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_groups(note, name, patch):
+    found = {}
+    for n in (50_000, 1_000_000):
+        model = GroupRecalibrator(patch=patch, **SETTINGS[name])
+        found[n] = medians(model, *population(n))
+        note(
+            f"groups, {patch}, {name}, {n:>9,} rows, {model.n_patches_:5d} patches:"
+            f" fit {found[n][0]:.3f} s, predict {found[n][1]:.4f} s   target at 50,000: 3 s and 0.3 s"
+        )
+    growth = found[1_000_000] / found[50_000]
+    note(f"groups, {patch}, {name}: 20 times the rows take {growth[0]:.1f} and {growth[1]:.1f} times as long")
