@@ -1,5 +1,7 @@
 """The report that follows a hint stays in the announced cell, and the certificate pays for it."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,6 +18,23 @@ def game(k, rounds, seed):
     hints = rng.dirichlet(np.ones(k), rounds)
     outcomes = (rng.random((rounds, 1)) > np.cumsum(hints, axis=1)[:, :-1]).sum(axis=1)
     return outcomes, hints
+
+
+def words(k, m):
+    """Every cell of the grid: the words of k points in which each step moves a unit to the next class."""
+    for first in itertools.product(range(m + 1), repeat=k):
+        for steps in itertools.permutations(range(k), k - 1) if sum(first) == m else ():
+            word = [np.array(first)]
+            for c in steps:
+                word.append(word[-1] + np.eye(k, dtype=int)[(c + 1) % k] - np.eye(k, dtype=int)[c])
+            if min(point.min() for point in word) >= 0:
+                yield word
+
+
+@pytest.mark.parametrize(("k", "m"), [(2, 3), (3, 1), (3, 4), (4, 1), (4, 3), (5, 1), (5, 3)])
+def test_the_reach_is_the_largest_distance_between_vertices_of_a_cell(k, m):
+    widest = max(np.abs(a - b).sum() for word in words(k, m) for a, b in itertools.combinations(word, 2))
+    assert widest == reach(k, m, follows=True)
 
 
 @given(st.integers(2, 6), st.integers(1, 12), st.sampled_from([None, 1.0, 2.5]), st.integers(0, 10**6))
