@@ -163,7 +163,8 @@ def _draw_triangle(
             ends[:, c], ends[0, c - 1], ends[1, c - 2] = fifth, 1 - fifth, 1 - fifth
             axis.plot(*(ends @ CORNERS).T, color="#ececec", lw=0.6, zorder=0)
     axis.plot(*CORNERS[[0, 1, 2, 0]].T, color=QUIET, lw=1.0, zorder=3, solid_joinstyle="round")
-    cells = table.filter(pl.col("kind") == "cell")
+    # small cells lie on top of the large ones of earlier grids
+    cells = table.filter(pl.col("kind") == "cell").sort(pl.col("size").abs(), descending=True)
     sizes = cells["size"].to_numpy()
     turns = np.eye(3) - 1.0 / 3.0
     corners = (_vectors(cells)[:, None, :] + sizes[:, None, None] * turns) @ CORNERS
