@@ -19,6 +19,7 @@ _HOME = {
     "GroupCalibratedClassifier": "onlinecal.wrappers",
     "PlattScaling": "onlinecal.wrappers",
     "BoostedRecalibrator": "onlinecal.recalibration",
+    "DecisionRecalibrator": "onlinecal.recalibration",
     "GroupRecalibrator": "onlinecal.recalibration",
     "LpRecalibrator": "onlinecal.recalibration",
     "calibration_distance": "onlinecal.measures",
