@@ -17,6 +17,7 @@ _HOME = {
     "BinnedMean": "onlinecal.wrappers",
     "CalibratedClassifier": "onlinecal.wrappers",
     "GroupCalibratedClassifier": "onlinecal.wrappers",
+    "LpCalibratedClassifier": "onlinecal.wrappers",
     "PlattScaling": "onlinecal.wrappers",
     "BoostedRecalibrator": "onlinecal.recalibration",
     "DecisionRecalibrator": "onlinecal.recalibration",
