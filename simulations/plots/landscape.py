@@ -125,6 +125,6 @@ def _guide(axis: Axes, left: float, right: float, top: float, named: bool) -> No
     for exponent in FRACTIONS:
         ends = [left, right]
         axis.plot(ends, [x**exponent for x in ends], color=QUIET, lw=0.8, ls=(0, (5, 4)), zorder=1)
-        x = left * 1.06
+        x = left * 1.1
         if named and x**exponent < top:
             along(axis, TIMES[exponent], x, x**exponent, 2 * x, (2 * x) ** exponent, color=QUIET, zorder=2)

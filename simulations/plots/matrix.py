@@ -104,13 +104,14 @@ def _places(names: list[str], groups: list[str], length: float) -> dict[str, flo
 def _cell(axis: Axes, x: float, y: float, exponent: float, error: float | None) -> None:
     colour = COLOURS(float(np.clip(exponent, 0.0, 1.0)))
     axis.add_patch(Rectangle((x, y), WIDTH, HEIGHT, facecolor=colour, edgecolor="white", lw=1.5))
-    ink = "white" if _luminance(colour[:3]) < 0.36 else INK
+    light = _luminance(colour[:3])
+    ink = "white" if 1.05 / (light + 0.05) > (light + 0.05) / (_luminance(to_rgb(INK)) + 0.05) else INK
     middle = x + WIDTH / 2
     axis.text(middle, y + 0.4 * HEIGHT, fixed(exponent), ha="center", va="center", fontsize=10, color=ink)
     if error is not None:
         axis.text(
             middle, y + 0.76 * HEIGHT, f"±{fixed(error)}", ha="center", va="center", fontsize=6.5, color=ink,
-            alpha=0.85,
+            alpha=0.9,
         )  # fmt: skip
 
 
@@ -132,5 +133,6 @@ def _darker(colour: str) -> tuple[float, float, float]:
 
 
 def _luminance(colour: tuple[float, ...]) -> float:
-    red, green, blue = colour[:3]
+    """Relative luminance, from which contrasts are worked out."""
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -1,4 +1,4 @@
-"""Files of one's own: loaded by every process, told apart by their content, wrong ones named with the line."""
+"""Files of one's own: loaded by every process, told apart by content, errors named with the line."""
 
 from pathlib import Path
 
@@ -107,7 +107,7 @@ def test_loading_twice_executes_once(tmp_path):
         ("bad.py", "\nimport nothing_of_this_name\n", ValueError, r"bad\.py, line 2: ModuleNotFoundError"),
         (
             "bad.py",
-            "from simulations import families, players\nplayers.register(families.Family('sign', '', None))\n",
+            "from simulations import families as f, players\nplayers.register(f.Family('sign', '', None))\n",
             ValueError,
             r"bad\.py, line 2: ValueError: there is a forecaster 'sign' already",
         ),

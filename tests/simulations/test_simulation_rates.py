@@ -63,7 +63,7 @@ def test_the_table_has_a_row_per_pair_and_measure():
     results = pl.DataFrame(
         {
             "forecaster": "sign", "adversary": "coin", "rounds": T, "seed": seed,
-            "distance_upper": errors, "ece": 0.5 * T, "certificate": pl.Series([None] * len(T), dtype=pl.Float64),
+            "distance_upper": errors, "ece": 0.5 * T, "certificate": pl.Series([None] * len(T)),
         }
     )  # fmt: skip
     table = rates_table(results)
