@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
 
 from onlinecal.measures.decision_partitions import Floats, Ints, Partition, cut_intervals, residuals
 from onlinecal.measures.decision_search import N_STARTS, Found, search
@@ -185,7 +186,10 @@ def worst_partition(
     residual = residuals(table, numbers)
     if table.shape[1] == 2:
         return Found(*cut_intervals(table, residual, n_actions))
-    return search(table, residual, n_actions, partition == "hard", np.random.default_rng(seed), n_starts)
+    rng = np.random.default_rng(seed)
+    # products of thin matrices gain nothing from threads, and lose much where cores are shared
+    with threadpool_limits(1, "blas"):
+        return search(table, residual, n_actions, partition == "hard", rng, n_starts)
 
 
 def decision_calibration_error(

@@ -34,8 +34,8 @@ N_WATCHED = 200
 """Random decision makers watched on held-out rows."""
 STEP_LENGTH = 0.5
 MOST_CAUTIOUS_ROUNDS = 32
-MAX_ITERATIONS = 30
-"""Gradient steps per search while fitting."""
+QUICK_ITERATIONS = 30
+"""Gradient steps per climb while more than epsilon is found."""
 
 
 class DecisionRecalibrator(ProbabilityRecalibrator):
@@ -157,7 +157,7 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
     @classmethod
     def as_in_paper(cls, n_actions: int = 2, epsilon: float = 0.01, **parameters: Any) -> Self:
         """Algorithm 1 (partition="hard") or 2 ("soft"): full steps from the first round to the tolerance."""
-        plain = {"start": "none", "step": "full", "n_folds": 0, "n_starts": 3}
+        plain = {"start": "none", "step": "full", "n_folds": 0}
         return cls(n_actions, epsilon, **{**plain, **parameters})
 
     def _check_parameters(self) -> None:
@@ -217,7 +217,7 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
     def _finder(self, losses: Floats | None) -> Finder:
         if losses is not None:
             return WorstOfGivenLosses(losses)
-        return WorstOfAllLosses(self.n_actions, self.partition == "hard", self.n_starts, MAX_ITERATIONS)
+        return WorstOfAllLosses(self.n_actions, self.partition == "hard", self.n_starts, QUICK_ITERATIONS)
 
     def _most_rounds(self, losses: Floats | None) -> int:
         if self.max_rounds is not None:

@@ -18,11 +18,11 @@ import numpy as np
 
 from onlinecal.measures.decision import loss_norms
 from onlinecal.measures.decision_partitions import Floats, Ints, Partition, error_of, residuals
-from onlinecal.measures.decision_search import Found, search
+from onlinecal.measures.decision_search import MAX_ITERATIONS, N_STARTS, Found, search
 from onlinecal.recalibration.simplex_projection import project_rows
 
-Finder = Callable[[Floats, Floats, np.random.Generator], Found]
-"""Finds what is worst from a table (n, C) and p - Y: the error to compare with epsilon, and the partition."""
+Finder = Callable[[Floats, Floats, float, np.random.Generator], Found]
+"""From a table (n, C), p - Y and epsilon: the worst error found, and its partition."""
 
 SMALLEST_EIGENVALUE = 1e-9
 """Directions of b with less mass than this, relative to the most, are not corrected: the pseudo-inverse."""
@@ -49,7 +49,11 @@ class Progress(NamedTuple):
 
 
 class WorstOfAllLosses:
-    """The worst partition for all losses with K actions."""
+    """The worst partition for all losses with K actions.
+
+    A quick search does as long as it finds an error above epsilon. If it does not, a thorough one is made,
+    and for soft partitions a hard one too, which are limits of soft ones: only then is epsilon reached.
+    """
 
     def __init__(self, n_actions: int, hard: bool, n_starts: int, max_iterations: int) -> None:
         self.n_actions = n_actions
@@ -57,9 +61,16 @@ class WorstOfAllLosses:
         self.n_starts = n_starts
         self.max_iterations = max_iterations
 
-    def __call__(self, table: Floats, residual: Floats, rng: np.random.Generator) -> Found:
+    def __call__(self, table: Floats, residual: Floats, epsilon: float, rng: np.random.Generator) -> Found:
         """Search; `residual` is p - Y."""
-        return search(table, residual, self.n_actions, self.hard, rng, self.n_starts, self.max_iterations)
+        tries = [(self.hard, self.n_starts, self.max_iterations), (self.hard, N_STARTS, MAX_ITERATIONS)]
+        if not self.hard:
+            tries.append((True, N_STARTS, MAX_ITERATIONS))
+        for hard, n_starts, max_iterations in tries:
+            found = search(table, residual, self.n_actions, hard, rng, n_starts, max_iterations)
+            if found.error > epsilon:
+                break
+        return found
 
 
 class WorstOfGivenLosses:
@@ -70,7 +81,7 @@ class WorstOfGivenLosses:
         self.losses = losses
         self.norms = np.where(norms > 0.0, norms, 1.0)
 
-    def __call__(self, table: Floats, residual: Floats, rng: np.random.Generator) -> Found:
+    def __call__(self, table: Floats, residual: Floats, epsilon: float, rng: np.random.Generator) -> Found:
         """Try all, exactly; `residual` is p - Y."""
         gaps = np.empty(len(self.losses))
         for i, loss in enumerate(self.losses):
@@ -155,7 +166,7 @@ class Descent:
         residual = residuals(self.table, self.labels)
         n, n_classes = self.table.shape
         if self.length is None:
-            found = self.find(self.table, residual, self.rng)
+            found = self.find(self.table, residual, epsilon, self.rng)
             if found.error <= epsilon:
                 return None
             step = full_step(found.partition(self.table), -residual)
@@ -167,7 +178,7 @@ class Descent:
         else:
             order = self.rng.permutation(n)
             chosen, fresh = order[: (n + 1) // 2], order[n // 2 :]
-            found = self.find(self.table[chosen], residual[chosen], self.rng)
+            found = self.find(self.table[chosen], residual[chosen], epsilon, self.rng)
             if found.error <= epsilon:
                 return None
             step = shrunk_step(found.partition(self.table), -residual, fresh, self.length)

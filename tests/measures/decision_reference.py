@@ -54,7 +54,7 @@ def supremum_over_intervals(table, labels, n_actions):
 
 
 def population(forecasts, truths, count):
-    """Rows and labels in which forecast i comes `count` times with labels in exactly the shares of truth i."""
+    """Forecast i comes `count` times, with labels in exactly the shares of truth i: rows and labels."""
     rows, labels = [], []
     for forecast, truth in zip(forecasts, truths, strict=True):
         counts = np.rint(np.array(truth) * count).astype(int)

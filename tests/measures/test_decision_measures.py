@@ -70,15 +70,15 @@ def test_a_table_of_zeros_has_no_gap():
 @pytest.mark.parametrize("n_actions", [1, 2, 3])
 def test_no_loss_has_a_larger_gap_than_the_decision_calibration_error(n_actions):
     rng = np.random.default_rng(2)
-    table, labels = draw(rng, 300, 3)
+    table, labels = draw(rng, 100, 3)
     error = decision_calibration_error(table, labels, n_actions, "hard")
-    assert decision_loss_gap(table, labels, gaussian_losses(n_actions, 3, 2000)).max() <= error + 1e-12
+    assert decision_loss_gap(table, labels, gaussian_losses(n_actions, 3, 500)).max() <= error + 1e-12
 
 
 @pytest.mark.parametrize("n_actions", [2, 3])
 def test_proposition_2_some_loss_under_some_bayes_rule_has_the_error_as_its_gap(n_actions):
     rng = np.random.default_rng(3)
-    table, labels = draw(rng, 200, 3)
+    table, labels = draw(rng, 60, 3)
     error, partition = worst_partition(table, labels, n_actions, "hard")
     # the rule of the loss -w, and the loss whose rows point along the mean errors of the rule's regions
     biases = partition(table).T @ residuals(table, labels)
@@ -157,7 +157,7 @@ def test_hard_roundings_are_on_average_at_least_as_bad_as_a_soft_partition():
 
 
 def test_soft_is_a_lower_bound_of_hard_and_both_repeat_with_the_seed():
-    table, labels = draw(np.random.default_rng(7), 400, 5)
+    table, labels = draw(np.random.default_rng(7), 100, 4)
     soft = decision_calibration_error(table, labels, 3)
     hard = decision_calibration_error(table, labels, 3, "hard")
     assert 0.9 * hard < soft <= hard
@@ -252,7 +252,7 @@ def test_bad_parameters_are_named():
         ("lenet-5-cifar-10", 2, 0.0523),
         ("lenet-5-cifar-10", 3, 0.0778),
         ("densenet-bc-100-cifar-100", 2, 0.0769),
-        ("densenet-bc-100-cifar-100", 3, 0.1163),
+        pytest.param("densenet-bc-100-cifar-100", 3, 0.1163, marks=pytest.mark.slow),
     ],
 )
 def test_known_gaps_of_real_networks(name, n_actions, figure):
