@@ -126,14 +126,14 @@ def statistics_of(
     masses, labels, means = np.zeros(shape[:2]), np.zeros(shape), np.zeros(shape[1:])
     for b, key in enumerate(bins):
         for window, unit in zip(windows, units, strict=True):
-            entry = window.entries.get(key)
-            if entry is None:
+            if key not in window.entries:
                 continue
+            kept = window.entries[key]
             for i in range(n_pools):
-                masses[i, b] += unit * entry.weights[i]
-                for j, weight in entry.labels[i].items():
+                masses[i, b] += unit * kept.weights[i]
+                for j, weight in kept.labels[i].items():
                     labels[i, b, j] += unit * weight
-            for j, total in entry.sums.items():
+            for j, total in kept.sums.items():
                 means[b, j] += unit * total
     if with_means:
         means /= means.sum(axis=1, keepdims=True)
