@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adversaries.specs import join_spec
-from onlinecal.forecasters.simplex_almost_one_step_ahead import MOST_SLACK, check_slack
+from onlinecal.forecasters.simplex_almost_one_step_ahead import MOST_SLACK, REPORTS, check_slack
 from onlinecal.forecasters.simplex_guarantees import MOST_CELLS
 from simulations.multiclass.baselines import Baseline
 from simulations.multiclass.rules import MulticlassForecaster, SimplexPlayer
@@ -16,6 +16,7 @@ from simulations.options import Option, read_settings
 
 SLACK = Option("slack", None, low=0.5, high=MOST_SLACK)
 CELLS = Option("cells", None, low=1, high=MOST_CELLS, whole=True)
+REPORT = Option("report", REPORTS[0], choices=REPORTS)
 
 
 @dataclass(frozen=True)
@@ -30,19 +31,19 @@ class MulticlassFamily:
 
 def _simplex(settings: Mapping[str, Any], n_classes: int, rounds: int) -> MulticlassForecaster:
     check_slack(settings["slack"], n_classes)
-    return SimplexPlayer(n_classes, settings["cells"], rounds, settings["slack"])
+    return SimplexPlayer(n_classes, settings["cells"], rounds, settings["slack"], settings["report"])
 
 
 def _nested(settings: Mapping[str, Any], n_classes: int, rounds: int) -> MulticlassForecaster:
     check_slack(settings["slack"], n_classes)
-    return SimplexPlayer(n_classes, slack=settings["slack"])
+    return SimplexPlayer(n_classes, slack=settings["slack"], report=settings["report"])
 
 
 FAMILIES = {
     family.name: family
     for family in (
-        MulticlassFamily("simplex", "on a grid of the simplex for T rounds", _simplex, (SLACK, CELLS)),
-        MulticlassFamily("nested", "no horizon: the grid doubles as rounds go by", _nested, (SLACK,)),
+        MulticlassFamily("simplex", "on a grid for T rounds", _simplex, (SLACK, CELLS, REPORT)),
+        MulticlassFamily("nested", "no horizon: the grid doubles as rounds go by", _nested, (SLACK, REPORT)),
         MulticlassFamily("uniform", "all classes alike", lambda settings, k, rounds: Baseline(k)),
         MulticlassFamily(
             "frequencies",

@@ -10,10 +10,10 @@ from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 import onlinecal.forecasters
-from onlinecal.forecasters import simplex
+from onlinecal.forecasters import simplex, simplex_report
 from onlinecal.forecasters.simplex_guarantees import cells_for
 from onlinecal.forecasters.simplex_run import SimplexRun
-from onlinecal.forecasters.simplex_table import CLASSES, HERE, SCALE, STEP
+from onlinecal.forecasters.simplex_table import CLASSES, HERE, REPORT, SCALE, STEP
 from onlinecal.forecasters.stamp import source_stamp
 
 Floats = NDArray[np.float64]
@@ -62,7 +62,7 @@ class SimplexPlayer:
 
     Parameters
     ----------
-    n_classes, n_cells, horizon, slack
+    n_classes, n_cells, horizon, slack, report
         As for `SimplexAlmostOneStepAhead`.
 
     Attributes
@@ -77,10 +77,12 @@ class SimplexPlayer:
         n_cells: int | None = None,
         horizon: int | None = None,
         slack: float | None = None,
+        report: str = "barycentre",
     ) -> None:
+        follows = report == "hint"
         if n_cells is None and horizon is not None:
-            n_cells = cells_for(horizon, n_classes, slack)
-        self.run = SimplexRun(tuple(range(n_classes)), n_cells, None, slack)
+            n_cells = cells_for(horizon, n_classes, slack, follows=follows)
+        self.run = SimplexRun(tuple(range(n_classes)), n_cells, None, slack, follows)
         self.rules = SIMPLEX
 
     @property
@@ -109,11 +111,14 @@ class SimplexPlayer:
 
 @register_jitable
 def announce(memory: NDArray[np.int64], hint: Floats, forecast: Floats) -> int:
-    """The barycentre of the current cell, or of one near the hint."""
+    """The barycentre of the current cell, or of one near the hint, or the hint moved into that."""
     frame = memory[HERE]
     if len(hint) > 0:
         simplex.aim(memory, hint)
         frame = simplex.propose(memory)
+        if memory[REPORT] == 1:
+            simplex_report.move_inside(memory, frame, hint, forecast)
+            return frame
     units = memory[CLASSES] * memory[SCALE]
     for c in range(len(forecast)):
         forecast[c] = memory[frame + 1 + c] / units
@@ -130,11 +135,15 @@ def rises(memory: NDArray[np.int64], frame: int, forecast: Floats, rising: Float
 @register_jitable
 def settle(memory: NDArray[np.int64], frame: int, forecast: Floats, outcome: int, charged: Floats) -> None:
     """Charge the round to the vertex that is labelled with the outcome."""
-    k = memory[CLASSES]
-    x = frame + 5 + 5 * k + simplex.vertex_of(memory, frame, outcome) * k
+    k, i = memory[CLASSES], simplex.vertex_of(memory, frame, outcome)
+    x = simplex_report.vertices_of(memory, frame) + i * k
     for c in range(k):
         charged[c] = memory[x + c] / memory[SCALE]
-    simplex.charge(memory, frame, outcome)
+    if memory[REPORT] == 1 and frame != memory[HERE]:
+        moved = simplex_report.way_to(memory, frame, i, forecast)
+        simplex.charge_vertex(memory, frame, i, outcome, moved)
+    else:
+        simplex.charge(memory, frame, outcome)
 
 
 SIMPLEX = MulticlassRules(simplex.has_room, announce, rises, settle, source_stamp(onlinecal.forecasters))

@@ -55,10 +55,12 @@ def prepare(games: Sequence[MulticlassGame]) -> pl.DataFrame:
             continue
         ways = np.zeros((rounds, 3)) if game.duel is None else game.duel.charged - game.forecasts
         furthest = ways[np.arange(rounds), np.abs(ways).argmax(axis=1)]
-        if game.duel is None or not furthest.any():
+        # from the barycentre of a cell to a vertex it is twice as far in one class as in the others
+        barycentres = furthest.all() and np.allclose(np.abs(ways).sum(axis=1), 2.0 * np.abs(furthest))
+        barycentres &= np.allclose(np.median(np.abs(ways), axis=1), 0.5 * np.abs(furthest))
+        if game.duel is None or not barycentres:
             cells, size, number = _coarse(game.forecasts)
         else:
-            # from the barycentre of a cell to a vertex it is twice as far in one class as in the others
             sides = 1.0 / np.rint(1.0 / (1.5 * furthest))
             place = groups_of(np.column_stack([game.forecasts, sides]))
             number = np.bincount(place)

@@ -46,7 +46,14 @@ def rises_of(forecaster):
 @pytest.mark.parametrize("k", [2, 3, 5])
 @pytest.mark.parametrize(
     "settings, hinted",
-    [({"horizon": 300}, False), ({"n_cells": 7}, False), ({}, False), ({"horizon": 300, "slack": 1.5}, True)],
+    [
+        ({"horizon": 300}, False),
+        ({"n_cells": 7}, False),
+        ({}, False),
+        ({"horizon": 300, "slack": 1.5}, True),
+        ({"slack": 1.5, "report": "hint"}, True),
+        ({"horizon": 300, "report": "hint"}, True),
+    ],
 )
 @pytest.mark.parametrize("spec", ["two-phase:first=dirichlet-drift,second=least-likely", "target-sweep"])
 def test_a_duel_is_bit_equal_to_playing_by_hand(k, settings, hinted, spec):
