@@ -48,8 +48,9 @@ def search(
     [bold]onlinecal simulate --forecaster sign --rounds 3000 --adversary "genome:blocks=3x1 2x01"[/bold]
     """
     from onlinecal.cli.output import milestones, notices, print_json, progress, results
+    from simulations.fitness import Task
     from simulations.plots.champion import draw_champion
-    from simulations.search import Task, read_found
+    from simulations.search import read_found
     from simulations.search import search as breed
 
     task = Task(forecaster, rounds, seed, population, draws)

@@ -14,16 +14,9 @@ from onlinecal.measures import calibration_distance
 from simulations import breeding, players
 from simulations.breeding import MOST_BLOCKS, crossed, mutated, normalised, random_genome
 from simulations.duel import play
+from simulations.fitness import Task, exact_distance, rate
 from simulations.plots import champion as picture
-from simulations.search import (
-    Task,
-    exact_distance,
-    rate,
-    read_found,
-    read_history,
-    reduced,
-    search,
-)
+from simulations.search import read_found, read_history, reduced, search
 from simulations.worst import enumerate_games
 
 ROUNDS = 40

@@ -35,9 +35,7 @@ def brute_force(spec, rounds, measure="distance", draws=1, seed=0, built_for=Non
     return np.array(errors)
 
 
-@pytest.mark.parametrize(
-    "spec", ["sign", "balanced:slack=1", "adaptive", "running-mean", "two-choices"]
-)
+@pytest.mark.parametrize("spec", ["sign", "balanced:slack=1", "adaptive", "running-mean", "two-choices"])
 def test_the_worst_of_every_length_is_that_of_brute_force(spec):
     found = enumerate_games(spec, T)
     for game in found.games:
