@@ -8,6 +8,10 @@ that says too little (one seed, nothing random, few seeds that happen to agree, 
 line), the residuals of the line through the means over seeds say more: of both errors the larger counts.
 
 Errors below half a round count as half a round: what stays that small does not grow, and reads as exponent 0.
+
+A fitted exponent is that of the games that were played. An error of a sqrt(T) less something smaller has a
+slope above 1/2 that falls as T grows; no standard error says so. Of the distance it is the upper end of the
+bracket that is fitted: where brackets open up as T grows, more effort (`budget`) lowers the exponent.
 """
 
 from __future__ import annotations

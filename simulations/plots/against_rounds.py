@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from simulations import players
 from simulations.plots.groups import ADVERSARIES, adversary_key, power
 from simulations.plots.style import (
+    HALO,
     INK,
     QUIET,
     along,
@@ -108,7 +109,7 @@ def draw_panels(
         axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 1.6))
         axis.set_title(panel_title(spec, small), fontsize=9 if small else 11)
         axis.minorticks_off()
-    label_axes(axes, "rounds T", measure)
+    label_axes(axes, "rounds T", measure.partition(" (")[0] if small else measure)
     for spec, axis in axes.items():
         ends = {}
         for adversary, part in table.filter(pl.col("forecaster") == spec).group_by(
@@ -141,7 +142,7 @@ def name_top(axis: Axes, ends: dict[str, float]) -> None:
     name = max(ends, key=ends.__getitem__)
     axis.text(
         0.03, 0.98, f"on top: {name}", transform=axis.transAxes, va="top", fontsize=7,
-        color=ADVERSARIES[power(name)], zorder=6,
+        color=ADVERSARIES[power(name)], zorder=6, path_effects=HALO,
     )  # fmt: skip
 
 

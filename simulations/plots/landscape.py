@@ -8,8 +8,6 @@ from matplotlib.figure import Figure
 
 from simulations.plots.against_rounds import bands_mean, over_seeds
 from simulations.plots.groups import (
-    FORECASTERS,
-    forecaster_group,
     forecaster_key,
     forecaster_looks,
     order_adversaries,
@@ -17,12 +15,15 @@ from simulations.plots.groups import (
 )
 from simulations.plots.growth import FLOOR, FRACTIONS, NAMES, check_growth, check_measure, plus_minus
 from simulations.plots.style import (
+    HALO,
     QUIET,
     Look,
     along,
+    are_small,
     colour_key,
     headline,
     label_axes,
+    looks,
     name_lines,
     panels,
 )
@@ -65,30 +66,36 @@ def prepare(results: pl.DataFrame, measure: str = "distance", adversary: str | N
 
 
 def draw(table: pl.DataFrame) -> Figure:
-    """One large panel with every forecaster named, or a small panel per adversary, coloured by group."""
+    """One large panel with every forecaster named, or a panel per adversary.
+
+    Colours are those of the groups, or of the forecasters if there are few.
+    """
     adversaries = table["adversary"].unique(maintain_order=True).to_list()
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()
     name = NAMES[str(table["measure"][0])]
-    look = forecaster_looks(forecasters)
-    alone = len(adversaries) == 1
+    few, alone = not are_small(forecasters), len(adversaries) == 1
+    look = looks(forecasters) if few else forecaster_looks(forecasters)
     if alone:
         longest = max(map(len, forecasters))
         figure, axes = panels(adversaries, height=6.0, width=6.2, right=2.0 + 0.08 * longest)
     else:
-        # more panels than fit beside each other with names; always the small ones
         figure, axes = panels(adversaries, right=0.4)
     headline(
         figure,
         f"How the {name} grows against {adversaries[0]}" if alone else f"How the {name} grows",
         f"{bands_mean(table, '')} Dashed: powers of T. {FLOOR}".strip(),
     )
-    colour_key(figure, forecaster_key(forecasters))
+    colour_key(
+        figure, [(spec, look[spec].colour) for spec in forecasters] if few else forecaster_key(forecasters)
+    )
     rounds = table["rounds"]
     # room on the left for the names of the powers
     left, right = int(rounds.min()) / (2.2 if alone else 1.2), int(rounds.max()) * 1.12  # type: ignore[arg-type]
     bottom, top = float(table["low"].min()), float(table["high"].max())  # type: ignore[arg-type]
     for adversary, axis in axes.items():
-        axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.25, top * 1.5))
+        axis.set(
+            xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.25, top * (1.5 if alone else 3))
+        )
         axis.minorticks_off()
         if not alone:
             axis.set_title(adversary, fontsize=9)
@@ -116,7 +123,7 @@ def _draw_lines(axis: Axes, games: pl.DataFrame, look: dict[str, Look], alone: b
     highest = max(ends, key=ends.__getitem__)
     axis.text(
         0.03, 0.97, f"{highest}  {exponents[highest]}", transform=axis.transAxes, va="top", fontsize=7,
-        color=FORECASTERS[forecaster_group(highest)], zorder=6,
+        color=look[highest].text, zorder=6, path_effects=HALO,
     )  # fmt: skip
 
 

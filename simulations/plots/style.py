@@ -23,6 +23,9 @@ GRID = "#e6e6e6"
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito's palette without black, kept for the theory, and yellow, too pale on white."""
 
+HALO = [patheffects.withStroke(linewidth=3, foreground="white")]
+"""White around words that stand on lines."""
+
 DASHES = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)))
 MARKERS = ("o", "s", "^")
 
@@ -229,11 +232,10 @@ def along(axis: Axes, text: str, x: float, y: float, x2: float, y2: float, **sty
     """Write along the line from (x, y) to (x2, y2), data units, just above it (or below: va="top")."""
     (ax, ay), (bx, by) = axis.transData.transform([(x, y), (x2, y2)])
     angle = math.degrees(math.atan2(by - ay, bx - ax))
-    halo = [patheffects.withStroke(linewidth=3, foreground="white")]
     settings: dict[str, object] = {
         "va": "bottom",
         "fontsize": 8.5,
-        "path_effects": halo,
+        "path_effects": HALO,
         "zorder": 6,
         **style,
     }
