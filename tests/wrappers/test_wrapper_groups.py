@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import datasets, linear_model, preprocessing
+from river import checks, datasets, linear_model, preprocessing
 from scripted import Said, played
 
 from onlinecal import GroupCalibratedClassifier, calibration_distance
@@ -246,6 +246,13 @@ def test_a_stream_from_river():
         model.learn_one(x, y)
     assert np.mean(errors) < 0.0973  # the model's own
     assert model.certificates["old"] / model.rounds["old"] < 0.1
+
+
+@pytest.mark.parametrize("scheme", ["atoms", "shared"])
+def test_river_checks(scheme):
+    learner = GroupCalibratedClassifier(linear_model.LogisticRegression(), {"any": bool}, scheme=scheme)
+    for check in checks.yield_checks(learner):
+        check(learner.clone())
 
 
 def test_strings_for_labels():
