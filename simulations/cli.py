@@ -12,6 +12,7 @@ from simulations.verbs.evaluate import evaluate
 from simulations.verbs.forecasters import forecasters
 from simulations.verbs.measure import measure
 from simulations.verbs.plot import plot
+from simulations.verbs.recalibrate import recalibrate
 from simulations.verbs.search import search
 from simulations.verbs.simulate import simulate
 from simulations.verbs.sweep import sweep
@@ -27,7 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verb in (simulate, sweep, plot, measure, evaluate, forecasters, adversaries, worst, search):
+for verb in (simulate, sweep, plot, measure, evaluate, recalibrate, forecasters, adversaries, worst, search):
     app.command(verb.__name__)(verb)
 
 

@@ -1,0 +1,30 @@
+"""Which rows are fitted and which are tested."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+LEAST_ROWS = 10
+"""Fewer rows than this in either part say nothing."""
+
+
+def split_rows(n_rows: int, test_share: float, seed: int) -> tuple[Ints, Ints]:
+    """Row numbers to fit and to test, by a random permutation; the tested ones are the last of it.
+
+    Raises ValueError for a share outside (0, 1), and for too few rows in either part.
+    """
+    if isinstance(test_share, bool) or math.isnan(test_share) or not 0.0 < test_share < 1.0:
+        raise ValueError(f"--test-share must lie between 0 and 1, got {test_share!r}")
+    n_test = round(test_share * n_rows)
+    if min(n_test, n_rows - n_test) < LEAST_ROWS:
+        raise ValueError(
+            f"{n_rows} rows are too few: {n_rows - n_test} to fit and {n_test} to test, "
+            f"and each part needs {LEAST_ROWS}"
+        )
+    order = np.random.default_rng(seed).permutation(n_rows)
+    return order[: n_rows - n_test], order[n_rows - n_test :]

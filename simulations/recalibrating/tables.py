@@ -1,0 +1,197 @@
+"""Tables of class probabilities and labels, from CSV, JSON Lines, Parquet or NPZ files."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.validation import check_labels, check_probability_rows
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Floats = NDArray[np.float64]
+
+USUAL_PROBABILITIES = ("p_*", "prob_*", "probability_*", "proba_*")
+"""Names that columns of class probabilities have in most files; tried in this order."""
+READERS = (".csv", ".jsonl", ".ndjson", ".parquet", ".npz")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """n predictions over k classes.
+
+    Attributes
+    ----------
+    name
+        The file's name.
+    probabilities
+        Shape (n, k), rows with sum 1.
+    labels
+        Class numbers, shape (n,); None where the file has no labels.
+    classes
+        What the classes are called, k names in the order of the columns.
+    frame
+        All columns of the file; None for NPZ.
+    """
+
+    name: str
+    probabilities: Floats
+    labels: NDArray[np.int64] | None
+    classes: tuple[str, ...]
+    frame: pl.DataFrame | None = None
+
+    def __len__(self) -> int:
+        return len(self.probabilities)
+
+
+def read_table(path: Path, probabilities: str | None = None, label: str | None = None) -> Table:
+    """Read a table of predictions.
+
+    Parameters
+    ----------
+    path
+        A CSV, JSON Lines, Parquet or NPZ file.
+    probabilities
+        Of NPZ files the name of an array (n, k). Of the others the columns, in the order of the classes:
+        names with commas, or a pattern such as "p_*"; the part behind the pattern's stem names the class.
+        A single column is the probability of label 1. None: the first two-dimensional array; columns
+        that are called p_..., prob_... and so on.
+    label
+        The array or column of labels: class names or class numbers. None: no labels, except that an NPZ
+        file's only one-dimensional array of whole numbers is taken.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is no such file, array or column, or values are no probabilities or labels.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file: {path}")
+    if path.suffix.lower() not in READERS:
+        raise ValueError(f"cannot tell what {path} is from its extension; known: {', '.join(READERS)}")
+    try:
+        if path.suffix.lower() == ".npz":
+            return _from_arrays(path, probabilities, label)
+        return _from_columns(path, probabilities, label)
+    except ValueError as error:
+        text = str(error)
+        raise ValueError(text if str(path) in text else f"{path}: {text}") from error
+
+
+def _from_arrays(path: Path, probabilities: str | None, label: str | None) -> Table:
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    if probabilities is None:
+        probabilities = next((name for name, array in arrays.items() if array.ndim == 2), None)
+        if probabilities is None:
+            raise ValueError("has no two-dimensional array of probabilities")
+    if label is None:
+        flat = [name for name, array in arrays.items() if array.ndim == 1 and array.dtype.kind in "iu"]
+        label = flat[0] if len(flat) == 1 else None
+    for name in filter(None, (probabilities, label)):
+        if name not in arrays:
+            raise ValueError(f"has no array {name!r}. Its arrays: {', '.join(arrays)}")
+    table = check_probability_rows(arrays[probabilities], probabilities)
+    classes = tuple(map(str, range(table.shape[1])))
+    labels = None if label is None else check_labels(arrays[label], len(classes), label)
+    if labels is not None and len(labels) != len(table):
+        raise ValueError(f"{label!r} has {len(labels)} labels for {len(table)} rows of {probabilities!r}")
+    return Table(path.name, table, labels, classes)
+
+
+def _from_columns(path: Path, probabilities: str | None, label: str | None) -> Table:
+    frame = read_frame(path)
+    names, classes = _class_columns(frame.columns, probabilities, label)
+    try:
+        values = frame.select(names).cast(dict.fromkeys(names, _float())).to_numpy()
+    except Exception as error:
+        raise ValueError(f"columns {', '.join(names)} must be numbers: {error}") from error
+    if len(names) == 1:
+        values, classes = np.column_stack([1.0 - values[:, 0], values[:, 0]]), ("0", "1")
+    table = check_probability_rows(values, ", ".join(names))
+    labels = None if label is None else _numbered(frame, label, classes)
+    return Table(path.name, table, labels, classes, frame)
+
+
+def read_frame(path: Path) -> pl.DataFrame:
+    """All columns of a CSV, JSON Lines or Parquet file; ValueError if it cannot be read as one."""
+    import polars as pl
+
+    try:
+        if path.suffix.lower() == ".csv":
+            frame = pl.read_csv(path, infer_schema_length=None, glob=False)
+        elif path.suffix.lower() == ".parquet":
+            frame = pl.read_parquet(path, glob=False)
+        else:
+            frame = pl.read_ndjson(path.read_bytes(), infer_schema_length=None)
+    except pl.exceptions.PolarsError as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ValueError(f"{path} cannot be read: {reason}") from error
+    if frame.height == 0:
+        raise ValueError(f"{path} holds no rows")
+    return frame
+
+
+def _float() -> Any:
+    import polars as pl
+
+    return pl.Float64
+
+
+def _class_columns(
+    columns: list[str], wanted: str | None, label: str | None
+) -> tuple[list[str], tuple[str, ...]]:
+    if wanted is not None and "*" not in wanted:
+        names = [name.strip() for name in wanted.split(",")]
+        for name in names:
+            if name not in columns:
+                raise ValueError(f"has no column {name!r}. Its columns: {', '.join(columns)}")
+        return names, _without_stem(names)
+    for pattern in USUAL_PROBABILITIES if wanted is None else (wanted,):
+        names = [name for name in columns if fnmatch.fnmatchcase(name, pattern) and name != label]
+        if names:
+            stem = len(pattern.partition("*")[0])
+            return names, tuple(name[stem:] for name in names)
+    what = f"no columns like {wanted}" if wanted else f"no columns like {' or '.join(USUAL_PROBABILITIES)}"
+    raise ValueError(f"has {what}; name them with --probabilities. Its columns: {', '.join(columns)}")
+
+
+def _without_stem(names: list[str]) -> tuple[str, ...]:
+    """The names without what they all begin with, up to the last underscore in it."""
+    stem = 0
+    if len(names) > 1:
+        while all(len(name) > stem and name[stem] == names[0][stem] for name in names):
+            stem += 1
+        stem = names[0].rfind("_", 0, stem) + 1
+    return tuple(name[stem:] for name in names)
+
+
+def _numbered(frame: pl.DataFrame, label: str, classes: tuple[str, ...]) -> NDArray[np.int64]:
+    """Labels as class numbers: by the names of the classes, else as the numbers they are."""
+    if label not in frame.columns:
+        raise ValueError(f"has no column {label!r}. Its columns: {', '.join(frame.columns)}")
+    values = frame[label].to_list()
+    numbers = {name: number for number, name in enumerate(classes)}
+    written = [_written(value) for value in values]
+    if all(value in numbers for value in written):
+        return np.array([numbers[value] for value in written], np.int64)
+    if frame[label].dtype.is_numeric():
+        return check_labels(frame[label].to_numpy(), len(classes), label)
+    row = next(row for row, value in enumerate(written) if value not in numbers)
+    raise ValueError(
+        f"column {label!r} must hold the classes {', '.join(classes)}, got {values[row]!r} at row {row}"
+    )
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
