@@ -53,8 +53,8 @@ class LpCalibratedClassifier(base.Wrapper, base.Classifier):
     Notes
     -----
     At most 24/beta level sets are kept at a time (per eighth of a window), and k numbers for each and each
-    pool. A level set's count then misses at most beta/24 of all rounds, so that none with mass beta/5 or
-    more is overlooked. With a window or fading, runs are at most an eighth of the window or 1/(1 - fading)
+    pool. A level set's count then misses at most beta/24 of all rounds, so that none with mass 5 beta/24
+    or more is overlooked. With a window or fading, runs are at most an eighth of the window or 1/(1 - fading)
     rounds apart.
 
     The model itself changes as it learns; what is counted is what it said then, not what it would say now.
