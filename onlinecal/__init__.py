@@ -16,6 +16,7 @@ _HOME = {
     "SimplexAlmostOneStepAhead": "onlinecal.forecasters",
     "BinnedMean": "onlinecal.wrappers",
     "CalibratedClassifier": "onlinecal.wrappers",
+    "DecisionCalibratedClassifier": "onlinecal.wrappers",
     "GroupCalibratedClassifier": "onlinecal.wrappers",
     "LpCalibratedClassifier": "onlinecal.wrappers",
     "PlattScaling": "onlinecal.wrappers",

@@ -1,0 +1,224 @@
+"""A river classifier whose probabilities tell decision makers what their decisions will cost."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base, linear_model
+
+from onlinecal.measures.decision import decision_loss_gap
+from onlinecal.recalibration.decision_recalibrator import DecisionRecalibrator
+from onlinecal.recalibration.losses import gaussian_losses
+from onlinecal.validation import check_choice, check_count
+from onlinecal.wrappers.answers import normalised
+from onlinecal.wrappers.labels import Label, plain
+
+Floats = NDArray[np.float64]
+Answer = dict[Label, float]
+
+MEMORIES = ("window", "reservoir")
+
+
+class DecisionCalibratedClassifier(base.Wrapper, base.Classifier):
+    """Recalibrates a classifier's probabilities for decisions, again whenever the stream has doubled.
+
+    Keeps a bounded number of the model's answers with their labels, and fits a DecisionRecalibrator on them
+    after `first_fit` labels, twice as many, four times as many, and so on; each fit goes on from the rounds
+    of the one before, until a new label widens the table. No guarantee for drifting streams comes with it:
+    `gaps` shows on the newest labels, each answered before it was learnt, whether it still serves.
+
+    Parameters
+    ----------
+    classifier
+        The model to wrap.
+    n_actions
+        Decision makers with up to that many actions are served.
+    losses
+        Only these decision makers: one table or several, (n_losses, K, C), with classes in the order in which
+        the stream brings them, or in that of `labels`.
+    labels
+        The labels in the order of the columns of `losses`; None: as they come.
+    memory
+        "window": the newest `capacity` labels. "reservoir": an even sample of all so far.
+    capacity
+        How many answers are kept.
+    first_fit
+        Labels before the first fit, at least 10.
+    n_recent
+        How many of the newest labels `gaps` looks at.
+    seed
+        Of the reservoir and of the fits.
+
+    Attributes
+    ----------
+    n_rounds
+        Labels learnt.
+    n_fits
+        Times the recalibrator was fitted.
+    recalibrator
+        The fitted DecisionRecalibrator; None before the first fit.
+
+    Notes
+    -----
+    A round's answer is made, for the memory and for `gaps`, just before the model learns its label; with late
+    labels it may differ from the one that was given.
+
+    Examples
+    --------
+    >>> from river import datasets, naive_bayes
+    >>> from onlinecal import DecisionCalibratedClassifier
+    >>> model = DecisionCalibratedClassifier(naive_bayes.GaussianNB(), n_actions=3)
+    >>> for x, y in datasets.Phishing():
+    ...     p = model.predict_proba_one(x)
+    ...     model.learn_one(x, y)
+    >>> model.n_fits
+    3
+    >>> bool(model.gaps().mean() < 0.7 * model.gaps(raw=True).mean())
+    True
+
+    References
+    ----------
+    Zhao, Kim, Sahoo, Ma & Ermon, "Calibrating Predictions to Decisions" (2021).
+    """
+
+    def __init__(
+        self,
+        classifier: base.Classifier,
+        n_actions: int = 2,
+        losses: Any = None,
+        labels: Any = None,
+        memory: str = "window",
+        capacity: int = 5000,
+        first_fit: int = 200,
+        n_recent: int = 500,
+        seed: int = 0,
+    ) -> None:
+        check_count(n_actions, "n_actions")
+        check_choice(memory, MEMORIES, "memory")
+        check_count(n_recent, "n_recent")
+        for name, value in (("capacity", capacity), ("first_fit", first_fit)):
+            if check_count(value, name) < 10:
+                raise ValueError(f"{name} must be at least 10, got {value!r}")
+        self.classifier = classifier
+        self.n_actions = n_actions
+        self.losses = losses
+        self.labels = labels
+        self.memory = memory
+        self.capacity = capacity
+        self.first_fit = first_fit
+        self.n_recent = n_recent
+        self.seed = seed
+        self.n_rounds = 0
+        self.n_fits = 0
+        self.recalibrator: DecisionRecalibrator | None = None
+        self._columns: dict[Label, int] = {plain(k): i for i, k in enumerate(labels or ())}
+        self._kept: list[tuple[Answer, Label]] = []
+        self._recent: deque[tuple[Answer, Answer, Label]] = deque(maxlen=n_recent)
+        self._random = random.Random(seed)
+        self._next_fit = first_fit
+
+    @property
+    def _wrapped_model(self) -> base.Classifier:
+        return self.classifier
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {"classifier": linear_model.LogisticRegression()}
+
+    def predict_proba_one(self, x: Any, **kwargs: Any) -> Answer:
+        """Recalibrated probabilities of the labels known so far; the model's own before the first fit.
+
+        Labels that came after the last fit keep the model's probability; the others share the rest.
+        """
+        return self._recalibrated(self.classifier.predict_proba_one(x, **kwargs))
+
+    def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
+        """Keep the answer for x with its label, refit if it is time, then let the model learn."""
+        raw = {plain(label): p for label, p in self.classifier.predict_proba_one(x).items()}
+        label = plain(y)
+        for name in (*raw, label):
+            self._columns.setdefault(name, len(self._columns))
+        self._recent.append((raw, self._recalibrated(raw), label))
+        self.n_rounds += 1
+        self._keep((raw, label))
+        if self.n_rounds >= self._next_fit:
+            self._next_fit *= 2
+            self._fit()
+        self.classifier.learn_one(x, y, **kwargs)
+
+    def gaps(self, losses: Any = None, raw: bool = False) -> Floats:
+        """Loss gaps on the newest labels, of the answers made before each was learnt.
+
+        Parameters
+        ----------
+        losses
+            Shape (n_losses, K, C); None: the losses of this model, or 100 random ones with n_actions actions.
+        raw
+            True: of the wrapped model's own answers, for comparison.
+
+        Returns
+        -------
+        ndarray
+            Shape (n_losses,), averages over the newest labels, relative to each loss's size; empty before two
+            labels are known.
+        """
+        if len(self._columns) < 2 or not self._recent:
+            return np.empty(0)
+        answers = [answer if raw else ours for answer, ours, _ in self._recent]
+        chosen = self.losses if losses is None else losses
+        if chosen is None:
+            chosen = gaussian_losses(max(2, self.n_actions), len(self._columns), 100, self.seed)
+        return decision_loss_gap(self._table(answers), self._numbers(row[-1] for row in self._recent), chosen)
+
+    def _keep(self, row: tuple[Answer, Label]) -> None:
+        if self.memory == "window" or len(self._kept) < self.capacity:
+            self._kept.append(row)
+            # cut in bulk, so that keeping a row costs O(1)
+            if len(self._kept) >= 2 * self.capacity:
+                del self._kept[: -self.capacity]
+        else:
+            place = self._random.randrange(self.n_rounds)
+            if place < self.capacity:
+                self._kept[place] = row
+
+    def _fit(self) -> None:
+        if len(self._columns) < 2:
+            return
+        rows = self._kept[-self.capacity :]
+        if self.recalibrator is None:
+            self.recalibrator = DecisionRecalibrator(
+                self.n_actions, losses=self.losses, seed=self.seed, warm_start=True
+            )
+        self.recalibrator.fit(self._table([answer for answer, _ in rows]), self._numbers(y for _, y in rows))
+        self.n_fits += 1
+
+    def _recalibrated(self, answer: Answer) -> Answer:
+        if self.recalibrator is None or not answer:
+            return answer
+        width = self.recalibrator.n_features_in_
+        names = [*self._columns][:width]
+        known = sum(max(0.0, answer.get(label, 0.0)) for label in names)
+        later = {label: p for label, p in answer.items() if self._columns.get(label, width) >= width}
+        if known <= 0.0:
+            return answer
+        mapped = self.recalibrator.predict_proba(
+            np.array([[max(0.0, answer.get(label, 0.0)) / known for label in names]])
+        )[0]
+        left = known / (known + sum(later.values()))
+        return normalised({**{k: left * p for k, p in zip(names, mapped.tolist(), strict=True)}, **later})
+
+    def _table(self, answers: list[Answer]) -> Floats:
+        """Answers as rows with one column per label known by now; rows without any mass become uniform."""
+        table = np.zeros((len(answers), len(self._columns)))
+        for row, answer in zip(table, answers, strict=True):
+            for label, p in answer.items():
+                row[self._columns[label]] = max(0.0, p)
+        sums = table.sum(axis=1, keepdims=True)
+        return np.where(sums > 0.0, table / np.where(sums > 0.0, sums, 1.0), 1.0 / table.shape[1])
+
+    def _numbers(self, labels: Any) -> NDArray[np.int64]:
+        return np.array([self._columns[label] for label in labels], dtype=np.int64)
