@@ -135,7 +135,7 @@ def play(
 
 def log_spaced(rounds: int, number: int) -> NDArray[np.int64]:
     """About `number` distinct rounds from 1 to `rounds`, evenly spread on a logarithmic axis."""
-    return np.unique(np.geomspace(1, rounds, number).round().astype(np.int64))
+    return np.unique([*np.geomspace(1, rounds, number).round().astype(np.int64), rounds])
 
 
 @cache

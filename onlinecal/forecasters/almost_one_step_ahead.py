@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -80,8 +79,6 @@ class AlmostOneStepAhead(GridForecaster):
     ) -> None:
         super().__init__(horizon, n_cells, grid, rule, slack, report)
         self.report = report
-        self._issuer = ""
-        self._issued = 0
 
     @property
     def certificate(self) -> float:
@@ -109,15 +106,11 @@ class AlmostOneStepAhead(GridForecaster):
         """
         guide = NO_HINT if hint is None else check_probability(hint, "hint")
         lower, step, probability = self.machine.issue(self.memory, guide)
-        if not self._issuer:
-            self._issuer = secrets.token_hex(8)
-        serial, scale = self._issued, int(self.memory[SCALE])
         self.note_late(len(self._open))
-        self._open.add(serial)
-        self._issued += 1
+        scale = int(self.memory[SCALE])
         ends = lower / scale, (lower + step) / scale
         return Forecast(
-            probability, *ends, None if hint is None else guide, serial, self._issuer, (lower, step)
+            probability, *ends, None if hint is None else guide, *self._open.issue(), (lower, step)
         )
 
     def observe(self, forecast: Forecast, outcome: Any) -> None:
@@ -126,25 +119,17 @@ class AlmostOneStepAhead(GridForecaster):
         Raises ValueError, and changes nothing, for a forecast of another forecaster, one that was
         settled before, or an outcome that is none.
         """
-        self._check_open(forecast)
+        self._open.check(forecast)
         self.settle(*forecast.cell, outcome_of(outcome), forecast.probability)
-        self._open.remove(forecast.serial)
+        self._open.close(forecast)
 
     def withdraw(self, forecast: Forecast) -> None:
         """Give up a forecast whose outcome will never be known: it is then never charged.
 
         Raises ValueError, and changes nothing, as `observe` does.
         """
-        self._check_open(forecast)
-        self._open.remove(forecast.serial)
-
-    def _check_open(self, forecast: Forecast) -> None:
-        if not isinstance(forecast, Forecast):
-            raise ValueError(f"forecast must be a Forecast that forecast() issued, got {forecast!r}")
-        if forecast.issuer != self._issuer:
-            raise ValueError(f"forecast {forecast.serial} was issued by another forecaster: {forecast!r}")
-        if forecast.serial not in self._open:
-            raise ValueError(f"forecast {forecast.serial} has been settled before: {forecast!r}")
+        self._open.check(forecast)
+        self._open.close(forecast)
 
     @property
     def n_open(self) -> int:

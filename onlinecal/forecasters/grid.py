@@ -20,7 +20,9 @@ from onlinecal.forecasters.cells import (
 )
 from onlinecal.forecasters.compiled import FULL, MACHINES
 from onlinecal.forecasters.dyadic_search import END
+from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.rules import Rules
+from onlinecal.forecasters.tokens import Forecast
 from onlinecal.validation import (
     OUTCOMES,
     check_choice,
@@ -77,7 +79,7 @@ class GridForecaster(base.Classifier):
         self.slack = slack
         self._bound = 1.0 if rule == "sign" else float(slack)
         self._reach = 0.5 if report == "midpoint" else 1.0
-        self._open: set[int] = set()
+        self._open = OpenForecasts(Forecast)
         self._late = 0
         if grid == "uniform" or (grid == "auto" and (horizon is not None or n_cells is not None)):
             m = n_cells or guarantees.cells_for(horizon or 1, self._bound, self._reach)

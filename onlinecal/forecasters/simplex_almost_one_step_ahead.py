@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
+from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.simplex import certificate
 from onlinecal.forecasters.simplex_compiled import MACHINE
 from onlinecal.forecasters.simplex_guarantees import MOST_CELLS
@@ -23,7 +23,6 @@ from onlinecal.forecasters.simplex_input import (
     classes_of,
     hint_of,
 )
-from onlinecal.forecasters.simplex_input import MOST_SLACK as MOST_SLACK
 from onlinecal.forecasters.simplex_run import SimplexLookAhead, SimplexRun
 from onlinecal.forecasters.simplex_tokens import SimplexForecast
 from onlinecal.validation import check_choice, check_count, check_same_length
@@ -121,9 +120,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         self.report = report
         exact_slack = None if slack is None else float(slack)
         self._run = SimplexRun(known, n_cells, horizon, exact_slack, report == "hint")
-        self._issuer = ""
-        self._issued = 0
-        self._open: set[int] = set()
+        self._open = OpenForecasts(SimplexForecast)
 
     @property
     def _multiclass(self) -> bool:
@@ -230,14 +227,9 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         if vector:
             frame = int(MACHINE.issue(run.memory, guide))
             cell, vector = run.cell(frame), run.vector(frame, guide)
-        if not self._issuer:
-            self._issuer = secrets.token_hex(8)
-        serial = self._issued
         run.late = max(run.late, len(self._open))
-        self._open.add(serial)
-        self._issued += 1
         wished = None if empty else tuple(guide.tolist())
-        return SimplexForecast(tuple(run.numbers), tuple(vector), wished, serial, self._issuer, cell)
+        return SimplexForecast(tuple(run.numbers), tuple(vector), wished, *self._open.issue(), cell)
 
     def observe(self, forecast: SimplexForecast, outcome: Any) -> None:
         """Settle a forecast with the label of the class that came; each forecast once, in any order.
@@ -245,7 +237,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         Raises ValueError, and changes nothing, for a forecast of another forecaster, one that was
         settled before, or an outcome that is no label.
         """
-        self._check_open(forecast)
+        self._open.check(forecast)
         number = self._number_of(outcome, "outcome")
         if number is None:
             self._run.welcome(check_label(outcome, "outcome"))
@@ -253,23 +245,15 @@ class SimplexAlmostOneStepAhead(base.Classifier):
             self._run.settle_newcomer(self.classes[number])
         else:
             self._run.settle(forecast.cell, number, forecast.vector)
-        self._open.remove(forecast.serial)
+        self._open.close(forecast)
 
     def withdraw(self, forecast: SimplexForecast) -> None:
         """Give up a forecast whose outcome will never be known: it is then never charged.
 
         Raises ValueError, and changes nothing, as `observe` does.
         """
-        self._check_open(forecast)
-        self._open.remove(forecast.serial)
-
-    def _check_open(self, forecast: SimplexForecast) -> None:
-        if not isinstance(forecast, SimplexForecast):
-            raise ValueError(f"forecast must be a SimplexForecast that forecast() issued, got {forecast!r}")
-        if forecast.issuer != self._issuer:
-            raise ValueError(f"forecast {forecast.serial} was issued by another forecaster: {forecast!r}")
-        if forecast.serial not in self._open:
-            raise ValueError(f"forecast {forecast.serial} has been settled before: {forecast!r}")
+        self._open.check(forecast)
+        self._open.close(forecast)
 
     @overload
     def replay(

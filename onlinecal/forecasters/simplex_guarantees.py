@@ -67,6 +67,7 @@ def uniform_guarantee(
     return rounds * reach(k, m, follows) / m + bias_bound(k, m, slack)
 
 
+@lru_cache(maxsize=256)
 def cells_for(
     horizon: int, k: int, slack: float | None = None, dyadic: bool = False, follows: bool = False
 ) -> int:

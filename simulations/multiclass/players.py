@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from adversaries.specs import join_spec
-from onlinecal.forecasters.simplex_almost_one_step_ahead import MOST_SLACK, REPORTS, check_slack
+from onlinecal.forecasters.simplex_almost_one_step_ahead import REPORTS
 from onlinecal.forecasters.simplex_guarantees import MOST_CELLS
+from onlinecal.forecasters.simplex_input import MOST_SLACK, check_slack
 from simulations.multiclass.baselines import Baseline
 from simulations.multiclass.rules import MulticlassForecaster, SimplexPlayer
 from simulations.options import Option, read_settings

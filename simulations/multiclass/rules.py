@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 import onlinecal.forecasters
 from onlinecal.forecasters import simplex, simplex_report
-from onlinecal.forecasters.simplex_guarantees import cells_for
 from onlinecal.forecasters.simplex_run import SimplexRun
 from onlinecal.forecasters.simplex_table import CLASSES, HERE, REPORT, SCALE, STEP
 from onlinecal.forecasters.stamp import source_stamp
@@ -79,10 +78,7 @@ class SimplexPlayer:
         slack: float | None = None,
         report: str = "barycentre",
     ) -> None:
-        follows = report == "hint"
-        if n_cells is None and horizon is not None:
-            n_cells = cells_for(horizon, n_classes, slack, follows=follows)
-        self.run = SimplexRun(tuple(range(n_classes)), n_cells, None, slack, follows)
+        self.run = SimplexRun(tuple(range(n_classes)), n_cells, horizon, slack, report == "hint")
         self.rules = SIMPLEX
 
     @property

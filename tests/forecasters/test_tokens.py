@@ -124,3 +124,16 @@ def test_a_token_tells_its_cell():
     assert token.upper - token.lower == pytest.approx(0.1)
     assert float(token) == token.probability
     assert token.hint == 0.4
+
+
+def test_a_withdrawn_forecast_is_never_charged():
+    forecaster = AlmostOneStepAhead(n_cells=4)
+    first, second = forecaster.forecast(), forecaster.forecast()
+    forecaster.withdraw(first)
+    assert forecaster.n_open == 1
+    assert forecaster.n_rounds == 0
+    for settle in (forecaster.withdraw, lambda token: forecaster.observe(token, 1)):
+        with pytest.raises(ValueError, match="forecast 0 has been settled before"):
+            settle(first)
+    forecaster.observe(second, 1)
+    assert forecaster.n_rounds == 1

@@ -113,8 +113,8 @@ class DriftCorrectedHalf(Baseline):
     """One half, plus or minus epsilon: whichever brings the accumulated error back to zero.
 
     Against fair coins the accumulated error stays of order 1/epsilon, and the forecasts can be made
-    calibrated by exchanging few of them, at a cost of about 2 T epsilon^2. With epsilon = T^(-1/3)/2 both, and
-    so the distance to calibration, are of order T^(1/3): better than the constant 1/2, whose distance is
+    calibrated by exchanging few of them, at a cost of about 2 T epsilon^2. With epsilon = T^(-1/3)/2 both,
+    and so the distance to calibration, are of order T^(1/3): better than the constant 1/2, whose distance is
     |sum (y - 1/2)|, of order sqrt(T). Against outcomes that are no fair coins it is useless.
 
     Parameters
