@@ -8,6 +8,9 @@ import typer
 
 
 def adversaries(
+    several: Annotated[
+        bool, typer.Option("--classes", help="Those for games of several classes: simulate --classes K.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """List the adversaries: what they play, what they see, and the settings of their specs.
@@ -15,10 +18,10 @@ def adversaries(
     Example: [bold]onlinecal adversaries[/bold], then
     [bold]onlinecal simulate --adversary threshold:at=0.3[/bold]
     """
-    from adversaries import describe
+    from adversaries import describe, describe_multiclass
     from onlinecal.cli.output import print_json, results, table
 
-    rows = describe()
+    rows = describe_multiclass() if several else describe()
     if as_json:
         print_json(rows)
         return

@@ -73,6 +73,10 @@ def test_search_keeps_a_champion_and_goes_on(tmp_path):
     )
     measured = json.loads(played.stdout)["games"][0]
     assert measured["distance_upper"] == pytest.approx(champion["distance"])
+    (tmp_path / "champion.png").unlink()
+    drawn = run("plot", tmp_path)
+    assert drawn.stdout.split() == [str(tmp_path / "champion.png")]
+    assert (tmp_path / "champion.png").is_file()
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ def test_without_a_verb_help_is_shown():
 
 def test_adversaries_are_listed():
     assert "certificate-greedy" in run("adversaries").stdout
+    assert "least-likely" in run("adversaries", "--classes").stdout
     rows = json.loads(run("adversaries", "--json").stdout)
     assert {"coin", "two-phase"} <= {row["name"] for row in rows}
 
