@@ -59,8 +59,8 @@ def number_level_sets(table: Floats, n_levels: int) -> tuple[Ints, Ints]:
 
 
 def levels_of(table: Floats, n_levels: int) -> Ints:
-    """floor(u n_levels) with the allowance, shape (n, k) as `table`."""
-    return np.floor(table * n_levels + allowance(n_levels, table.shape[1])).astype(np.int64)
+    """floor(u n_levels) with the allowance, shape (n, k) or (k,) as `table`."""
+    return np.floor(table * n_levels + allowance(n_levels, table.shape[-1])).astype(np.int64)
 
 
 @njit(cache=True)

@@ -134,10 +134,6 @@ class LpCalibratedClassifier(base.Wrapper, base.Classifier):
     def _unit_test_params(cls) -> Any:
         yield {"classifier": linear_model.LogisticRegression()}
 
-    @property
-    def _multiclass(self) -> bool:
-        return True
-
     def raw_proba_one(self, x: Any) -> dict[Label, float]:
         """The wrapped model's own answer."""
         return self.classifier.predict_proba_one(x)

@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from river import base, datasets, naive_bayes
+from river import base, checks, datasets, linear_model, naive_bayes
 
 from onlinecal import LpCalibratedClassifier, LpRecalibrator, lp_calibration_error
 from onlinecal.wrappers.level_set_counts import LevelSetCounts
@@ -185,6 +185,20 @@ def test_a_real_stream_gets_better():
     hot = np.eye(7)[labels]
     assert lp_calibration_error(ours, labels, 2, 5) < lp_calibration_error(raw, labels, 2, 5)
     assert ((ours - hot) ** 2).sum() < ((raw - hot) ** 2).sum()
+
+
+# shifts of naive Bayes' 1e-57 are not alike to six digits, which the checks ask for
+BUILT = [
+    LpCalibratedClassifier(linear_model.LogisticRegression(), n_levels=5, within="shift", first_fit=20),
+    LpCalibratedClassifier(naive_bayes.GaussianNB(), n_levels=5, first_fit=20),
+]
+
+
+@pytest.mark.parametrize(
+    ("learner", "check"), [(learner, check) for learner in BUILT for check in checks.yield_checks(learner)]
+)
+def test_river_checks(learner, check):
+    check(learner.clone())
 
 
 @pytest.mark.parametrize(
