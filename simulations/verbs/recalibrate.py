@@ -18,7 +18,7 @@ BELONGS: dict[str, tuple[str, ...]] = {
     "--label": ("lp", "decision"),
     "--p": ("lp",),
     "--epsilon": ("lp", "decision"),
-    "--levels": ("lp", "groups"),
+    "--levels": ("lp", "groups", "boost"),
     "--tolerance": ("lp",),
     "--estimation": ("lp",),
     "--within": ("lp",),
@@ -52,7 +52,7 @@ def recalibrate(
     ] = None,
     levels: Annotated[
         int | None,
-        typer.Option(min=0, help="lp: levels per class, 0 as in the paper. Default: 5. groups: default 10."),
+        typer.Option(min=0, help="lp: levels per class, 0 as in the paper. Default: 5; groups 10, boost 20."),
     ] = None,
     tolerance: Annotated[
         float | None, typer.Option(help="lp: error of a group and class that may stay. Default: by epsilon.")
