@@ -22,7 +22,7 @@ test: $(VENV)/.dev  ## style, types and the test suite
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 benchmarks: $(VENV)/.dev  ## the speed claims, as ratios measured in one process
 	$(BIN)/python -m pytest tests/benchmarks -m speed
