@@ -64,7 +64,7 @@ class Outcome:
     history
         Round by round.
     finished
-        False when the limit on rounds was met with errors left above the tolerance.
+        False when noisy estimates contradicted each other so that errors above the tolerance may be left.
     """
 
     predictions: Floats
@@ -117,7 +117,7 @@ def run(statistics: Statistics, n_levels: int, tolerance: float, p: float) -> Ou
         group_names=names,
         node_children=state.children[: state.counts[0]].copy(),
         history=history,
-        finished=finished,
+        finished=finished and state.counts[3] == 0,
     )
 
 
@@ -145,6 +145,6 @@ def _new_state(statistics: Statistics, n_levels: int) -> State:
         worst=np.zeros(2 * leaves),
         norms=np.zeros(2 * leaves),
         worst_class=np.zeros(n_bins, dtype=np.int64),
-        counts=np.zeros(3, dtype=np.int64),
+        counts=np.zeros(4, dtype=np.int64),
         total=np.zeros(1),
     )

@@ -161,7 +161,7 @@ class LpRecalibrator(ClassifierMixin, BaseEstimator):
         SampleSizeWarning
             There are fewer rows than the guarantee needs.
         ConvergenceWarning
-            "pools" met the limit on rounds: too few rows, so noise is larger than the tolerance.
+            "pools" left errors above the tolerance: too few rows, so that noise is larger than it.
         """
         table = check_probability_rows(P, "P")
         n, k = table.shape
@@ -217,7 +217,7 @@ class LpRecalibrator(ClassifierMixin, BaseEstimator):
         outcome = run(statistics, self.n_levels_, self.tolerance_, float(self.p))
         if not outcome.finished:
             warnings.warn(
-                f"after {len(outcome.history.group):,} rounds some error is still above the tolerance"
+                f"after {len(outcome.history.group):,} rounds some errors may still be above the tolerance"
                 f" {self.tolerance_:.3g}: the estimates contradict each other, there are too few rows",
                 ConvergenceWarning,
                 stacklevel=3,

@@ -39,7 +39,8 @@ class State(NamedTuple):
     `buckets` and `next_group`: the hash table from level sets to groups.
     `worst` and `norms`: binary trees over groups, of the largest error and of the l_p norm of the errors;
     `worst_class[g]` is the class with the largest error.
-    `counts`: nodes made, rounds, merges. `total`: the sum of `squares`.
+    `counts`: nodes made, rounds, merges, groups given up because their estimates contradict each other.
+    `total`: the sum of `squares`.
     """
 
     predictions: Floats

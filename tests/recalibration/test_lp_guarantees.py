@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from onlinecal.measures.level_sets import levels_of, norm
 from onlinecal.recalibration import LpRecalibrator, SampleSizeWarning, epsilon_for, lp_sample_complexity
 from onlinecal.recalibration.lp_algorithm import round_bound, run
+from onlinecal.recalibration.lp_kernels import contradicts
 from onlinecal.recalibration.lp_sizes import error_bound, laplace_scale, sample_sizes
 from onlinecal.recalibration.lp_statistics import Statistics, noisy_pools, plug_in_statistics
 
@@ -119,6 +120,7 @@ class Source:
         return self.masses @ (1 + (mapped**2).sum(axis=1) - 2 * (mapped * self.truth).sum(axis=1))
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("p", "epsilon", "k"), [(inf, 0.2, 3), (inf, 0.1, 10), (2, 0.4, 4), (4, 0.3, 5)])
 def test_pools_of_the_asked_sizes_keep_the_promise(p, epsilon, k, seed):
@@ -235,7 +237,7 @@ def test_pools_are_dealt_by_the_seed():
     promised, labels, _ = drawn(20_000, 3, 0)
 
     def fitted(seed):
-        model = LpRecalibrator(inf, 0.03, estimation="pools", n_levels=3, seed=seed)
+        model = LpRecalibrator(inf, 0.3, estimation="pools", n_levels=3, seed=seed)
         return model.fit(promised, labels).predict_proba(promised[:500])
 
     assert (fitted(1) == fitted(1)).all()
@@ -251,6 +253,15 @@ def test_estimates_that_contradict_each_other_end_with_a_warning():
         LpRecalibrator(inf, estimation="pools", n_levels=3, tolerance=0.02).fit(promised, labels)
     with pytest.raises(ValueError, match=r"estimation='pools' needs at least \d+ rows here, got 2"):
         LpRecalibrator(inf, estimation="pools", n_levels=3, tolerance=0.02).fit(few[:2], [0, 1])
+
+
+def test_what_contradicts_itself():
+    assert not contradicts(0.5, np.array([0.1, 0.4]), 0.0)
+    assert contradicts(0.5, np.array([0.1, 0.3]), 0.04)
+    assert not contradicts(0.5, np.array([0.1, 0.3]), 0.06)
+    assert contradicts(0.5, np.array([0.4, 0.3]), 0.09)
+    assert not contradicts(0.5, np.array([0.4, 0.3]), 0.11)
+    assert contradicts(0.5, np.array([0.7, 0.0]), 0.1)
 
 
 def test_no_level_set_with_enough_mass():
