@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         decision_loss_gap,
         decision_losses,
     )
+    from onlinecal.measures.decision_width import confidence_width
     from onlinecal.measures.distance import (
         CalibrationDistance,
         calibration_distance,
@@ -62,6 +63,7 @@ __all__ = [
     "bayes_decisions",
     "calibration_distance",
     "calibration_distance_from_counts",
+    "confidence_width",
     "decision_calibration_error",
     "decision_loss_gap",
     "decision_losses",
@@ -93,6 +95,7 @@ _HOME = {
     "calibration_distance": "distance",
     "calibration_distance_from_counts": "distance",
     "bayes_decisions": "decision",
+    "confidence_width": "decision_width",
     "decision_calibration_error": "decision",
     "decision_loss_gap": "decision",
     "decision_losses": "decision",

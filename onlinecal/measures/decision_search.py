@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from onlinecal.measures.decision_partitions import Floats, Ints, Partition, cut_intervals, error_of
+from onlinecal.measures.decision_partitions import Floats, Partition, cut_intervals, error_of
 
 SCALES = (5.0, 20.0, 2.0)
 """Sizes of the first weights, in turn: from blurred to sharp partitions."""
@@ -209,8 +209,3 @@ def search(
         return Found(error_of(whole(table), residual), whole)
     find = search_hard if hard else search_soft
     return find(table, residual, n_actions, rng, n_starts, max_iterations)
-
-
-def numbers_of(members: Floats) -> Ints:
-    """The action of each row of a hard partition's memberships, shape (n,)."""
-    return members.argmax(axis=1).astype(np.int64)

@@ -93,7 +93,7 @@ class WorstOfGivenLosses:
 
 def full_step(members: Floats, error: Floats) -> Floats:
     """U = D^+ R, shape (K, C): the least squares correction by memberships (n, K) of errors Y - p (n, C)."""
-    return _step(members, error, lambda vector, eigenvalue: 1.0)
+    return _step(members, error, lambda vector: 1.0)
 
 
 def shrunk_step(members: Floats, error: Floats, fresh: Ints, length: float) -> Floats:
@@ -107,7 +107,7 @@ def shrunk_step(members: Floats, error: Floats, fresh: Ints, length: float) -> F
     share = len(members) / len(fresh)
     sizes = (error[fresh] ** 2).sum(axis=1)
 
-    def factor(vector: Floats, eigenvalue: float) -> float:
+    def factor(vector: Floats) -> float:
         mixture = members[fresh] @ vector
         seen = float(((mixture @ error[fresh] / len(fresh)) ** 2).sum())
         noise = float((mixture**2 * sizes).mean() / len(fresh))
@@ -117,14 +117,14 @@ def shrunk_step(members: Floats, error: Floats, fresh: Ints, length: float) -> F
     return _step(members, error, factor)
 
 
-def _step(members: Floats, error: Floats, factor: Callable[[Floats, float], float]) -> Floats:
+def _step(members: Floats, error: Floats, factor: Callable[[Floats], float]) -> Floats:
     n = len(members)
     eigenvalues, vectors = np.linalg.eigh(members.T @ members / n)
     means = members.T @ error / n
     step = np.zeros_like(means)
     for eigenvalue, vector in zip(eigenvalues, vectors.T, strict=True):
         if eigenvalue > SMALLEST_EIGENVALUE * eigenvalues[-1]:
-            step += factor(vector, eigenvalue) / eigenvalue * np.outer(vector, vector @ means)
+            step += factor(vector) / eigenvalue * np.outer(vector, vector @ means)
     return step
 
 

@@ -8,7 +8,6 @@ from decision_reference import population, supremum_by_brute_force, supremum_ove
 
 from onlinecal.measures.decision import (
     bayes_decisions,
-    confidence_width,
     decision_calibration_error,
     decision_loss_gap,
     decision_losses,
@@ -18,6 +17,7 @@ from onlinecal.measures.decision import (
 )
 from onlinecal.measures.decision_partitions import Partition, error_of, residuals
 from onlinecal.measures.decision_search import soft_error
+from onlinecal.measures.decision_width import confidence_width
 from onlinecal.recalibration.losses import classwise_losses, gaussian_losses, refrain_losses
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
