@@ -17,11 +17,12 @@ from onlinecal.recalibration.boosted_recalibrator import BoostedRecalibrator
 from simulations.recalibrating.events import Events, numbers, read_parts, written_events
 from simulations.recalibrating.multiclass import gathered_warnings
 from simulations.recalibrating.report import NONE, Picture, Report, Section, measure_lines
-from simulations.recalibrating.scores import EVENT_MEASURES, event_scores
+from simulations.recalibrating.scores import BINS, EVENT_MEASURES, event_scores
 
 Floats = NDArray[np.float64]
 Scores = dict[str, float | None]
 
+ALPHA = 0.01
 LEVELS = 20
 VIOLATION = "worst violation, one feature"
 
@@ -39,10 +40,10 @@ class BoostSettings:
 
     def model(self) -> BoostedRecalibrator:
         """An unfitted recalibrator."""
-        given = {"alpha": self.alpha, "bound": self.bound}
-        levels = LEVELS if self.levels is None else self.levels or None
         return BoostedRecalibrator(
-            n_levels=levels, **{name: value for name, value in given.items() if value is not None}
+            alpha=ALPHA if self.alpha is None else self.alpha,
+            bound=1.0 if self.bound is None else self.bound,
+            n_levels=LEVELS if self.levels is None else self.levels or None,
         )
 
 
@@ -171,7 +172,7 @@ def pictures(rounds: pl.DataFrame, mapped: dict[str, Floats], shown: Events, nam
     assert shown.outcomes is not None
     numbers_drawn = recalibration_reliability.prepare(mapped, shown.outcomes, f"{name}, {shown.name} rows")
     gaps = {
-        kind: expected_calibration_error(p, shown.outcomes, LEVELS, normalize=True)
+        kind: expected_calibration_error(p, shown.outcomes, BINS, normalize=True)
         for kind, p in mapped.items()
     }
     numbers_drawn = numbers_drawn.with_columns(pl.col("method").replace_strict(gaps).alias("ece"))

@@ -47,9 +47,9 @@ def read_events(path: Path, outcome: str | None, forecast: str | None) -> Events
     """All rows of a CSV, JSON Lines or Parquet file; ValueError names a missing or bad column."""
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
-    if path.suffix.lower() not in (".csv", ".jsonl", ".ndjson", ".parquet"):
+    if path.suffix.lower() not in (".csv", ".jsonl", ".ndjson", ".parquet", ".pq"):
         raise ValueError(
-            f"cannot read columns from {path}; known extensions: .csv, .jsonl, .ndjson, .parquet"
+            f"cannot read columns from {path}; known extensions: .csv, .jsonl, .ndjson, .parquet, .pq"
         )
     frame = read_frame(path)
     try:

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 USUAL_PROBABILITIES = ("p_*", "prob_*", "probability_*", "proba_*")
 """Names that columns of class probabilities have in most files; tried in this order."""
-READERS = (".csv", ".jsonl", ".ndjson", ".parquet", ".npz")
+READERS = (".csv", ".jsonl", ".ndjson", ".parquet", ".pq", ".npz")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ def read_frame(path: Path) -> pl.DataFrame:
     try:
         if path.suffix.lower() == ".csv":
             frame = pl.read_csv(path, infer_schema_length=None, glob=False)
-        elif path.suffix.lower() == ".parquet":
+        elif path.suffix.lower() in (".parquet", ".pq"):
             frame = pl.read_parquet(path, glob=False)
         else:
             frame = pl.read_ndjson(path.read_bytes(), infer_schema_length=None)

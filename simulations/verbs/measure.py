@@ -113,6 +113,12 @@ def measure(
     bins: Annotated[
         int, typer.Option("--bins", min=1, max=1_000_000, help="Bins of the ECE in bins.")
     ] = BINS,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--groups", help="A column whose values are groups, also with those of another; may be repeated."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")] = None,
     plot: Annotated[
         bool, typer.Option("--plot", help="Table and pictures, in results/measure if there is no --out.")
@@ -130,6 +136,8 @@ def measure(
     [bold]onlinecal measure games.csv --forecast probability --outcome won --plot[/bold]
 
     [bold]onlinecal measure games.csv --forecast elo --forecast market --outcome won --average[/bold]
+
+    [bold]onlinecal measure loans.csv --forecast risk --outcome defaulted --groups sex --groups region[/bold]
     """
     from onlinecal.cli.output import print_json, results
 
@@ -141,6 +149,11 @@ def measure(
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
     streams = _read(file, forecast, outcome, sort)
+    reports = {}
+    if groups:
+        from simulations.recalibrating.group_tables import group_reports, group_table
+
+        reports = group_reports(file, forecast, outcome, groups, bins)
     measured = _measure(streams, forecast, math.inf if exact else budget or 1.0, bins)
     errors = [one for _, one in measured]
     files = [] if folder is None else _write(measured, folder)
@@ -154,12 +167,15 @@ def measure(
                 "bins": bins,
                 "columns": [asdict(one) for one in shown],
                 "broken": broken,
+                **({"groups": {name: one.rows() for name, one in reports.items()}} if groups else {}),
                 "pictures": [str(path) for path in files],
             }
         )
     else:
         console = results()
         console.print(error_table(errors, file.name, bins, average))
+        for name, report in reports.items():
+            console.print(group_table(name, report, bins))
         for line in [*broken, *map(str, files)]:
             console.print(line, soft_wrap=True)
     if broken:
