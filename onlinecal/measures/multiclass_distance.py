@@ -52,7 +52,7 @@ def multiclass_calibration_distance(
     sense, so binary distances bound it: the sum over classes of theirs, and twice that of any set of classes
     (|p - q|_1 is at least twice the difference of any event's probability). Upper end: the rounds are
     grouped, by equal forecasts or by the look-ahead points, groups are merged while that brings them nearer,
-    and every group gets its class frequencies.
+    and every group gets its class frequencies. With two classes it is twice the binary bracket.
 
     Parameters
     ----------
@@ -88,16 +88,27 @@ def multiclass_calibration_distance(
     p = check_probability_rows(probabilities)
     y = check_labels(labels, p.shape[1])
     check_same_length(p, y, "probabilities and labels")
-    groupings = [_groups_of(p), np.zeros(len(p), np.intp)]
-    if look_ahead is not None:
-        ahead = check_probability_rows(look_ahead, "look_ahead")
-        if ahead.shape != p.shape:
-            raise ValueError(f"look_ahead must have the shape {p.shape} of probabilities, got {ahead.shape}")
-        groupings.append(_groups_of(ahead))
-    witness = min((_nearest(p, y, groups) for groups in groupings), key=lambda q: _distance(p, q))
+    ahead = None if look_ahead is None else check_probability_rows(look_ahead, "look_ahead")
+    if ahead is not None and ahead.shape != p.shape:
+        raise ValueError(f"look_ahead must have the shape {p.shape} of probabilities, got {ahead.shape}")
+    if p.shape[1] == 2:
+        lower, witness = _of_two(p, y, ahead, budget)
+    else:
+        starts = [p] if ahead is None else [p, ahead]
+        groupings = [np.zeros(len(p), np.intp), *map(_groups_of, starts)]
+        witness = min((_nearest(p, y, groups) for groups in groupings), key=lambda q: _distance(p, q))
+        lower = _lower(p, y, budget)
     scale = len(p) if normalize else 1
     upper = _distance(p, witness)
-    return MulticlassDistance(min(_lower(p, y, budget), upper) / scale, upper / scale, witness)
+    return MulticlassDistance(min(lower, upper) / scale, upper / scale, witness)
+
+
+def _of_two(p: Floats, y: NDArray[np.int64], ahead: Floats | None, budget: float) -> tuple[float, Floats]:
+    """Two classes: twice the binary distance, whose bracket is far tighter."""
+    second = np.minimum(p[:, 1], 1.0)
+    guide = None if ahead is None else np.minimum(ahead[:, 1], 1.0)
+    found = calibration_distance(second, y, look_ahead=guide, budget=budget)
+    return 2.0 * found.lower, np.column_stack([1.0 - found.witness, found.witness])
 
 
 def _groups_of(vectors: Floats) -> NDArray[np.intp]:
