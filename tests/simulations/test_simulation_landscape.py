@@ -1,9 +1,11 @@
 """The landscape of the theory, as the games show it: who grows how fast against whom.
 
-Two things keep fitted exponents from being those of the theorems, whatever their standard errors. Where the
+Three things keep fitted exponents from being those of the theorems, whatever their standard errors. Where the
 distance is a sqrt(T) less something smaller, its exponent is above 1/2 and falls towards it as T grows; that
 it falls is asserted. A nested grid doubles whenever T has grown fourfold, so its distance / sqrt(T) goes up
-and down with log(T) as it settles; of it the constant is asserted alone. Of Foster and Vohra's forecaster
+and down with log(T) as it settles; of it the constant is asserted alone. The fifteen biases of `epochs` have
+a value of the forecasters' grids each only when there are many more than T^(1/3) = 15 values: against it the
+ECE of randomised ones is asserted from T = 100,000 on. Of Foster and Vohra's forecaster
 docs/baselines.md proves less than T^(2/3), and the games show more than that: about T^0.77 under drift.
 """
 
@@ -72,7 +74,9 @@ def check_ece_of_randomised(results):
     for row in rates_table(results).filter(measure="ece").to_dicts():
         kind = adversaries.catalogue()[row["adversary"].partition(":")[0]]
         if row["forecaster"] in RANDOMISED and kind.power == "oblivious":
-            assert row["exponent"] <= 2 / 3 + 2 * row["standard_error"], row
+            assert row["constant"] <= 1.5, row
+            if row["adversary"] != "epochs" or results["rounds"].min() >= 100_000:
+                assert row["exponent"] <= 2 / 3 + 2 * row["standard_error"], row
 
 
 def check_coins(results):
@@ -127,3 +131,12 @@ def test_the_whole_arena_shows_the_landscape(tmp_path):
     check_ece_under_threshold(results)
     check_ece_of_randomised(results)
     check_coins(results)
+
+
+@pytest.mark.slow
+def test_against_many_epochs_the_ece_of_hidden_draws_needs_long_games(tmp_path):
+    results = play(
+        tmp_path, forecasters=RANDOMISED, adversaries=["epochs"], rounds=[100_000, 300_000, 1_000_000],
+        seeds=[1, 2, 3, 4, 5], budget=0.01,
+    )  # fmt: skip
+    check_ece_of_randomised(results)
