@@ -44,7 +44,7 @@ def draw(table: pl.DataFrame) -> Figure:
     top = 1.0
     axes = []
     for place, name in enumerate(methods):
-        axis = figure.add_axes((0.055 + width * place * 0.985, 0.12, width - 0.068, 0.66))
+        axis = figure.add_axes((0.068 + width * place * 0.985, 0.12, width - 0.075, 0.66))
         mine = table.filter(pl.col("method") == name)
         axis.set_xlim(*ends)
         axis.set_title(name)

@@ -165,13 +165,15 @@ def action_rows(clinic: LossTable, before: Floats, after: Floats, labels: Ints) 
 def pictures(
     job: Job, fitted: Fitted, model: DecisionRecalibrator, losses: Floats, clinic: LossTable | None
 ) -> list[Picture]:
-    """The gap against rounds, predicted and true losses, and a given table with its regions."""
+    """The gap against rounds if there are any, predicted and true losses, and a given table with its regions."""
     from simulations.plots import recalibration_decisions, recalibration_gaps, recalibration_losses
 
     part, table, labels = job.labelled[-1]
     mapped = {name: fitted(name, part, table) for name in DRAWN}
     with threadpool_limits(1, "blas"):
-        drawn = [Picture(recalibration_gaps, gaps_by_round(job, model, losses), "gaps")]
+        drawn = []
+        if model.n_rounds_:
+            drawn.append(Picture(recalibration_gaps, gaps_by_round(job, model, losses), "gaps"))
         if clinic is None:
             numbers = losses_each(mapped, labels, losses)
             drawn.append(Picture(recalibration_losses, numbers, "losses"))
