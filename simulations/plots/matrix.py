@@ -13,6 +13,7 @@ from matplotlib.patches import Rectangle
 from simulations.plots.groups import (
     ADVERSARIES,
     FORECASTERS,
+    adversary_key,
     forecaster_group,
     forecaster_key,
     order_adversaries,
@@ -58,7 +59,7 @@ def draw(table: pl.DataFrame) -> Figure:
     y = _places(rows, [forecaster_group(name) for name in rows], HEIGHT)
     left = 0.3 + 0.088 * max(map(len, rows))
     slanted = 0.15 + 0.052 * max(map(len, columns))
-    top, bottom, right = 1.0 + slanted, 0.85, 0.1 + 0.058 * max(map(len, columns[-2:]))
+    top, bottom, right = 1.2 + slanted, 0.85, 0.1 + 0.058 * max(map(len, columns[-2:]))
     inner = (x[columns[-1]] + WIDTH, y[rows[-1]] + HEIGHT)
     size = (max(left + inner[0] + right, 7.5), top + inner[1] + bottom)
     figure = Figure(figsize=size)
@@ -70,7 +71,8 @@ def draw(table: pl.DataFrame) -> Figure:
         f"Slope of log error against log T up to T = {int(table['most_rounds'].max()):,}, "  # type: ignore[arg-type]
         f"{seeds} seed{'s' if seeds > 1 else ''}; small: its standard error. {FLOOR}",
     )
-    colour_key(figure, forecaster_key(rows))
+    colour_key(figure, forecaster_key(rows), "Forecasters:")
+    colour_key(figure, adversary_key(columns), "Adversaries see", inches=0.93)
     axis = figure.add_axes((left / size[0], bottom / size[1], inner[0] / size[0], inner[1] / size[1]))
     axis.set(xlim=(0, inner[0]), ylim=(inner[1], 0))
     axis.axis("off")
