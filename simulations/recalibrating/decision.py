@@ -165,7 +165,7 @@ def action_rows(clinic: LossTable, before: Floats, after: Floats, labels: Ints) 
 def pictures(
     job: Job, fitted: Fitted, model: DecisionRecalibrator, losses: Floats, clinic: LossTable | None
 ) -> list[Picture]:
-    """The gap against rounds if there are any, predicted and true losses, and a given table with its regions."""
+    """The gap against rounds, if any; predicted and true losses; a given table with its regions."""
     from simulations.plots import recalibration_decisions, recalibration_gaps, recalibration_losses
 
     part, table, labels = job.labelled[-1]
