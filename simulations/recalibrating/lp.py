@@ -87,7 +87,12 @@ def recalibrate_lp(job: Job, settings: LpSettings, seed: int = 0) -> Report:
     return Report(
         method="lp",
         file=job.file,
-        parameters={**model.get_params(), "n_levels": n_levels, "tolerance": model.tolerance_},
+        parameters={
+            **model.get_params(),
+            "p": "inf" if math.isinf(p) else p,
+            "n_levels": n_levels,
+            "tolerance": model.tolerance_,
+        },
         n_rows=job.n_rows,
         lines=score_lines(job, fitted, (error, chance), own),
         facts=facts(model),

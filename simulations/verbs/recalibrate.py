@@ -41,50 +41,104 @@ def recalibrate(
     method: Annotated[str, typer.Option("--method", help="lp, decision, groups or boost.")],
     probabilities: Annotated[
         str | None,
-        typer.Option(help="lp, decision: columns a,b,c or a pattern p_*; of NPZ the array. Default: p_*."),
+        typer.Option(
+            rich_help_panel="Class probabilities: lp and decision",
+            help="lp, decision: columns a,b,c or a pattern p_*; of NPZ the array. Default: p_*.",
+        ),
     ] = None,
-    label: Annotated[str | None, typer.Option(help="lp, decision: the column (array) of labels.")] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel="Class probabilities: lp and decision",
+            help="lp, decision: the column (array) of labels.",
+        ),
+    ] = None,
     p: Annotated[
-        float | None, typer.Option("--p", help="lp: order of the error, up to inf. Default: 2.")
+        float | None,
+        typer.Option("--p", rich_help_panel="Only lp", help="lp: order of the error, up to inf. Default: 2."),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="lp, decision: the error to reach. Default: 0.05; decision 0.01.")
+        float | None,
+        typer.Option(
+            rich_help_panel="Class probabilities: lp and decision",
+            help="lp, decision: the error to reach. Default: 0.05; decision 0.01.",
+        ),
     ] = None,
     levels: Annotated[
         int | None,
         typer.Option(min=0, help="lp: levels per class, 0 as in the paper. Default: 5; groups 10, boost 20."),
     ] = None,
     tolerance: Annotated[
-        float | None, typer.Option(help="lp: error of a group and class that may stay. Default: by epsilon.")
+        float | None,
+        typer.Option(
+            rich_help_panel="Only lp",
+            help="lp: error of a group and class that may stay. Default: by epsilon.",
+        ),
     ] = None,
-    estimation: Annotated[str | None, typer.Option(help="lp: plug-in (default) or pools.")] = None,
-    within: Annotated[str | None, typer.Option(help="lp: shift (default) or constant.")] = None,
+    estimation: Annotated[
+        str | None, typer.Option(rich_help_panel="Only lp", help="lp: plug-in (default) or pools.")
+    ] = None,
+    within: Annotated[
+        str | None, typer.Option(rich_help_panel="Only lp", help="lp: shift (default) or constant.")
+    ] = None,
     actions: Annotated[
-        int | None, typer.Option(min=1, help="decision: for all decision makers with so many. Default: 2.")
+        int | None,
+        typer.Option(
+            rich_help_panel="Only decision",
+            min=1,
+            help="decision: for all decision makers with so many. Default: 2.",
+        ),
     ] = None,
-    partition: Annotated[str | None, typer.Option(help="decision: soft (default) or hard.")] = None,
+    partition: Annotated[
+        str | None, typer.Option(rich_help_panel="Only decision", help="decision: soft (default) or hard.")
+    ] = None,
     losses: Annotated[
         Path | None,
-        typer.Option(help="decision: a CSV loss table, a line per action, a column per class."),
+        typer.Option(
+            rich_help_panel="Only decision",
+            help="decision: a CSV loss table, a line per action, a column per class.",
+        ),
     ] = None,
     forecast: Annotated[
-        str | None, typer.Option(help="groups, boost: the column of forecasts; boost can do without.")
+        str | None,
+        typer.Option(
+            rich_help_panel="One event: groups and boost",
+            help="groups, boost: the column of forecasts; boost can do without.",
+        ),
     ] = None,
-    outcome: Annotated[str | None, typer.Option(help="groups, boost: the column of outcomes, 0/1.")] = None,
+    outcome: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel="One event: groups and boost", help="groups, boost: the column of outcomes, 0/1."
+        ),
+    ] = None,
     group: Annotated[
         list[str] | None,
         typer.Option(
-            help="groups: a column whose values are groups, also with those of another; repeatable."
+            rich_help_panel="Only groups",
+            help="groups: a column whose values are groups, also with those of another; repeatable.",
         ),
     ] = None,
-    patch: Annotated[str | None, typer.Option(help="groups: shift (default) or value.")] = None,
+    patch: Annotated[
+        str | None, typer.Option(rich_help_panel="Only groups", help="groups: shift (default) or value.")
+    ] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="groups, boost: violation that may stay. Default: 0.001; boost 0.01.")
+        float | None,
+        typer.Option(
+            rich_help_panel="One event: groups and boost",
+            help="groups, boost: violation that may stay. Default: 0.001; boost 0.01.",
+        ),
     ] = None,
     features: Annotated[
-        str | None, typer.Option(help="boost: columns a,b,c. Default: all other columns of numbers.")
+        str | None,
+        typer.Option(
+            rich_help_panel="Only boost", help="boost: columns a,b,c. Default: all other columns of numbers."
+        ),
     ] = None,
-    bound: Annotated[float | None, typer.Option(help="boost: on squared test functions. Default: 1.")] = None,
+    bound: Annotated[
+        float | None,
+        typer.Option(rich_help_panel="Only boost", help="boost: on squared test functions. Default: 1."),
+    ] = None,
     test_share: Annotated[
         float | None, typer.Option(help="Share of the rows to test on. Default: 0.5.")
     ] = None,
