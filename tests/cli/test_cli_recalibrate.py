@@ -181,10 +181,11 @@ def test_a_loss_table_is_told_apart_by_the_names_of_its_classes(folder, sure, ha
     (table, labels), (fit, test) = sure, halves
     report = record(
         folder / "net.csv", "--method", "decision", "--label", "finding", "--losses", folder / "costs.csv",
-        "--out", tmp_path,
+        "--epsilon", 0.0005, "--out", tmp_path,
     )  # fmt: skip
     costs = np.array([[0.0, 4.0, 0.0], [1.0, 0.0, 1.0]])  # cat, dog, owl
-    model = DecisionRecalibrator(losses=costs).fit(table[fit], labels[fit])
+    model = DecisionRecalibrator(losses=costs, epsilon=0.0005).fit(table[fit], labels[fit])
+    assert report["facts"]["rounds"] == model.n_rounds_ > 0
     mapped = model.predict_proba(table[test])
     chosen = (mapped @ costs.T).argmin(axis=1)
     true = costs[chosen, labels[test]]
