@@ -15,6 +15,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from onlinecal.measures.decision_partitions import Floats, Partition, cut_intervals, error_of
+from onlinecal.measures.decision_rows import MOST_ROWS, improve_rows
 
 SCALES = (5.0, 20.0, 2.0)
 """Sizes of the first weights, in turn: from blurred to sharp partitions."""
@@ -101,7 +102,8 @@ def search_hard(
     """The worst hard partition found: exact for two classes, else climbed, rounded, and searched around.
 
     Each climb's end is rounded: as it is, and with Gumbel noise on its scores. From each climb's best
-    rounding a local search goes on, one action's weights at a time along a direction, exactly.
+    rounding a local search goes on, one action's weights at a time along a direction, exactly; in tables of a
+    dozen rows another one, one or two rows at a time.
     """
     if table.shape[1] == 2:
         return Found(*cut_intervals(table, residual, n_actions))
@@ -112,6 +114,9 @@ def search_hard(
         errors = [error_of(Partition(candidate, hard=True)(table), residual) for candidate in rounded]
         first = int(np.argmax(errors))
         found = improve(table, residual, rounded[first], errors[first], rng)
+        if len(table) <= MOST_ROWS:
+            error, separating = improve_rows(table, residual, found.partition.weights)
+            found = Found(error, Partition(separating, hard=True))
         best = max(best, found, key=lambda found: found.error)
     return best
 
