@@ -150,7 +150,8 @@ def test_simulate_makes_a_film(tmp_path):
         assert film.n_frames == 12
 
 
-def test_simulate_knows_forecasters_from_a_file(tmp_path):
+def test_simulate_knows_forecasters_from_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(players, "_CATALOGUE", players.catalogue())
     own = tmp_path / "own.py"
     own.write_text(
         "from dataclasses import replace\n"
