@@ -107,9 +107,10 @@ def simulate(
         if not simulate_multiclass(request, folder, as_json):
             raise typer.Exit(CHECK_FAILED)
         return
-    from onlinecal.cli.output import print_json, results
+    from onlinecal.cli.output import notices, print_json, results
     from simulations import extensions, opponents, players
     from simulations.comparison import comparison, machine_readable
+    from simulations.compiling import counting
 
     extensions.load_all(load or ())
     if animate is not None and animate.suffix.lower() != ".gif":
@@ -119,7 +120,10 @@ def simulate(
     if len({player.spec for player in chosen}) < len(chosen):
         raise ValueError(f"a forecaster is listed twice: {', '.join(player.spec for player in chosen)}")
     opponent = _opponent(adversary, rounds, seed, file, outcome, forecast, sort, river)
-    games = _play(opponent, chosen, seed, budget)
+    with counting() as compiled:
+        games = _play(opponent, chosen, seed, budget)
+    if compiled.notice:
+        notices().print(compiled.notice)
     pictures = []
     if plot or out is not None:
         from simulations.plots.games import write_games
