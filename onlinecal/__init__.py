@@ -5,8 +5,7 @@ Names are loaded when they are first asked for, so that importing the package st
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from onlinecal.lazy import lazy_names
 
 __version__ = "0.1.0"
 
@@ -39,14 +38,4 @@ _HOME = {
 
 __all__ = ["__version__", *_HOME]
 
-
-def __getattr__(name: str) -> Any:
-    try:
-        home = _HOME[name]
-    except KeyError:
-        raise AttributeError(f"module 'onlinecal' has no attribute {name!r}") from None
-    return getattr(import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -70,23 +70,28 @@ class Measured(msgspec.Struct, frozen=True):
 
     def broken_bounds(self) -> list[str]:
         """Every inequality of the theory that this game did not keep, in words; empty if all is well."""
-        chain = [("Brier regret", self.regret, "2 x distance to calibration", self.regret_bound)]
         ladder = [
             ("distance to calibration", self.distance_upper),
             ("certificate", self.certificate),
             ("guarantee", self.guarantee),
             ("theorem's bound", self.bound),
         ]
-        for (small, low), (large, high) in pairwise(ladder):
-            if low is not None and high is not None:
-                chain.append((small, low, large, high))
-        # sums of T rounded terms
-        slack = 1e-9 * self.rounds + 1e-9
-        return [
-            f"{small} {low:.6g} > {large} {high:.6g}"
-            for small, low, large, high in chain
-            if low > high + slack
-        ]
+        steps = [(*lower, *higher) for lower, higher in pairwise(ladder)]
+        regret = ("Brier regret", self.regret, "2 x distance to calibration", self.regret_bound)
+        return unkept([regret, *steps], self.rounds)
+
+
+def unkept(inequalities: Iterable[tuple[str, float | None, str, float | None]], rounds: int) -> list[str]:
+    """In words, each (name, value, name of what it may not exceed, its value) that does not hold.
+
+    The values are sums of so many rounded terms; None stands for what is not known.
+    """
+    slack = 1e-9 * rounds + 1e-9
+    return [
+        f"{small} {low:.6g} > {large} {high:.6g}"
+        for small, low, large, high in inequalities
+        if low is not None and high is not None and low > high + slack
+    ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,14 +5,14 @@ Those to compare with (`baselines`) are loaded when they are first asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onlinecal.forecasters.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.forecasters.one_step_ahead import OneStepAhead
 from onlinecal.forecasters.simplex_almost_one_step_ahead import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex_tokens import SimplexForecast
 from onlinecal.forecasters.tokens import Forecast
+from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.forecasters.baselines import (
@@ -46,12 +46,4 @@ __all__ = [
     "SimplexForecast",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.baselines"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(__all__, ".baselines"))

@@ -6,8 +6,9 @@ only when it is used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.measures.decision import (
@@ -85,45 +86,36 @@ __all__ = [
 ]
 
 _HOME = {
-    "CalibrationDistance": "distance",
-    "CalibrationMonitor": "monitor",
-    "Interval": "monitor",
-    "LevelSetError": "multiclass",
-    "LowerCalibrationDistance": "lower",
-    "MulticalibrationReport": "group_report",
-    "MulticlassDistance": "multiclass_distance",
-    "calibration_distance": "distance",
-    "calibration_distance_from_counts": "distance",
-    "bayes_decisions": "decision",
-    "confidence_width": "decision_width",
-    "decision_calibration_error": "decision",
-    "decision_loss_gap": "decision",
-    "decision_losses": "decision",
-    "expected_calibration_error": "expected",
-    "functional_multicalibration_error": "multicalibration",
-    "group_mean_error": "multicalibration",
-    "is_perfectly_calibrated": "levels",
-    "lower_calibration_distance": "lower",
-    "lower_calibration_distance_from_counts": "lower",
-    "multicalibration_error": "multicalibration",
-    "multicalibration_report": "group_report",
-    "multiclass_calibration_distance": "multiclass_distance",
-    "lp_calibration_error": "multiclass",
-    "lp_calibration_interval": "multiclass_interval",
-    "lp_calibration_report": "multiclass",
-    "smooth_calibration_error": "smooth",
-    "smooth_calibration_error_from_counts": "smooth",
-    "smooth_calibration_witness": "smooth",
+    "CalibrationDistance": ".distance",
+    "CalibrationMonitor": ".monitor",
+    "Interval": ".monitor",
+    "LevelSetError": ".multiclass",
+    "LowerCalibrationDistance": ".lower",
+    "MulticalibrationReport": ".group_report",
+    "MulticlassDistance": ".multiclass_distance",
+    "calibration_distance": ".distance",
+    "calibration_distance_from_counts": ".distance",
+    "bayes_decisions": ".decision",
+    "confidence_width": ".decision_width",
+    "decision_calibration_error": ".decision",
+    "decision_loss_gap": ".decision",
+    "decision_losses": ".decision",
+    "expected_calibration_error": ".expected",
+    "functional_multicalibration_error": ".multicalibration",
+    "group_mean_error": ".multicalibration",
+    "is_perfectly_calibrated": ".levels",
+    "lower_calibration_distance": ".lower",
+    "lower_calibration_distance_from_counts": ".lower",
+    "multicalibration_error": ".multicalibration",
+    "multicalibration_report": ".group_report",
+    "multiclass_calibration_distance": ".multiclass_distance",
+    "lp_calibration_error": ".multiclass",
+    "lp_calibration_interval": ".multiclass_interval",
+    "lp_calibration_report": ".multiclass",
+    "smooth_calibration_error": ".smooth",
+    "smooth_calibration_error_from_counts": ".smooth",
+    "smooth_calibration_witness": ".smooth",
 }
 
 
-def __getattr__(name: str) -> Any:
-    try:
-        home = _HOME[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    return getattr(import_module(f"{__name__}.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -5,8 +5,9 @@ Names are loaded when they are first asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.recalibration.boosted_recalibrator import BoostedRecalibrator, BoostingRound
@@ -43,32 +44,23 @@ __all__ = [
 ]
 
 _HOME = {
-    "BoostedRecalibrator": "boosted_recalibrator",
-    "BoostingRound": "boosted_recalibrator",
-    "DecisionRecalibrator": "decision_recalibrator",
-    "DirichletCalibration": "dirichlet",
-    "GroupRecalibrator": "group_recalibrator",
-    "LossTable": "losses",
-    "LpRecalibrator": "lp_recalibrator",
-    "SampleComplexity": "lp_sizes",
-    "SampleSizeWarning": "lp_recalibrator",
-    "TemperatureScaling": "temperature",
-    "TopLabelIsotonic": "top_label",
-    "classwise_losses": "losses",
-    "epsilon_for": "lp_sizes",
-    "gaussian_losses": "losses",
-    "lp_sample_complexity": "lp_sizes",
-    "refrain_losses": "losses",
+    "BoostedRecalibrator": ".boosted_recalibrator",
+    "BoostingRound": ".boosted_recalibrator",
+    "DecisionRecalibrator": ".decision_recalibrator",
+    "DirichletCalibration": ".dirichlet",
+    "GroupRecalibrator": ".group_recalibrator",
+    "LossTable": ".losses",
+    "LpRecalibrator": ".lp_recalibrator",
+    "SampleComplexity": ".lp_sizes",
+    "SampleSizeWarning": ".lp_recalibrator",
+    "TemperatureScaling": ".temperature",
+    "TopLabelIsotonic": ".top_label",
+    "classwise_losses": ".losses",
+    "epsilon_for": ".lp_sizes",
+    "gaussian_losses": ".losses",
+    "lp_sample_complexity": ".lp_sizes",
+    "refrain_losses": ".losses",
 }
 
 
-def __getattr__(name: str) -> Any:
-    try:
-        home = _HOME[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    return getattr(import_module(f"{__name__}.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -14,7 +14,7 @@ from river import base
 
 from onlinecal import CalibratedClassifier, expected_calibration_error
 from simulations.evaluation.sources import Source
-from simulations.measuring import Game, measure_recorded
+from simulations.measuring import Game, measure_recorded, unkept
 
 BINS = 15
 CLIP = 1e-15
@@ -62,11 +62,7 @@ class Score(msgspec.Struct, frozen=True):
             ("distance to calibration", self.distance_lower, "certificate", self.certificate),
             ("certificate", self.certificate, "guarantee", self.guarantee),
         ]
-        return [
-            f"{small} {low:.6g} > {large} {high:.6g}"
-            for small, low, large, high in chain
-            if low > high + 1e-9
-        ]
+        return unkept(chain, 0)
 
 
 @dataclass(frozen=True, eq=False)

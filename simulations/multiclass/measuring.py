@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from adversaries import MulticlassAdversary
 from onlinecal.measures import expected_calibration_error, multiclass_calibration_distance
+from simulations.measuring import unkept
 from simulations.multiclass.duel import MulticlassDuel, play_multiclass
 from simulations.multiclass.players import MulticlassPlayer
 from simulations.multiclass.rules import Floats
@@ -94,13 +95,7 @@ class MeasuredMulticlass(msgspec.Struct, frozen=True):
             ("largest bias", self.largest_bias, "its limit", self.bias_limit),
             ("Brier regret", self.regret, "2 x distance to calibration", self.regret_bound),
         ]
-        # sums of T rounded terms
-        slack = 1e-9 * self.rounds + 1e-9
-        return [
-            f"{small} {low:.6g} > {large} {high:.6g}"
-            for small, low, large, high in chain
-            if low is not None and high is not None and low > high + slack
-        ]
+        return unkept(chain, self.rounds)
 
 
 def records(measured: Iterable[MeasuredMulticlass]) -> list[dict[str, Any]]:
