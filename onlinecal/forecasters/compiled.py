@@ -15,6 +15,7 @@ from onlinecal.forecasters import dyadic, uniform
 from onlinecal.forecasters.cells import LOWER, NO_HINT, SCALE, STEP, certificate, inlined, report
 from onlinecal.forecasters.rules import Rules
 from onlinecal.forecasters.stamp import source_stamp
+from onlinecal.forecasters.tape import compile_tape
 
 FULL = -1.0
 """What an entry point answers when the table has no room; nothing was changed then."""
@@ -27,6 +28,7 @@ class Machine(NamedTuple):
     issue(memory, hint) -> (lower, step, forecast): the cell to report.
     settle(memory, lower, step, outcome, forecast) -> next forecast: charge that cell, or FULL.
     replay: see `compile_replay`.
+    play: see `tape.compile_tape`.
     """
 
     rules: ModuleType
@@ -35,6 +37,7 @@ class Machine(NamedTuple):
     issue: Callable[..., tuple[int, int, float]]
     settle: Callable[..., float]
     replay: Callable[..., int]
+    play: Callable[..., int]
 
 
 def compile_machine(rules: ModuleType) -> Machine:
@@ -65,7 +68,7 @@ def compile_machine(rules: ModuleType) -> Machine:
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
     playable = grid_rules(rules)
-    return Machine(rules, playable, advance, issue, settle, compile_replay(playable))
+    return Machine(rules, playable, advance, issue, settle, compile_replay(playable), compile_tape(playable))
 
 
 def grid_rules(rules: ModuleType) -> Rules:

@@ -173,12 +173,15 @@ class GridForecaster(base.Classifier):
 
     def promise(self, rounds: int) -> float:
         """The a-priori bound on distance plus bias after so many rounds, a sum."""
-        memory = self.memory
+        return self.promise_for(self.memory, rounds, self._late)
+
+    def promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
+        """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
             m = int(memory[SCALE])
-            return guarantees.uniform_guarantee(rounds, m, self._bound, self._reach, self._late)
+            return guarantees.uniform_guarantee(rounds, m, self._bound, self._reach, late)
         tuned, pace = bool(memory[dyadic.TUNED]), int(memory[dyadic.PACE])
-        return guarantees.dyadic_guarantee(rounds, pace, self._bound, self._reach, tuned, self._late)
+        return guarantees.dyadic_guarantee(rounds, pace, self._bound, self._reach, tuned, late)
 
     @property
     def n_rounds(self) -> int:

@@ -11,7 +11,6 @@ from river import base
 
 from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.simplex import certificate
-from onlinecal.forecasters.simplex_compiled import MACHINE
 from onlinecal.forecasters.simplex_guarantees import MOST_CELLS
 from onlinecal.forecasters.simplex_input import (
     MOST_CLASSES,
@@ -223,10 +222,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         guide = NO_HINT if empty else hint_of(hint, run.numbers)
         if len(self._open) >= run.most_open:
             raise ValueError(f"{len(self._open)} forecasts are open already; settle some before the next")
-        cell, vector = None, run.current()
-        if vector:
-            frame = int(MACHINE.issue(run.memory, guide))
-            cell, vector = run.cell(frame), run.vector(frame, guide)
+        cell, vector = run.announce(guide)
         run.late = max(run.late, len(self._open))
         wished = None if empty else tuple(guide.tolist())
         return SimplexForecast(tuple(run.numbers), tuple(vector), wished, *self._open.issue(), cell)
@@ -238,13 +234,8 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         settled before, or an outcome that is no label.
         """
         self._open.check(forecast)
-        number = self._number_of(outcome, "outcome")
-        if number is None:
-            self._run.welcome(check_label(outcome, "outcome"))
-        elif forecast.cell is None or number >= len(forecast.classes):
-            self._run.settle_newcomer(self.classes[number])
-        else:
-            self._run.settle(forecast.cell, number, forecast.vector)
+        self._number_of(outcome, "outcome")
+        self._run.observe(forecast.cell, forecast.vector, check_label(outcome, "outcome"))
         self._open.close(forecast)
 
     def withdraw(self, forecast: SimplexForecast) -> None:

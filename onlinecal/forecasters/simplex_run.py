@@ -167,6 +167,24 @@ class SimplexRun:
             self.make_room()
         return self.vector(int(self.memory[HERE]))
 
+    def announce(self, guide: NDArray[np.float64]) -> tuple[Cell | None, list[float]]:
+        """A cell near the guide, a distribution over the known classes or empty, and its forecast."""
+        vector = self.current()
+        if not vector:
+            return None, vector
+        frame = int(MACHINE.issue(self.memory, guide))
+        return self.cell(frame), self.vector(frame, guide)
+
+    def observe(self, cell: Cell | None, vector: tuple[float, ...], label: Any) -> None:
+        """Settle what `announce` answered with the class that came, which may be a new one."""
+        number = self.numbers.get(label)
+        if number is None:
+            self.welcome(label)
+        elif cell is None or number >= len(vector):
+            self.settle_newcomer(label)
+        else:
+            self.settle(cell, number, vector)
+
     def cell(self, frame: int) -> Cell:
         """The exact cell of a frame."""
         k, scale = self.units()
