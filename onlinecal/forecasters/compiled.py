@@ -40,6 +40,11 @@ class Machine(NamedTuple):
     play: Callable[..., int]
 
 
+def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same memory, twice as long: what a machine needs when it is FULL."""
+    return np.concatenate([memory, np.zeros(len(memory), np.int64)])
+
+
 def compile_machine(rules: ModuleType) -> Machine:
     """The entry points of a machine; each is compiled, or loaded from the cache, at its first call."""
     stamp = source_stamp(sys.modules[__package__])

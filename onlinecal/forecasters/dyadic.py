@@ -81,6 +81,11 @@ def new_memory(rule: str, slack: float, report: str, tuned: bool) -> NDArray[np.
     return np.array(memory)
 
 
+def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The memory without room to spare."""
+    return memory[: memory[END]]
+
+
 @inlined
 def has_room(memory: Memory) -> bool:
     """Whether a point that was never charged still fits."""

@@ -18,7 +18,7 @@ from onlinecal.forecasters.cells import (
     TABLE,
     TILT,
 )
-from onlinecal.forecasters.compiled import FULL, MACHINES
+from onlinecal.forecasters.compiled import FULL, MACHINES, enlarged
 from onlinecal.forecasters.dyadic_search import END
 from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.rules import Rules
@@ -104,7 +104,7 @@ class GridForecaster(base.Classifier):
 
     def grow(self) -> None:
         """Double the memory: for whoever drives it with compiled loops and found it full."""
-        self.memory = np.concatenate([self.memory, np.zeros(len(self.memory), np.int64)])
+        self.memory = enlarged(self.memory)
 
     def resume(self) -> None:
         """Take up the memory again after a compiled loop has played on it."""

@@ -117,9 +117,14 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         self.slack = slack
         self.labels = labels
         self.report = report
-        exact_slack = None if slack is None else float(slack)
-        self._run = SimplexRun(known, n_cells, horizon, exact_slack, report == "hint")
+        self._known = known
+        self._run = self.new_run()
         self._open = OpenForecasts(SimplexForecast)
+
+    def new_run(self) -> SimplexRun:
+        """A run before its first round, with the parameters of this forecaster."""
+        slack = None if self.slack is None else float(self.slack)
+        return SimplexRun(self._known, self.n_cells, self.horizon, slack, self.report == "hint")
 
     @property
     def _multiclass(self) -> bool:

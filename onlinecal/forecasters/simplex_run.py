@@ -246,6 +246,16 @@ class SimplexRun:
 
     # The account.
 
+    def account(self) -> tuple[Fraction, int, int, list[tuple[int, int]]]:
+        """What `promise` has to know of the past, for `restore_account`."""
+        return self._past, self._since, self._newcomers, list(self._grids)
+
+    def restore_account(
+        self, past: Fraction, since: int, newcomers: int, grids: list[tuple[int, int]]
+    ) -> None:
+        """Take up the account of a run whose memory and classes were taken up."""
+        self._past, self._since, self._newcomers, self._grids = past, since, newcomers, list(grids)
+
     def _distance(self, first: int, last: int) -> Fraction:
         """What the rounds first..last may add to the distance with the present classes."""
         k = len(self.numbers)

@@ -42,6 +42,11 @@ def new_memory(n_cells: int, rule: str, slack: float, report: str) -> NDArray[np
     return np.concatenate([memory, memory[TILT] * np.arange(n_cells + 1)])
 
 
+def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The memory without room to spare, of which it has none."""
+    return memory
+
+
 @inlined
 def has_room(memory: Memory) -> bool:
     """The table never grows."""

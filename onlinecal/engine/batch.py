@@ -1,0 +1,187 @@
+"""What a batch of events comes to: an answer for each, and the rows that the ledger gets.
+
+An event is judged by what is known of its id: from the ledger, from the keys in memory, and from the events
+before it in the same batch. Only accepted events change anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from onlinecal.engine.events import (
+    Answer,
+    Forecast,
+    Incoming,
+    Outcome,
+    Query,
+    Rejected,
+    Settled,
+    Withdraw,
+    Withdrawn,
+    problem_of,
+)
+from onlinecal.engine.hot import HotKeys
+from onlinecal.engine.keyed import KeyState
+from onlinecal.engine.lanes import Issued
+from onlinecal.engine.ledger import Record, stored
+
+
+class Asked(NamedTuple):
+    """A query of this batch, with its hint as it is kept."""
+
+    event: Query
+    state: KeyState
+    hint: Any
+    issued: Issued
+
+
+class Closed(NamedTuple):
+    """The closing of a forecast in this batch."""
+
+    number: int
+    query: int
+    key: str
+    value: Any
+    time: float | None
+
+
+class Batch:
+    """Judges events one after the other; `number` and `keys_known` count on from those of the ledger."""
+
+    def __init__(self, keys: HotKeys, records: dict[str, Record], number: int, keys_known: int) -> None:
+        self._keys, self._records = keys, records
+        self.number, self.keys_known = number, keys_known
+        self.created: list[tuple[int, str, int]] = []
+        self.asked: dict[str, Asked] = {}
+        self.closed: dict[str, Closed] = {}
+
+    def judge(self, event: Incoming | Rejected) -> Answer | Asked:
+        """The answer to an event; that of a new query is known when the keys have run."""
+        if isinstance(event, Rejected):
+            return event
+        problem = problem_of(event)
+        if problem is not None:
+            return refuse(event, "invalid", problem)
+        return self._query(event) if isinstance(event, Query) else self._closing(event)
+
+    def _query(self, event: Query) -> Answer | Asked:
+        asked, record = self.asked.get(event.id), self._records.get(event.id)
+        state = self._keys.states.get(event.key)
+        place, settings = (0, state.settings) if state else self._keys.settings_for(event.key)
+        try:
+            hint = settings.kind.hint_of(event.hint)
+        except ValueError as error:
+            return refuse(event, "invalid", str(error))
+        if asked is not None:
+            before = asked.event.key, asked.hint, asked.event.time
+        elif record is not None:
+            before = record.key, record.hint, record.time
+        else:
+            return self._issue(event, hint, state or self._create(event.key, place))
+        for name, old, new in zip(
+            ("key", "hint", "time"), before, (event.key, hint, event.time), strict=True
+        ):
+            if old != new:
+                return refuse(event, "duplicate", f"id {event.id!r} has been asked with {name} {old!r}")
+        return asked or Forecast(event.id, event.key, record.probability, record.certificate)  # type: ignore[union-attr]
+
+    def _create(self, name: str, place: int) -> KeyState:
+        self.keys_known += 1
+        self.created.append((self.keys_known, name, place))
+        return self._keys.create(name, self.keys_known, self._keys.settings(place))
+
+    def _issue(self, event: Query, hint: Any, state: KeyState) -> Answer | Asked:
+        if state.is_full:
+            return refuse(event, "full", f"{len(state.open)} forecasts of key {event.key!r} are open")
+        self.number += 1
+        issued = self._keys.ask(state, event.id, self.number, hint, event.time)
+        self.asked[event.id] = asked = Asked(event, state, hint, issued)
+        return asked
+
+    def _closing(self, event: Outcome | Withdraw) -> Answer:
+        held = self._keys.open.get(event.id)
+        if held is not None:
+            return self._close(event, *held)
+        closed, record, asked = (
+            self.closed.get(event.id),
+            self._records.get(event.id),
+            self.asked.get(event.id),
+        )
+        if closed is None and record is not None and record.closed is not None:
+            closed = Closed(record.closed, record.number, record.key, record.value, record.closed_time)
+        if closed is not None:
+            return self._again(event, closed)
+        if record is not None or asked is not None:
+            return refuse(event, "expired", f"forecast {event.id!r} has expired before")
+        return refuse(event, "unknown", f"no forecast was asked for with id {event.id!r}")
+
+    def _close(self, event: Outcome | Withdraw, state: KeyState, issued: Issued) -> Answer:
+        try:
+            check_key(event, state.name)
+            value = state.settings.kind.outcome_of(event.value) if type(event) is Outcome else None
+            if state.is_over(issued, event.time):
+                return refuse(event, "expired", f"forecast {event.id!r} of time {issued.time!r} has expired")
+            self._keys.close(state, issued, self.number + 1, value, event.time)
+        except ValueError as error:
+            return refuse(event, "invalid", str(error))
+        self.number += 1
+        self.closed[event.id] = Closed(self.number, issued.number, state.name, value, event.time)
+        return closing_answer(event)
+
+    def _again(self, event: Outcome | Withdraw, closed: Closed) -> Answer:
+        """An event about a forecast that is closed: right if it is the one that closed it."""
+        how = "withdrawn" if closed.value is None else "settled"
+        try:
+            check_key(event, closed.key)
+            state = self._keys.states.get(closed.key)
+            kind = (state.settings if state else self._keys.settings_for(closed.key)[1]).kind
+            value = kind.outcome_of(event.value) if type(event) is Outcome else None
+        except ValueError as error:
+            return refuse(event, "invalid", str(error))
+        if (value, event.time) == (closed.value, closed.time):
+            return closing_answer(event)
+        with_value = "" if closed.value is None else f" with value {closed.value!r}"
+        at_time = "" if closed.time is None else f" at time {closed.time!r}"
+        return refuse(event, how, f"forecast {event.id!r} has been {how} before{with_value}{at_time}")
+
+    def answer(self, judged: Answer | Asked) -> Answer:
+        """The answer, when the keys have run."""
+        if isinstance(judged, Asked):
+            issued = judged.issued
+            return Forecast(issued.id, judged.state.name, issued.probability, issued.certificate)
+        return judged
+
+    def query_rows(self) -> list[tuple[int, str, int, Any, float | None, Any, float]]:
+        """The rows of the new queries."""
+        return [
+            (
+                issued.number,
+                issued.id,
+                state.number,
+                stored(hint),
+                event.time,
+                stored(issued.probability),
+                issued.certificate,
+            )
+            for event, state, hint, issued in self.asked.values()
+        ]
+
+    def closing_rows(self) -> list[tuple[int, int, Any, float | None]]:
+        """The rows of the new closings."""
+        return [(one.number, one.query, one.value, one.time) for one in self.closed.values()]
+
+
+def refuse(event: Incoming, reason: str, detail: str) -> Rejected:
+    """The refusal of an event, under its id if that is one."""
+    return Rejected(event.id if isinstance(event.id, str) else None, reason, detail)
+
+
+def check_key(event: Outcome | Withdraw, key: str) -> None:
+    """Refuse a key that is not the forecast's."""
+    if event.key is not None and event.key != key:
+        raise ValueError(f"key must be that of the forecast, {key!r}, got {event.key!r}")
+
+
+def closing_answer(event: Outcome | Withdraw) -> Answer:
+    """The answer to an event that closed a forecast."""
+    return Settled(event.id) if type(event) is Outcome else Withdrawn(event.id)

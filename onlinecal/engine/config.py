@@ -1,0 +1,100 @@
+"""What kind of forecaster each key gets: a default, and others for keys whose names match a pattern."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from onlinecal.validation import check_count
+
+
+class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """How the outcomes of a key are forecast. Without anything set: binary, on the grid that tunes itself.
+
+    Attributes
+    ----------
+    kind
+        "binary": outcomes 0 and 1, by `AlmostOneStepAhead`. "simplex": the classes' labels, by
+        `SimplexAlmostOneStepAhead`.
+    classes
+        The labels of a simplex; None: they are discovered as they come.
+    horizon, n_cells, grid, rule, slack, report
+        Parameters of the forecaster; None: its default. A horizon counts the rounds of one lane.
+    lanes
+        How many forecasters share a key. A forecast is made by one of them that waits for no outcome, if
+        there is one; so with as many lanes as forecasts are ever open at once, labels are never late for
+        any of them, and each keeps the guarantee of its own rounds. The certificates add up.
+    expire_after
+        Seconds after the query's time, on the key's own clock (the latest time of its accepted events), at
+        which a forecast stops waiting: it is then never charged, and an outcome that comes later is
+        rejected. None: it waits for ever.
+    """
+
+    kind: Literal["binary", "simplex"] = "binary"
+    classes: tuple[str, ...] | None = None
+    horizon: int | None = None
+    n_cells: int | None = None
+    grid: str | None = None
+    rule: str | None = None
+    slack: float | None = None
+    report: str | None = None
+    lanes: int = 1
+    expire_after: float | None = None
+
+    def __post_init__(self) -> None:
+        check_count(self.lanes, "lanes", most=1 << 16)
+        if self.expire_after is not None and not 0 < self.expire_after < float("inf"):
+            raise ValueError(f"expire_after must be a positive number of seconds, got {self.expire_after!r}")
+        for name in ("grid", "rule") if self.kind == "simplex" else ("classes",):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name} does not go with kind {self.kind!r}, got {getattr(self, name)!r}")
+
+
+class Match(Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys whose names match a pattern (`*`, `?` and `[...]` as in a shell) and what they get."""
+
+    pattern: str
+    config: KeyConfig
+
+
+class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A default, and exceptions in order: the first that matches a key's name holds for it."""
+
+    default: KeyConfig = KeyConfig()
+    matches: tuple[Match, ...] = ()
+
+    def place_for(self, key: str) -> int:
+        """Which configuration a key gets: its number among the exceptions, or -1 for the default."""
+        for place, match in enumerate(self.matches):
+            if fnmatchcase(key, match.pattern):
+                return place
+        return -1
+
+    def at(self, place: int) -> KeyConfig:
+        """The configuration with that number."""
+        return self.default if place < 0 else self.matches[place].config
+
+
+def read_config(path: Path) -> EngineConfig:
+    """The configuration in a TOML file: the default at the top, exceptions as [[keys]] with a `match`.
+
+    Raises ValueError naming the file and the entry, OSError if there is no such file.
+    """
+    try:
+        table: dict[str, Any] = msgspec.toml.decode(path.read_bytes())
+        exceptions = table.pop("keys", [])
+        if not isinstance(exceptions, list) or not all(isinstance(entry, dict) for entry in exceptions):
+            raise ValueError("keys must be written as [[keys]] tables")
+        matches = []
+        for entry in exceptions:
+            pattern = entry.pop("match", None)
+            if not isinstance(pattern, str):
+                raise ValueError(f'each of [[keys]] needs a match, such as "sport/*", got {pattern!r}')
+            matches.append(Match(pattern, msgspec.convert(entry, KeyConfig)))
+        return EngineConfig(msgspec.convert(table, KeyConfig), tuple(matches))
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise ValueError(f"{path}: {error}") from error

@@ -1,0 +1,188 @@
+"""The event engine: forecasts for many keyed streams, late labels, nothing lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from onlinecal.engine.batch import Batch
+from onlinecal.engine.config import EngineConfig
+from onlinecal.engine.events import (
+    Answer,
+    Incoming,
+    Outcome,
+    Query,
+    Rejected,
+    decode_lines,
+    encode_lines,
+)
+from onlinecal.engine.hot import HotKeys
+from onlinecal.engine.ledger import Changes, Ledger, LedgerError
+from onlinecal.engine.replay import catch_up
+
+HOT_KEYS = 20_000
+WINDOW = 100_000
+"""A state is written when the ledger has lacked it for so many events: the most that a restart replays."""
+
+
+class Engine:
+    """Answers events, and keeps them in a ledger before it answers.
+
+    Every batch is one transaction: when `handle` returns, all of it is on disk. When it raises, nothing of it
+    is, and the engine goes on from what the ledger holds. May be used from several threads.
+
+    Parameters
+    ----------
+    ledger
+        The ledger's file, made if there is none; None keeps everything in memory only.
+    config
+        What forecasters the keys get; None: what the ledger was made with, or the default.
+    hot_keys
+        How many keys stay in memory between batches.
+    window
+        How many events a state may be behind the log; more means less writing and a longer restart.
+
+    Raises
+    ------
+    LedgerError
+        If the ledger cannot be opened, is damaged, in use by another writer, or was made by other rules.
+    ValueError
+        If the configuration is not the one that the ledger was made with.
+
+    Examples
+    --------
+    >>> from onlinecal.engine import Engine, Outcome, Query
+    >>> engine = Engine()
+    >>> engine.handle([Query("monday", "rain/oslo", hint=0.8), Query("tuesday", "rain/oslo")])[0].probability
+    0.625
+    >>> engine.handle([Outcome("tuesday", 0), Outcome("monday", 1), Outcome("monday", 0)])[2].reason
+    'settled'
+    >>> engine.close()
+    """
+
+    def __init__(
+        self,
+        ledger: str | Path | None = None,
+        config: EngineConfig | None = None,
+        *,
+        hot_keys: int = HOT_KEYS,
+        window: int = WINDOW,
+    ) -> None:
+        self._mutex = threading.RLock()
+        self.hot_keys, self.window = hot_keys, window
+        self._ledger = Ledger(None if ledger is None else Path(ledger))
+        try:
+            self.config = agreed_config(self._ledger, config)
+            self._start()
+        except BaseException:
+            self._ledger.close()
+            raise
+
+    def _start(self) -> None:
+        """Take up the state that the ledger holds."""
+        self._keys = HotKeys(self.config)
+        self._number, self._keys_known = self._ledger.last_numbers()
+        self._sound = True
+        for upto in catch_up(self._keys, self._ledger):
+            self._write_states(upto)
+
+    def _write_states(
+        self, upto: int, batch: Batch | None = None, inputs: Iterable[tuple[str, int]] = ()
+    ) -> None:
+        """Commit a batch, and the states whose turn it is."""
+        states = self._keys.due(upto, self.window, self.hot_keys)
+        tail = self._keys.tail(upto)
+        if batch is None:
+            if states:
+                self._ledger.commit(Changes((), (), (), states, tail))
+            return
+        rows = batch.created, batch.query_rows(), batch.closing_rows()
+        self._ledger.commit(Changes(*rows, states, tail, tuple(inputs)))
+
+    def handle(
+        self, events: Iterable[Incoming | Rejected], *, inputs: Iterable[tuple[str, int]] = ()
+    ) -> list[Answer]:
+        """Answer a batch of events, one answer each in their order, and make it durable first.
+
+        Refusals from `decode_lines` may be among the events; they are passed on. `inputs`, (path, position)
+        pairs, are written down with the batch. Raises LedgerError, and keeps nothing of the batch, if the
+        ledger cannot be written.
+        """
+        with self._mutex:
+            if not self._sound:
+                self._start()
+            events = list(events)
+            self._sound = False
+            batch = self._judge(events)
+            answers = [batch.judge(event) for event in events]
+            self._keys.run()
+            final = [batch.answer(answer) for answer in answers]
+            self._write_states(batch.number, batch, inputs)
+            self._number, self._keys_known = batch.number, batch.keys_known
+            self._sound = True
+            return final
+
+    def _judge(self, events: list[Incoming | Rejected]) -> Batch:
+        """A judge who has what the ledger knows of the events' ids and keys."""
+        keys = self._keys
+        known = [e for e in events if not isinstance(e, Rejected) and isinstance(e.id, str)]
+        ids = {e.id: None for e in known if type(e) is Query or e.id not in keys.open}
+        records = self._ledger.recall(ids) if ids else {}
+        names = {e.key: None for e in known if type(e) is Query and isinstance(e.key, str)}
+        names.update((record.key, None) for record in records.values() if record.closed is None)
+        keys.fetch(names, self._ledger)
+        return Batch(keys, records, self._number, self._keys_known)
+
+    def handle_lines(self, data: bytes, *, inputs: Iterable[tuple[str, int]] = ()) -> bytes:
+        """Answer complete lines of JSON with lines of JSON, one for each."""
+        return encode_lines(self.handle(decode_lines(data), inputs=inputs))
+
+    def query(self, id: str, key: str, hint: Any = None, time: float | None = None) -> Answer:
+        """Ask for one forecast, durably; many at a time are cheaper with `handle`."""
+        return self.handle([Query(id, key, hint, time)])[0]
+
+    def outcome(self, id: str, value: Any, time: float | None = None) -> Answer:
+        """Settle one forecast, durably."""
+        return self.handle([Outcome(id, value, time=time)])[0]
+
+    def flush(self) -> None:
+        """Write every state that the ledger lacks, so that the next start replays nothing."""
+        with self._mutex:
+            if self._sound:
+                states = self._keys.due(self._number, 0, self.hot_keys)
+                if states:
+                    self._ledger.commit(Changes((), (), (), states, self._keys.tail(self._number)))
+
+    def close(self) -> None:
+        """Write every state that the ledger lacks, and let go of it."""
+        with self._mutex:
+            try:
+                self.flush()
+            finally:
+                self._ledger.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
+    """The ledger's configuration; a new ledger takes the one wanted."""
+    written = ledger.about("config")
+    if written is None:
+        config = wanted or EngineConfig()
+        ledger.tell("config", msgspec.json.encode(config).decode())
+        return config
+    config = msgspec.json.decode(written, type=EngineConfig)
+    if wanted is not None and wanted != config:
+        raise ValueError(f"{ledger.path}: the ledger was made with another configuration: {written}")
+    return config
+
+
+__all__ = ["HOT_KEYS", "WINDOW", "Engine", "LedgerError"]

@@ -1,0 +1,173 @@
+"""What goes into the engine and what comes out: one JSON object a line, told apart by its "type".
+
+    {"type": "query", "id": "q1", "key": "rain/oslo", "hint": 0.7, "time": 0}
+    {"type": "forecast", "id": "q1", "key": "rain/oslo", "probability": 0.75, "certificate": 0.0}
+    {"type": "outcome", "id": "q1", "value": 1, "time": 86400}
+    {"type": "settled", "id": "q1"}
+
+docs/engine.md says what each field means and when each answer is given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+LONGEST_NAME = 200
+"""Characters of an id, a key or a class label."""
+
+LONGEST_LINE = 1 << 16
+"""Bytes of a line."""
+
+
+class Event(Struct, tag_field="type", forbid_unknown_fields=True, frozen=True):
+    """What all incoming events share.
+
+    Attributes
+    ----------
+    id
+        The forecast that the event is about: any text, different for every forecast.
+    key
+        The stream that it belongs to. Queries need it; with other events it is only compared.
+    time
+        When it happened, in seconds on any clock; None if that does not matter.
+    """
+
+    id: str
+
+
+class Query(Event, tag="query", frozen=True):
+    """Asks for a forecast. `hint`: a probability, or for several classes an object of them; None for none."""
+
+    key: str
+    hint: float | dict[str, float] | None = None
+    time: float | None = None
+
+
+class Outcome(Event, tag="outcome", frozen=True):
+    """Says what came: 0, 1, false or true, or the label of a class."""
+
+    value: bool | int | float | str
+    key: str | None = None
+    time: float | None = None
+
+
+class Withdraw(Event, tag="withdraw", frozen=True):
+    """Says that the outcome of a forecast will never be known: it is then never charged."""
+
+    key: str | None = None
+    time: float | None = None
+
+
+class Forecast(Struct, tag="forecast", tag_field="type", frozen=True):
+    """Answers a query.
+
+    Attributes
+    ----------
+    probability
+        Of outcome 1; for several classes an object of the classes' probabilities.
+    certificate
+        A proven upper bound on the distance to calibration of the key's settled rounds when the forecast was
+        made, a sum over rounds (in l1 over the classes if there are several).
+    """
+
+    id: str
+    key: str
+    probability: float | dict[str, float]
+    certificate: float
+
+
+class Settled(Struct, tag="settled", tag_field="type", frozen=True):
+    """Answers an outcome."""
+
+    id: str
+
+
+class Withdrawn(Struct, tag="withdrawn", tag_field="type", frozen=True):
+    """Answers a withdrawal."""
+
+    id: str
+
+
+class Rejected(Struct, tag="rejected", tag_field="type", frozen=True):
+    """Answers an event that changed nothing.
+
+    Attributes
+    ----------
+    id
+        The event's id, or None if it could not be read.
+    reason
+        One word: "malformed" (no event at all), "invalid" (a value that cannot be), "duplicate" (the id has
+        been asked for, with different content), "unknown" (no such id), "settled", "withdrawn" (it has been
+        closed, in a different way), "expired" (the outcome came too late), "full" (too many are open).
+    detail
+        The same in a sentence that names the field and the value.
+    """
+
+    id: str | None
+    reason: str
+    detail: str
+
+
+Incoming = Query | Outcome | Withdraw
+Answer = Forecast | Settled | Withdrawn | Rejected
+
+_decoder = msgspec.json.Decoder(Incoming)
+_encoder = msgspec.json.Encoder()
+
+
+def decode(line: bytes) -> Incoming | Rejected:
+    """The event that a line holds, or what is wrong with it."""
+    if len(line) > LONGEST_LINE:
+        return Rejected(
+            None, "malformed", f"the line has {len(line)} bytes, more than the {LONGEST_LINE} allowed"
+        )
+    try:
+        return _decoder.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return Rejected(_id_in(line), "malformed", str(error) if line.strip() else "the line is empty")
+
+
+def decode_lines(data: bytes) -> list[Incoming | Rejected]:
+    """One event or refusal for each line of complete lines."""
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return [decode(line) for line in lines]
+
+
+def encode_lines(answers: Iterable[Answer]) -> bytes:
+    """One line for each answer."""
+    return _encoder.encode_lines(answers)
+
+
+def _id_in(line: bytes) -> str | None:
+    """The id of a line that is an object, if not an event."""
+    try:
+        loose = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    found = loose.get("id") if isinstance(loose, dict) else None
+    return found if isinstance(found, str) and len(found) <= LONGEST_NAME else None
+
+
+def problem_of(event: Any) -> str | None:
+    """What is wrong with an event before it is even looked up, if anything is."""
+    problem = _problem_of_name(event.id, "id")
+    if problem is None and (event.key is not None or type(event) is Query):
+        problem = _problem_of_name(event.key, "key")
+    if problem is None and event.time is not None:
+        good = isinstance(event.time, (int, float)) and math.isfinite(event.time)
+        problem = None if good else f"time must be a finite number of seconds, got {event.time!r}"
+    return problem
+
+
+def _problem_of_name(name: Any, field: str) -> str | None:
+    if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and "\0" not in name:
+        return None
+    shown = repr(name) if len(repr(name)) < 60 else f"{repr(name)[:60]}..."
+    return f"{field} must be a text of 1 to {LONGEST_NAME} characters without NUL, got {shown}"

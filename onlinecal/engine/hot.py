@@ -1,0 +1,125 @@
+"""The keys in memory: loaded from the ledger when they are needed, put back when they are cold.
+
+Every change goes through `ask` and `close`, so that this is where it is known which forecasts are open, which
+states the ledger does not have yet, and which key was used last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from onlinecal.engine.config import EngineConfig
+from onlinecal.engine.keyed import KeyState, Settings, Summary
+from onlinecal.engine.lanes import Issued
+from onlinecal.engine.ledger import Ledger, Logged, Snapshot
+
+StateRow = tuple[int, int, Summary, bytes]
+
+
+class HotKeys:
+    """Key states by name, the least recently used first; `open` has their open forecasts by id."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        self._settings: dict[int, Settings] = {}
+        self.states: dict[str, KeyState] = {}
+        self.open: dict[str, tuple[KeyState, Issued]] = {}
+        self._dirty: dict[KeyState, int] = {}
+        self._touched: dict[KeyState, None] = {}
+
+    def settings(self, place: int) -> Settings:
+        """A configuration at work, by its place."""
+        if place not in self._settings:
+            self._settings[place] = Settings(self.config.at(place))
+        return self._settings[place]
+
+    def settings_for(self, name: str) -> tuple[int, Settings]:
+        """What a key gets that was never met before, and its place in the configuration."""
+        place = self.config.place_for(name)
+        return place, self.settings(place)
+
+    def create(self, name: str, number: int, settings: Settings) -> KeyState:
+        """A key's state before its first event."""
+        self.states[name] = state = KeyState(name, number, settings)
+        return state
+
+    def load(self, snapshots: Iterable[Snapshot]) -> None:
+        """Take in the states of cold keys."""
+        for one in snapshots:
+            state = KeyState(one.name, one.number, self.settings(one.config), one.state, one.upto)
+            self.states[one.name] = state
+            self.open.update((issued.id, (state, issued)) for issued in state.open.values())
+
+    def fetch(self, names: Iterable[str], ledger: Ledger) -> None:
+        """Load those of the keys that are cold; keys that the ledger does not know stay unknown."""
+        cold = [name for name in names if name not in self.states]
+        if cold:
+            self.load(ledger.keys_named(cold))
+
+    def ask(self, state: KeyState, id: str, number: int, hint: Any, time: float | None) -> Issued:
+        """Issue a forecast of a key that is not full."""
+        self._forget(state.expire(time))
+        issued = state.ask(id, number, hint, time)
+        self.open[id] = state, issued
+        self._touch(state, number)
+        return issued
+
+    def close(self, state: KeyState, issued: Issued, number: int, value: Any, time: float | None) -> None:
+        """Settle or withdraw a forecast; ValueError, and nothing changed, if the class is one too many."""
+        self._forget(state.close(issued, value, time))
+        del self.open[issued.id]
+        self._touch(state, number)
+
+    def apply(self, state: KeyState, event: Logged) -> Issued:
+        """What the log says has happened to a key, once more."""
+        if event.closes:
+            issued = state.open[event.id]
+            self.close(state, issued, event.number, event.value, event.time)
+            return issued
+        return self.ask(state, event.id, event.number, event.value, event.time)
+
+    def _forget(self, expired: list[Issued]) -> None:
+        for issued in expired:
+            del self.open[issued.id]
+
+    def _touch(self, state: KeyState, number: int) -> None:
+        self._touched[state] = None
+        self._dirty.setdefault(state, number)
+
+    def run(self) -> None:
+        """Let every key that has steps to take take them; it was used last then."""
+        for state in self._touched:
+            state.run()
+            self.states[state.name] = self.states.pop(state.name)
+        self._touched.clear()
+
+    def due(self, upto: int, window: int, most: int) -> list[StateRow]:
+        """The states to write, which hold everything up to `upto`.
+
+        Those that the ledger has lacked for more than `window` events, and the coldest beyond `most`, which
+        leave the memory.
+        """
+        rows = []
+        for state in list(islice(self.states.values(), max(0, len(self.states) - most))):
+            if self._dirty.pop(state, None) is not None:
+                rows.append(row_of(state, upto))
+            del self.states[state.name]
+            self._forget(list(state.open.values()))
+        while self._dirty:
+            state, since = next(iter(self._dirty.items()))
+            if since > upto - window:
+                break
+            del self._dirty[state]
+            rows.append(row_of(state, upto))
+        return rows
+
+    def tail(self, upto: int) -> int:
+        """The number up to which the ledger's states hold everything, once `due` has been written."""
+        return next(iter(self._dirty.values())) - 1 if self._dirty else upto
+
+
+def row_of(state: KeyState, upto: int) -> StateRow:
+    """What the ledger keeps of a state."""
+    return state.number, upto, state.summary(), state.dump()

@@ -1,0 +1,216 @@
+"""The state of one key: its lanes, its open forecasts, its clock.
+
+What happens to a key is first noted and then run: `ask` and `close` keep the books and leave steps for the
+lanes, `run` lets each lane take all its steps in one call. The answers depend on the order of the key's
+events alone, not on how they were cut into batches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from onlinecal.engine.config import KeyConfig
+from onlinecal.engine.lanes import BinaryLanes, Issued, Lane, Lanes, Step
+
+VERSION = 1
+NEVER = float("inf")
+FEW = 64
+"""So many forecasts may be open with any lanes."""
+
+
+class Books(Struct, array_like=True):
+    """A key's state as it is stored; the format's version comes first."""
+
+    version: int
+    clock: float | None
+    expired: int
+    late: list[int]
+    lanes: list[bytes]
+    open: list[Issued]
+
+
+class Summary(Struct, frozen=True):
+    """What there is to know of a key at a glance.
+
+    Attributes
+    ----------
+    rounds, open, expired
+        Forecasts settled, waiting for their outcome, and given up because their time was over.
+    certificate, guarantee
+        Proven bound on the distance to calibration of the settled rounds, and what it cannot exceed; sums.
+    oldest
+        Number of the oldest query that waits; None if none does.
+    """
+
+    rounds: int
+    open: int
+    expired: int
+    certificate: float
+    guarantee: float
+    oldest: int | None
+
+
+def lanes_of(config: KeyConfig) -> Lanes:
+    """The kind of lanes that a configuration asks for; ValueError if a parameter is out of range."""
+    given = {
+        name: getattr(config, name)
+        for name in ("horizon", "n_cells", "grid", "rule", "slack", "report")
+        if getattr(config, name) is not None
+    }
+    if config.kind == "binary":
+        return BinaryLanes(**given)
+    from onlinecal.engine.simplex_lanes import SimplexLanes
+
+    return SimplexLanes(config.classes, **given)
+
+
+class Settings:
+    """A configuration at work: shared by all keys that it holds for."""
+
+    def __init__(self, config: KeyConfig) -> None:
+        self.config = config
+        self.kind = lanes_of(config)
+        self.most_lanes = config.lanes
+        self.patience = NEVER if config.expire_after is None else config.expire_after
+
+
+class KeyState:
+    """One key, hot.
+
+    `number` is the ledger's name for it; `upto` is the number of an event such that the bytes it was loaded
+    from hold all before and none after.
+    """
+
+    __slots__ = (
+        "busy", "clock", "due", "expired", "lanes", "late", "name", "number", "open", "settings", "steps",
+        "upto",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, number: int, settings: Settings, data: bytes | None = None, upto: int = 0
+    ) -> None:
+        self.name, self.number, self.settings, self.upto = name, number, settings, upto
+        self.steps: list[Step] = []
+        if data is None:
+            data = msgspec.msgpack.encode(Books(VERSION, None, 0, [], [], []))
+        books = _decoder.decode(data)
+        if books.version != VERSION:
+            raise ValueError(f"the state of key {name!r} has version {books.version}, not {VERSION}")
+        self.clock, self.expired, self.late = books.clock, books.expired, books.late
+        self.lanes: list[Lane] = [settings.kind.load(lane) for lane in books.lanes]
+        self.busy = [0] * len(self.lanes)
+        self.open: dict[str, Issued] = {}
+        self.due = NEVER
+        for issued in books.open:
+            self._hold(issued)
+
+    def dump(self) -> bytes:
+        """The state in bytes: equal for equal histories, however they were cut into batches."""
+        lanes = [lane.dump() for lane in self.lanes]
+        books = Books(VERSION, self.clock, self.expired, self.late, lanes, list(self.open.values()))
+        return _encoder.encode(books)
+
+    def _hold(self, issued: Issued) -> None:
+        self.open[issued.id] = issued
+        self.busy[issued.lane] += 1
+        if issued.time is not None:
+            self.due = min(self.due, issued.time + self.settings.patience)
+
+    def _release(self, issued: Issued) -> None:
+        del self.open[issued.id]
+        self.busy[issued.lane] -= 1
+
+    def expire(self, time: float | None) -> list[Issued]:
+        """Let the clock go on to an event's time, and give up the forecasts whose time is over by then."""
+        if time is not None and (self.clock is None or time > self.clock):
+            self.clock = time
+        if self.clock is None or self.clock <= self.due:
+            return []
+        over = [issued for issued in self.open.values() if self.is_over(issued)]
+        for issued in over:
+            self._release(issued)
+        self.expired += len(over)
+        waiting = (issued.time for issued in self.open.values() if issued.time is not None)
+        self.due = min(waiting, default=NEVER) + self.settings.patience
+        return over
+
+    def is_over(self, issued: Issued, time: float | None = None) -> bool:
+        """Whether a forecast has waited too long, now or at a later time."""
+        if issued.time is None or self.clock is None:
+            return False
+        now = self.clock if time is None else max(self.clock, time)
+        return now > issued.time + self.settings.patience
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many forecasts are open that the lanes' integers could not bear another."""
+        return len(self.open) >= FEW and len(self.open) >= min(lane.most_open for lane in self.lanes)
+
+    def ask(self, id: str, number: int, hint: Any, time: float | None) -> Issued:
+        """Issue a forecast, after `expire` and unless `is_full`; its answer is there after `run`."""
+        lane = self._free_lane()
+        self.late[lane] = max(self.late[lane], self.busy[lane])
+        issued = Issued(id, number, self.clock if time is None else time, hint, lane)
+        self._hold(issued)
+        self.steps.append((issued, None))
+        return issued
+
+    def close(self, issued: Issued, outcome: Any, time: float | None) -> list[Issued]:
+        """Settle a forecast, or withdraw it if the outcome is None; those that expired by then.
+
+        Raises ValueError, and changes nothing, if the outcome is one class too many.
+        """
+        if outcome is not None:
+            if not self.lanes[issued.lane].admits(outcome):
+                raise ValueError(f"value {outcome!r} is one class more than can be told apart")
+            self.steps.append((issued, outcome))
+        self._release(issued)
+        return self.expire(time)
+
+    def _free_lane(self) -> int:
+        """The first lane that waits for nothing; else a new one; else the one that waits for least."""
+        least = min(self.busy, default=1)
+        if least and len(self.lanes) < self.settings.most_lanes:
+            self.lanes.append(self.settings.kind.new())
+            self.busy.append(0)
+            self.late.append(0)
+            return len(self.lanes) - 1
+        return self.busy.index(least)
+
+    def run(self) -> None:
+        """Let the lanes take their steps."""
+        steps, self.steps = self.steps, []
+        if len(self.lanes) == 1:
+            certificates = self.lanes[0].run(steps)
+            for (issued, outcome), certificate in zip(steps, certificates, strict=True):
+                if outcome is None:
+                    issued.certificate = certificate
+            return
+        now = [lane.certificate for lane in self.lanes]
+        of_lane: list[list[Step]] = [[] for _ in self.lanes]
+        for step in steps:
+            of_lane[step[0].lane].append(step)
+        after = [iter(lane.run(own) if own else ()) for lane, own in zip(self.lanes, of_lane, strict=True)]
+        for issued, outcome in steps:
+            now[issued.lane] = next(after[issued.lane])
+            if outcome is None:
+                issued.certificate = sum(now)
+
+    def summary(self) -> Summary:
+        """What there is to know of the key."""
+        oldest = min((issued.number for issued in self.open.values()), default=None)
+        return Summary(
+            sum(lane.rounds for lane in self.lanes),
+            len(self.open),
+            self.expired,
+            sum(lane.certificate for lane in self.lanes),
+            sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
+            oldest,
+        )
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Books)

@@ -1,0 +1,100 @@
+"""The tables of a ledger, and how older ledgers become ledgers of today.
+
+Queries and closings are the log: they share one numbering, in the order in which the engine took them in,
+and are never changed. States are what the log amounts to, key by key, up to some number; they can be rebuilt.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+APPLICATION = 0x4F43414C
+"""Marks a SQLite file as one of ours."""
+
+TABLES = """
+CREATE TABLE about (
+    name TEXT PRIMARY KEY,      -- config: the engine's configuration as JSON
+    value NOT NULL              -- tail: all states hold what happened up to this number
+) WITHOUT ROWID;
+CREATE TABLE keys (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    config INTEGER NOT NULL     -- which of the configuration's exceptions, -1: the default
+);
+CREATE TABLE queries (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    key INTEGER NOT NULL,
+    hint,                       -- a number, or JSON
+    time REAL,
+    probability,                -- a number, or JSON
+    certificate REAL NOT NULL
+);
+CREATE TABLE closings (
+    number INTEGER PRIMARY KEY,
+    query INTEGER NOT NULL UNIQUE,
+    value,                      -- NULL: withdrawn
+    time REAL
+);
+CREATE TABLE states (
+    key INTEGER PRIMARY KEY,
+    number INTEGER NOT NULL,    -- the last event that the state holds
+    rounds INTEGER NOT NULL,
+    open INTEGER NOT NULL,
+    expired INTEGER NOT NULL,
+    certificate REAL NOT NULL,
+    guarantee REAL NOT NULL,
+    oldest INTEGER,             -- the oldest open query
+    state BLOB NOT NULL
+);
+CREATE TABLE inputs (
+    path TEXT PRIMARY KEY,
+    position INTEGER NOT NULL   -- bytes of the file that have been answered
+) WITHOUT ROWID;
+"""
+
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
+"""From each old version to the next, inside one transaction."""
+
+VERSION = 1
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Make the tables in an empty file, or bring those of an older version up to date.
+
+    Raises ValueError for a file of another application or of a newer version.
+    """
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if application == 0 and version == 0 and is_empty(connection):
+        connection.executescript(
+            f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; COMMIT;"
+        )
+        return
+    check(application, version)
+    if version < VERSION:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for old in range(version, VERSION):
+                MIGRATIONS[old](connection)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+
+
+def check(application: int, version: int) -> None:
+    """Refuse what is no ledger, or one of a later version than this."""
+    if application != APPLICATION:
+        raise ValueError("this is a SQLite file, but not a ledger")
+    if version > VERSION:
+        raise ValueError(
+            f"the ledger has version {version}, this program knows {VERSION}: use a newer onlinecal"
+        )
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """Whether the file has no tables."""
+    return connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
