@@ -10,6 +10,9 @@ from onlinecal.lazy import lazy_names
 _HOME = {
     "Engine": ".engine",
     "LedgerError": ".ledger",
+    "read_report": ".report",
+    "check_ledger": ".report",
+    "repair_ledger": ".repair",
     "EngineConfig": ".config",
     "KeyConfig": ".config",
     "Match": ".config",

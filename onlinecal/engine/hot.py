@@ -52,6 +52,12 @@ class HotKeys:
             self.states[one.name] = state
             self.open.update((issued.id, (state, issued)) for issued in state.open.values())
 
+    def drop(self, state: KeyState) -> None:
+        """Forget a key that has no steps to take."""
+        del self.states[state.name]
+        self._dirty.pop(state, None)
+        self._forget(list(state.open.values()))
+
     def fetch(self, names: Iterable[str], ledger: Ledger) -> None:
         """Load those of the keys that are cold; keys that the ledger does not know stay unknown."""
         cold = [name for name in names if name not in self.states]
@@ -103,10 +109,9 @@ class HotKeys:
         """
         rows = []
         for state in list(islice(self.states.values(), max(0, len(self.states) - most))):
-            if self._dirty.pop(state, None) is not None:
+            if state in self._dirty:
                 rows.append(row_of(state, upto))
-            del self.states[state.name]
-            self._forget(list(state.open.values()))
+            self.drop(state)
         while self._dirty:
             state, since = next(iter(self._dirty.items()))
             if since > upto - window:

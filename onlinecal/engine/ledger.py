@@ -73,6 +73,17 @@ class Changes(NamedTuple):
     inputs: Sequence[tuple[str, int]] = ()
 
 
+NOTHING = Summary(0, 0, 0, 0.0, 0.0, None)
+
+LOG = (
+    "SELECT q.number, q.key, q.id, 0, q.time, q.hint, q.probability, q.certificate FROM queries AS q"
+    " WHERE q.number > ?"
+    " UNION ALL SELECT c.number, q.key, q.id, 1, c.time, c.value, NULL, NULL FROM closings AS c"
+    " JOIN queries AS q ON q.number = c.query WHERE c.number > ?"
+)
+"""The events after a number, which is given twice; the columns are those of `Logged`."""
+
+
 class Ledger:
     """An open ledger. `path` None: one in memory, for trying things out.
 
@@ -203,21 +214,37 @@ class Ledger:
         )
         return [Snapshot(*row) for row in rows]
 
-    def log(self, after: int = 0, most: int = -1, key: int | None = None) -> list[Logged]:
-        """The events with higher numbers in their order, at most so many; of one key or of all."""
-        where = "" if key is None else " AND q.key = :key"
-        rows = self._rows(
-            "SELECT q.number, q.key, q.id, 0, q.time, q.hint, q.probability, q.certificate FROM queries AS q"
-            f" WHERE q.number > :after{where}"
-            " UNION ALL SELECT c.number, q.key, q.id, 1, c.time, c.value, NULL, NULL FROM closings AS c"
-            f" JOIN queries AS q ON q.number = c.query WHERE c.number > :after{where}"
-            " ORDER BY 1 LIMIT :most",
-            {"after": after, "most": most, "key": key},  # type: ignore[arg-type]
-        )
-        return [
-            Logged(n, k, i, bool(closes), t, v if closes else loaded(v), loaded(p), c)
-            for n, k, i, closes, t, v, p, c in rows
-        ]
+    def log(self, after: int, most: int) -> list[Logged]:
+        """The events with higher numbers in their order, at most so many."""
+        return [logged(row) for row in self._rows(f"{LOG} ORDER BY 1 LIMIT ?", (after, after, most))]
+
+    def log_by_key(self) -> Iterator[Logged]:
+        """All events, key after key, each key's in their order."""
+        with self._telling():
+            for row in self.connection.execute(f"{LOG} ORDER BY 2, 1", (0, 0)):
+                yield logged(row)
+
+    def summaries(self) -> Iterator[tuple[str, int, Summary]]:
+        """(name, configuration, summary) of every key, as of the state that is written; empty if none is."""
+        with self._telling():
+            for row in self.connection.execute(
+                "SELECT k.name, k.config, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest"
+                " FROM keys AS k LEFT JOIN states AS s ON s.key = k.number ORDER BY k.number"
+            ):
+                yield row[0], row[1], NOTHING if row[2] is None else Summary(*row[2:])
+
+    def counts(self) -> tuple[int, int]:
+        """How many queries were accepted, and how many of them were closed."""
+        return tuple(self._rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("queries", "closings"))
+
+    def query_numbered(self, number: int) -> tuple[str, float | None]:
+        """The id and the time of a query."""
+        return self._rows("SELECT id, time FROM queries WHERE number = ?", (number,))[0]
+
+    def damage(self) -> list[str]:
+        """What SQLite finds wrong with the file; empty if nothing."""
+        found = [row[0] for row in self._rows("PRAGMA quick_check")]
+        return [] if found == ["ok"] else found
 
     def commit(self, changes: Changes) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it."""
@@ -260,6 +287,13 @@ def lock(path: Path) -> TextIO:
             f"{path}: another process writes to this ledger; stop it first, or read with `stream report`"
         ) from error
     return handle
+
+
+def logged(row: tuple[Any, ...]) -> Logged:
+    """A row of LOG."""
+    number, key, id, closes, time, value, probability, certificate = row
+    kept = value if closes else loaded(value)
+    return Logged(number, key, id, bool(closes), time, kept, loaded(probability), certificate)
 
 
 def stored(value: Any) -> Any:

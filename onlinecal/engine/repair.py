@@ -1,0 +1,122 @@
+"""What can be saved of a damaged ledger: its readable events, played into a new one."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from onlinecal.engine.config import EngineConfig
+from onlinecal.engine.engine import Engine
+from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
+from onlinecal.engine.ledger import LedgerError, loaded
+
+BATCH = 4096
+FARTHEST = 1 << 22
+"""Numbers to skip in search of the next readable row before giving up."""
+
+
+class Repaired(Struct, frozen=True):
+    """What was saved.
+
+    Attributes
+    ----------
+    events, keys
+        How many accepted events were found and played into the new ledger, and of how many keys.
+    lost
+        What could not be saved, one sentence each; empty if nothing is missing.
+    changed
+        Keys with forecasts that came out other than they were answered, because events before them are lost.
+    """
+
+    events: int
+    keys: int
+    lost: list[str]
+    changed: list[str]
+
+
+def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
+    """Play the readable events of a damaged ledger into a new one; the damaged file is left as it is.
+
+    States and indexes are made anew, so damage to them costs nothing. Raises LedgerError if not even the
+    configuration can be read, ValueError if `into` exists.
+    """
+    source, target = Path(path), Path(into)
+    if target.exists():
+        raise ValueError(f"{target}: there is a file already; name one that is to be made")
+    if not source.is_file():
+        raise LedgerError(f"{source}: there is no such ledger")
+    connection = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        lost: list[str] = []
+        events, answered = _salvage(connection, lost)
+        config = _config(connection, source)
+    finally:
+        connection.close()
+    changed: dict[str, None] = {}
+    with Engine(target, config) as engine:
+        for start in range(0, len(events), BATCH):
+            for answer in engine.handle(events[start : start + BATCH]):
+                if isinstance(answer, Rejected):
+                    lost.append(f"event {answer.id!r} was not accepted again: {answer.detail}")
+                elif isinstance(answer, Forecast) and answered[answer.id] != (
+                    answer.probability,
+                    answer.certificate,
+                ):
+                    changed[answer.key] = None
+    return Repaired(len(events), len({e.key for e in events}), lost, list(changed))
+
+
+def _config(connection: sqlite3.Connection, source: Path) -> EngineConfig:
+    try:
+        [row] = connection.execute("SELECT value FROM about WHERE name = 'config'")
+        return msgspec.json.decode(row[0], type=EngineConfig)
+    except (sqlite3.Error, ValueError) as error:
+        raise LedgerError(f"{source}: the configuration cannot be read: {error}") from error
+
+
+def _salvage(
+    connection: sqlite3.Connection, lost: list[str]
+) -> tuple[list[Incoming], dict[str, tuple[Any, float]]]:
+    """The readable events in their order, and what the queries among them were answered."""
+    names = {row[0]: row[1] for row in _readable(connection, "keys", lost)}
+    numbered: dict[int, Incoming] = {}
+    asked: dict[int, tuple[str, str]] = {}
+    answered: dict[str, tuple[Any, float]] = {}
+    for number, id, key, hint, time, probability, certificate in _readable(connection, "queries", lost):
+        if key not in names:
+            lost.append(f"query {id!r}: the name of its key is lost")
+            continue
+        asked[number] = id, names[key]
+        numbered[number] = Query(id, names[key], loaded(hint), time)
+        answered[id] = loaded(probability), certificate
+    for number, query, value, time in _readable(connection, "closings", lost):
+        if query not in asked:
+            lost.append(f"event {number} closes query {query}, which is lost")
+            continue
+        id, key = asked[query]
+        numbered[number] = Withdraw(id, key, time) if value is None else Outcome(id, value, key, time)
+    return [numbered[number] for number in sorted(numbered)], answered
+
+
+def _readable(connection: sqlite3.Connection, table: str, lost: list[str]) -> Iterator[tuple[Any, ...]]:
+    """The rows of a table in the order of their numbers, past those that cannot be read."""
+    last, step = 0, 0
+    while step <= FARTHEST:
+        rows = connection.execute(f"SELECT * FROM {table} NOT INDEXED WHERE number > ?", (last + step,))
+        try:
+            for row in rows:
+                if step:
+                    lost.append(f"{table}: rows between numbers {last} and {row[0]} cannot be read")
+                last, step = row[0], 0
+                yield row
+            if step:
+                lost.append(f"{table}: what came after number {last} cannot be read")
+            return
+        except sqlite3.DatabaseError:
+            step = max(1, 2 * step)
+    lost.append(f"{table}: what came after number {last} cannot be read")
