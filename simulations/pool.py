@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 Answer = TypeVar("Answer")
@@ -15,7 +15,7 @@ IDLE = 20
 
 def work(
     function: Callable[..., Answer], tasks: Iterable[tuple[Any, ...]], jobs: int, ordered: bool = False
-) -> Iterator[Answer]:
+) -> Generator[Answer, None, None]:
     """function(*task) for every task, as the answers come in, or in the order of the tasks.
 
     With one job it is this process that works, one task per answer that is asked for. The others are killed
@@ -34,7 +34,7 @@ def work(
         batch_size=1,
         idle_worker_timeout=IDLE,
     )
-    with _SpareTheWorkers():
+    with SpareTheWorkers():
         answers = pool(delayed(function)(*task) for task in tasks)
     try:
         yield from answers
@@ -46,7 +46,7 @@ def work(
         raise
 
 
-class _SpareTheWorkers:
+class SpareTheWorkers:
     """While processes are started, they inherit that an interrupt is not for them but for their parent."""
 
     def __enter__(self) -> None:

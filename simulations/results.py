@@ -105,7 +105,10 @@ class Store:
         table = asdict(config)
         table["load"] = [os.path.relpath(path, self.folder.resolve()) for path in config.load]
         lines = [f"{key} = {_toml(value)}" for key, value in table.items()]
-        versions = {"python": platform.python_version(), **{name: _version(name) for name in VERSIONED}}
+        versions = {
+            "python": platform.python_version(),
+            **{name: package_version(name) for name in VERSIONED},
+        }
         lines += ["", "[versions]", *(f"{name} = {_toml(text)}" for name, text in versions.items())]
         write_whole(self.folder / "sweep.toml", ("\n".join(lines) + "\n").encode())
 
@@ -211,7 +214,8 @@ def _toml(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _version(package: str) -> str:
+def package_version(package: str) -> str:
+    """The installed version, "unknown" if there is none."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -1,13 +1,16 @@
-"""Sweeps: a whole grid of games over several processes, each finished one kept at once."""
+"""Sweeps: a whole grid of games over several processes or a cluster, each finished one kept at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import platform
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 
 import adversaries
 from simulations import extensions, players
+from simulations.clusters import Cluster, work_on
 from simulations.compiling import Compiled, counting
 from simulations.config import Config
 from simulations.measuring import play_and_measure
@@ -30,6 +33,7 @@ def run_sweep(
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
     compiled: Compiled | None = None,
+    cluster: Cluster | None = None,
 ) -> int:
     """Play every game that has not been finished before.
 
@@ -40,15 +44,18 @@ def run_sweep(
     out
         The folder of results; what is there already is kept and counts.
     jobs
-        Processes to use; 1 plays in this one.
+        Processes of this machine to use; 1 plays in this one.
     progress
         Called with (finished, all) at the start and whenever a game is finished.
     compiled
         Told of the loops that had to be compiled.
+    cluster
+        Who plays instead of processes of this one; errors as from `work_on`.
 
     Returns
     -------
-    How many games were played. An interrupt loses the games that were being played, no others.
+    How many games were played. An interrupt loses the games that were being played, no others; with a
+    cluster also those on their way back.
     """
     store = Store(out)
     store.write_config(config)
@@ -57,13 +64,18 @@ def run_sweep(
     done = len(cells) - len(waiting)
     if progress is not None:
         progress(done, len(cells))
-    tasks = ((cell, store, config.load) for cell in waiting)
-    for news in work(play_cell, tasks, min(jobs, max(len(waiting), 1))):
-        done += 1
-        if compiled is not None:
-            compiled.add(news)
-        if progress is not None:
-            progress(done, len(cells))
+    if cluster is None:
+        tasks = ((cell, store, config.load) for cell in waiting)
+        news = work(play_cell, tasks, min(jobs, max(len(waiting), 1)))
+    else:
+        news = _played_by(cluster, waiting, store, config.load)
+    with closing(news):
+        for one in news:
+            done += 1
+            if compiled is not None:
+                compiled.add(one)
+            if progress is not None:
+                progress(done, len(cells))
     return len(waiting)
 
 
@@ -91,8 +103,50 @@ def in_playing_order(cells: list[Cell]) -> list[Cell]:
 
 
 def play_cell(cell: Cell, store: Store, load: Sequence[str] = ()) -> Compiled:
-    """Play one game, with these files loaded, and keep its result; what had to be compiled."""
+    """Play one game, with these files loaded, and keep its result; what had to be compiled.
+
+    A process of this machine keeps its games itself: they are safe even if the one that started it is killed.
+    """
     extensions.load_all(load)
+    finished, compiled = _play(cell)
+    store.save(cell, finished)
+    return compiled
+
+
+def play_for(cell: Cell, digest: str, load: Sequence[str] = ()) -> tuple[Cell, Finished, Compiled]:
+    """Play one game for a process elsewhere, which keeps the result under this digest.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If a file that the game needs is not here, or cannot be loaded; if it is not the same as over there.
+    """
+    here = f"the worker on {platform.node()}"
+    try:
+        extensions.load_all(load)
+        if cell.digest == digest:
+            return cell, *_play(cell)
+        raise ValueError(f"{cell.forecaster} or {cell.adversary} comes from other files than over there")
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{here} misses what must be at the same place there: {error}") from None
+    except ValueError as error:
+        # among others: a process that has loaded an older state of a file cannot forget it
+        raise ValueError(f"{here} cannot play: {error}; does it need a restart?") from error
+
+
+def _played_by(
+    cluster: Cluster, cells: Sequence[Cell], store: Store, load: Sequence[str]
+) -> Generator[Compiled, None, None]:
+    """The games that a cluster plays, kept as they come in: it may share no disk with this process."""
+    if not cells:
+        return
+    with closing(work_on(cluster, play_for, ((cell, cell.digest, load) for cell in cells))) as answers:
+        for cell, finished, compiled in answers:
+            store.save(cell, finished)
+            yield compiled
+
+
+def _play(cell: Cell) -> tuple[Finished, Compiled]:
     adversary = adversaries.create(cell.adversary, cell.rounds, cell.seed)
     with counting() as compiled:
         game = play_and_measure(
@@ -105,13 +159,10 @@ def play_cell(cell: Cell, store: Store, load: Sequence[str] = ()) -> Compiled:
             n_checkpoints=cell.checkpoints,
         )
     assert game.duel is not None
-    store.save(
-        cell,
-        Finished(
-            game.measured,
-            game.duel.checkpoints.tolist(),
-            game.duel.certificates.tolist(),
-            [players.finite(bound) for bound in game.duel.guarantees.tolist()],
-        ),
+    finished = Finished(
+        game.measured,
+        game.duel.checkpoints.tolist(),
+        game.duel.certificates.tolist(),
+        [players.finite(bound) for bound in game.duel.guarantees.tolist()],
     )
-    return compiled
+    return finished, compiled

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onlinecal.cli.errors import INTERRUPTED
+
+if TYPE_CHECKING:
+    from simulations.clusters import Cluster
 
 
 class TableFormat(StrEnum):
@@ -17,6 +20,14 @@ class TableFormat(StrEnum):
 
     parquet = "parquet"
     csv = "csv"
+
+
+class Backend(StrEnum):
+    """Who plays the games."""
+
+    loky = "loky"
+    dask = "dask"
+    ray = "ray"
 
 
 def sweep(
@@ -30,11 +41,26 @@ def sweep(
         list[Path] | None,
         typer.Option("--load", help="A Python file that registers forecasters or adversaries; repeatable."),
     ] = None,
+    backend: Annotated[
+        Backend,
+        typer.Option("--backend", help="Who plays: loky, processes of this machine, or dask or ray."),
+    ] = Backend.loky,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler",
+            metavar="HOST:PORT",
+            help="The Dask or Ray cluster to use; without it, --jobs processes of this machine are started.",
+        ),
+    ] = None,
 ) -> None:
     """Play every forecaster against every adversary, for every number of rounds and every seed.
 
     Each finished game is kept at once: started again after an interrupt or with more entries in the TOML
     file, a sweep only plays what is missing.
+
+    The backend changes nothing but the time, also half-way through a sweep. A cluster's workers need the
+    same versions of onlinecal and its libraries, but no disk in common: results are kept by this process.
 
     Beside the results it writes rates.parquet: how fast each error grows with T, as a fitted exponent with
     its standard error. In polars:
@@ -42,6 +68,8 @@ def sweep(
     values="exponent")[/bold]
 
     Example: [bold]onlinecal sweep demo --out results/demo && onlinecal plot results/demo[/bold]
+
+    On a cluster: [bold]onlinecal sweep arena --backend dask --scheduler 10.0.0.1:8786[/bold]
     """
     from onlinecal.cli.output import milestones, notices, progress, results
     from simulations.compiling import Compiled
@@ -52,6 +80,7 @@ def sweep(
     config = read_config(find_config(file), load or ())
     cells = cells_of(config)
     processes = min(jobs or available_cores(), len(cells))
+    cluster = _cluster(backend, scheduler, jobs, processes)
     tell = milestones("games finished")
     compiled = Compiled()
 
@@ -59,10 +88,11 @@ def sweep(
         bar.update(task, completed=done)
         tell(done, every)
 
+    who = str(cluster or f"{processes} process{'es' if processes > 1 else ''}")
     with progress() as bar:
-        task = bar.add_task(f"games ({processes} process{'es' if processes > 1 else ''})", total=len(cells))
+        task = bar.add_task(f"games ({who})", total=len(cells))
         try:
-            played = run_sweep(config, out, processes, advance, compiled)
+            played = run_sweep(config, out, processes, advance, compiled, cluster)
         except KeyboardInterrupt:
             bar.stop()
             kept = sum(map(Store(out).is_finished, cells))
@@ -78,6 +108,19 @@ def sweep(
         f"Tables: {', '.join(map(str, written))}",
         soft_wrap=True,
     )
+
+
+def _cluster(backend: Backend, scheduler: str | None, jobs: int | None, processes: int) -> Cluster | None:
+    """Who plays, None if it is processes of our own; ValueError if the options do not go together."""
+    from simulations.clusters import Cluster
+
+    if backend is Backend.loky:
+        if scheduler is not None:
+            raise ValueError("--scheduler needs --backend dask or ray: loky only knows this machine")
+        return None
+    if scheduler is not None and jobs is not None:
+        raise ValueError("--jobs and --scheduler exclude each other: a cluster has the workers it has")
+    return Cluster("dask" if backend is Backend.dask else "ray", scheduler, processes)
 
 
 def available_cores() -> int:
