@@ -1,0 +1,187 @@
+"""A Spark session on this machine, and a check that a session's workers can run what the driver sends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from onlinecal.validation import check_count
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOPBACK = "127.0.0.1"
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The state store that Spark's stateful processors need; Spark's own default is another one."""
+
+LOCAL = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""Settings of a session that is reached from this machine only and says nothing unless something is wrong."""
+
+CHECKS_PER_CORE = 2
+"""Tasks that look at a worker, for each core of the session, so that every core is likely to get one."""
+
+
+def local_session(cores: int = 2, **conf: str) -> SparkSession:
+    """A Spark session inside this process: `cores` threads, no network beyond the loopback, no web page.
+
+    The workers run this very interpreter. State of streams is kept by RocksDB, and a shuffle has as many
+    parts as there are cores.
+
+    Parameters
+    ----------
+    cores
+        Threads that run tasks.
+    conf
+        More of Spark's settings, by name: `local_session(2, **{"spark.driver.memory": "4g"})`.
+
+    Returns
+    -------
+    SparkSession
+        A new one; or the one that this process already has, with those settings that can still be changed.
+        It lives until `.stop()`.
+
+    Raises
+    ------
+    ValueError
+        pyspark or Java is missing, or cores is not a whole number from 1 on.
+
+    """
+    need_pyspark()
+    count = check_count(cores, "cores")
+    from pyspark.sql import SparkSession
+
+    if SparkSession.getActiveSession() is None:
+        check_java()
+    builder = SparkSession.builder.master(f"local[{count}]").appName("onlinecal")
+    for name, value in {"spark.sql.shuffle.partitions": str(count), **LOCAL, **conf}.items():
+        builder = builder.config(name, value)
+    # Spark takes both from the environment only, and only while it starts
+    with _environment(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP=LOOPBACK):
+        return builder.getOrCreate()
+
+
+def check_workers(spark: SparkSession) -> None:
+    """Refuse a session whose workers cannot run this package as the driver does.
+
+    Looks at a few tasks on every core that the session has now: the interpreter's version, this package's
+    version, and whether pyarrow is there. Executors that join later are not looked at.
+
+    Raises
+    ------
+    ValueError
+        What differs, and what to set.
+
+    """
+    need_pyspark()
+    import platform
+
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from onlinecal import __version__
+
+    def look(batches: Iterator[Any]) -> Iterator[Any]:
+        import platform as here
+        import sys as at
+        from importlib.metadata import PackageNotFoundError, version
+
+        import pyarrow
+
+        for _ in batches:
+            pass
+        try:
+            package = version("onlinecal")
+        except PackageNotFoundError:
+            package = "missing"
+        columns = [[at.executable], [here.python_version()], [package]]
+        yield pyarrow.RecordBatch.from_arrays(
+            [pyarrow.array(c) for c in columns], ["path", "python", "package"]
+        )
+
+    tasks = CHECKS_PER_CORE * _cores(spark)
+    looks = spark.range(tasks, numPartitions=tasks).mapInArrow(
+        look, "path string, python string, package string"
+    )
+    try:
+        found = sorted({tuple(row) for row in looks.collect()})
+    except (PySparkException, Py4JError) as error:
+        raise ValueError(
+            f"the workers of this Spark session cannot run the driver's Python {platform.python_version()}: "
+            f"{_reason(error)}. Set the environment variable PYSPARK_PYTHON to an interpreter with "
+            f"onlinecal[spark] on every worker, before the session starts; here it would be {sys.executable}"
+        ) from error
+    ours = platform.python_version_tuple()[:2]
+    for path, python, package in found:
+        if tuple(python.split(".")[:2]) != ours:
+            raise ValueError(
+                f"a worker runs Python {python} ({path}), the driver {platform.python_version()}: "
+                "set PYSPARK_PYTHON to the driver's version before the session starts"
+            )
+        if package != __version__:
+            raise ValueError(
+                f"onlinecal is {package} for the worker's Python ({path}), {__version__} for the driver: "
+                f"install onlinecal[spark]=={__version__} there, or point PYSPARK_PYTHON to where it is"
+            )
+
+
+def need_pyspark() -> None:
+    """Refuse to go on without pyspark and what it needs to call Python functions."""
+    for package in ("pyspark", "pandas", "pyarrow"):
+        if find_spec(package) is None:
+            raise ValueError(f"{package} is missing: pip install 'onlinecal[spark]'")
+
+
+def check_java() -> None:
+    """Refuse to start Spark where there is no Java."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else "java"
+    if shutil.which(java) is None:
+        where = f"JAVA_HOME is {home!r}, and there is no bin/java" if home else "there is no java on the PATH"
+        raise ValueError(f"Spark needs Java 17 or newer, but {where}: install it, or set JAVA_HOME")
+
+
+def _cores(spark: SparkSession) -> int:
+    from pyspark.errors import PySparkException
+
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except PySparkException:  # a session of Spark Connect does not say
+        return 4
+
+
+def _reason(error: Exception) -> str:
+    """The line of Spark's report that says what is wrong with the workers."""
+    lines = [line.strip(" .") for line in str(error).splitlines() if line.strip()]
+    for sign in ("[PYTHON_VERSION_MISMATCH]", "ModuleNotFoundError", "Cannot run program"):
+        for line in lines:
+            if sign in line:
+                return line[line.index(sign) :]
+    return lines[0] if lines else type(error).__name__
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
