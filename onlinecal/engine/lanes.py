@@ -13,9 +13,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from onlinecal.forecasters.almost_one_step_ahead import AlmostOneStepAhead
-from onlinecal.forecasters.cells import FORMAT, NO_HINT, ROUNDS, certificate
-from onlinecal.forecasters.compiled import MACHINES, enlarged
-from onlinecal.forecasters.tape import ASK
+from onlinecal.forecasters.cells import FORMAT, NO_HINT, ROUNDS
+from onlinecal.forecasters.compiled import FULL, enlarged
 from onlinecal.validation import check_probability, outcome_of
 
 
@@ -123,10 +122,10 @@ class BinaryLanes:
 class BinaryLane:
     """A grid machine's memory; a forecast's cell is its lower end and its step."""
 
-    __slots__ = ("memory", "model")
+    __slots__ = ("machine", "memory", "model")
 
     def __init__(self, model: AlmostOneStepAhead, memory: NDArray[np.int64]) -> None:
-        self.model, self.memory = model, memory
+        self.model, self.memory, self.machine = model, memory, model.machine
 
     @property
     def rounds(self) -> int:
@@ -136,7 +135,7 @@ class BinaryLane:
     @property
     def certificate(self) -> float:
         """A proven upper bound on the distance to calibration of those rounds, a sum."""
-        return float(certificate(self.memory))
+        return float(self.machine.certify(self.memory))
 
     @property
     def most_open(self) -> int:
@@ -154,32 +153,21 @@ class BinaryLane:
 
     def dump(self) -> bytes:
         """The memory, without the room it has to spare."""
-        return pack(MACHINES[int(self.memory[FORMAT])].rules.in_use(self.memory))
+        return pack(self.machine.rules.in_use(self.memory))
 
     def run(self, steps: list[Step]) -> list[float]:
-        """Take the steps in one compiled call, or a few where the memory has to grow."""
-        slots: dict[int, int] = {}
-        outcomes, places, hints = [], [], []
+        """Take the steps, each in one compiled call: handing over many in arrays would cost more."""
+        machine, certificates = self.machine, []
         for issued, outcome in steps:
-            asks = outcome is None
-            outcomes.append(ASK if asks else outcome)
-            places.append(slots.setdefault(id(issued), len(slots)))
-            hints.append(NO_HINT if not asks or issued.hint is None else issued.hint)
-        n = len(steps)
-        integers, numbers = np.zeros((4, n), np.int64), np.zeros((3, n))
-        integers[0], integers[1], numbers[0] = outcomes, places, hints
-        for (issued, outcome), slot in zip(steps, places, strict=True):
-            if outcome is not None and issued.cell is not None:
-                integers[2, slot], integers[3, slot] = issued.cell
-                numbers[1, slot] = issued.probability
-        play, done = MACHINES[int(self.memory[FORMAT])].play, 0
-        while (done := play(self.memory, integers, numbers, done)) < n:
-            self.memory = enlarged(self.memory)
-        lower, step, forecasts = integers[2].tolist(), integers[3].tolist(), numbers[1].tolist()
-        for (issued, outcome), slot in zip(steps, places, strict=True):
             if outcome is None:
-                issued.cell, issued.probability = (lower[slot], step[slot]), forecasts[slot]
-        return numbers[2].tolist()
+                hint = NO_HINT if issued.hint is None else issued.hint
+                lower, step, issued.probability = machine.issue(self.memory, hint)
+                issued.cell = lower, step
+            else:
+                while machine.settle(self.memory, *issued.cell, outcome, issued.probability) == FULL:
+                    self.memory = enlarged(self.memory)
+            certificates.append(machine.certify(self.memory))
+        return certificates
 
 
 HEAD = 24

@@ -15,7 +15,6 @@ from onlinecal.forecasters import dyadic, uniform
 from onlinecal.forecasters.cells import LOWER, NO_HINT, SCALE, STEP, certificate, inlined, report
 from onlinecal.forecasters.rules import Rules
 from onlinecal.forecasters.stamp import source_stamp
-from onlinecal.forecasters.tape import compile_tape
 
 FULL = -1.0
 """What an entry point answers when the table has no room; nothing was changed then."""
@@ -27,8 +26,8 @@ class Machine(NamedTuple):
     advance(memory, outcome) -> next forecast: charge the current cell. FULL if there is no room.
     issue(memory, hint) -> (lower, step, forecast): the cell to report.
     settle(memory, lower, step, outcome, forecast) -> next forecast: charge that cell, or FULL.
+    certify(memory) -> the certificate.
     replay: see `compile_replay`.
-    play: see `tape.compile_tape`.
     """
 
     rules: ModuleType
@@ -36,8 +35,8 @@ class Machine(NamedTuple):
     advance: Callable[..., float]
     issue: Callable[..., tuple[int, int, float]]
     settle: Callable[..., float]
+    certify: Callable[..., float]
     replay: Callable[..., int]
-    play: Callable[..., int]
 
 
 def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -72,8 +71,12 @@ def compile_machine(rules: ModuleType) -> Machine:
         charge(memory, lower, step, outcome, forecast)
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
+    @njit(cache=True)
+    def certify(memory: NDArray[np.int64]) -> float:
+        return certificate(memory) if stamp >= 0 else 0.0
+
     playable = grid_rules(rules)
-    return Machine(rules, playable, advance, issue, settle, compile_replay(playable), compile_tape(playable))
+    return Machine(rules, playable, advance, issue, settle, certify, compile_replay(playable))
 
 
 def grid_rules(rules: ModuleType) -> Rules:
