@@ -15,6 +15,7 @@ from simulations.verbs.plot import plot
 from simulations.verbs.recalibrate import recalibrate
 from simulations.verbs.search import search
 from simulations.verbs.simulate import simulate
+from simulations.verbs.stream import app as stream
 from simulations.verbs.sweep import sweep
 from simulations.verbs.worst import worst
 
@@ -30,6 +31,7 @@ app = typer.Typer(
 
 for verb in (simulate, sweep, plot, measure, evaluate, recalibrate, forecasters, adversaries, worst, search):
     app.command(verb.__name__)(verb)
+app.add_typer(stream, name="stream")
 
 
 def _show_version(wanted: bool) -> None:

@@ -149,6 +149,16 @@ class Engine:
         """Settle one forecast, durably."""
         return self.handle([Outcome(id, value, time=time)])[0]
 
+    def position(self, path: str) -> int | None:
+        """How far an input had been answered, by the `inputs` of the batches so far; None: never."""
+        with self._mutex:
+            return self._ledger.position(path)
+
+    def in_memory(self) -> tuple[int, int]:
+        """How many keys are hot, and how many of their forecasts are open."""
+        with self._mutex:
+            return len(self._keys.states), len(self._keys.open)
+
     def flush(self) -> None:
         """Write every state that the ledger lacks, so that the next start replays nothing."""
         with self._mutex:

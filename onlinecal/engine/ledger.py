@@ -241,6 +241,11 @@ class Ledger:
         """The id and the time of a query."""
         return self._rows("SELECT id, time FROM queries WHERE number = ?", (number,))[0]
 
+    def position(self, path: str) -> int | None:
+        """How many bytes of an input have been answered; None if it was never read."""
+        rows = self._rows("SELECT position FROM inputs WHERE path = ?", (path,))
+        return rows[0][0] if rows else None
+
     def damage(self) -> list[str]:
         """What SQLite finds wrong with the file; empty if nothing."""
         found = [row[0] for row in self._rows("PRAGMA quick_check")]

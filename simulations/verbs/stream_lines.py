@@ -1,0 +1,104 @@
+"""Lines as they come: cut out of bytes without keeping what is too long, and put together into batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from onlinecal.engine.events import LONGEST_LINE
+
+MOST_BYTES = 1 << 23
+"""Bytes of a batch: so that long lines in large batches do not fill the memory."""
+
+
+class Piece(NamedTuple):
+    """Lines that follow each other in an input; `start` is where the first begins, in bytes.
+
+    `path` is None for inputs without positions. A piece that is not `complete` is the last line of an input
+    that ends without a newline: more of it may come later.
+    """
+
+    lines: list[bytes]
+    path: str | None = None
+    start: int = 0
+    complete: bool = True
+
+
+class Gathered(NamedTuple):
+    """Lines to be answered in one transaction, and how far each input will have been answered by then."""
+
+    lines: list[bytes]
+    positions: dict[str, int]
+
+
+class LongLine(bytes):
+    """A line longer than any event may be, of which only the length is kept."""
+
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def long_line(size: int) -> LongLine:
+    """In place of a line of so many bytes."""
+    line = LongLine()
+    line.size = size
+    return line
+
+
+class LineCutter:
+    """Cuts chunks of an input into lines; keeps the beginning of a line that is not complete yet."""
+
+    def __init__(self) -> None:
+        self._begun, self._size = bytearray(), 0
+
+    def cut(self, chunk: bytes) -> list[bytes]:
+        """The lines that a chunk completes."""
+        lines = chunk.split(b"\n")
+        self._begin(lines[0])
+        if len(lines) == 1:
+            return []
+        last = lines.pop()
+        lines[0] = self.rest() or b""
+        self._begin(last)
+        return lines
+
+    def rest(self) -> bytes | None:
+        """Take away the line that has begun; None if none has."""
+        line = bytes(self._begun) if self._size <= LONGEST_LINE else long_line(self._size)
+        begun, self._begun, self._size = self._size > 0, bytearray(), 0
+        return line if begun else None
+
+    def _begin(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size <= LONGEST_LINE:
+            self._begun += part
+        else:
+            self._begun.clear()
+
+
+def gather(pieces: Iterable[Piece | None], most: int) -> Iterator[Gathered]:
+    """Put lines together, at most so many; None among the pieces means that nothing more is there yet."""
+    lines: list[bytes] = []
+    positions: dict[str, int] = {}
+    size = 0
+    for piece in pieces:
+        taken, position = 0, 0 if piece is None else piece.start
+        while piece is not None and taken < len(piece.lines):
+            part = piece.lines[taken : taken + most - len(lines)]
+            taken += len(part)
+            lines += part
+            length = sum(map(len, part)) + len(part)
+            size, position = size + length, position + length
+            if piece.path is not None:
+                # a line without end is answered, but not noted as answered: it may still grow
+                positions[piece.path] = position if piece.complete else piece.start
+            if len(lines) == most or size >= MOST_BYTES:
+                yield Gathered(lines, positions)
+                lines, positions, size = [], {}, 0
+        if piece is None and lines:
+            yield Gathered(lines, positions)
+            lines, positions, size = [], {}, 0
+    if lines:
+        yield Gathered(lines, positions)

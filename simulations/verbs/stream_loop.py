@@ -1,0 +1,65 @@
+"""The loop of the verb `stream`: take what is there, answer it durably, write the answers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from onlinecal.engine.config import read_config
+from onlinecal.engine.engine import HOT_KEYS, Engine
+from onlinecal.engine.events import decode, encode_lines
+from simulations.verbs.stream_inputs import Files, Stop, beginning, check_inputs, read_stream
+from simulations.verbs.stream_lines import Gathered, Piece, gather
+from simulations.verbs.stream_progress import Progress
+
+
+def run(
+    ledger: Path,
+    inputs: Iterable[Path],
+    config: Path | None,
+    *,
+    follow: bool,
+    resume: bool,
+    most: int,
+    hot_keys: int | None,
+    quiet: bool,
+) -> int | None:
+    """Answer the inputs, or standard input if there are none, on standard output.
+
+    Ends with the inputs, when nobody reads the answers any more, or by a signal, whose number it returns.
+    """
+    paths = list(inputs)
+    settings = None if config is None else read_config(config)
+    check_inputs(paths)
+    stop = Stop()
+    with Engine(ledger, settings, hot_keys=hot_keys or HOT_KEYS) as engine:
+        progress = Progress(engine, quiet)
+        pieces: Iterator[Piece | None]
+        if not paths:
+            pieces = read_stream(sys.stdin.fileno(), stop, progress.tick)
+        else:
+            files = Files(paths, lambda path: beginning(path, engine.position(path)) if resume else 0)
+            pieces = files.for_ever(stop, progress.tick) if follow else files.once(stop)
+        with progress:
+            for gathered in gather(pieces, most):
+                if not answer(engine, gathered, progress) or stop:
+                    break
+    progress.summarise(ledger)
+    return stop.signal
+
+
+def answer(engine: Engine, gathered: Gathered, progress: Progress) -> bool:
+    """Answer a batch; whether anybody reads the answers."""
+    answers = engine.handle(map(decode, gathered.lines), inputs=gathered.positions.items())
+    progress.count(answers)
+    try:
+        sys.stdout.buffer.write(encode_lines(answers))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # what Python has not got rid of goes nowhere, also at its exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        progress.note("nobody reads the answers any more")
+        return False
+    return True
