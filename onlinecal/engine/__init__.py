@@ -9,6 +9,7 @@ from onlinecal.lazy import lazy_names
 
 _HOME = {
     "Engine": ".engine",
+    "AsyncEngine": ".concurrent",
     "LedgerError": ".ledger",
     "read_report": ".report",
     "check_ledger": ".report",

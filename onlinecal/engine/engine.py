@@ -21,8 +21,11 @@ from onlinecal.engine.events import (
     encode_lines,
 )
 from onlinecal.engine.hot import HotKeys
+from onlinecal.engine.keyed import Summary
 from onlinecal.engine.ledger import Changes, Ledger, LedgerError
 from onlinecal.engine.replay import catch_up
+from onlinecal.engine.totals import Line, Total, Totals
+from onlinecal.validation import check_count
 
 HOT_KEYS = 20_000
 WINDOW = 100_000
@@ -113,8 +116,7 @@ class Engine:
         ledger cannot be written.
         """
         with self._mutex:
-            if not self._sound:
-                self._start()
+            self._recover()
             events = list(events)
             self._sound = False
             batch = self._judge(events)
@@ -158,6 +160,54 @@ class Engine:
         """How many keys are hot, and how many of their forecasts are open."""
         with self._mutex:
             return len(self._keys.states), len(self._keys.open)
+
+    def total(self) -> Total:
+        """All keys together. The first call reads every key, later ones only those that changed since."""
+        with self._mutex:
+            return self._totals().read(self._number, self._keys_known)
+
+    def largest(self, limit: int = 10) -> list[Line]:
+        """Names and summaries of the keys with the largest certificate per settled round, largest first."""
+        check_count(limit, "limit")
+        with self._mutex:
+            return self._totals().largest(limit)
+
+    def keys(self, offset: int = 0, limit: int = 100) -> list[Line]:
+        """Names and summaries of keys in the order in which they were first met."""
+        check_count(limit, "limit")
+        if offset < 0:
+            raise ValueError(f"offset must be at least 0, got {offset!r}")
+        with self._mutex:
+            self._recover()
+            lines = self._ledger.summaries(offset, limit)
+            return [(name, self._live(name) or written) for name, _, written in lines]
+
+    def summary(self, key: str) -> Summary | None:
+        """What there is to know of a key; None if it was never met."""
+        with self._mutex:
+            self._recover()
+            live = self._live(key)
+            if live is None:
+                for snapshot in self._ledger.keys_named([key]):
+                    [(_, _, live)] = self._ledger.summaries(snapshot.number - 1, 1)
+            return live
+
+    def _live(self, key: str) -> Summary | None:
+        state = self._keys.states.get(key)
+        return None if state is None else state.summary()
+
+    def _totals(self) -> Totals:
+        self._recover()
+        if self._keys.totals is None:
+            hot = self._keys.states
+            cold = ((name, written) for name, _, written in self._ledger.summaries() if name not in hot)
+            self._keys.totals = Totals(hot.values(), cold)
+        return self._keys.totals
+
+    def _recover(self) -> None:
+        """After a batch that failed, start again from the ledger."""
+        if not self._sound:
+            self._start()
 
     def flush(self) -> None:
         """Write every state that the ledger lacks, so that the next start replays nothing."""

@@ -14,6 +14,7 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keyed import KeyState, Settings, Summary
 from onlinecal.engine.lanes import Issued
 from onlinecal.engine.ledger import Ledger, Logged, Snapshot
+from onlinecal.engine.totals import Totals
 
 StateRow = tuple[int, int, Summary, bytes]
 
@@ -28,6 +29,7 @@ class HotKeys:
         self.open: dict[str, tuple[KeyState, Issued]] = {}
         self._dirty: dict[KeyState, int] = {}
         self._touched: dict[KeyState, None] = {}
+        self.totals: Totals | None = None
 
     def settings(self, place: int) -> Settings:
         """A configuration at work, by its place."""
@@ -51,12 +53,16 @@ class HotKeys:
             state = KeyState(one.name, one.number, self.settings(one.config), one.state, one.upto)
             self.states[one.name] = state
             self.open.update((issued.id, (state, issued)) for issued in state.open.values())
+            if self.totals is not None:
+                self.totals.loaded(state)
 
     def drop(self, state: KeyState) -> None:
         """Forget a key that has no steps to take."""
         del self.states[state.name]
         self._dirty.pop(state, None)
         self._forget(list(state.open.values()))
+        if self.totals is not None:
+            self.totals.dropped(state)
 
     def fetch(self, names: Iterable[str], ledger: Ledger) -> None:
         """Load those of the keys that are cold; keys that the ledger does not know stay unknown."""
@@ -99,6 +105,8 @@ class HotKeys:
         for state in self._touched:
             state.run()
             self.states[state.name] = self.states.pop(state.name)
+        if self.totals is not None:
+            self.totals.touched(self._touched)
         self._touched.clear()
 
     def due(self, upto: int, window: int, most: int) -> list[StateRow]:

@@ -224,12 +224,17 @@ class Ledger:
             for row in self.connection.execute(f"{LOG} ORDER BY 2, 1", (0, 0)):
                 yield logged(row)
 
-    def summaries(self) -> Iterator[tuple[str, int, Summary]]:
-        """(name, configuration, summary) of every key, as of the state that is written; empty if none is."""
+    def summaries(self, after: int = 0, most: int = -1) -> Iterator[tuple[str, int, Summary]]:
+        """(name, configuration, summary) of every key, as of the state that is written; empty if none is.
+
+        Of the keys with higher numbers, if one is given, and at most so many.
+        """
         with self._telling():
             for row in self.connection.execute(
                 "SELECT k.name, k.config, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest"
-                " FROM keys AS k LEFT JOIN states AS s ON s.key = k.number ORDER BY k.number"
+                " FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
+                " WHERE k.number > ? ORDER BY k.number LIMIT ?",
+                (after, most),
             ):
                 yield row[0], row[1], NOTHING if row[2] is None else Summary(*row[2:])
 

@@ -1,0 +1,271 @@
+"""The engine for asyncio: whoever waits while a batch is committed is in the next batch.
+
+A transaction costs about the same for one event as for a hundred, so the more callers wait, the cheaper each
+gets. Batches run one after the other in a single thread; the event loop stays free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from onlinecal.engine.config import EngineConfig
+from onlinecal.engine.engine import Engine
+from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, Withdraw
+from onlinecal.engine.keyed import Summary
+from onlinecal.engine.ledger import LedgerError
+from onlinecal.engine.totals import Line, Total
+from onlinecal.validation import check_count
+
+MOST_IN_BATCH = 1_000
+MOST_WAITING = 10_000
+
+Found = TypeVar("Found")
+
+
+class Call(NamedTuple):
+    """Events that wait for their answers."""
+
+    events: list[Incoming | Rejected]
+    answers: asyncio.Future[list[Answer]]
+
+
+class Room:
+    """Places for events; those who find too few wait in a queue, first come, first served."""
+
+    def __init__(self, places: int) -> None:
+        self.free = places
+        self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    async def enter(self, size: int) -> None:
+        """Take so many places, as soon as they are free and all who came before have theirs."""
+        if not self._queue and size <= self.free:
+            self.free -= size
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._queue.append((size, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.leave(size)
+            else:
+                self._queue.remove((size, turn))
+                self.leave(0)
+            raise
+
+    def leave(self, size: int) -> None:
+        """Give places back."""
+        self.free += size
+        while self._queue and self._queue[0][0] <= self.free:
+            taken, turn = self._queue.popleft()
+            if not turn.done():
+                self.free -= taken
+                turn.set_result(None)
+
+
+class AsyncEngine:
+    """Answers events for many callers at once, each after they are durable.
+
+    Belongs to the event loop that it is first used in. A caller who awaits one call after the other is served
+    in this order. A caller who is cancelled leaves no trace if its events were still waiting; if they were
+    just being committed they stay committed, and sending them again brings the same answers.
+
+    Parameters
+    ----------
+    engine
+        A ledger's file or None as `Engine` takes them (opened at once, and closed by `aclose`), or an engine
+        (left open).
+    config
+        As `Engine` takes it.
+    most_in_batch
+        Events in a transaction. A call with more is committed in several.
+    most_waiting
+        Events that may wait or be under way. Who calls beyond that waits until there is room.
+
+    Raises
+    ------
+    LedgerError, ValueError
+        Where `Engine` does. A failed commit reaches every caller of its batch; the next batch starts again
+        from what the ledger holds.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> async def main():
+    ...     async with AsyncEngine() as engine:
+    ...         forecast = await engine.query("monday", "rain/oslo", hint=0.8)
+    ...         return forecast.probability, await engine.outcome("monday", 1)
+    >>> asyncio.run(main())
+    (0.625, Settled(id='monday'))
+    """
+
+    def __init__(
+        self,
+        engine: Engine | str | Path | None = None,
+        config: EngineConfig | None = None,
+        *,
+        most_in_batch: int = MOST_IN_BATCH,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
+        self.most_in_batch = check_count(most_in_batch, "most_in_batch")
+        if check_count(most_waiting, "most_waiting") < most_in_batch:
+            raise ValueError(f"most_waiting must be at least most_in_batch, got {most_waiting}")
+        self._owned = not isinstance(engine, Engine)
+        if not self._owned and config is not None:
+            raise ValueError("config goes with a ledger's file, an engine has its own")
+        self.engine = engine if isinstance(engine, Engine) else Engine(engine, config)
+        self._room = Room(most_waiting)
+        self._waiting: deque[Call] = deque()
+        self._thread = ThreadPoolExecutor(1, "onlinecal-engine")
+        self._callers = 0
+        self._at_work = False
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._closing: asyncio.Task[None] | None = None
+
+    async def query(self, id: str, key: str, hint: Any = None, time: float | None = None) -> Answer:
+        """Ask for a forecast; a `Forecast`, or a `Rejected` that says why there is none."""
+        return (await self.handle([Query(id, key, hint, time)]))[0]
+
+    async def outcome(self, id: str, value: Any, time: float | None = None) -> Answer:
+        """Settle a forecast; a `Settled`, or a `Rejected`."""
+        return (await self.handle([Outcome(id, value, time=time)]))[0]
+
+    async def withdraw(self, id: str, time: float | None = None) -> Answer:
+        """Say that an outcome will never be known; a `Withdrawn`, or a `Rejected`."""
+        return (await self.handle([Withdraw(id, time=time)]))[0]
+
+    async def handle(self, events: Iterable[Incoming | Rejected]) -> list[Answer]:
+        """Answer events, one answer each in their order, when all are durable.
+
+        Raises LedgerError if they cannot be written; then sending all of them again is safe.
+        """
+        events = list(events)
+        for event in events:
+            if type(event) not in (Query, Outcome, Withdraw, Rejected):
+                raise ValueError(f"events must be Query, Outcome, Withdraw or Rejected, got {event!r}")
+        self._enter()
+        try:
+            answers: list[Answer] = []
+            for start in range(0, len(events), self.most_in_batch):
+                answers += await self._commit(events[start : start + self.most_in_batch])
+            return answers
+        finally:
+            self._leave()
+
+    async def total(self) -> Total:
+        """All keys together, as of now."""
+        return await self._ask(self.engine.total)
+
+    async def summary(self, key: str) -> Summary | None:
+        """What there is to know of a key; None if it was never met."""
+        return await self._ask(lambda: self.engine.summary(key))
+
+    async def keys(self, offset: int = 0, limit: int = 100) -> list[Line]:
+        """Names and summaries of keys in the order in which they were first met."""
+        return await self._ask(lambda: self.engine.keys(offset, limit))
+
+    async def largest(self, limit: int = 10) -> list[Line]:
+        """Names and summaries of the keys with the largest certificate per settled round."""
+        return await self._ask(lambda: self.engine.largest(limit))
+
+    async def aclose(self) -> None:
+        """Refuse new calls, answer all that were made, then write what there is to write and let go."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def __aenter__(self) -> AsyncEngine:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _enter(self) -> None:
+        if self._closing is not None:
+            raise ValueError("the engine is closed")
+        self._callers += 1
+        self._quiet.clear()
+
+    def _leave(self) -> None:
+        self._callers -= 1
+        self._look()
+
+    def _look(self) -> None:
+        if not self._callers and not self._at_work:
+            self._quiet.set()
+
+    async def _ask(self, question: Callable[[], Found]) -> Found:
+        """An answer from the engine's thread, between two batches."""
+        self._enter()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, question)
+        finally:
+            self._leave()
+
+    async def _close(self) -> None:
+        await self._quiet.wait()
+        try:
+            if self._owned:
+                await asyncio.get_running_loop().run_in_executor(self._thread, self.engine.close)
+        finally:
+            self._thread.shutdown(wait=False)
+
+    async def _commit(self, events: list[Incoming | Rejected]) -> list[Answer]:
+        await self._room.enter(len(events))
+        loop = asyncio.get_running_loop()
+        call = Call(events, loop.create_future())
+        self._waiting.append(call)
+        if not self._at_work:
+            self._at_work = True
+            loop.call_soon(self._next)
+        return await call.answers
+
+    def _next(self) -> None:
+        """Send the next batch to the thread."""
+        calls: list[Call] = []
+        size = 0
+        while self._waiting and size + len(self._waiting[0].events) <= self.most_in_batch:
+            call = self._waiting.popleft()
+            if call.answers.cancelled():
+                self._room.leave(len(call.events))
+            else:
+                calls.append(call)
+                size += len(call.events)
+        if calls:
+            work = asyncio.get_running_loop().run_in_executor(self._thread, answers_of, self.engine, calls)
+            work.add_done_callback(lambda done: self._finish(calls, done))
+        else:
+            self._at_work = False
+            self._look()
+
+    def _finish(self, calls: list[Call], done: asyncio.Future[list[list[Answer] | Exception]]) -> None:
+        """Hand out what came of a batch, and go on with the next."""
+        for call, answers in zip(calls, done.result(), strict=True):
+            self._room.leave(len(call.events))
+            if call.answers.done():
+                continue
+            if isinstance(answers, Exception):
+                call.answers.set_exception(answers)
+            else:
+                call.answers.set_result(answers)
+        # callers who wake up now and call again are in time for the next batch
+        asyncio.get_running_loop().call_soon(self._next)
+
+
+def answers_of(engine: Engine, calls: list[Call]) -> list[list[Answer] | Exception]:
+    """The answers to calls that are committed together, or for each call an error."""
+    try:
+        answers = iter(engine.handle(event for call in calls for event in call.events))
+        return [list(islice(answers, len(call.events))) for call in calls]
+    except LedgerError as error:
+        return [LedgerError(*error.args) for _ in calls]
+    except Exception as error:
+        # only the call with the value that nobody thought of has to bear it
+        return [error] if len(calls) == 1 else [answers_of(engine, [call])[0] for call in calls]
