@@ -24,6 +24,7 @@ from onlinecal.engine.hot import HotKeys
 from onlinecal.engine.keyed import Summary
 from onlinecal.engine.ledger import Changes, Ledger, LedgerError
 from onlinecal.engine.replay import catch_up
+from onlinecal.engine.settings import all_settings
 from onlinecal.engine.totals import Line, Total, Totals
 from onlinecal.validation import check_count
 
@@ -54,7 +55,7 @@ class Engine:
     LedgerError
         If the ledger cannot be opened, is damaged, in use by another writer, or was made by other rules.
     ValueError
-        If the configuration is not the one that the ledger was made with.
+        If the configuration is not the one that the ledger was made with, or has a value that cannot be.
 
     Examples
     --------
@@ -89,9 +90,10 @@ class Engine:
         """Take up the state that the ledger holds."""
         self._keys = HotKeys(self.config)
         self._number, self._keys_known = self._ledger.last_numbers()
-        self._sound = True
+        self._sound = False
         for upto in catch_up(self._keys, self._ledger):
             self._write_states(upto)
+        self._sound = True
 
     def _write_states(
         self, upto: int, batch: Batch | None = None, inputs: Iterable[tuple[str, int]] = ()
@@ -213,9 +215,12 @@ class Engine:
         """Write every state that the ledger lacks, so that the next start replays nothing."""
         with self._mutex:
             if self._sound:
+                # what is due counts as written from now on: after a failure it has to be found out anew
+                self._sound = False
                 states = self._keys.due(self._number, 0, self.hot_keys)
                 if states:
                     self._ledger.commit(Changes((), (), (), states, self._keys.tail(self._number)))
+                self._sound = True
 
     def close(self) -> None:
         """Write every state that the ledger lacks, and let go of it."""
@@ -233,10 +238,11 @@ class Engine:
 
 
 def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
-    """The ledger's configuration; a new ledger takes the one wanted."""
+    """The ledger's configuration; a new ledger takes the one wanted, unless a parameter is out of range."""
     written = ledger.about("config")
     if written is None:
         config = wanted or EngineConfig()
+        all_settings(config)
         ledger.tell("config", msgspec.json.encode(config).decode())
         return config
     config = msgspec.json.decode(written, type=EngineConfig)
