@@ -17,7 +17,7 @@ _HOME = {
     "EngineConfig": ".config",
     "KeyConfig": ".config",
     "Match": ".config",
-    "read_config": ".config",
+    "read_config": ".settings",
     "Query": ".events",
     "Outcome": ".events",
     "Withdraw": ".events",

@@ -88,13 +88,14 @@ class Batch:
     def _create(self, name: str, place: int) -> KeyState:
         self.keys_known += 1
         self.created.append((self.keys_known, name, place))
-        return self._keys.create(name, self.keys_known, self._keys.settings(place))
+        return self._keys.create(name, self.keys_known, self._keys.settings[place])
 
     def _issue(self, event: Query, hint: Any, state: KeyState) -> Answer | Asked:
-        if state.is_full:
+        time = in_seconds(event.time)
+        if state.is_full_at(time):
             return refuse(event, "full", f"{len(state.open)} forecasts of key {event.key!r} are open")
         self.number += 1
-        issued = self._keys.ask(state, event.id, self.number, hint, event.time)
+        issued = self._keys.ask(state, event.id, self.number, hint, time)
         self.asked[event.id] = asked = Asked(event, state, hint, issued)
         return asked
 
@@ -111,7 +112,7 @@ class Batch:
             closed = Closed(record.closed, record.number, record.key, record.value, record.closed_time)
         if closed is not None:
             return self._again(event, closed)
-        if record is not None or asked is not None:
+        if record is not None or asked is not None or event.id in self._keys.expired:
             return refuse(event, "expired", f"forecast {event.id!r} has expired before")
         return refuse(event, "unknown", f"no forecast was asked for with id {event.id!r}")
 
@@ -119,13 +120,14 @@ class Batch:
         try:
             check_key(event, state.name)
             value = state.settings.kind.outcome_of(event.value) if type(event) is Outcome else None
-            if state.is_over(issued, event.time):
+            time = in_seconds(event.time)
+            if state.is_over(issued, time):
                 return refuse(event, "expired", f"forecast {event.id!r} of time {issued.time!r} has expired")
-            self._keys.close(state, issued, self.number + 1, value, event.time)
+            self._keys.close(state, issued, self.number + 1, value, time)
         except ValueError as error:
             return refuse(event, "invalid", str(error))
         self.number += 1
-        self.closed[event.id] = Closed(self.number, issued.number, state.name, value, event.time)
+        self.closed[event.id] = Closed(self.number, issued.number, state.name, value, time)
         return closing_answer(event)
 
     def _again(self, event: Outcome | Withdraw, closed: Closed) -> Answer:
@@ -159,7 +161,7 @@ class Batch:
                 issued.id,
                 state.number,
                 stored(hint),
-                event.time,
+                in_seconds(event.time),
                 stored(issued.probability),
                 issued.certificate,
             )
@@ -174,6 +176,11 @@ class Batch:
 def refuse(event: Incoming, reason: str, detail: str) -> Rejected:
     """The refusal of an event, under its id if that is one."""
     return Rejected(event.id if isinstance(event.id, str) else None, reason, detail)
+
+
+def in_seconds(time: float | None) -> float | None:
+    """A time as the ledger gives it back: a float, and 0.0 without sign."""
+    return None if time is None else float(time) + 0.0
 
 
 def check_key(event: Outcome | Withdraw, key: str) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 from onlinecal.validation import check_count
@@ -77,24 +75,3 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     def at(self, place: int) -> KeyConfig:
         """The configuration with that number."""
         return self.default if place < 0 else self.matches[place].config
-
-
-def read_config(path: Path) -> EngineConfig:
-    """The configuration in a TOML file: the default at the top, exceptions as [[keys]] with a `match`.
-
-    Raises ValueError naming the file and the entry, OSError if there is no such file.
-    """
-    try:
-        table: dict[str, Any] = msgspec.toml.decode(path.read_bytes())
-        exceptions = table.pop("keys", [])
-        if not isinstance(exceptions, list) or not all(isinstance(entry, dict) for entry in exceptions):
-            raise ValueError("keys must be written as [[keys]] tables")
-        matches = []
-        for entry in exceptions:
-            pattern = entry.pop("match", None)
-            if not isinstance(pattern, str):
-                raise ValueError(f'each of [[keys]] needs a match, such as "sport/*", got {pattern!r}')
-            matches.append(Match(pattern, msgspec.convert(entry, KeyConfig)))
-        return EngineConfig(msgspec.convert(table, KeyConfig), tuple(matches))
-    except (ValueError, msgspec.MsgspecError) as error:
-        raise ValueError(f"{path}: {error}") from error

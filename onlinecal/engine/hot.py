@@ -11,36 +11,36 @@ from itertools import islice
 from typing import Any
 
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.keyed import KeyState, Settings, Summary
+from onlinecal.engine.keyed import KeyState, Summary
 from onlinecal.engine.lanes import Issued
 from onlinecal.engine.ledger import Ledger, Logged, Snapshot
+from onlinecal.engine.settings import Settings, all_settings
 from onlinecal.engine.totals import Totals
 
 StateRow = tuple[int, int, Summary, bytes]
 
 
 class HotKeys:
-    """Key states by name, the least recently used first; `open` has their open forecasts by id."""
+    """Key states by name, the least recently used first; `open` has their open forecasts by id.
+
+    `settings` are the configurations at work, by their place; `given_up` are the ids of the forecasts that
+    expired since the keys last took their steps.
+    """
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
-        self._settings: dict[int, Settings] = {}
+        self.settings = all_settings(config)
         self.states: dict[str, KeyState] = {}
         self.open: dict[str, tuple[KeyState, Issued]] = {}
         self._dirty: dict[KeyState, int] = {}
         self._touched: dict[KeyState, None] = {}
+        self.given_up: set[str] = set()
         self.totals: Totals | None = None
-
-    def settings(self, place: int) -> Settings:
-        """A configuration at work, by its place."""
-        if place not in self._settings:
-            self._settings[place] = Settings(self.config.at(place))
-        return self._settings[place]
 
     def settings_for(self, name: str) -> tuple[int, Settings]:
         """What a key gets that was never met before, and its place in the configuration."""
         place = self.config.place_for(name)
-        return place, self.settings(place)
+        return place, self.settings[place]
 
     def create(self, name: str, number: int, settings: Settings) -> KeyState:
         """A key's state before its first event."""
@@ -50,7 +50,7 @@ class HotKeys:
     def load(self, snapshots: Iterable[Snapshot]) -> None:
         """Take in the states of cold keys."""
         for one in snapshots:
-            state = KeyState(one.name, one.number, self.settings(one.config), one.state, one.upto)
+            state = KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto)
             self.states[one.name] = state
             self.open.update((issued.id, (state, issued)) for issued in state.open.values())
             if self.totals is not None:
@@ -60,7 +60,8 @@ class HotKeys:
         """Forget a key that has no steps to take."""
         del self.states[state.name]
         self._dirty.pop(state, None)
-        self._forget(list(state.open.values()))
+        for id in state.open:
+            del self.open[id]
         if self.totals is not None:
             self.totals.dropped(state)
 
@@ -72,7 +73,7 @@ class HotKeys:
 
     def ask(self, state: KeyState, id: str, number: int, hint: Any, time: float | None) -> Issued:
         """Issue a forecast of a key that is not full."""
-        self._forget(state.expire(time))
+        self._give_up(state.expire(time))
         issued = state.ask(id, number, hint, time)
         self.open[id] = state, issued
         self._touch(state, number)
@@ -80,7 +81,7 @@ class HotKeys:
 
     def close(self, state: KeyState, issued: Issued, number: int, value: Any, time: float | None) -> None:
         """Settle or withdraw a forecast; ValueError, and nothing changed, if the class is one too many."""
-        self._forget(state.close(issued, value, time))
+        self._give_up(state.close(issued, value, time))
         del self.open[issued.id]
         self._touch(state, number)
 
@@ -92,9 +93,10 @@ class HotKeys:
             return issued
         return self.ask(state, event.id, event.number, event.value, event.time)
 
-    def _forget(self, expired: list[Issued]) -> None:
+    def _give_up(self, expired: list[Issued]) -> None:
         for issued in expired:
             del self.open[issued.id]
+            self.given_up.add(issued.id)
 
     def _touch(self, state: KeyState, number: int) -> None:
         self._touched[state] = None
@@ -108,6 +110,7 @@ class HotKeys:
         if self.totals is not None:
             self.totals.touched(self._touched)
         self._touched.clear()
+        self.given_up.clear()
 
     def due(self, upto: int, window: int, most: int) -> list[StateRow]:
         """The states to write, which hold everything up to `upto`.

@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from onlinecal.engine.config import KeyConfig
-from onlinecal.engine.lanes import BinaryLanes, Issued, Lane, Lanes, Step
+from onlinecal.engine.lanes import Issued, Lane, Step
+from onlinecal.engine.settings import NEVER, Settings
 
 VERSION = 1
-NEVER = float("inf")
 FEW = 64
 """So many forecasts may be open with any lanes."""
 
@@ -51,30 +50,6 @@ class Summary(Struct, frozen=True):
     certificate: float
     guarantee: float
     oldest: int | None
-
-
-def lanes_of(config: KeyConfig) -> Lanes:
-    """The kind of lanes that a configuration asks for; ValueError if a parameter is out of range."""
-    given = {
-        name: getattr(config, name)
-        for name in ("horizon", "n_cells", "grid", "rule", "slack", "report")
-        if getattr(config, name) is not None
-    }
-    if config.kind == "binary":
-        return BinaryLanes(**given)
-    from onlinecal.engine.simplex_lanes import SimplexLanes
-
-    return SimplexLanes(config.classes, **given)
-
-
-class Settings:
-    """A configuration at work: shared by all keys that it holds for."""
-
-    def __init__(self, config: KeyConfig) -> None:
-        self.config = config
-        self.kind = lanes_of(config)
-        self.most_lanes = config.lanes
-        self.patience = NEVER if config.expire_after is None else config.expire_after
 
 
 class KeyState:
@@ -144,13 +119,14 @@ class KeyState:
         now = self.clock if time is None else max(self.clock, time)
         return now > issued.time + self.settings.patience
 
-    @property
-    def is_full(self) -> bool:
-        """Whether so many forecasts are open that the lanes' integers could not bear another."""
-        return len(self.open) >= FEW and len(self.open) >= min(lane.most_open for lane in self.lanes)
+    def is_full_at(self, time: float | None) -> bool:
+        """Whether so many forecasts are open by then that the lanes' integers could not bear another."""
+        if len(self.open) < FEW or len(self.open) < (most := min(lane.most_open for lane in self.lanes)):
+            return False
+        return sum(not self.is_over(issued, time) for issued in self.open.values()) >= max(FEW, most)
 
     def ask(self, id: str, number: int, hint: Any, time: float | None) -> Issued:
-        """Issue a forecast, after `expire` and unless `is_full`; its answer is there after `run`."""
+        """Issue a forecast, after `expire` and unless `is_full_at`; its answer is there after `run`."""
         lane = self._free_lane()
         self.late[lane] = max(self.late[lane], self.busy[lane])
         issued = Issued(id, number, self.clock if time is None else time, hint, lane)

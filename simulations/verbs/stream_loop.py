@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from onlinecal.engine.config import read_config
 from onlinecal.engine.engine import HOT_KEYS, Engine
 from onlinecal.engine.events import decode, encode_lines
+from onlinecal.engine.settings import read_config
 from simulations.verbs.stream_inputs import Files, Stop, beginning, check_inputs, read_stream
 from simulations.verbs.stream_lines import Gathered, Piece, gather
 from simulations.verbs.stream_progress import Progress

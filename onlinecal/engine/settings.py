@@ -1,0 +1,65 @@
+"""Configurations at work: checked, with the lanes that they ask for, and read from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from onlinecal.engine.config import EngineConfig, KeyConfig, Match
+from onlinecal.engine.lanes import BinaryLanes, Lanes
+
+NEVER = float("inf")
+
+
+def lanes_of(config: KeyConfig) -> Lanes:
+    """The kind of lanes that a configuration asks for; ValueError if a parameter is out of range."""
+    given = {
+        name: getattr(config, name)
+        for name in ("horizon", "n_cells", "grid", "rule", "slack", "report")
+        if getattr(config, name) is not None
+    }
+    if config.kind == "binary":
+        return BinaryLanes(**given)
+    from onlinecal.engine.simplex_lanes import SimplexLanes
+
+    return SimplexLanes(config.classes, **given)
+
+
+class Settings:
+    """A configuration at work: shared by all keys that it holds for."""
+
+    def __init__(self, config: KeyConfig) -> None:
+        self.config = config
+        self.kind = lanes_of(config)
+        self.most_lanes = config.lanes
+        self.patience = NEVER if config.expire_after is None else config.expire_after
+
+
+def all_settings(config: EngineConfig) -> dict[int, Settings]:
+    """Every configuration at work, by its place; ValueError if a parameter is out of range."""
+    return {place: Settings(config.at(place)) for place in range(-1, len(config.matches))}
+
+
+def read_config(path: Path) -> EngineConfig:
+    """The configuration in a TOML file: the default at the top, exceptions as [[keys]] with a `match`.
+
+    Raises ValueError naming the file and the entry, OSError if there is no such file.
+    """
+    try:
+        table: dict[str, Any] = msgspec.toml.decode(path.read_bytes())
+        exceptions = table.pop("keys", [])
+        if not isinstance(exceptions, list) or not all(isinstance(entry, dict) for entry in exceptions):
+            raise ValueError("keys must be written as [[keys]] tables")
+        matches = []
+        for entry in exceptions:
+            pattern = entry.pop("match", None)
+            if not isinstance(pattern, str):
+                raise ValueError(f'each of [[keys]] needs a match, such as "sport/*", got {pattern!r}')
+            matches.append(Match(pattern, msgspec.convert(entry, KeyConfig)))
+        config = EngineConfig(msgspec.convert(table, KeyConfig), tuple(matches))
+        all_settings(config)
+        return config
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise ValueError(f"{path}: {error}") from error
