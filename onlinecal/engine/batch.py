@@ -112,7 +112,7 @@ class Batch:
             closed = Closed(record.closed, record.number, record.key, record.value, record.closed_time)
         if closed is not None:
             return self._again(event, closed)
-        if record is not None or asked is not None or event.id in self._keys.expired:
+        if record is not None or asked is not None or event.id in self._keys.given_up:
             return refuse(event, "expired", f"forecast {event.id!r} has expired before")
         return refuse(event, "unknown", f"no forecast was asked for with id {event.id!r}")
 
