@@ -113,7 +113,7 @@ class Batch:
         if closed is not None:
             return self._again(event, closed)
         if record is not None or asked is not None or event.id in self._keys.given_up:
-            return refuse(event, "expired", f"forecast {event.id!r} has expired before")
+            return refuse(event, "expired", f"forecast {event.id!r} has expired")
         return refuse(event, "unknown", f"no forecast was asked for with id {event.id!r}")
 
     def _close(self, event: Outcome | Withdraw, state: KeyState, issued: Issued) -> Answer:
@@ -122,7 +122,7 @@ class Batch:
             value = state.settings.kind.outcome_of(event.value) if type(event) is Outcome else None
             time = in_seconds(event.time)
             if state.is_over(issued, time):
-                return refuse(event, "expired", f"forecast {event.id!r} of time {issued.time!r} has expired")
+                return refuse(event, "expired", f"forecast {event.id!r} has expired")
             self._keys.close(state, issued, self.number + 1, value, time)
         except ValueError as error:
             return refuse(event, "invalid", str(error))
