@@ -161,13 +161,29 @@ def problem_of(event: Any) -> str | None:
     if problem is None and (event.key is not None or type(event) is Query):
         problem = _problem_of_name(event.key, "key")
     if problem is None and event.time is not None:
-        good = isinstance(event.time, (int, float)) and math.isfinite(event.time)
-        problem = None if good else f"time must be a finite number of seconds, got {event.time!r}"
+        problem = _problem_of_time(event.time)
     return problem
 
 
 def _problem_of_name(name: Any, field: str) -> str | None:
-    if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and "\0" not in name:
+    if is_name(name):
         return None
     shown = repr(name) if len(repr(name)) < 60 else f"{repr(name)[:60]}..."
     return f"{field} must be a text of 1 to {LONGEST_NAME} characters without NUL, got {shown}"
+
+
+def _problem_of_time(time: Any) -> str | None:
+    try:
+        if isinstance(time, (int, float)) and math.isfinite(time):
+            return None
+    except OverflowError:  # an integer beyond all floats
+        pass
+    return f"time must be a finite number of seconds, got {time!r}"
+
+
+def is_name(name: Any) -> bool:
+    """Whether something can be an id, a key or a class label: text that every database takes."""
+    if not (isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and "\0" not in name):
+        return False
+    # half a surrogate pair is in no encoding
+    return name.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in name)

@@ -100,8 +100,8 @@ class BinaryLanes:
         self.model = AlmostOneStepAhead(**parameters)
 
     def hint_of(self, hint: Any) -> float | None:
-        """A probability."""
-        return None if hint is None else check_probability(hint, "hint")
+        """A probability, 0.0 without sign."""
+        return None if hint is None else check_probability(hint, "hint") + 0.0
 
     def outcome_of(self, value: Any) -> int:
         """0 or 1."""

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from onlinecal.engine.events import LONGEST_NAME
+from onlinecal.engine.events import LONGEST_NAME, is_name
 from onlinecal.engine.lanes import Step
 from onlinecal.forecasters.simplex import certificate
 from onlinecal.forecasters.simplex_almost_one_step_ahead import SimplexAlmostOneStepAhead
@@ -52,9 +52,10 @@ class SimplexLanes:
 
     def outcome_of(self, value: Any, name: str = "value") -> str:
         """The label of a class."""
-        if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME:
+        if not is_name(value):
             raise ValueError(
-                f"{name} must be a class label, a text of 1 to {LONGEST_NAME} characters, got {value!r}"
+                f"{name} must be a class label, a text of 1 to {LONGEST_NAME} characters without NUL, "
+                f"got {value!r}"
             )
         if self.classes is not None and value not in self.classes:
             raise ValueError(f"{name} must be one of the classes {sorted(self.classes)!r}, got {value!r}")
