@@ -69,7 +69,9 @@ class HotKeys:
         """Load those of the keys that are cold; keys that the ledger does not know stay unknown."""
         cold = [name for name in names if name not in self.states]
         if cold:
-            self.load(ledger.keys_named(cold))
+            snapshots = ledger.keys_named(cold)
+            with ledger.making_sense():
+                self.load(snapshots)
 
     def ask(self, state: KeyState, id: str, number: int, hint: Any, time: float | None) -> Issued:
         """Issue a forecast of a key that is not full."""

@@ -8,6 +8,7 @@ events alone, not on how they were cut into batches.
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +17,7 @@ from onlinecal.engine.lanes import Issued, Lane, Step
 from onlinecal.engine.settings import NEVER, Settings
 
 VERSION = 1
+SUM = 4
 FEW = 64
 """So many forecasts may be open with any lanes."""
 
@@ -70,8 +72,10 @@ class KeyState:
         self.name, self.number, self.settings, self.upto = name, number, settings, upto
         self.steps: list[Step] = []
         if data is None:
-            data = msgspec.msgpack.encode(Books(VERSION, None, 0, [], [], []))
-        books = _decoder.decode(data)
+            data = with_sum(_encoder.encode(Books(VERSION, None, 0, [], [], [])))
+        if with_sum(data[SUM:]) != data:
+            raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
+        books = _decoder.decode(data[SUM:])
         if books.version != VERSION:
             raise ValueError(f"the state of key {name!r} has version {books.version}, not {VERSION}")
         self.clock, self.expired, self.late = books.clock, books.expired, books.late
@@ -86,7 +90,7 @@ class KeyState:
         """The state in bytes: equal for equal histories, however they were cut into batches."""
         lanes = [lane.dump() for lane in self.lanes]
         books = Books(VERSION, self.clock, self.expired, self.late, lanes, list(self.open.values()))
-        return _encoder.encode(books)
+        return with_sum(_encoder.encode(books))
 
     def _hold(self, issued: Issued) -> None:
         self.open[issued.id] = issued
@@ -186,6 +190,11 @@ class KeyState:
             sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
             oldest,
         )
+
+
+def with_sum(data: bytes) -> bytes:
+    """The bytes behind their checksum: compiled code must never run on what a disk has made of a state."""
+    return crc32(data).to_bytes(SUM, "little") + data
 
 
 _encoder = msgspec.msgpack.Encoder()

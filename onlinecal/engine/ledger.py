@@ -117,10 +117,11 @@ class Ledger:
                     row = connection.execute("SELECT * FROM pragma_application_id, pragma_user_version")
                     schema.check(*row.fetchone())
                 else:
-                    connection.execute("PRAGMA journal_mode = WAL")
                     connection.execute("PRAGMA synchronous = FULL")
                     connection.execute("PRAGMA cache_size = -65536")
                     schema.prepare(connection)
+                    # not before it is known to be ours: it changes the file
+                    connection.execute("PRAGMA journal_mode = WAL")
             except BaseException:
                 connection.close()
                 raise
@@ -152,6 +153,17 @@ class Ledger:
         except ValueError as error:
             raise LedgerError(f"{self.path or 'the ledger'}: {error}") from error
 
+    @contextmanager
+    def making_sense(self) -> Iterator[None]:
+        """Turn whatever goes wrong with what was read into a LedgerError: a damaged file may say anything."""
+        with self._telling():
+            try:
+                yield
+            except (OSError, ValueError, sqlite3.Error):
+                raise
+            except Exception as error:
+                raise ValueError(f"its content makes no sense ({error!r}). {MEND}") from error
+
     def _rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         with self._telling():
             return self.connection.execute(sql, parameters).fetchall()
@@ -164,7 +176,9 @@ class Ledger:
         try:
             yield
         finally:
-            self.connection.execute("ROLLBACK")
+            # SQLite may have ended it by itself, over an error
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
 
     def about(self, name: str) -> Any:
         """A fact about the ledger; None if it is not known."""
@@ -190,9 +204,10 @@ class Ledger:
             " JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number",
             (json.dumps(list(ids)),),
         )
-        return {
-            row[1]: Record(*row)._replace(hint=loaded(row[3]), probability=loaded(row[5])) for row in rows
-        }
+        with self.making_sense():
+            return {
+                row[1]: Record(*row)._replace(hint=loaded(row[3]), probability=loaded(row[5])) for row in rows
+            }
 
     def keys_named(self, names: Iterable[str]) -> list[Snapshot]:
         """The keys among these names that the ledger knows."""
@@ -216,7 +231,9 @@ class Ledger:
 
     def log(self, after: int, most: int) -> list[Logged]:
         """The events with higher numbers in their order, at most so many."""
-        return [logged(row) for row in self._rows(f"{LOG} ORDER BY 1 LIMIT ?", (after, after, most))]
+        rows = self._rows(f"{LOG} ORDER BY 1 LIMIT ?", (after, after, most))
+        with self.making_sense():
+            return [logged(row) for row in rows]
 
     def log_by_key(self) -> Iterator[Logged]:
         """All events, key after key, each key's in their order."""
@@ -252,8 +269,8 @@ class Ledger:
         return rows[0][0] if rows else None
 
     def damage(self) -> list[str]:
-        """What SQLite finds wrong with the file; empty if nothing."""
-        found = [row[0] for row in self._rows("PRAGMA quick_check")]
+        """What SQLite finds wrong with the file, its indexes included; empty if nothing."""
+        found = [row[0] for row in self._rows("PRAGMA integrity_check")]
         return [] if found == ["ok"] else found
 
     def commit(self, changes: Changes) -> None:
@@ -325,13 +342,17 @@ def advice(error: sqlite3.Error) -> str:
     return str(error)
 
 
+MEND = (
+    "Try `onlinecal stream repair`, or feed the same input to a new ledger:"
+    " it answers with the same forecasts"
+)
+
 ADVICE: list[tuple[tuple[int, ...], str]] = [
     ((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
      "could not be written; nothing of this batch was kept or answered. Make room and send it again"),
     ((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN),
      "cannot be opened for writing. Check the permissions of the file and its folder"),
     ((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
-     "is damaged or no ledger. Try `onlinecal stream repair`, or feed the same input to a new ledger:"
-     " it answers with the same forecasts"),
+     f"is damaged or no ledger. {MEND}"),
     ((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), "is held by another process"),
 ]  # fmt: skip

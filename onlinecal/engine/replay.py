@@ -27,16 +27,17 @@ def take(keys: HotKeys, ledger: Ledger, events: list[Logged]) -> None:
     """Let the keys take logged events that they do not hold yet."""
     by_number = {state.number: state for state in keys.states.values()}
     cold = ledger.keys_numbered({event.key: None for event in events if event.key not in by_number})
-    keys.load(cold)
-    by_number.update((one.number, keys.states[one.name]) for one in cold)
     asked = []
-    for event in events:
-        state = by_number[event.key]
-        if event.number > state.upto:
-            issued = keys.apply(state, event)
-            if not event.closes:
-                asked.append((event, issued))
-    keys.run()
+    with ledger.making_sense():
+        keys.load(cold)
+        by_number.update((one.number, keys.states[one.name]) for one in cold)
+        for event in events:
+            state = by_number[event.key]
+            if event.number > state.upto:
+                issued = keys.apply(state, event)
+                if not event.closes:
+                    asked.append((event, issued))
+        keys.run()
     for event, issued in asked:
         check_same(ledger, event, issued)
 

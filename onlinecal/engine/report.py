@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.hot import HotKeys
 from onlinecal.engine.keyed import Summary
-from onlinecal.engine.ledger import Ledger, LedgerError, Logged, Snapshot
+from onlinecal.engine.ledger import Ledger, LedgerError, Logged
 from onlinecal.engine.replay import CHUNK, check_same, take
 
 
@@ -125,11 +125,11 @@ def check_ledger(path: str | Path) -> Check:
             keys = HotKeys(config_of(ledger))
             events = known = 0
             for number, log in groupby(ledger.log_by_key(), key=lambda event: event.key):
-                [snapshot] = ledger.keys_numbered([number])
-                known += 1
+                of_key = list(log)
+                events, known = events + len(of_key), known + 1
                 try:
-                    for _ in _replay(keys, ledger, snapshot, log):
-                        events += 1
+                    with ledger.making_sense():
+                        _replay(keys, ledger, number, of_key)
                 except LedgerError as error:
                     problems.append(str(error))
                     keys = HotKeys(keys.config)
@@ -140,8 +140,12 @@ def check_ledger(path: str | Path) -> Check:
         ledger.close()
 
 
-def _replay(keys: HotKeys, ledger: Ledger, snapshot: Snapshot, log: Iterable[Logged]) -> Iterator[Logged]:
+def _replay(keys: HotKeys, ledger: Ledger, number: int, log: Iterable[Logged]) -> None:
     """Take a key's events from the first on; LedgerError where the ledger has another answer or state."""
+    found = ledger.keys_numbered([number])
+    if not found:
+        raise LedgerError(f"{ledger.path}: the name of key {number} is lost")
+    snapshot = found[0]
     keys.load([snapshot._replace(state=None, upto=0)])
     state, asked, compared = keys.states[snapshot.name], [], snapshot.state is None
 
@@ -160,7 +164,6 @@ def _replay(keys: HotKeys, ledger: Ledger, snapshot: Snapshot, log: Iterable[Log
         issued = keys.apply(state, event)
         if not event.closes:
             asked.append((event, issued))
-        yield event
     keys.run()
     if not compared:
         compare()
