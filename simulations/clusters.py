@@ -19,6 +19,9 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from operator import call
 from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -35,6 +38,10 @@ OBJECT_STORE = 100 * 2**20
 
 HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 """How a client of HTTP/2 begins: a fixed line and a frame of settings, of type 4, that the server returns."""
+
+PLAYED_IN = "simulations.clusters"
+"""What a worker must be able to import."""
+LACKING = "install there what is installed here, onlinecal of this version among it"
 
 _one_game = threading.Lock()
 
@@ -68,7 +75,7 @@ def work_on(
 ) -> Generator[Answer, None, None]:
     """function(*task) for every task, on the cluster's workers, as the answers come in.
 
-    Closing the iterator gives up what is not finished, and ends the workers if they were started for it.
+    Closing the iterator gives up what is not finished, and ends workers that were started for it.
 
     Raises
     ------
@@ -85,14 +92,14 @@ def work_on(
     with connected(cluster) as connection, warnings.catch_warnings():
         # whoever closes this iterator early need not be told that there were tasks left
         warnings.filterwarnings("ignore", module="joblib")
-        backend = _backend(connection)
-        pool = Parallel(n_jobs=-1, backend=backend, return_as="generator_unordered", batch_size=1)
+        pool = Parallel(-1, backend=_backend(connection), return_as="generator_unordered", batch_size=1)
         try:
             yield from pool(delayed(answer_as)(mine, function, *task) for task in tasks)
         except ModuleNotFoundError as error:
-            raise ValueError(f"{cluster}: a worker lacks something, install it there: {error}") from error
+            raise ValueError(f"a worker of {cluster} lacks {error.name}: {LACKING}") from error
         except connection.lost as error:
-            raise ConnectionError(f"{cluster}: {str(error) or type(error).__name__}") from error
+            told = str(error).splitlines() or [type(error).__name__]
+            raise ConnectionError(f"{cluster}: {told[0]}") from error
 
 
 def answer_as(asked: dict[str, str], function: Callable[..., Answer], *task: Any) -> Answer:
@@ -128,7 +135,7 @@ def _measured_by() -> int:
 
 
 class Connection(NamedTuple):
-    """What there is to know of a cluster that answers."""
+    """A cluster that answers."""
 
     submit: Callable[[Callable[[], Any]], Any]
     """Gives a task to a worker that is free; a future, with `add_done_callback` and `result`."""
@@ -162,7 +169,9 @@ def _dask(cluster: Cluster) -> Iterator[Connection]:
                         threads_per_worker=1,
                         memory_limit=0,
                         host="127.0.0.1",
-                        dashboard_address=None,
+                        # its server there may not be left out, and any port will do
+                        dashboard_address="127.0.0.1:0",
+                        scheduler_kwargs={"dashboard": False},
                         silence_logs=logging.CRITICAL,
                     )
                 client = Client(started, set_as_default=False)
@@ -173,8 +182,12 @@ def _dask(cluster: Cluster) -> Iterator[Connection]:
                     asyncio.run(asyncio.wait_for(rpc(cluster.address).identity(), PATIENCE))
                     client = Client(cluster.address, timeout=PATIENCE, set_as_default=False)
                     client.wait_for_workers(1, timeout=PATIENCE)
+                # a worker that cannot import what it is sent would die of it
+                for worker, spec in client.run(find_spec, PLAYED_IN, on_error="return").items():
+                    if not isinstance(spec, ModuleSpec):
+                        raise ValueError(f"the worker {worker} lacks {PLAYED_IN}: {LACKING}")
             yield Connection(
-                lambda task: client.submit(_call, task, pure=False),
+                lambda task: client.submit(call, task, pure=False),
                 lambda: sum(client.nthreads().values()),
                 (KilledWorker, FutureCancelledError),
             )
@@ -218,14 +231,11 @@ def _ray(cluster: Cluster) -> Iterator[Connection]:
                 with _no_answer(cluster):
                     _must_speak_http2(cluster)
                     ray.init(address=cluster.address, **quiet)
-            remote = ray.remote(num_cpus=1)(_call)
+            # a function of Python's own would not do, one of ours must not be imported by workers without it
+            remote = ray.remote(num_cpus=1)(lambda task: task())
             yield Connection(Future, lambda: int(ray.cluster_resources().get("CPU", 1)), (RayError,))
         finally:
             ray.shutdown()
-
-
-def _call(function: Callable[[], Answer]) -> Answer:
-    return function()
 
 
 def _backend(connection: Connection) -> Any:
@@ -259,9 +269,8 @@ def _need(package: str, cluster: Cluster) -> None:
     try:
         import_module(package)
     except ImportError as error:
-        raise ValueError(
-            f"--backend {cluster.backend} needs {package}: pip install 'onlinecal[cluster]'"
-        ) from error
+        message = f"--backend {cluster.backend} needs {package}: pip install 'onlinecal[cluster]'"
+        raise ValueError(message) from error
 
 
 def _listening(cluster: Cluster) -> socket.socket:
