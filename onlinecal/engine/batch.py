@@ -103,23 +103,33 @@ class Batch:
         held = self._keys.open.get(event.id)
         if held is not None:
             return self._close(event, *held)
-        closed, record, asked = (
-            self.closed.get(event.id),
-            self._records.get(event.id),
-            self.asked.get(event.id),
-        )
+        closed, record = self.closed.get(event.id), self._records.get(event.id)
         if closed is None and record is not None and record.closed is not None:
             closed = Closed(record.closed, record.number, record.key, record.value, record.closed_time)
         if closed is not None:
             return self._again(event, closed)
-        if record is not None or asked is not None or event.id in self._keys.given_up:
-            return refuse(event, "expired", f"forecast {event.id!r} has expired")
-        return refuse(event, "unknown", f"no forecast was asked for with id {event.id!r}")
+        key = self._keys.given_up.get(event.id) if record is None else record.key
+        if key is None:
+            return refuse(event, "unknown", f"no forecast was asked for with id {event.id!r}")
+        try:
+            self._value(event, key)
+        except ValueError as error:
+            return refuse(event, "invalid", str(error))
+        return refuse(event, "expired", f"forecast {event.id!r} has expired")
+
+    def _value(self, event: Outcome | Withdraw, key: str) -> Any:
+        """The outcome as it is kept, None for a withdrawal; ValueError if it cannot be one of that key."""
+        if event.key is not None and event.key != key:
+            raise ValueError(f"key must be that of the forecast, {key!r}, got {event.key!r}")
+        if type(event) is Withdraw:
+            return None
+        state = self._keys.states.get(key)
+        settings = state.settings if state else self._keys.settings_for(key)[1]
+        return settings.kind.outcome_of(event.value)
 
     def _close(self, event: Outcome | Withdraw, state: KeyState, issued: Issued) -> Answer:
         try:
-            check_key(event, state.name)
-            value = state.settings.kind.outcome_of(event.value) if type(event) is Outcome else None
+            value = self._value(event, state.name)
             time = in_seconds(event.time)
             if state.is_over(issued, time):
                 return refuse(event, "expired", f"forecast {event.id!r} has expired")
@@ -134,10 +144,7 @@ class Batch:
         """An event about a forecast that is closed: right if it is the one that closed it."""
         how = "withdrawn" if closed.value is None else "settled"
         try:
-            check_key(event, closed.key)
-            state = self._keys.states.get(closed.key)
-            kind = (state.settings if state else self._keys.settings_for(closed.key)[1]).kind
-            value = kind.outcome_of(event.value) if type(event) is Outcome else None
+            value = self._value(event, closed.key)
         except ValueError as error:
             return refuse(event, "invalid", str(error))
         if (value, event.time) == (closed.value, closed.time):
@@ -181,12 +188,6 @@ def refuse(event: Incoming, reason: str, detail: str) -> Rejected:
 def in_seconds(time: float | None) -> float | None:
     """A time as the ledger gives it back: a float, and 0.0 without sign."""
     return None if time is None else float(time) + 0.0
-
-
-def check_key(event: Outcome | Withdraw, key: str) -> None:
-    """Refuse a key that is not the forecast's."""
-    if event.key is not None and event.key != key:
-        raise ValueError(f"key must be that of the forecast, {key!r}, got {event.key!r}")
 
 
 def closing_answer(event: Outcome | Withdraw) -> Answer:

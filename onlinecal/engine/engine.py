@@ -245,7 +245,8 @@ def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
         all_settings(config)
         ledger.tell("config", msgspec.json.encode(config).decode())
         return config
-    config = msgspec.json.decode(written, type=EngineConfig)
+    with ledger.making_sense():
+        config = msgspec.json.decode(written, type=EngineConfig)
     if wanted is not None and wanted != config:
         raise ValueError(f"{ledger.path}: the ledger was made with another configuration: {written}")
     return config

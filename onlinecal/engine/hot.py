@@ -24,7 +24,7 @@ class HotKeys:
     """Key states by name, the least recently used first; `open` has their open forecasts by id.
 
     `settings` are the configurations at work, by their place; `given_up` are the ids of the forecasts that
-    expired since the keys last took their steps.
+    expired since the keys last took their steps, with the names of their keys.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -34,7 +34,7 @@ class HotKeys:
         self.open: dict[str, tuple[KeyState, Issued]] = {}
         self._dirty: dict[KeyState, int] = {}
         self._touched: dict[KeyState, None] = {}
-        self.given_up: set[str] = set()
+        self.given_up: dict[str, str] = {}
         self.totals: Totals | None = None
 
     def settings_for(self, name: str) -> tuple[int, Settings]:
@@ -75,7 +75,7 @@ class HotKeys:
 
     def ask(self, state: KeyState, id: str, number: int, hint: Any, time: float | None) -> Issued:
         """Issue a forecast of a key that is not full."""
-        self._give_up(state.expire(time))
+        self._give_up(state, state.expire(time))
         issued = state.ask(id, number, hint, time)
         self.open[id] = state, issued
         self._touch(state, number)
@@ -83,7 +83,7 @@ class HotKeys:
 
     def close(self, state: KeyState, issued: Issued, number: int, value: Any, time: float | None) -> None:
         """Settle or withdraw a forecast; ValueError, and nothing changed, if the class is one too many."""
-        self._give_up(state.close(issued, value, time))
+        self._give_up(state, state.close(issued, value, time))
         del self.open[issued.id]
         self._touch(state, number)
 
@@ -95,10 +95,10 @@ class HotKeys:
             return issued
         return self.ask(state, event.id, event.number, event.value, event.time)
 
-    def _give_up(self, expired: list[Issued]) -> None:
+    def _give_up(self, state: KeyState, expired: list[Issued]) -> None:
         for issued in expired:
             del self.open[issued.id]
-            self.given_up.add(issued.id)
+            self.given_up[issued.id] = state.name
 
     def _touch(self, state: KeyState, number: int) -> None:
         self._touched[state] = None

@@ -91,9 +91,13 @@ def _salvage(
         if key not in names:
             lost.append(f"query {id!r}: the name of its key is lost")
             continue
+        try:
+            numbered[number] = Query(id, names[key], loaded(hint), time)
+            answered[id] = loaded(probability), certificate
+        except (ValueError, TypeError) as error:
+            lost.append(f"query {id!r} makes no sense: {error}")
+            continue
         asked[number] = id, names[key]
-        numbered[number] = Query(id, names[key], loaded(hint), time)
-        answered[id] = loaded(probability), certificate
     for number, query, value, time in _readable(connection, "closings", lost):
         if query not in asked:
             lost.append(f"event {number} closes query {query}, which is lost")
@@ -107,9 +111,10 @@ def _readable(connection: sqlite3.Connection, table: str, lost: list[str]) -> It
     """The rows of a table in the order of their numbers, past those that cannot be read."""
     last, step = 0, 0
     while step <= FARTHEST:
-        rows = connection.execute(f"SELECT * FROM {table} NOT INDEXED WHERE number > ?", (last + step,))
         try:
-            for row in rows:
+            for row in connection.execute(
+                f"SELECT * FROM {table} NOT INDEXED WHERE number > ?", (last + step,)
+            ):
                 if step:
                     lost.append(f"{table}: rows between numbers {last} and {row[0]} cannot be read")
                 last, step = row[0], 0

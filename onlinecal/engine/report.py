@@ -73,7 +73,9 @@ def total_of(summaries: Iterable[Summary]) -> Summary:
 
 def config_of(ledger: Ledger) -> EngineConfig:
     """The configuration that a ledger was made with."""
-    return msgspec.json.decode(ledger.about("config") or "{}", type=EngineConfig)
+    written = ledger.about("config") or "{}"
+    with ledger.making_sense():
+        return msgspec.json.decode(written, type=EngineConfig)
 
 
 def read_report(path: str | Path) -> Report:
