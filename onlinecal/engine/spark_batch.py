@@ -98,6 +98,9 @@ def distances(
     All counts of one group must fit into one worker: 24 bytes for each different forecast, and several times
     that while its measures are computed. Round the forecasts first where every row has its own.
 
+    The counts stay with the executors as long as the answer is in use. They cannot be computed again: where
+    an executor is lost in between, Spark fails the query, and it has to be asked again.
+
     """
     _check_table(table)
     from pyspark.sql.types import StructField, StructType
@@ -294,7 +297,7 @@ def _plan(
         check_is_fitted(recalibrator)
     names, members = _names(columns), _names(groups)
     _check_columns(table, names, "columns")
-    _check_columns(table, members, "groups")
+    _check_columns(table, [*members, *names], "groups and columns together")
     is_boosted, is_grouped = (isinstance(recalibrator, c) for c in (BoostedRecalibrator, GroupRecalibrator))
     if bool(members) != is_grouped:
         raise ValueError(f"groups must be given for a GroupRecalibrator and for no other, got {groups!r}")
@@ -303,25 +306,17 @@ def _plan(
     if is_grouped:
         if not isinstance(columns, str):
             raise ValueError(f"columns must be one column of forecasts for a GroupRecalibrator, got {names}")
-        return (
-            [_number(table, columns), *map(_column, members)],
-            _asking_by_groups(recalibrator, names[0]),
-            False,
-        )
+        needed = [_number(table, columns), *map(_column, members)]
+        return needed, _asking_by_groups(recalibrator, columns), False
     if is_boosted:
         _check_fit(recalibrator, names)
         first = [] if initial is None else [_number(table, initial, "initial").alias(INITIAL)]
         return [*map(_column, names), *first], _asking_by_features(recalibrator), False
     if not hasattr(recalibrator, "predict_proba"):
-        raise ValueError(
-            f"recalibrator must have predict_proba or be one of this package's, got {recalibrator!r}"
-        )
+        raise ValueError(f"recalibrator must have predict_proba, got {recalibrator!r}")
     if isinstance(columns, str):
-        return (
-            [_array(table, columns)],
-            lambda frame: recalibrator.predict_proba(np.stack(frame[columns])),
-            True,
-        )
+        arrays = [_array(table, columns)]
+        return arrays, lambda frame: recalibrator.predict_proba(np.stack(frame[columns])), True
     _check_fit(recalibrator, names)
     return [_number(table, name) for name in names], lambda frame: recalibrator.predict_proba(frame), True
 
