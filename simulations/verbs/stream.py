@@ -9,8 +9,12 @@ from typing import Annotated
 import typer
 
 from onlinecal.cli.errors import INTERRUPTED
+from simulations.verbs.stream_check import check, repair
+from simulations.verbs.stream_report import report
 
-app = typer.Typer(rich_markup_mode="rich", add_completion=False, no_args_is_help=False)
+app = typer.Typer(rich_markup_mode="rich")
+for verb in (report, check, repair):
+    app.command(verb.__name__)(verb)
 
 
 @app.callback(invoke_without_command=True)

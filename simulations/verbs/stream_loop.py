@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -10,9 +11,13 @@ from pathlib import Path
 from onlinecal.engine.engine import HOT_KEYS, Engine
 from onlinecal.engine.events import decode, encode_lines
 from onlinecal.engine.settings import read_config
+from simulations.compiling import counting
 from simulations.verbs.stream_inputs import Files, Stop, beginning, check_inputs, read_stream
 from simulations.verbs.stream_lines import Gathered, Piece, gather
 from simulations.verbs.stream_progress import Progress
+
+GARBAGE = 100_000, 20, 100
+"""Thresholds of the garbage collector."""
 
 
 def run(
@@ -34,7 +39,9 @@ def run(
     settings = None if config is None else read_config(config)
     check_inputs(paths)
     stop = Stop()
-    with Engine(ledger, settings, hot_keys=hot_keys or HOT_KEYS) as engine:
+    # a batch makes some 10^5 objects and next to no cycles: looking for them every 700 took 15 % of the time
+    gc.set_threshold(*GARBAGE)
+    with counting() as compiled, Engine(ledger, settings, hot_keys=hot_keys or HOT_KEYS) as engine:
         progress = Progress(engine, quiet)
         pieces: Iterator[Piece | None]
         if not paths:
@@ -46,6 +53,8 @@ def run(
             for gathered in gather(pieces, most):
                 if not answer(engine, gathered, progress) or stop:
                     break
+    if compiled.notice:
+        progress.note(compiled.notice)
     progress.summarise(ledger)
     return stop.signal
 
