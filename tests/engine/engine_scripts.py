@@ -1,0 +1,181 @@
+"""Scripts of events as they come in practice, and what is compared of two ledgers that were fed with one."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from contextlib import closing
+
+import msgspec
+
+from onlinecal.engine import EngineConfig, KeyConfig, Match, check_ledger, read_report
+
+CLASSES = ("rain", "snow", "sun")
+
+CONFIG = EngineConfig(
+    KeyConfig(),
+    (
+        Match("lanes/*", KeyConfig(lanes=3)),
+        Match("brief/*", KeyConfig(expire_after=60.0)),
+        Match("brief lanes/*", KeyConfig(lanes=2, expire_after=30.0, report="hint")),
+        Match("grid/*", KeyConfig(horizon=500, rule="sign", report="lower")),
+        Match("weather/*", KeyConfig(kind="simplex")),
+        Match("skies/*", KeyConfig(kind="simplex", classes=CLASSES, lanes=2, expire_after=90.0)),
+    ),
+)
+"""Every kind of key."""
+
+CONFIG_TOML = """
+[[keys]]
+match = "lanes/*"
+lanes = 3
+[[keys]]
+match = "brief/*"
+expire_after = 60.0
+[[keys]]
+match = "brief lanes/*"
+lanes = 2
+expire_after = 30.0
+report = "hint"
+[[keys]]
+match = "grid/*"
+horizon = 500
+rule = "sign"
+report = "lower"
+[[keys]]
+match = "weather/*"
+kind = "simplex"
+[[keys]]
+match = "skies/*"
+kind = "simplex"
+classes = ["rain", "snow", "sun"]
+lanes = 2
+expire_after = 90.0
+"""
+
+KINDS = ("plain", "lanes", "brief", "brief lanes", "grid", "weather", "skies")
+
+
+def is_simplex(key):
+    return key.startswith(("weather/", "skies/"))
+
+
+def hint_for(rng, key):
+    """A hint that goes with the key, or None."""
+    if rng.random() < 0.3:
+        return None
+    if not is_simplex(key):
+        return rng.choice([rng.random(), 0.0, 1.0, 0.5])
+    weights = [rng.random() + 0.01 for _ in CLASSES]
+    return {label: weight / sum(weights) for label, weight in zip(CLASSES, weights, strict=True)}
+
+
+def value_for(rng, key):
+    """An outcome that goes with the key."""
+    return rng.choice(CLASSES) if is_simplex(key) else rng.choice([0, 1, 1, True, False])
+
+
+def script(seed, queries, keys=30, kinds=KINDS, latest=60):
+    """Events as dicts: every outcome comes after its query, by up to `latest` events, or never.
+
+    Some forecasts are withdrawn, some events come twice or with another content. What is refused is refused
+    whenever it is sent, so answers do not depend on what was sent before and is sent again.
+    """
+    rng = random.Random(seed)
+    names = [f"{kinds[i % len(kinds)]}/{i}" for i in range(keys)]
+    events, waiting, now = [], [], 0.0
+    for number in range(queries):
+        now += rng.choice([0, 1, 1, 2, 5])
+        key = names[min(int(rng.expovariate(4 / keys)), keys - 1)]
+        query = {"type": "query", "id": f"q{number}", "key": key}
+        if (hint := hint_for(rng, key)) is not None:
+            query["hint"] = hint
+        if rng.random() < 0.9:
+            query["time"] = now + rng.choice([0, 0, 0, -20, 0.25])
+        events.append(query)
+        fate = rng.random()
+        if fate < 0.85:
+            end = {"type": "outcome", "id": query["id"], "value": value_for(rng, key)}
+        elif fate < 0.93:
+            end = {"type": "withdraw", "id": query["id"]}
+        else:
+            end = None
+        if end is not None:
+            if rng.random() < 0.7:
+                end["time"] = now + rng.choice([1, 5, 20, 50])
+            if rng.random() < 0.3:
+                end["key"] = key
+            waiting.append((number + int(rng.random() ** 2 * latest), end))
+        if rng.random() < 0.05:
+            events.append(rng.choice(events))
+        if rng.random() < 0.03:
+            events.append({**query, "hint": 7})
+        if rng.random() < 0.02:
+            events.append({**query, "time": now + 1000.0})
+        for due in sorted((one for one in waiting if one[0] <= number), key=lambda one: one[0]):
+            waiting.remove(due)
+            events.append(due[1])
+    return events + [end for _, end in waiting]
+
+
+def lines_of(events):
+    """One line of JSON for each event."""
+    return [json.dumps(event).encode() for event in events]
+
+
+def batches(rng, lines, most):
+    """The lines in pieces of random size, each ended by a newline."""
+    done = 0
+    while done < len(lines):
+        size = rng.randint(1, most)
+        yield b"\n".join(lines[done : done + size]) + b"\n"
+        done += size
+
+
+def tables_of(path):
+    """Everything that a ledger says but states, which depend on when they were written."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        return {
+            table: connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
+            for table in ("keys", "queries", "closings")
+        }
+
+
+def report_of(path):
+    """A ledger's report, but for its path."""
+    return msgspec.structs.replace(read_report(path), path="")
+
+
+def assert_sound(path):
+    """The ledger agrees with its own log."""
+    check = check_ledger(path)
+    assert check.problems == []
+    return check
+
+
+def assert_same_ledgers(one, other):
+    """Two ledgers hold the same events, and nothing that follows from them is different."""
+    assert tables_of(one) == tables_of(other)
+    assert report_of(one) == report_of(other)
+    assert_sound(one)
+
+
+def assert_counted_once(path, answers):
+    """Every accepted outcome is in the ledger once, and in its key's rounds."""
+    decoded = [json.loads(line) for line in answers.splitlines()]
+    settled = {answer["id"] for answer in decoded if answer["type"] == "settled"}
+    withdrawn = {answer["id"] for answer in decoded if answer["type"] == "withdrawn"}
+    asked = {answer["id"] for answer in decoded if answer["type"] == "forecast"}
+    report = read_report(path)
+    assert (report.queries, report.closings) == (len(asked), len(settled) + len(withdrawn))
+    assert report.total.rounds == len(settled)
+    assert report.total.open + report.total.expired == len(asked - settled - withdrawn)
+    assert report.events == len(asked) + len(settled) + len(withdrawn)
+
+
+def states_of(engine):
+    """The state of every key of an engine in bytes, cold keys included."""
+    snapshots = engine._ledger.keys_named([row[0] for row in engine._ledger._rows("SELECT name FROM keys")])
+    engine._keys.fetch([one.name for one in snapshots], engine._ledger)
+    return {name: state.dump() for name, state in engine._keys.states.items()}
