@@ -189,7 +189,7 @@ class AsyncEngine:
 
     def _enter(self) -> None:
         if self._closing is not None:
-            raise ValueError("the engine is closed")
+            raise LedgerError("the engine is closed")
         self._callers += 1
         self._quiet.clear()
 

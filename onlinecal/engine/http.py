@@ -1,0 +1,209 @@
+"""The engine over HTTP: an ASGI application. Needs the extra `serve`.
+
+docs/engine.md lists the routes and what they answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+
+from onlinecal.engine import http_bodies
+from onlinecal.engine.concurrent import AsyncEngine
+from onlinecal.engine.events import Outcome, Query, Withdraw
+from onlinecal.engine.http_bodies import Events, Form
+from onlinecal.engine.http_gate import (
+    LOOPBACK_NAMES,
+    Buckets,
+    Gate,
+    Receive,
+    Refusal,
+    Scope,
+    Send,
+    read_body,
+    respond,
+)
+from onlinecal.engine.totals import Line
+
+RATE = 10_000.0
+"""Requests a second that each client may make."""
+
+LARGEST_BODY = 1 << 20
+PATIENCE = 10.0
+"""Seconds in which a body must have arrived."""
+
+LONGEST_PAGE = 1_000
+"""Keys in one answer."""
+
+LARGE = 1 << 14
+"""Bytes of a body from which on it is read in a thread of its own."""
+
+FRESH = 1.0
+"""Seconds for which a list of the largest keys is good."""
+
+PAGE = {
+    "/": ("page.html", "text/html; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+
+Reader = Callable[[bytes, bytes], tuple[Form, Events]]
+
+
+def create_app(
+    engine: AsyncEngine,
+    *,
+    token: str | None = None,
+    rate: float | None = RATE,
+    largest_body: int = LARGEST_BODY,
+    patience: float = PATIENCE,
+    hosts: frozenset[bytes] | None = LOOPBACK_NAMES,
+) -> Gate:
+    """The ASGI application of an engine, which stays open when the server stops.
+
+    Parameters
+    ----------
+    engine
+        Answers the events.
+    token
+        What clients must send as `Authorization: Bearer ...`, at least 16 characters; None: nothing.
+    rate
+        Requests a second that each client (IP address) may make, as many at once; None: any number.
+    largest_body
+        Bytes of a request's body.
+    patience
+        Seconds in which a body must have arrived.
+    hosts
+        Names that the Host header may have; None: any, for a server that other machines can reach.
+
+    Raises ValueError for a token that is too short, or a rate that is not positive.
+    """
+    intake = partial(Intake, engine, largest_body=largest_body, patience=patience)
+    readings = Readings(engine)
+    routes = [
+        Route("/query", intake(typed(Query)), methods=["POST"]),
+        Route("/outcome", intake(typed(Outcome)), methods=["POST"]),
+        Route("/withdraw", intake(typed(Withdraw)), methods=["POST"]),
+        Route("/events", intake(lambda body, _: http_bodies.read_any(body)), methods=["POST"]),
+        Route("/certificate", readings.certificate),
+        Route("/keys", readings.keys),
+        Route("/health", readings.health),
+        *(Route(path, static(*source)) for path, source in PAGE.items()),
+    ]
+    buckets = None if rate is None else Buckets(rate)
+    return Gate(Router(routes, redirect_slashes=False), token, buckets, hosts, frozenset({*PAGE, "/health"}))
+
+
+def typed(event: type[Any]) -> Reader:
+    """Reads bodies of events of one type."""
+    decoder = msgspec.json.Decoder(event)
+    return lambda body, content_type: http_bodies.read_typed(body, content_type, decoder)
+
+
+class Intake:
+    """Takes the events of a body, all that are in it, and answers when they are durable."""
+
+    def __init__(self, engine: AsyncEngine, read: Reader, *, largest_body: int, patience: float) -> None:
+        self._engine, self._read = engine, read
+        self._largest, self._patience = largest_body, patience
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        body = await read_body(scope, receive, self._largest, self._patience)
+        content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+        if len(body) < LARGE:
+            form, events = self._read(body, content_type)
+        else:
+            form, events = await asyncio.to_thread(self._read, body, content_type)
+        status, content_type, answer = http_bodies.write(form, await self._engine.handle(events))
+        await respond(send, status, answer, content_type)
+
+
+class Largest(NamedTuple):
+    """The first so many of the largest keys, and until when they are good."""
+
+    limit: int
+    until: float
+    lines: list[Line]
+
+
+class Readings:
+    """What there is to read: numbers of the running engine."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+        self._largest = Largest(0, 0.0, [])
+
+    async def certificate(self, request: Request) -> Response:
+        """GET /certificate: of all keys together, or with ?key= of one."""
+        key = request.query_params.get("key")
+        if key is None:
+            return json(await self._engine.total())
+        summary = await self._engine.summary(key)
+        if summary is None:
+            raise Refusal(404, f"no forecast was asked for with key {key!r}")
+        return json(as_object((key, summary)))
+
+    async def keys(self, request: Request) -> Response:
+        """GET /keys: a part of the list of all keys, or the largest in certificate per round."""
+        offset = number_in(request, "offset", 0, 1 << 62)
+        limit = number_in(request, "limit", 100, LONGEST_PAGE)
+        order = request.query_params.get("order", "met")
+        if order not in ("met", "largest"):
+            raise Refusal(400, f"order must be met or largest, got {order!r}")
+        if order == "largest" and offset:
+            raise Refusal(400, f"offset goes with order=met, got {offset}")
+        if not limit:
+            raise Refusal(400, "limit must be at least 1, got 0")
+        lines = await (self._engine.keys(offset, limit) if order == "met" else self._first(limit))
+        return json({"keys": [as_object(line) for line in lines]})
+
+    async def _first(self, limit: int) -> list[Line]:
+        if limit > self._largest.limit or time.monotonic() > self._largest.until:
+            lines = await self._engine.largest(limit)
+            self._largest = Largest(limit, time.monotonic() + FRESH, lines)
+        return self._largest.lines[:limit]
+
+    async def health(self, _: Request) -> Response:
+        """GET /health: whether the ledger can be read."""
+        await self._engine.keys(0, 1)
+        return json({"status": "ok"})
+
+
+def json(answer: Any) -> Response:
+    """A JSON answer."""
+    return Response(msgspec.json.encode(answer), media_type="application/json")
+
+
+def as_object(line: Line) -> dict[str, Any]:
+    """A key's summary with its name."""
+    name, summary = line
+    return {"key": name, **msgspec.structs.asdict(summary)}
+
+
+def number_in(request: Request, name: str, default: int, most: int) -> int:
+    """A whole number among the query's parameters."""
+    text = request.query_params.get(name, str(default))
+    if not text.isascii() or not text.isdigit() or len(text) > 19 or int(text) > most:
+        raise Refusal(400, f"{name} must be a whole number of at most {most}, got {text[:40]!r}")
+    return int(text)
+
+
+def static(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    """A file of the page."""
+    content = (files("onlinecal.engine") / "static" / name).read_bytes()
+
+    async def answer(_: Request) -> Response:
+        return Response(content, media_type=media_type)
+
+    return answer

@@ -1,0 +1,191 @@
+"""Runs the engine's HTTP application until it is told to stop; then everything is answered, and written."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from onlinecal.engine.concurrent import AsyncEngine
+from onlinecal.engine.http import LARGEST_BODY, PATIENCE, RATE, create_app
+from onlinecal.engine.http_gate import LOOPBACK_NAMES
+
+TOKEN_VARIABLE = "ONLINECAL_TOKEN"
+MOST_CONNECTIONS = 1_000
+LONGEST_HEAD = 1 << 16
+"""Bytes of a request's head, and of what comes after an answer and is no request."""
+
+KEEP_ALIVE = 30
+"""Seconds between two requests of a connection."""
+
+GRACE = 10
+"""Seconds that requests under way get when the server stops."""
+
+
+class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
+    """Closes connections on which no request gets on: too slow, or too long before it makes sense."""
+
+    patience = PATIENCE
+    _timer: asyncio.TimerHandle | None = None
+    _unheard = 0
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest, unless the request is with the application now."""
+        super().data_received(data)
+        self._unheard = self._unheard + len(data) if self._waits else 0
+        if self._unheard > LONGEST_HEAD:
+            self.transport.close()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._stop()
+        super().connection_lost(exc)
+
+    @property
+    def _waits(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _watch(self) -> None:
+        if not self._waits:
+            self._stop()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(self.patience, self._give_up)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if self._waits:
+            self.transport.close()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server on that address."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_token(file: Path | None) -> str | None:
+    """The token in a file, else in the environment; None if there is neither."""
+    if file is not None:
+        return file.read_text().strip()
+    return os.environ.get(TOKEN_VARIABLE) or None
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that waits for connections, before anything else is set up; OSError if it cannot be had."""
+    try:
+        # asyncio sends small answers at once only on sockets that say TCP by name
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+        )[0]
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+        except OSError:
+            sock.close()
+            raise
+        return sock
+    except OSError as error:
+        raise OSError(f"{host} port {port}: {error.strerror or error}") from error
+
+
+async def serve(
+    engine: AsyncEngine,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    *,
+    token: str | None = None,
+    rate: float | None = RATE,
+    largest_body: int = LARGEST_BODY,
+    patience: float = PATIENCE,
+    ready: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Answer requests until SIGTERM or SIGINT; the engine stays open.
+
+    Parameters
+    ----------
+    engine, token, rate, largest_body, patience
+        As in `create_app`.
+    host, port
+        Where to listen; port 0 takes one that is free. Other addresses than loopback need a token.
+    ready
+        Called with the address as soon as connections are accepted.
+
+    Raises
+    ------
+    ValueError
+        If other machines could reach the server and there is no token.
+    OSError
+        If the port is taken.
+    """
+    loopback = is_loopback(host)
+    if token is None and not loopback:
+        raise ValueError(
+            f"host {host!r} can be reached from other machines, so a token is needed: give --token-file, "
+            f"or set {TOKEN_VARIABLE} in the environment"
+        )
+    hosts = LOOPBACK_NAMES | {written(host).lower().encode()} if loopback else None
+    app = create_app(
+        engine, token=token, rate=rate, largest_body=largest_body, patience=patience, hosts=hosts
+    )
+    protocol = type("Protocol", (PatientProtocol,), {"patience": patience})
+    config = uvicorn.Config(
+        app,
+        http=protocol,
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        # a header that clients can write must not say who they are
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=GRACE,
+    )
+    await engine.total()
+    with bind(host, port) as sock, ending_here():
+        ready(f"http://{written(host)}:{sock.getsockname()[1]}")
+        await uvicorn.Server(config).serve(sockets=[sock])
+
+
+def written(host: str) -> str:
+    """A host as it stands in an address."""
+    return f"[{host}]" if ":" in host else host
+
+
+@contextmanager
+def ending_here() -> Iterator[None]:
+    """The signals that end a server end it alone: uvicorn raises them once more when it has stopped."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -1,0 +1,64 @@
+"""The verb `stream serve`: the engine over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    ledger: Annotated[
+        Path, typer.Option("--ledger", help="The file that keeps every event; made if there is none.")
+    ],
+    host: Annotated[
+        str, typer.Option("--host", help="Where to listen; other addresses than loopback need a token.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="0: one that is free, which is then printed.")
+    ] = 8765,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="TOML: what kind of forecaster each key gets.")
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", help="A file with the token; else ONLINECAL_TOKEN in the environment."),
+    ] = None,
+    rate: Annotated[
+        float, typer.Option("--rate", min=0, help="Requests a second for each client; 0: any number.")
+    ] = 10_000,
+) -> None:
+    """Answer events over HTTP, and show a page of live certificates.
+
+    POST /query, /outcome, /withdraw and /events; GET /certificate, /keys, /health and the page, /. Every
+    answer is on disk before it is sent. SIGTERM or Ctrl+C: what is under way is answered, then it ends.
+
+    Examples:
+
+    [bold]onlinecal stream serve --ledger rain.db[/bold]
+
+    [bold]onlinecal stream serve --ledger rain.db --host 0.0.0.0 --token-file token[/bold]
+
+    [bold]curl -d '{"id": "q1", "key": "rain/oslo", "hint": 0.7}' http://127.0.0.1:8765/query[/bold]
+    """
+    import asyncio
+
+    from onlinecal.cli.output import notices
+    from onlinecal.engine import AsyncEngine, read_config
+
+    try:
+        from onlinecal.engine import http_server
+    except ImportError as error:
+        raise ValueError(f"{error.name} is not installed: pip install 'onlinecal[serve]'") from error
+    token = http_server.read_token(token_file)
+    wanted = None if config is None else read_config(config)
+
+    def ready(url: str) -> None:
+        notices().print(f"{ledger}: listening on {url}", soft_wrap=True)
+
+    async def run() -> None:
+        async with AsyncEngine(ledger, wanted) as engine:
+            await http_server.serve(engine, host, port, token=token, rate=rate or None, ready=ready)
+
+    asyncio.run(run())
