@@ -1,0 +1,235 @@
+"""Lines that are no events, or none that can be: each is answered, and none leaves a trace."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from functools import partial
+
+import msgspec
+import pytest
+from engine_scripts import CONFIG, lines_of, report_of, script, states_of
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from onlinecal.engine import Engine
+from onlinecal.engine.events import LONGEST_LINE
+
+REASONS = {"malformed", "invalid", "duplicate", "unknown", "settled", "withdrawn", "expired", "full"}
+
+QUERY = {"type": "query", "id": "fresh", "key": "plain/0", "hint": 0.5, "time": 1.0}
+OUTCOME = {"type": "outcome", "id": "q1", "value": 1}
+
+ODD = (
+    None, True, False, -1, 2, 0.5, -0.5, 1e308, -1e308, 10**30, -(10**400), "", "\0", "x" * 201,
+    "x" * 100_000, "é" * 500, [], [[]], {}, {"a": {}}, {"a": "b"}, {"": 1.0}, {"a": 2.0}, {"a": 0.5},
+    [0.5, 0.5], "0.5", "NaN",
+)  # fmt: skip
+
+RAW = (
+    b"", b" ", b"\r", b"\t\r", b"{", b"}", b"[]", b"{}", b"null", b"1", b'"query"', b"\xff\xfe",
+    b"\xef\xbb\xbf{}", b"\0", b"[" * 50_000, b'{"a":' * 10_000,
+    b'{"type":"query","id":"fresh","key":"k","hint":' + b"[" * 2_000,
+    b'{"type":"query","id":"fresh","key":"k","time":NaN}',
+    b'{"type":"query","id":"fresh","key":"k","time":Infinity}',
+    b'{"type":"query","id":"fresh","key":"k","time":1e999}',
+    b'{"type":"query","id":"fresh","key":"k","hint":-1e-400,}',
+    b'{"type":"query","id":"\\ud800","key":"k"}', b'{"type":"query","id":"fresh","key":"\\udfff\\ud800"}',
+    b'{"type":"query","id":"fresh\\u0000","key":"k"}', b'{"type":"query","id":"\xff","key":"k"}',
+    b'{"type":"query","id":"fresh","id":7,"key":"k"}', b'{"id":"fresh"}', b'{"type":"forecast","id":"fresh"}',
+    b'{"type":"query","id":"fresh","key":"k"} {}', b'{"type":"query","id":"fresh","key":"k"}\0',
+    b'{"type":"query","type":"outcome","id":"fresh","key":"k"}', b"x" * (LONGEST_LINE + 1),
+    b'{"type":"query","id":"' + b"i" * 100_000 + b'","key":"k"}', b"// comment", b"'single'",
+    b'{"type":"outcome","id":"q1","value":' + b"9" * 30_000 + b"}",
+)  # fmt: skip
+
+
+def flipped(rng, line):
+    """A line with a bit of it changed."""
+    place = rng.randrange(len(line))
+    return line[:place] + bytes([line[place] ^ (1 << rng.randrange(8))]) + line[place + 1 :]
+
+
+def with_odd_value(rng, line):
+    event = json.loads(line)
+    event[rng.choice([*event, "extra"])] = rng.choice(ODD)
+    return json.dumps(event).encode()
+
+
+def bad_line(rng, lines):
+    """A line that may be no event; nothing is certain about it but that it has no newline."""
+    line = rng.choice(lines)
+    change = rng.choice(
+        [
+            partial(flipped, rng, line),
+            lambda: line[: rng.randrange(len(line))],
+            lambda: line[rng.randrange(1, len(line)) :],
+            lambda: line + rng.choice(lines),
+            lambda: b"\xef\xbb\xbf" + line,
+            partial(with_odd_value, rng, line),
+            partial(with_odd_value, rng, json.dumps(rng.choice([QUERY, OUTCOME])).encode()),
+            lambda: rng.choice(RAW),
+            lambda: rng.randbytes(rng.choice([1, 20, 300])),
+            lambda: line.replace(b'"', b"'"),
+            lambda: line.replace(b":", b":" + rng.choice([b"[", b"NaN", b"-", b'"\\ud83d']), 1),
+        ]
+    )
+    return change().replace(b"\n", b"")
+
+
+def answer_lines(engine, lines, rng):
+    """Feed lines in batches of random size; their answers, decoded, and as lines."""
+    raw = []
+    done = 0
+    while done < len(lines):
+        part = lines[done : done + rng.choice([1, 7, 100, 1000])]
+        done += len(part)
+        answered = engine.handle_lines(b"\n".join(part) + b"\n").splitlines()
+        assert len(answered) == len(part)
+        raw += answered
+    return [json.loads(line) for line in raw], raw
+
+
+def is_accepted(answer):
+    return answer["type"] != "rejected"
+
+
+def fuzz(path, seed, count):
+    """Mix `count` bad lines with good ones; what was accepted must be all that there is."""
+    rng = random.Random(seed)
+    good = lines_of(script(seed, count // 8))
+    mixed = [(line, True) for line in good]
+    for _ in range(count):
+        mixed.insert(rng.randrange(len(mixed) + 1), (bad_line(rng, good), False))
+    lines = [line + rng.choice([b"", b"", b"\r", b"  "]) for line, _ in mixed]
+    with Engine(path / "mixed.db", CONFIG, hot_keys=10, window=500) as engine:
+        answers, raw = answer_lines(engine, lines, rng)
+        again, raw_again = answer_lines(engine, lines, rng)
+        states = states_of(engine)
+    assert all(
+        answer["reason"] in REASONS and answer["detail"] for answer in answers if not is_accepted(answer)
+    )
+    for line, answer, first, second in zip(lines, answers, raw, raw_again, strict=True):
+        if is_accepted(answer):
+            assert first == second
+            assert answer["id"] == json.loads(line)["id"]
+    # a bit may be flipped so that the line is another event: whatever was accepted counts as good
+    accepted = [line for line, answer in zip(lines, answers, strict=True) if is_accepted(answer)]
+    later = [
+        line
+        for line, first, second in zip(lines, answers, again, strict=True)
+        if is_accepted(second) and not is_accepted(first)
+    ]
+    with Engine(path / "good.db", CONFIG, hot_keys=10, window=500) as engine:
+        assert all(map(is_accepted, answer_lines(engine, accepted + later, rng)[0]))
+        assert states_of(engine) == states
+    assert report_of(path / "good.db") == report_of(path / "mixed.db")
+    return sum(not is_accepted(answer) for answer in answers), len(lines)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_bad_lines_among_good_ones_leave_no_trace(tmp_path, seed):
+    rejected, lines = fuzz(tmp_path, seed, 1000)
+    assert rejected > 0.8 * 1000
+    assert lines > 1100
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_bad_lines_leave_no_trace(tmp_path):
+    began = time.perf_counter()
+    for part in range(20):
+        folder = tmp_path / str(part)
+        folder.mkdir()
+        fuzz(folder, 100 + part, 5_000)
+    print(f"\n100,000 bad lines among good ones: {time.perf_counter() - began:.1f} s")
+
+
+@pytest.mark.parametrize("line", RAW, ids=range(len(RAW)))
+def test_lines_that_are_nothing_are_rejected(line):
+    with Engine() as engine:
+        [answer] = answer_lines(engine, [line], random.Random(0))[0]
+        assert answer["type"] == "rejected"
+        assert answer["reason"] in {"malformed", "invalid", "unknown"}
+        assert engine.in_memory() == (0, 0)
+
+
+@pytest.mark.parametrize("field", ["type", "id", "key", "hint", "time"])
+def test_odd_values_of_a_query_are_rejected_or_mean_what_they_say(field):
+    fine = {"type": [], "id": ["0.5", "NaN"], "key": ["0.5", "NaN"], "hint": [None, 0.5]}
+    fine["time"] = [None, -1, 2, 0.5, -0.5, 1e308, -1e308, 10**30]
+    with Engine() as engine:
+        for number, value in enumerate(ODD):
+            event = {**QUERY, "id": f"q{number}", field: value}
+            [answer] = answer_lines(engine, [json.dumps(event).encode()], random.Random(0))[0]
+            assert is_accepted(answer) == any(value is one or value == one != 1 for one in fine[field])
+
+
+def test_the_same_field_twice_is_answered_once(tmp_path):
+    line = b'{"type":"query","id":"a","key":"k","hint":0.1,"hint":0.9}'
+    with Engine() as engine:
+        first, second = (engine.handle_lines(line + b"\n") for _ in range(2))
+        assert first == second
+        assert first.count(b"\n") == 1
+
+
+@pytest.fixture(scope="module")
+def engine():
+    with Engine(None, CONFIG) as one:
+        one.handle_lines(b"\n".join(lines_of(script(3, 200))) + b"\n")
+        yield one
+
+
+MUTED = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@MUTED
+@given(data=st.binary(max_size=300))
+@example(data=b"\n\n\n")
+@example(data=b"")
+def test_any_bytes_get_as_many_answers_as_lines(engine, data):
+    answers = engine.handle_lines(data).splitlines()
+    assert len(answers) == data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
+    for answer in answers:
+        assert msgspec.json.decode(answer)["type"] == "rejected"
+
+
+@MUTED
+@given(fields=st.dictionaries(st.sampled_from(["id", "key", "hint", "time", "value", "type"]), JSON))
+def test_any_fields_are_answered(engine, fields):
+    kind = {"type": "query", "id": "some", "key": "plain/0"}
+    try:
+        line = json.dumps(kind | fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        line = json.dumps(kind | fields).encode()
+    before = engine.in_memory()
+    [answer] = engine.handle_lines(line + b"\n").splitlines()
+    answer = json.loads(answer)
+    assert engine.handle_lines(line).count(b"\n") == 1
+    if not is_accepted(answer):
+        assert engine.in_memory() == before
+
+
+@MUTED
+@given(name=st.text(min_size=1, max_size=50), label=st.text(min_size=1, max_size=50), seed=st.integers(0, 99))
+def test_any_text_can_be_a_name(tmp_path_factory, name, label, seed):
+    lines = lines_of(
+        [
+            {"type": "query", "id": name, "key": f"weather/{name}", "hint": {label: 1.0}},
+            {"type": "outcome", "id": name, "value": label, "key": f"weather/{name}"},
+        ]
+    )
+    with Engine(None, CONFIG, window=0) as engine:
+        answers = answer_lines(engine, lines, random.Random(seed))[0]
+        if "\0" in name + label:
+            assert not all(map(is_accepted, answers))
+        else:
+            assert [answer["id"] for answer in answers if is_accepted(answer)] == [name, name]
+            states = states_of(engine)
+            engine._start()
+            assert states_of(engine) == states
