@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
-from contextlib import closing
+import tempfile
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import msgspec
 
@@ -179,3 +181,11 @@ def states_of(engine):
     snapshots = engine._ledger.keys_named([row[0] for row in engine._ledger._rows("SELECT name FROM keys")])
     engine._keys.fetch([one.name for one in snapshots], engine._ledger)
     return {name: state.dump() for name, state in engine._keys.states.items()}
+
+
+@contextmanager
+def quick_folder():
+    """A folder in memory if there is such a place: a process that is killed does not need the disk."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
+        yield Path(name)
