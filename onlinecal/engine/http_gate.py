@@ -139,7 +139,7 @@ def check_token(token: str) -> str:
     """A token that can stand in a header and is not guessed."""
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise ValueError(
-            f"token must have at least {SHORTEST_TOKEN} ASCII characters and no spaces, got {len(token)} of them"
+            f"token must have at least {SHORTEST_TOKEN} ASCII characters, no spaces; it has {len(token)}"
         )
     return token
 

@@ -146,7 +146,13 @@ function ask(wrong) {
   tell("locked", false);
 }
 
+let looking = false;
+
 async function look() {
+  if (looking) {
+    return;
+  }
+  looking = true;
   try {
     const [total, largest] = await Promise.all([read("certificate"), read(`keys?order=largest&limit=${LINES}`)]);
     at("login").hidden = true;
@@ -159,6 +165,8 @@ async function look() {
       return;
     }
     tell(`no answer: ${error.message}`, true);
+  } finally {
+    looking = false;
   }
   setTimeout(look, EVERY);
 }
