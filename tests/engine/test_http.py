@@ -1,0 +1,468 @@
+"""The engine over HTTP: routes and statuses, who may ask and how much, a server that is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import warnings
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra serve")
+pytest.importorskip("uvicorn", reason="needs the extra serve")
+
+import httpx
+
+with warnings.catch_warnings():
+    # newer starlettes would rather have another httpx
+    warnings.simplefilter("ignore")
+    from starlette.testclient import TestClient
+
+from onlinecal.engine import AsyncEngine, Engine, LedgerError, Outcome, Query, read_report
+from onlinecal.engine.http import create_app
+from onlinecal.engine.http_bodies import STATUS
+from onlinecal.engine.http_gate import MOST_CLIENTS, Buckets
+from onlinecal.engine.http_server import is_loopback, serve
+
+TOKEN = "correct-horse-battery"
+SERVE = "import sys; from simulations.verbs.stream_serve import serve; import typer; typer.run(serve)"
+
+
+def client_of(engine, client=("127.0.0.1", 50_000), **settings):
+    app = create_app(AsyncEngine(engine), **settings)
+    return TestClient(app, base_url="http://127.0.0.1:8765", client=client)
+
+
+@pytest.fixture
+def engine():
+    with Engine() as engine:
+        yield engine
+
+
+@pytest.fixture
+def client(engine):
+    with client_of(engine) as client:
+        yield client
+
+
+def test_a_forecast_is_asked_for_and_settled(client, engine):
+    answer = client.post("/query", json={"id": "q1", "key": "rain/oslo", "hint": 0.7, "time": 0})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    with Engine() as alone:
+        forecast = alone.query("q1", "rain/oslo", 0.7, 0)
+    assert answer.json() == {
+        "type": "forecast",
+        "id": "q1",
+        "key": "rain/oslo",
+        "probability": forecast.probability,
+        "certificate": forecast.certificate,
+    }
+    settled = client.post("/outcome", json={"id": "q1", "value": 1, "time": 86_400})
+    assert (settled.status_code, settled.json()) == (200, {"type": "settled", "id": "q1"})
+    client.post("/query", json={"id": "q2", "key": "rain/oslo"})
+    withdrawn = client.post("/withdraw", json={"id": "q2"})
+    assert (withdrawn.status_code, withdrawn.json()) == (200, {"type": "withdrawn", "id": "q2"})
+
+
+def test_repeats_are_answered_byte_for_byte(client):
+    for path, event in [
+        ("/query", {"id": "q", "key": "k", "hint": 0.3}),
+        ("/outcome", {"id": "q", "value": 1}),
+        ("/query", {"id": "r", "key": "k"}),
+        ("/withdraw", {"id": "r"}),
+    ]:
+        first = client.post(path, json=event)
+        again = client.post(path, json=event)
+        assert first.status_code == again.status_code == 200
+        assert first.content == again.content
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "reason", "id"),
+    [
+        ("/query", b'{"id": "q"', 400, "malformed", None),
+        ("/query", b"", 400, "malformed", None),
+        ("/query", b'"text"', 400, "malformed", None),
+        ("/query", b"[" * 100_000, 400, "malformed", None),
+        ("/query", b"\xff\xfe", 400, "malformed", None),
+        ("/query", b'{"id": "x", "key": "k", "colour": 1}', 400, "malformed", "x"),
+        ("/query", b'{"type": "outcome", "id": "x", "value": 1}', 400, "malformed", "x"),
+        ("/query", b'{"id": "x"}', 400, "malformed", "x"),
+        ("/query", b'{"id": "x", "key": "%s"}' % (b"k" * (1 << 16)), 400, "malformed", None),
+        ("/query", b'{"id": "x", "key": "k", "hint": 1.5}', 422, "invalid", "x"),
+        ("/query", b'{"id": "", "key": "k"}', 422, "invalid", ""),
+        ("/query", b'{"id": "open", "key": "other"}', 409, "duplicate", "open"),
+        ("/outcome", b'{"id": "never", "value": 1}', 404, "unknown", "never"),
+        ("/outcome", b'{"id": "open", "value": 2}', 422, "invalid", "open"),
+        ("/outcome", b'{"id": "settled", "value": 0}', 409, "settled", "settled"),
+        ("/outcome", b'{"id": "withdrawn", "value": 0}', 409, "withdrawn", "withdrawn"),
+        ("/withdraw", b'{"id": "settled"}', 409, "settled", "settled"),
+        ("/withdraw", b'{"id": "never"}', 404, "unknown", "never"),
+    ],
+)
+def test_what_is_rejected_says_so_by_its_status_too(client, engine, path, body, status, reason, id):
+    engine.handle([Query(name, "k") for name in ("open", "settled", "withdrawn")])
+    engine.outcome("settled", 1)
+    client.post("/withdraw", json={"id": "withdrawn"})
+    before = engine.total()
+    answer = client.post(path, content=body)
+    found = answer.json()
+    assert (answer.status_code, found["type"], found["reason"]) == (status, "rejected", reason)
+    assert found["id"] == id
+    assert found["detail"]
+    assert engine.total() == before
+
+
+def test_every_reason_has_a_status():
+    from onlinecal.engine.events import Rejected
+
+    named = re.findall(r'"(\w+)"', Rejected.__doc__)
+    assert sorted(named) == sorted(STATUS)
+
+
+def test_arrays_and_lines_are_answered_in_kind(client):
+    queries = [{"id": f"q{i}", "key": "k"} for i in range(3)]
+    answer = client.post("/query", json=[*queries, {"id": 7, "key": "k"}])
+    assert answer.status_code == 200
+    assert [one.get("reason", one["id"]) for one in answer.json()] == ["q0", "q1", "q2", "malformed"]
+    lines = "".join(json.dumps({"id": f"q{i}", "value": i % 2}) + "\n" for i in range(3)) + "{}\n"
+    for headers in ({}, {"content-type": "application/x-ndjson"}):
+        answer = client.post("/outcome", content=lines, headers=headers)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson")
+        assert [json.loads(line)["type"] for line in answer.text.splitlines()] == [
+            *["settled"] * 3,
+            "rejected",
+        ]
+    one = client.post("/withdraw", content='{"id": "q0"}\n', headers={"content-type": "application/x-ndjson"})
+    assert one.text.count("\n") == 1
+    assert client.post("/query", json=[]).json() == []
+    pretty = client.post("/query", content=json.dumps({"id": "p", "key": "k"}, indent=4))
+    assert pretty.json()["type"] == "forecast"
+
+
+def test_events_of_all_types_go_through_one_route_as_through_the_engine(client):
+    lines = (
+        b'{"type":"query","id":"a","key":"k","hint":0.4}\n'
+        b'{"type":"outcome","id":"a","value":1}\n'
+        b"nonsense\n"
+        b'{"type":"query","id":"b","key":"k"}\n'
+        b'{"type":"withdraw","id":"b"}'
+    )
+    answer = client.post("/events", content=lines)
+    with Engine() as alone:
+        assert answer.content == alone.handle_lines(lines)
+    assert answer.status_code == 200
+    many = b"".join(b'{"type":"query","id":"m%d","key":"k%d"}\n' % (i, i % 5) for i in range(5_000))
+    answers = client.post("/events", content=many).text.splitlines()
+    assert [json.loads(line)["id"] for line in answers] == [f"m{i}" for i in range(5_000)]
+
+
+def test_certificates_and_keys_are_those_of_the_engine(client, engine):
+    for i in range(30):
+        engine.handle([Query(f"q{i}", f"key {i % 7}", (i % 5) / 5)])
+        if i % 3:
+            engine.outcome(f"q{i}", i % 2)
+    total = client.get("/certificate").json()
+    assert total == {name: getattr(engine.total(), name) for name in total}
+    assert (total["events"], total["keys"], total["rounds"], total["open"]) == (50, 7, 20, 10)
+    one = client.get("/certificate", params={"key": "key 3"}).json()
+    summary = engine.summary("key 3")
+    assert one == {"key": "key 3", **{name: getattr(summary, name) for name in one if name != "key"}}
+    listed = client.get("/keys").json()["keys"]
+    assert [line["key"] for line in listed] == [f"key {i}" for i in range(7)]
+    assert listed[3] == one
+    assert client.get("/keys?offset=2&limit=3").json()["keys"] == listed[2:5]
+    ratios = [
+        line["certificate"] / line["rounds"] for line in client.get("/keys?order=largest").json()["keys"]
+    ]
+    assert ratios == sorted((line["certificate"] / line["rounds"] for line in listed), reverse=True)
+    assert client.get("/health").json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "named"),
+    [
+        ("/certificate?key=none", 404, "'none'"),
+        ("/keys?limit=0", 400, "limit"),
+        ("/keys?limit=1001", 400, "limit"),
+        ("/keys?limit=%C2%B2", 400, "limit"),
+        ("/keys?offset=-1", 400, "offset"),
+        ("/keys?offset=99999999999999999999", 400, "offset"),
+        ("/keys?order=size", 400, "order"),
+        ("/keys?order=largest&offset=3", 400, "offset"),
+    ],
+)
+def test_questions_that_cannot_be_answered_are_refused(client, path, status, named):
+    answer = client.get(path)
+    assert answer.status_code == status
+    assert named in answer.json()["error"]
+
+
+def test_other_paths_and_methods_are_refused(client):
+    assert client.get("/nothing").status_code == 404
+    assert client.get("/query").status_code == 405
+    assert client.post("/certificate").status_code == 405
+    assert client.get("/../engine.py").status_code == 404
+
+
+def test_every_answer_has_the_security_headers_and_none_opens_to_other_origins(client):
+    for answer in (client.get("/"), client.get("/page.js"), client.get("/nothing"), client.post("/query")):
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+        assert not any(name.startswith("access-control") for name in answer.headers)
+
+
+def test_the_page_has_no_inline_script_or_style_and_loads_nothing_from_elsewhere(client):
+    page = client.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*\ssrc=)", page.text)
+    sources = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert sorted(sources) == ["icon.svg", "page.css", "page.js"]
+    for source in sources:
+        answer = client.get(f"/{source}")
+        assert answer.status_code == 200
+        assert not re.search(r"https?://(?!www\.w3\.org/)", answer.text)
+
+
+def test_a_token_is_needed_for_all_data_and_for_nothing_else(engine):
+    with client_of(engine, token=TOKEN) as client:
+        for path in ("/certificate", "/keys", "/nothing"):
+            answer = client.get(path)
+            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+        for path in ("/query", "/outcome", "/withdraw", "/events"):
+            assert client.post(path, json={"id": "q", "key": "k"}).status_code == 401
+        for wrong in (f"Bearer {TOKEN}x", "Bearer", f"Basic {TOKEN}", TOKEN, "Bearer \xe9"):
+            headers = {"authorization": wrong.encode("latin-1")}
+            assert client.get("/certificate", headers=headers).status_code == 401
+        for path in ("/", "/page.js", "/page.css", "/icon.svg", "/health"):
+            assert client.get(path).status_code == 200
+        assert engine.total().events == 0
+        right = {"authorization": f"Bearer {TOKEN}"}
+        assert client.post("/query", json={"id": "q", "key": "k"}, headers=right).status_code == 200
+        assert client.get("/certificate", headers=right).json()["events"] == 1
+
+
+@pytest.mark.parametrize("token", ["", "short", "with a space in it", "söme-umläuts-in-it"])
+def test_weak_tokens_are_refused(engine, token):
+    with pytest.raises(ValueError, match="token"):
+        create_app(AsyncEngine(engine), token=token)
+
+
+def test_a_name_that_was_made_to_mean_this_machine_is_refused(client):
+    for host in ("evil.example", "evil.example:8765", "127.0.0.1.evil.example", "[::2]", ""):
+        assert client.get("/certificate", headers={"host": host}).status_code == 421
+    for host in ("localhost", "LOCALHOST:1", "127.0.0.1:8765", "[::1]:8765"):
+        assert client.get("/certificate", headers={"host": host}).status_code == 200
+
+
+def test_pages_of_other_origins_cannot_send_events(client, engine):
+    event = {"id": "q", "key": "k"}
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:9999"):
+        assert client.post("/query", json=event, headers={"origin": origin}).status_code == 403
+    assert engine.total().events == 0
+    assert client.post("/query", json=event, headers={"origin": "http://127.0.0.1:8765"}).status_code == 200
+
+
+def test_large_and_compressed_bodies_are_refused(engine):
+    with client_of(engine, largest_body=1_000) as client:
+        event = json.dumps({"id": "q", "key": "k"}).encode()
+        assert client.post("/query", content=event.ljust(1_000)).status_code == 200
+        answer = client.post("/query", content=event.ljust(1_001))
+        assert (answer.status_code, answer.headers["connection"]) == (413, "close")
+        assert "1000" in answer.json()["error"]
+        assert client.post("/query", content=iter([b" " * 600] * 5)).status_code == 413
+        assert client.post("/query", content=event, headers={"content-encoding": "gzip"}).status_code == 415
+
+
+def test_a_client_that_asks_too_often_is_told_when_to_come_back(engine):
+    with client_of(engine, rate=3) as client, client_of(engine, ("127.0.0.2", 1), rate=3) as other:
+        statuses = [client.get("/health").status_code for _ in range(5)]
+        assert statuses == [200, 200, 200, 429, 429]
+        assert client.get("/health").headers["retry-after"] == "1"
+        assert other.get("/health").status_code == 200
+
+
+def test_buckets_fill_with_time_and_are_forgotten_at_last():
+    now = [0.0]
+    buckets = Buckets(2.0, clock=lambda: now[0])
+    assert [buckets.wait("a") for _ in range(3)] == [0, 0, 0.5]
+    now[0] += 0.25
+    assert buckets.wait("a") == 0.25
+    now[0] += 0.25
+    assert buckets.wait("a") == 0
+    for i in range(MOST_CLIENTS + 10):
+        buckets.wait(f"client {i}")
+    assert len(buckets._filled) == MOST_CLIENTS
+    with pytest.raises(ValueError, match="rate"):
+        Buckets(0)
+
+
+def test_a_ledger_that_cannot_be_written_is_a_503(client, engine, monkeypatch):
+    def fail(changes):
+        raise LedgerError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._ledger, "commit", fail)
+        answer = client.post("/query", json={"id": "q", "key": "k"})
+        assert (answer.status_code, answer.json()) == (503, {"error": "the disk is full"})
+    assert client.post("/query", json={"id": "q", "key": "k"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.8.8.8", True)]
+    + [(host, False) for host in ("0.0.0.0", "::", "10.0.0.1", "example.org", "")],
+)
+def test_only_loopback_goes_without_a_token(engine, host, loopback):
+    assert is_loopback(host) is loopback
+    if not loopback:
+        with pytest.raises(ValueError, match="token"):
+            asyncio.run(serve(AsyncEngine(engine), host, 0))
+
+
+@pytest.fixture
+def server(tmp_path):
+    """start(*arguments): a server of its own process, on a free port; (process, address)."""
+    started = []
+
+    def start(*arguments, **variables):
+        command = [sys.executable, "-c", SERVE, "--ledger", str(tmp_path / "ledger.db"), "--port", "0"]
+        process = subprocess.Popen(
+            [*command, *arguments], stderr=subprocess.PIPE, text=True, env={**os.environ, **variables}
+        )
+        started.append(process)
+        line = process.stderr.readline()
+        found = re.search(r"listening on (http://\S+)", line)
+        assert found, line + process.stderr.read()
+        return process, found[1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def test_a_server_that_is_told_to_stop_answers_what_is_under_way_and_loses_nothing(server, tmp_path):
+    process, address = server()
+
+    async def caller(client, name, answered):
+        for i in range(10_000):
+            try:
+                answer = await client.post("/query", json={"id": f"{name}/{i}", "key": f"key {name}"})
+            except httpx.TransportError:
+                return
+            assert answer.status_code == 200
+            answered.append((answer.json()["id"], answer.json()["probability"]))
+
+    async def main():
+        answered = []
+        async with httpx.AsyncClient(base_url=address) as client:
+            callers = [asyncio.create_task(caller(client, name, answered)) for name in range(8)]
+            async with asyncio.timeout(30):
+                while len(answered) < 100:
+                    await asyncio.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            await asyncio.gather(*callers)
+        return answered
+
+    answered = asyncio.run(main())
+    assert process.wait(30) == 0
+    assert process.stderr.read() == ""
+    with Engine(tmp_path / "ledger.db") as engine:
+        assert engine._ledger.about("tail") == engine.total().events
+        kept = engine._ledger.recall(id for id, _ in answered)
+        assert {(id, record.probability) for id, record in kept.items()} == set(answered)
+    assert read_report(tmp_path / "ledger.db").events >= len(answered)
+
+
+def test_a_slow_or_endless_request_is_cut_off(tmp_path):
+    """Three clients that never finish: no request, half a head, a body that does not come."""
+
+    def hear(connection, sent):
+        connection.settimeout(10)
+        try:
+            connection.sendall(sent)
+            heard = b""
+            while piece := connection.recv(4096):
+                heard += piece
+        except ConnectionError:
+            return heard
+        return heard
+
+    async def main():
+        listening = asyncio.get_running_loop().create_future()
+        async with AsyncEngine() as engine:
+            serving = asyncio.create_task(
+                serve(engine, port=0, patience=0.3, ready=lambda url: listening.set_result(url))
+            )
+            port = int((await listening).rpartition(":")[2])
+            heads = [
+                b"",
+                b"POST /query HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+                b"POST /query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n\r\n{",
+                b"POST /query HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 1_000_000,
+            ]
+            await asyncio.sleep(0.05)
+            connections = [socket.create_connection(("127.0.0.1", port)) for _ in heads]
+            start = time.perf_counter()
+            heard = await asyncio.gather(*map(asyncio.to_thread, [hear] * 4, connections, heads))
+            assert time.perf_counter() - start < 8
+            for connection in connections:
+                connection.close()
+            assert callable(signal.getsignal(signal.SIGTERM))
+            os.kill(os.getpid(), signal.SIGTERM)
+            await serving
+        return heard
+
+    nothing, half, late, _ = asyncio.run(main())
+    assert (nothing, half) == (b"", b"")
+    assert b" 408 " in late.split(b"\r\n")[0]
+
+
+def test_the_token_comes_from_a_file_or_the_environment(server, tmp_path):
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    process, address = server("--token-file", str(file), ONLINECAL_TOKEN="another-token-of-its-own")
+    right = {"authorization": f"Bearer {TOKEN}"}
+    assert httpx.get(f"{address}/certificate").status_code == 401
+    assert httpx.get(f"{address}/certificate", headers=right).status_code == 200
+    process.terminate()
+    assert process.wait(30) == 0
+    process, address = server(ONLINECAL_TOKEN=TOKEN)
+    assert httpx.get(f"{address}/certificate").status_code == 401
+    assert httpx.get(f"{address}/certificate", headers=right).status_code == 200
+
+
+def test_a_port_in_use_is_one_clear_error(engine):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=rf"127\.0\.0\.1 port {port}: .*in use"):
+            asyncio.run(serve(AsyncEngine(engine), "127.0.0.1", port))
+
+
+def test_a_missing_extra_is_named(monkeypatch, tmp_path):
+    from simulations.verbs import stream_serve
+
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    for name in ("http_server", "http"):
+        monkeypatch.delitem(sys.modules, f"onlinecal.engine.{name}", raising=False)
+        monkeypatch.delattr(f"onlinecal.engine.{name}", raising=False)
+    with pytest.raises(ValueError, match=r"pip install 'onlinecal\[serve\]'"):
+        stream_serve.serve(tmp_path / "ledger.db")
+
+
+def test_outcomes_through_http_settle_what_the_engine_asked(client, engine):
+    engine.handle([Query("q", "k", 0.5), Outcome("q", 1)])
+    assert client.post("/outcome", json={"id": "q", "value": True}).json() == {"type": "settled", "id": "q"}
