@@ -39,9 +39,9 @@ def draw(table: pl.DataFrame) -> Figure:
         table[name].to_numpy().astype(float) for name in ("rounds", "certificate", "guarantee")
     )
     total, proven = rounds.sum(), certificates.sum()
-    keys = "one key" if table.height == 1 else f"all {number(table.height)} keys"
+    keys = "the only key is" if table.height == 1 else f"all {number(table.height)} keys together are"
     figure, axis = dots_figure(
-        f"Proven: {keys} together are at most {proven / total:.4f} per round from calibrated",
+        f"Proven: {keys} at most {proven / total:.4f} per round from calibrated",
         "One dot per key. Grey dashes: its guarantee per round, which counts how late its labels were; at "
         "most 1.",
         "rounds settled",

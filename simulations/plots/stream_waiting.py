@@ -38,8 +38,8 @@ def draw(table: pl.DataFrame) -> Figure:
     keys = "one key waits" if table.height == 1 else f"{number(table.height)} keys wait"
     figure, axis = dots_figure(
         f"{keys} for {number(waiting)} outcomes, the longest for {number(longest)} events",
-        f"One dot per key with open forecasts. Time is counted in events of all keys; "
-        f"the ledger has {number(table['events'][0])}. Further right and up: look there first.",
+        f"One dot per key with open forecasts. Time is counted in events of all keys, of which the ledger "
+        f"has {number(table['events'][0])}.",
         "events since the key's oldest open forecast",
         "open forecasts of the key",
     )

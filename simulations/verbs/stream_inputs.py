@@ -23,19 +23,34 @@ TICK = 1.0
 """Seconds after which waiting is interrupted for the progress line."""
 
 
+SIGNALS = signal.SIGTERM, signal.SIGINT
+
+
 class Stop:
-    """Becomes true with the first SIGTERM or SIGINT, and ends every wait; the second ends the process."""
+    """Becomes true with the first SIGTERM or SIGINT, and ends every wait; the second ends the process.
+
+    A context: the signals mean what they meant before when it is left.
+    """
 
     def __init__(self) -> None:
         self.signal: int | None = None
         self._woken, self._wake = os.pipe()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._note)
+        self._before = [(number, signal.signal(number, self._note)) for number in SIGNALS]
+
+    def __enter__(self) -> Stop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before:
+            signal.signal(number, handler)
+        os.close(self._woken)
+        os.close(self._wake)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self.signal = number
         os.write(self._wake, b"!")
-        for each in (signal.SIGTERM, signal.SIGINT):
+        # not even a call into SQLite or a full pipe holds up the second signal then
+        for each in SIGNALS:
             signal.signal(each, signal.SIG_DFL)
 
     def __bool__(self) -> bool:

@@ -38,24 +38,24 @@ def run(
     paths = list(inputs)
     settings = None if config is None else read_config(config)
     check_inputs(paths)
-    stop = Stop()
     # a batch makes some 10^5 objects and next to no cycles: looking for them every 700 took 15 % of the time
     gc.set_threshold(*GARBAGE)
-    with counting() as compiled, Engine(ledger, settings, hot_keys=hot_keys or HOT_KEYS) as engine:
-        progress = Progress(engine, quiet)
-        pieces: Iterator[Piece | None]
-        if not paths:
-            pieces = read_stream(sys.stdin.fileno(), stop, progress.tick)
-        else:
-            files = Files(paths, lambda path: beginning(path, engine.position(path)) if resume else 0)
-            pieces = files.for_ever(stop, progress.tick) if follow else files.once(stop)
-        with progress:
-            for gathered in gather(pieces, most):
-                if not answer(engine, gathered, progress) or stop:
-                    break
-    if compiled.notice:
-        progress.note(compiled.notice)
-    progress.summarise(ledger)
+    with Stop() as stop:
+        with counting() as compiled, Engine(ledger, settings, hot_keys=hot_keys or HOT_KEYS) as engine:
+            progress = Progress(engine, quiet)
+            pieces: Iterator[Piece | None]
+            if not paths:
+                pieces = read_stream(sys.stdin.fileno(), stop, progress.tick)
+            else:
+                files = Files(paths, lambda path: beginning(path, engine.position(path)) if resume else 0)
+                pieces = files.for_ever(stop, progress.tick) if follow else files.once(stop)
+            with progress:
+                for gathered in gather(pieces, most):
+                    if not answer(engine, gathered, progress) or stop:
+                        break
+        if compiled.notice:
+            progress.note(compiled.notice)
+        progress.summarise(ledger)
     return stop.signal
 
 

@@ -97,8 +97,8 @@ def totals(found: Report) -> Table:
     ]
     if oldest is not None:
         at = "" if oldest.time is None else f", time {number(oldest.time)}"
-        age = f"{number(found.events - oldest.number)} events ago{at}"
-        lines.append(("oldest open forecast", f"{escape(oldest.id)} of {escape(oldest.key)}, {age}"))
+        which = f"{escape(oldest.id)} of {escape(oldest.key)}"
+        lines.append(("oldest open forecast", f"{which}, {ago(found, oldest.number)}{at}"))
     lines += [
         ("keys", number(len(found.keys))),
         ("certificate, all keys together", both(total.certificate, total)),
@@ -121,7 +121,7 @@ def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
             number(one.expired),
             both(one.certificate, one),
             both(one.guarantee, one),
-            "–" if one.oldest is None else f"{number(found.events - one.oldest)} events ago",
+            "–" if one.oldest is None else ago(found, one.oldest),
         )
         for key in listed
         for one in [key.summary]
@@ -130,6 +130,14 @@ def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
     some = "all" if len(listed) == len(found.keys) else f"{number(len(listed))} of {number(len(found.keys))}"
     columns = ["key", "rounds", "open", "expired", "certificate", "guarantee", "oldest open forecast"]
     return table(f"{some} keys, {how}", columns, rows)
+
+
+def ago(found: Report, number_then: int) -> str:
+    """How long ago the event of that number was, counted in events."""
+    from onlinecal.cli.output import number
+
+    events = found.events - number_then
+    return f"{number(events)} event{'s' * (events != 1)} ago"
 
 
 def both(value: float, summary: Summary) -> str:

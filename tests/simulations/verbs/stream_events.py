@@ -1,0 +1,61 @@
+"""Events for the tests of `onlinecal stream`, and the command: in this process, and as a shell runs it."""
+
+import json
+import subprocess
+import sys
+
+from typer.testing import CliRunner
+
+from onlinecal.engine import Engine, check_ledger
+from simulations.cli import app
+
+COMMAND = [sys.executable, "-m", "simulations", "stream"]
+
+
+def query(number, keys=3, **more):
+    hint = (number * 7 % 10) / 10
+    return {"type": "query", "id": f"q{number}", "key": f"key/{number % keys}", "hint": hint, **more}
+
+
+def outcome(number, **more):
+    return {"type": "outcome", "id": f"q{number}", "value": int(number % 3 == 0), **more}
+
+
+def lines_of(events):
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+def late(count, delay=20, keys=3):
+    """Lines of `count` queries, each with its outcome some queries later; the last outcomes never come."""
+    events = []
+    for number in range(count):
+        events.append(query(number, keys))
+        if number >= delay:
+            events.append(outcome(number - delay))
+    return lines_of(events)
+
+
+def expected(lines):
+    """What an engine without a ledger answers."""
+    with Engine() as engine:
+        return engine.handle_lines(lines)
+
+
+def stream(*arguments):
+    """Run the command here, on files: exit_code, stdout_bytes, stderr."""
+    return CliRunner().invoke(app, ["stream", *map(str, arguments)])
+
+
+def piped(data, *arguments):
+    """Run the command as a process with these bytes on its standard input: returncode, stdout, stderr."""
+    return subprocess.run([*COMMAND, *map(str, arguments)], input=data, capture_output=True, timeout=60)
+
+
+def started(*arguments, **settings):
+    """Start the command with pipes."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*COMMAND, *map(str, arguments)], bufsize=0, **{**pipes, **settings})
+
+
+def is_sound(ledger):
+    return check_ledger(ledger).problems == []
