@@ -196,19 +196,14 @@ def _counted(
     """
     from pyspark.sql import functions as F
 
-    rows = table.select(*groups, value.alias("value"), label.alias("label")).select(
-        *keys,
-        "value",
-        (F.col("label") == 1.0).cast("long").alias("one"),
-        F.when(F.col("label").isNull() | ~F.col("label").isin(0.0, 1.0), _as_text(F.col("label"))).alias(
-            "bad_outcome"
-        ),
-    )
+    is_bad = F.col("label").isNull() | ~F.col("label").isin(0.0, 1.0)
+    rows = table.select(*groups, value.alias("value"), label.alias("label"))
+    # numbers only: with a text among the aggregates Spark would sort all rows instead of hashing them
     counted = rows.groupBy(*keys, "value").agg(
         F.count("*").alias("rounds"),
-        F.sum("one").alias("ones"),
-        F.count("bad_outcome").alias("bad_outcomes"),
-        F.min("bad_outcome").alias("bad_outcome"),
+        F.sum((F.col("label") == 1.0).cast("long")).alias("ones"),
+        F.sum(is_bad.cast("long")).alias("bad_outcomes"),
+        F.min(F.when(is_bad, F.col("label"))).alias("bad_outcome"),
     )
     return counted.localCheckpoint(eager=True)
 
@@ -221,7 +216,7 @@ def _refuse_bad_values(counted: DataFrame, forecast: str, outcome: str) -> None:
     found = counted.agg(
         F.count("*").alias("counts"),
         F.sum(F.when(is_bad, F.col("rounds"))).alias("bad_forecasts"),
-        F.min(F.when(is_bad, _as_text(value))).alias("bad_forecast"),
+        F.min(F.when(is_bad, value)).alias("bad_forecast"),
         F.sum("bad_outcomes").alias("bad_outcomes"),
         F.min("bad_outcome").alias("bad_outcome"),
     ).first()
@@ -230,12 +225,12 @@ def _refuse_bad_values(counted: DataFrame, forecast: str, outcome: str) -> None:
         raise ValueError("table has no rows")
     if found.bad_forecasts:
         raise ValueError(
-            f"forecast column {forecast!r} must lie in [0, 1], got {found.bad_forecast} "
+            f"forecast column {forecast!r} must lie in [0, 1], got {_shown(found.bad_forecast)} "
             f"(rows with a bad forecast: {found.bad_forecasts})"
         )
     if found.bad_outcomes:
         raise ValueError(
-            f"outcome column {outcome!r} must be 0/1 or boolean, got {found.bad_outcome} "
+            f"outcome column {outcome!r} must be 0/1 or boolean, got {_shown(found.bad_outcome)} "
             f"(rows with a bad outcome: {found.bad_outcomes})"
         )
 
@@ -412,7 +407,6 @@ def _column(name: str) -> Column:
     return col("`" + name.replace("`", "``") + "`")
 
 
-def _as_text(column: Column) -> Column:
-    from pyspark.sql.functions import coalesce, lit
-
-    return coalesce(column.cast("string"), lit("null"))
+def _shown(value: float | None) -> str:
+    # the least of the bad values, which is none at all where all of them are null
+    return "null" if value is None else repr(value)

@@ -138,11 +138,11 @@ def test_group_values_keep_their_types_and_any_name_will_do(spark):
 @pytest.mark.parametrize(
     "p, y, message",
     [
-        (float("nan"), 1, r"forecast column 'p' must lie in \[0, 1\], got NaN .*: 2\)"),
+        (float("nan"), 1, r"forecast column 'p' must lie in \[0, 1\], got nan .*: 2\)"),
         (None, 1, r"forecast column 'p' must lie in \[0, 1\], got null .*: 2\)"),
         (-0.25, 1, r"forecast column 'p' must lie in \[0, 1\], got -0.25 .*: 2\)"),
         (0.5, 2.0, r"outcome column 'y' must be 0/1 or boolean, got 2.0 .*: 2\)"),
-        (0.5, float("nan"), r"outcome column 'y' must be 0/1 or boolean, got NaN .*: 2\)"),
+        (0.5, float("nan"), r"outcome column 'y' must be 0/1 or boolean, got nan .*: 2\)"),
         (0.5, None, r"outcome column 'y' must be 0/1 or boolean, got null .*: 2\)"),
     ],
 )
