@@ -11,9 +11,10 @@ import typer
 from onlinecal.cli.errors import INTERRUPTED
 from simulations.verbs.stream_check import check, repair
 from simulations.verbs.stream_report import report
+from simulations.verbs.stream_serve import serve
 
 app = typer.Typer(rich_markup_mode="rich")
-for verb in (report, check, repair):
+for verb in (report, check, repair, serve):
     app.command(verb.__name__)(verb)
 
 

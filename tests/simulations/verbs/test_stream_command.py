@@ -192,7 +192,7 @@ def test_a_ledger_in_use_is_not_written_by_another(ledger, file):
     assert "another process writes to this ledger" in answer.stderr
 
 
-@pytest.mark.parametrize("verb", [[], ["report"], ["check"], ["repair"]])
+@pytest.mark.parametrize("verb", [[], ["report"], ["check"], ["repair"], ["serve"]])
 def test_every_verb_of_the_stream_shows_an_example(verb):
     answer = stream(*verb, "--help")
     assert answer.exit_code == 0
