@@ -123,7 +123,9 @@ async def serve(
     patience: float = PATIENCE,
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Answer requests until SIGTERM or SIGINT; the engine stays open.
+    """Answer requests until SIGTERM, SIGINT or the task's cancellation; the engine stays open.
+
+    At the end no new requests are accepted, and those under way are answered.
 
     Parameters
     ----------
@@ -169,7 +171,14 @@ async def serve(
     await engine.total()
     with bind(host, port) as sock, ending_here():
         ready(f"http://{written(host)}:{sock.getsockname()[1]}")
-        await uvicorn.Server(config).serve(sockets=[sock])
+        server = uvicorn.Server(config)
+        running = asyncio.ensure_future(server.serve(sockets=[sock]))
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            server.should_exit = True
+            await running
+            raise
 
 
 def written(host: str) -> str:

@@ -1,0 +1,189 @@
+"""The page of live certificates in a real browser: it shows what the engine says, nothing without token."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from contextlib import contextmanager
+from decimal import ROUND_HALF_UP, Decimal
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra serve")
+pytest.importorskip("uvicorn", reason="needs the extra serve")
+pytest.importorskip("playwright", reason="needs playwright")
+
+from playwright.sync_api import expect, sync_playwright
+
+from onlinecal.engine import AsyncEngine, Engine, Outcome, Query
+from onlinecal.engine.http_server import serve
+
+TOKEN = "correct-horse-battery"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@contextmanager
+def served(engine, **settings):
+    """The address of a server on a free port, in a thread."""
+    listening, addresses = threading.Event(), []
+
+    def ready(address):
+        addresses.append(address)
+        listening.set()
+
+    async def main():
+        nonlocal loop, task
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        async with AsyncEngine(engine) as around:
+            await serve(around, port=0, ready=ready, **settings)
+
+    def run():
+        try:
+            asyncio.run(main())
+        except asyncio.CancelledError:
+            pass
+        finally:
+            listening.set()
+
+    loop = task = None
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        assert listening.wait(20)
+        yield addresses[0]
+    finally:
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, headless=True, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A page that must not complain; what it does complain of is in `page.complaints`."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.complaints = []
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("console", lambda message: message.type == "error" and page.complaints.append(message.text))
+    yield page
+    context.close()
+
+
+def play(engine, keys, rounds, start=0):
+    for i in range(start, start + rounds):
+        names = [f"rain/{key}" for key in range(keys)]
+        engine.handle([Query(f"{name}/{i}", name, ((i * 7 + len(name)) % 10) / 10) for name in names])
+        engine.handle(
+            [Outcome(f"{name}/{i}", (i * k) % 3 == 0) for k, name in enumerate(names) if (i + k) % 5]
+        )
+
+
+def whole(number):
+    """As the page writes large numbers."""
+    return f"{round(number, 3):,}".removesuffix(".0")
+
+
+def small(number):
+    """As the page writes a number of a single round."""
+    return str(Decimal(number).quantize(Decimal("0.0001"), ROUND_HALF_UP))
+
+
+def expect_what_the_engine_says(page, engine):
+    total = engine.total()
+    for name in ("events", "keys", "rounds", "open", "expired", "certificate", "guarantee"):
+        expect(page.locator(f"#{name}")).to_have_text(whole(getattr(total, name)))
+    expect(page.locator("#per-round")).to_have_text(small(total.certificate / total.rounds))
+    expect(page.locator("#promised")).to_have_text(small(total.guarantee / total.rounds))
+    for row, (name, summary) in enumerate(engine.largest(10)):
+        cells = page.locator("#largest tr").nth(row).locator("th, td")
+        expect(cells).to_have_text([
+            name,
+            small(summary.certificate / summary.rounds),
+            small(summary.guarantee / summary.rounds),
+            whole(summary.rounds),
+            whole(summary.open),
+        ])  # fmt: skip
+
+
+def test_the_page_follows_the_engine(page):
+    with Engine() as engine, served(engine) as address:
+        page.goto(address)
+        expect(page.locator("#state")).to_have_text("live")
+        expect(page.locator("#events")).to_have_text("0")
+        expect(page.locator("#chart-words")).to_have_text("Nothing is settled yet.")
+        play(engine, keys=12, rounds=20)
+        expect_what_the_engine_says(page, engine)
+        play(engine, keys=12, rounds=70, start=20)
+        expect_what_the_engine_says(page, engine)
+        assert engine.total().events > 1_000
+        expect(page.locator("#chart polyline")).to_have_count(2)
+        expect(page.locator("#chart-words")).to_contain_text(page.locator("#per-round").inner_text())
+        expect(page.locator("#speed")).not_to_have_text("–")
+        assert page.complaints == []
+
+
+def test_a_key_that_looks_like_html_is_shown_as_it_is_written(page):
+    name = "<img src=x onerror=alert(1)>&amp;"
+    with Engine() as engine, served(engine) as address:
+        engine.handle([Query("q", name), Outcome("q", 1)])
+        page.goto(address)
+        expect(page.locator("#largest th")).to_have_text(name)
+        assert page.locator("#largest img").count() == 0
+        assert page.complaints == []
+
+
+def test_the_page_asks_for_the_token_and_keeps_it_for_its_tab(page):
+    with Engine() as engine, served(engine, token=TOKEN) as address:
+        play(engine, keys=2, rounds=3)
+        page.goto(address)
+        expect(page.locator("#token")).to_be_focused()
+        expect(page.locator("#numbers")).to_be_hidden()
+        page.keyboard.type("not the right token")
+        page.keyboard.press("Enter")
+        expect(page.locator("#wrong")).to_have_text("This is not the token.")
+        expect(page.locator("#numbers")).to_be_hidden()
+        page.locator("#token").fill(TOKEN)
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("button", name="Show")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator("#login")).to_be_hidden()
+        expect_what_the_engine_says(page, engine)
+        page.reload()
+        expect_what_the_engine_says(page, engine)
+        assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+        assert TOKEN not in page.url
+
+
+def test_nothing_sticks_out_of_a_narrow_window(page):
+    with Engine() as engine, served(engine) as address:
+        play(engine, keys=12, rounds=20)
+        engine.handle([Query("q", "k" * 150), Outcome("q", 1)])
+        for width in (320, 400, 1_280):
+            page.set_viewport_size({"width": width, "height": 800})
+            page.goto(address)
+            expect(page.locator("#largest tr")).to_have_count(10)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_page_says_when_the_server_is_gone(page):
+    with Engine() as engine:
+        with served(engine) as address:
+            page.goto(address)
+            expect(page.locator("#state")).to_have_text("live")
+        expect(page.locator("#state")).to_contain_text("no answer")
