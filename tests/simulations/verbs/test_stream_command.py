@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from stream_events import expected, is_sound, late, lines_of, outcome, piped, query, started, stream
@@ -197,3 +199,11 @@ def test_every_verb_of_the_stream_shows_an_example(verb):
     answer = stream(*verb, "--help")
     assert answer.exit_code == 0
     assert f"onlinecal {' '.join(['stream', *verb])} --ledger rain.db" in " ".join(answer.stdout.split())
+
+
+def test_the_readme_shows_what_is_answered(ledger):
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    lines, answers = re.search(
+        r"stream --ledger.*<<'EOF'\n(.*?)EOF\n.*?```json\n(.*?)```", readme, re.S
+    ).groups()
+    assert piped(lines.encode(), "--ledger", ledger).stdout.decode() == answers
