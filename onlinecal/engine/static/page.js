@@ -4,7 +4,8 @@ const EVERY = 1000;       // milliseconds between two looks
 const KEPT = 600;         // looks in the chart
 const LINES = 10;         // keys in the table
 const TOKEN = "onlinecal token";
-const PLOT = { left: 78, right: 706, top: 30, bottom: 204 };
+const HEIGHT = 240;       // of the chart, its width is that of the page
+const MARGIN = { left: 56, right: 6, top: 30, bottom: 28 };
 
 const at = (id) => document.getElementById(id);
 const samples = [];       // {at: seconds, events, measured, bound}
@@ -89,44 +90,45 @@ function element(name, attributes, text) {
   return made;
 }
 
+// a logarithmic scale: the guarantee is far above the certificate, and both fall like powers of the rounds
 function draw() {
   const drawn = samples.filter((one) => one.measured !== null);
   if (!drawn.length) {
     at("chart-words").textContent = "Nothing is settled yet.";
     return;
   }
-  const [first, last] = [drawn[0].at, drawn[drawn.length - 1].at];
-  const span = Math.max(last - first, 10);
-  const top = roundUp(Math.max(...drawn.map((one) => Math.max(one.measured, one.bound))));
-  const x = (time) => PLOT.right - ((last - time) / span) * (PLOT.right - PLOT.left);
-  const y = (value) => PLOT.bottom - (value / top) * (PLOT.bottom - PLOT.top);
+  const chart = at("chart");
+  const width = chart.clientWidth || 320;
+  chart.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+  const { left, top } = MARGIN;
+  const [right, bottom] = [width - MARGIN.right, HEIGHT - MARGIN.bottom];
+  const last = drawn[drawn.length - 1];
+  const span = Math.max(last.at - drawn[0].at, 10);
+  const logs = drawn.flatMap((one) => [one.measured, one.bound]).filter((x) => x > 0).map(Math.log10);
+  const high = Math.ceil(Math.max(...logs, -1));
+  const low = Math.min(Math.floor(Math.min(...logs, high)), high - 1);
+  const x = (time) => right - ((last.at - time) / span) * (right - left);
+  const y = (log) => bottom - ((Math.max(log, low) - low) / (high - low)) * (bottom - top);
+
   const parts = [];
-  for (let step = 0; step <= 4; step += 1) {
-    const value = (top * step) / 4;
-    parts.push(element("line", { class: "grid", x1: PLOT.left, x2: PLOT.right, y1: y(value), y2: y(value) }));
-    parts.push(element("text", { x: PLOT.left - 8, y: y(value) + 5, "text-anchor": "end" }, tidy(value)));
+  for (let power = low; power <= high; power += 1) {
+    parts.push(element("line", { class: "grid", x1: left, x2: right, y1: y(power), y2: y(power) }));
+    parts.push(element("text", { x: left - 8, y: y(power) + 4, "text-anchor": "end" }, tick(power)));
   }
-  parts.push(element("text", { x: PLOT.left, y: 230 }, `${Math.round(span)} s ago`));
-  parts.push(element("text", { x: PLOT.right, y: 230, "text-anchor": "end" }, "now"));
+  parts.push(element("text", { x: left, y: HEIGHT - 6 }, `${Math.round(span)} s ago`));
+  parts.push(element("text", { x: right, y: HEIGHT - 6, "text-anchor": "end" }, "now"));
   for (const name of ["bound", "measured"]) {
-    const points = drawn.map((one) => `${x(one.at).toFixed(1)},${y(one[name]).toFixed(1)}`);
-    const path = points.length > 1 ? points.join(" ") : `${PLOT.right - 4},${points[0].split(",")[1]} ${points[0]}`;
-    parts.push(element("polyline", { class: name, points: path }));
+    const points = drawn.map((one) => `${x(one.at).toFixed(1)},${y(Math.log10(one[name])).toFixed(1)}`);
+    const dash = `${right - 4},${points[0].split(",")[1]}`;
+    parts.push(element("polyline", { class: name, points: [...(points[1] ? [] : [dash]), ...points].join(" ") }));
   }
-  parts.push(element("text", { class: "measured-name", x: PLOT.left, y: 18 }, "— certificate per round"));
-  parts.push(element("text", { class: "bound-name", x: PLOT.right, y: 18, "text-anchor": "end" }, "- - its guarantee"));
-  at("chart").replaceChildren(...parts);
-  const { measured, bound } = drawn[drawn.length - 1];
-  at("chart-words").textContent = `Now ${small(measured)} per round, at most ${small(bound)}.`;
+  parts.push(element("text", { class: "measured-name", x: left, y: 16 }, "— certificate per round"));
+  parts.push(element("text", { class: "bound-name", x: right, y: 16, "text-anchor": "end" }, "- - its guarantee"));
+  chart.replaceChildren(...parts);
+  at("chart-words").textContent = `Now ${small(last.measured)} per round, at most ${small(last.bound)}.`;
 }
 
-// the next of 1, 2, 5, 10, 20, 50 ... that is as large
-function roundUp(value) {
-  const power = 10 ** Math.floor(Math.log10(value || 1));
-  return [1, 2, 5, 10].map((digit) => digit * power).find((one) => one >= value);
-}
-
-const tidy = (value) => String(Number(value.toPrecision(3)));
+const tick = (power) => (power < -3 || power > 4 ? `1e${power}` : String(Number(`1e${power}`)));
 
 function tell(text, lost) {
   if (at("state").textContent !== text) {
