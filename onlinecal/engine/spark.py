@@ -2,21 +2,22 @@
 
 A key's state is the state that the engine on one machine keeps, in the same bytes, and the same judge looks
 at its events; Spark keeps the states, spreads the keys over machines, and makes it happen exactly once.
+
+Events reach the workers as the lines that the engine on one machine reads, and a key's answers leave as one
+text: Spark hands rows to Python one value at a time, which takes longer than a forecast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
-from onlinecal.engine.batch import Batch
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.events import Answer, Forecast, Incoming, Outcome, Query, Rejected, Withdraw
-from onlinecal.engine.hot import HotKeys
-from onlinecal.engine.ledger import Record, Snapshot
+from onlinecal.engine.events import Answer, Forecast, Incoming, Outcome, Rejected, decode
+from onlinecal.engine.key_step import KeyStep
 from onlinecal.engine.spark_session import check_workers, need_pyspark
 
 need_pyspark()
@@ -25,88 +26,51 @@ from pyspark.sql import Row  # noqa: E402
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle  # noqa: E402
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow
+    from pyspark.sql import Column, DataFrame
 
 EVENTS = (
     "type string, id string, key string, position long, hint double, hints map<string, double>, "
     "value string, time double"
 )
-"""A schema for reading events; `hint` or `hints` may be missing, and `value` may have another type."""
+"""A schema for reading events; `hint`, `hints` and `time` may be missing, `value` may have another type."""
 
-ANSWERS = (
-    "type string, id string, key string, position long, probability double, "
-    "probabilities map<string, double>, certificate double, reason string, detail string"
+REPLY = (
+    "type string, id string, position long, probability double, probabilities map<string, double>, "
+    "certificate double, reason string, detail string"
 )
-"""The schema of the answers."""
+ANSWERS = f"key string, {REPLY}"
+"""The schema of the answers: the key and what a worker says of one event."""
 
 NEEDED = ("type", "id", "key", "position", "value")
-VERSION = 1
+STATE = "onlinecal"
+"""What the state variable is called in a checkpoint: one column, `state`, of bytes."""
+
 BINARY = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+PACK = 32 << 20
+"""Bytes of rows that are packed together before they are shuffled."""
+
+TOGETHER = 1000
+"""Answers of a key that leave in one text."""
+
+NOWHERE = -(1 << 63) - 1
+"""Stands for a missing position: before all others."""
 
 
-class SparkState(Struct, array_like=True):
-    """What Spark keeps of a key: the engine's state, and the events it can still answer again.
+class Reply(Struct, omit_defaults=True):
+    """An answer as it leaves the worker; the fields of REPLY."""
 
-    `records` has every open forecast and the latest closed ones, in the order in which they were asked for.
-    """
-
-    version: int
-    number: int
-    state: bytes | None
-    records: list[Record]
-
-
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(SparkState)
+    type: str
+    id: str | None
+    position: int | None
+    probability: float | None = None
+    probabilities: dict[str, float] | None = None
+    certificate: float | None = None
+    reason: str | None = None
+    detail: str | None = None
 
 
-class KeyStep:
-    """One key's turn in a micro-batch: bytes and events in, bytes and answers out. Needs no Spark."""
-
-    def __init__(self, config: EngineConfig, remember: int) -> None:
-        self.config, self.remember = config, remember
-        self._keys = HotKeys(config)
-
-    def __call__(
-        self, key: str, data: bytes | None, events: Iterable[Incoming | Rejected]
-    ) -> tuple[bytes, list[Answer]]:
-        """Answer a key's events in their order; the state after them."""
-        before = SparkState(VERSION, 0, None, []) if data is None else _decoder.decode(data)
-        if before.version != VERSION:
-            raise ValueError(f"the state of key {key!r} has version {before.version}, not {VERSION}")
-        keys = self._keys
-        if before.state is not None:
-            keys.load([Snapshot(1, key, keys.config.place_for(key), before.number, before.state)])
-        records = {record.id: record for record in before.records}
-        batch = Batch(keys, records, before.number, 0)
-        judged = [batch.judge(event) for event in events]
-        keys.run()
-        answers = [batch.answer(one) for one in judged]
-        state = keys.states.get(key)
-        after = SparkState(VERSION, batch.number, None, [])
-        if state is not None:
-            after.records = self._remembered(records, batch, state.open)
-            after.state = state.dump()
-            keys.drop(state)
-        return _encoder.encode(after), answers
-
-    def _remembered(self, records: dict[str, Record], batch: Batch, still_open: Any) -> list[Record]:
-        known = dict(records)
-        for id, (event, _, hint, issued) in batch.asked.items():
-            known[id] = Record(
-                issued.number, id, event.key, hint, event.time, issued.probability, issued.certificate,
-                None, None, None,
-            )  # fmt: skip
-        for id, closed in batch.closed.items():
-            known[id] = known[id]._replace(closed=closed.number, value=closed.value, closed_time=closed.time)
-        spare = len(known) - len(still_open) - self.remember
-        kept = []
-        for id, record in known.items():
-            if id in still_open or spare <= 0:
-                kept.append(record)
-            else:
-                spare -= 1
-        return kept
+_encoder = msgspec.json.Encoder()
 
 
 class Calibrator(StatefulProcessor):
@@ -117,67 +81,103 @@ class Calibrator(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Spark calls it on the worker, once a task."""
-        self._state = handle.getValueState("onlinecal", "state binary")
+        self._state = handle.getValueState(STATE, "state binary")
         self._step = KeyStep(self._config, self._remember)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Spark calls it once a key and micro-batch, with all rows of the key in any order."""
-        name, ordered = key[0], sorted(rows, key=position_of)
-        if name is None:
-            answers: list[Answer] = [Rejected(row.id, "invalid", "key must not be null") for row in ordered]
-        else:
-            held = self._state.get()
-            binary = self._config.at(self._config.place_for(name)).kind == "binary"
-            events = [event_of(row, binary) for row in ordered]
-            data, answers = self._step(name, bytes(held[0]) if held else None, events)
-            self._state.update((bytearray(data),))
-        for row, answer in zip(ordered, answers, strict=True):
-            yield row_of(answer, name, row.position)
+        [name], ordered = key, in_order(rows)
+        held = None if name is None else self._state.get()
+        before = bytes(held[0]) if held else None
+        after, replies = replies_to(self._step, name, before, ordered)
+        if after is not None and after != before:
+            self._state.update((bytearray(after),))
+        for start in range(0, len(replies), TOGETHER):
+            yield Row(key=name, replies=_encoder.encode(replies[start : start + TOGETHER]).decode())
 
     def close(self) -> None:
         """Nothing is held open."""
 
 
-def position_of(row: Row) -> tuple[int, str]:
-    """Where a row stands among its key's."""
-    return (-1 if row.position is None else row.position), row.id or ""
+def packs(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """The lines of a key in one row, as far as PACK bytes of rows go.
+
+    Spark hands rows to a stateful operator one value at a time, which takes longer than a forecast.
+    """
+    waiting: list[pyarrow.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size > PACK:
+            yield from packed(waiting)
+            waiting, size = [], 0
+    yield from packed(waiting)
 
 
-def event_of(row: Row, binary: bool) -> Incoming | Rejected:
-    """The event that a row holds; texts are read as numbers if the key's outcomes are 0 and 1."""
-    fields = row.asDict()
-    kind, id, key, time = fields["type"], fields["id"], fields["key"], fields.get("time")
-    if fields["position"] is None:
-        return Rejected(id, "invalid", "position must not be null")
-    if kind == "query":
-        hints = fields.get("hints")
-        return Query(id, key, fields.get("hint") if hints is None else dict(hints), time)
-    if kind == "withdraw":
-        return Withdraw(id, key, time)
-    if kind == "outcome":
-        value = fields["value"]
-        if binary and isinstance(value, str):
-            value = BINARY.get(value.strip().lower(), value)
-        return Outcome(id, value, key, time)
-    return Rejected(id, "malformed", f"type must be query, outcome or withdraw, got {kind!r}")
+def packed(batches: list[pyarrow.RecordBatch]) -> list[pyarrow.RecordBatch]:
+    """Rows with the same key joined to one, their lines one below the other."""
+    if not batches:
+        return []
+    import pyarrow
+    from pyarrow import compute
+
+    grouped = pyarrow.Table.from_batches(batches).group_by("key").aggregate([("lines", "list")])
+    lines = compute.binary_join(grouped["lines_list"], "\n")
+    return pyarrow.table({"key": grouped["key"], "lines": lines}).to_batches()
 
 
-def row_of(answer: Answer, key: str | None, position: int | None) -> Row:
-    """An answer as a row of ANSWERS."""
-    probability = probabilities = certificate = reason = detail = None
+def in_order(rows: Iterator[Row]) -> list[tuple[int, str]]:
+    """The positions and lines of a key's rows, sorted by position."""
+    ordered = []
+    for row in rows:
+        for text in row.lines.split("\n"):
+            position, _, line = text.partition(" ")
+            ordered.append((int(position) if position else NOWHERE, line))
+    return sorted(ordered)
+
+
+def replies_to(
+    step: KeyStep, key: str | None, data: bytes | None, ordered: list[tuple[int, str]]
+) -> tuple[bytes | None, list[Reply]]:
+    """A key's bytes after its lines, and a reply to each; without a key all lines are refused."""
+    if key is None:
+        after, answers = data, list[Answer](refused(line, "key") for _, line in ordered)
+    else:
+        is_binary = step.config.at(step.config.place_for(key)).kind == "binary"
+        after, answers = step(key, data, [event_of(at, line, is_binary) for at, line in ordered])
+    return after, [
+        reply_of(answer, None if at == NOWHERE else at)
+        for answer, (at, _) in zip(answers, ordered, strict=True)
+    ]
+
+
+def event_of(position: int, line: str, is_binary: bool) -> Incoming | Rejected:
+    """The event that a line holds; texts are read as numbers if the key's outcomes are 0 and 1."""
+    if position == NOWHERE:
+        return refused(line, "position")
+    event = decode(line.encode())
+    if is_binary and type(event) is Outcome and isinstance(event.value, str):
+        value = BINARY.get(event.value.strip().lower())
+        return event if value is None else Outcome(event.id, value, event.key, event.time)
+    return event
+
+
+def refused(line: str, missing: str) -> Rejected:
+    """The refusal of a row without a key or a position."""
+    return Rejected(decode(line.encode()).id, "invalid", f"{missing} must not be null")
+
+
+def reply_of(answer: Answer, position: int | None) -> Reply:
+    """An answer as it leaves the worker."""
     if isinstance(answer, Forecast):
-        certificate = answer.certificate
         if isinstance(answer.probability, dict):
-            probabilities = answer.probability
-        else:
-            probability = answer.probability
-    elif isinstance(answer, Rejected):
-        reason, detail = answer.reason, answer.detail
-    kind = answer.__struct_config__.tag
-    return Row(
-        type=kind, id=answer.id, key=key, position=position, probability=probability,
-        probabilities=probabilities, certificate=certificate, reason=reason, detail=detail,
-    )  # fmt: skip
+            return Reply("forecast", answer.id, position, None, answer.probability, answer.certificate)
+        return Reply("forecast", answer.id, position, answer.probability, None, answer.certificate)
+    kind = str(answer.__struct_config__.tag)
+    if isinstance(answer, Rejected):
+        return Reply(kind, answer.id, position, reason=answer.reason, detail=answer.detail)
+    return Reply(kind, answer.id, position)
 
 
 def calibrated_stream(
@@ -189,32 +189,33 @@ def calibrated_stream(
     ----------
     events
         A streaming (or batch) DataFrame with the columns type, id, key, position and value, and hint, hints
-        and time as far as they are used: see EVENTS. Outcomes need the key too, since it decides where they
-        go. `position` orders the events of a key; Spark does not keep the order of rows in a micro-batch, and
-        a later micro-batch must hold later positions. `value` may be a number, a boolean or a string.
+        and time as far as they are used: see EVENTS. Other columns are ignored. Outcomes need the key too,
+        since it decides where they go. `position` orders the events of a key; Spark does not keep the order
+        of rows in a micro-batch, and a later micro-batch must hold later positions. `value` may be a number,
+        a boolean or a text; "0", "1", "true", "false" are understood where outcomes are 0 and 1.
     config
-        What forecasters the keys get.
+        What forecasters the keys get; always the same for a checkpoint.
     remember
-        How many closed forecasts a key can still answer again in the same way; a repeat of an older one is
-        refused as "unknown", and an old query's id is taken for a new one.
+        An accepted event that comes again is answered as it was the first time as long as its forecast is
+        open or fewer than so many events of the key were accepted since. After that an outcome is refused as
+        "unknown", and a query is a new one.
     check
         Run a small job first that sees whether the workers can run this package as the driver does.
 
     Returns
     -------
     One row an event, with the columns of ANSWERS: write it with outputMode "append" and a checkpoint. The
-    forecasts are those of `Engine` for the same events in the same order per key.
+    forecasts are those of `Engine` for the same events in the same order per key. Rows that make no sense,
+    also those without a key or a position, are answered with "rejected" and stop nothing.
 
     Raises
     ------
     ValueError
-        A column is missing, pyspark or protobuf is missing, or the workers run something else.
+        A column is missing or has a type that cannot be, the state store is not RocksDB's, the configuration
+        or remember cannot be, pyspark or protobuf is missing, or the workers run something else. Later, when
+        the stream runs, the query fails if its checkpoint was made with another configuration.
     """
-    from pyspark.sql import functions
-
-    missing = [name for name in NEEDED if name not in events.columns]
-    if missing:
-        raise ValueError(f"events need the columns {', '.join(NEEDED)}; missing: {', '.join(missing)}")
+    line = line_of(events)
     try:
         import google.protobuf  # noqa: F401
     except ImportError as error:
@@ -226,8 +227,63 @@ def calibrated_stream(
             "Spark's operator needs spark.sql.streaming.stateStore.providerClass to be the RocksDB provider, "
             f"got {provider!r}: see onlinecal.engine.spark_session.ROCKSDB"
         )
+    settings = config or EngineConfig()
+    KeyStep(settings, remember)
     if check:
         check_workers(session)
-    typed = events.withColumn("position", functions.col("position").cast("long"))
-    processor = Calibrator(config or EngineConfig(), remember)
-    return typed.groupBy("key").transformWithState(processor, ANSWERS, "append", "none")
+    from pyspark.sql import functions as F
+
+    position = F.coalesce(F.col("position").cast("string"), F.lit(""))
+    rows = events.select(valid_key().alias("key"), F.concat(position, F.lit(" "), line).alias("lines"))
+    packed = rows.mapInArrow(packs, "key string, lines string")
+    told = packed.groupBy("key").transformWithState(
+        Calibrator(settings, remember), "key string, replies string", "append", "none"
+    )
+    return told.select("key", F.inline(F.from_json("replies", f"array<struct<{REPLY}>>")))
+
+
+def valid_key() -> Column:
+    """The column `key`; bytes that are no text would stop the worker that reads them."""
+    from pyspark.sql import functions as F
+
+    return F.make_valid_utf8("key")
+
+
+def line_of(events: DataFrame) -> Column:
+    """The line that the engine on one machine would read for a row; ValueError if it cannot be made."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import BooleanType, IntegralType, MapType, NullType, NumericType, StringType
+
+    missing = [name for name in NEEDED if name not in events.columns]
+    if missing:
+        raise ValueError(f"events need the columns {', '.join(NEEDED)}; missing: {', '.join(missing)}")
+    wanted: dict[str, tuple[Any, ...]] = {
+        **dict.fromkeys(("type", "id", "key"), (StringType,)),
+        "position": (IntegralType,),
+        **dict.fromkeys(("hint", "time"), (NumericType, NullType)),
+        "hints": (MapType, NullType),
+        "value": (StringType, NumericType, BooleanType, NullType),
+    }
+    for name in wanted.keys() & set(events.columns):
+        kind = events.schema[name].dataType
+        is_right = isinstance(kind, wanted[name])
+        if isinstance(kind, MapType):
+            is_right &= isinstance(kind.keyType, StringType) and isinstance(kind.valueType, NumericType)
+        if not is_right:
+            raise ValueError(f"column {name!r} must be like in {EVENTS!r}, got {kind.simpleString()}")
+
+    def column(name: str, kind: str, at: str | None = None) -> Column:
+        there = F.col(name) if name in events.columns else F.lit(None)
+        return there.cast(kind).alias(at or name)
+
+    kind, id, key = F.col("type"), F.col("id"), valid_key().alias("key")
+    time, value = column("time", "double"), F.col("value")
+    hint, hints = column("hint", "double"), column("hints", "map<string, double>", "hint")
+    return (
+        F.when((kind == "query") & hints.isNotNull(), F.to_json(F.struct(kind, id, key, hints, time)))
+        .when(kind == "query", F.to_json(F.struct(kind, id, key, hint, time)))
+        .when(kind == "outcome", F.to_json(F.struct(kind, id, value, time)))
+        .when(kind == "withdraw", F.to_json(F.struct(kind, id, time)))
+        .otherwise(F.to_json(F.struct(kind, id)))
+        .alias("line")
+    )
