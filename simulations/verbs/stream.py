@@ -38,7 +38,7 @@ def stream(
         bool,
         typer.Option(
             "--resume",
-            help="Read each input on from where the ledger has noted that it was answered. Without it all is "
+            help="Read each file on from where the ledger has noted that it was answered. Without it all is "
             "read again, and answered again as it was.",
         ),
     ] = False,
@@ -59,8 +59,9 @@ def stream(
     An answer is written when its event is safely in the ledger. Lines that are no events are answered too:
     they are rejected with a reason, and the exit code stays 0.
 
-    Stop it with SIGTERM (or Ctrl-C, exit code 130): it writes the answers of the batch at hand and leaves.
-    Started again, it goes on where it was; events that are sent again are answered as the first time.
+    Stop it with SIGTERM (or Ctrl-C, exit code 130): it writes the answers of the batch at hand and leaves;
+    --resume then goes on from there. After a crash, start it without --resume: answers may have been lost on
+    their way out, and events that come again are answered as the first time.
 
     Examples:
 

@@ -17,7 +17,8 @@ from simulations.verbs.stream_lines import Gathered, Piece, gather
 from simulations.verbs.stream_progress import Progress
 
 GARBAGE = 100_000, 20, 100
-"""Thresholds of the garbage collector."""
+"""Thresholds of the garbage collector. A batch makes some 10^5 objects and next to no cycles; looking for
+them at every 700, as is usual, took a third of all time with 10,000 keys in memory."""
 
 
 def run(
@@ -38,7 +39,10 @@ def run(
     paths = list(inputs)
     settings = None if config is None else read_config(config)
     check_inputs(paths)
-    # a batch makes some 10^5 objects and next to no cycles: looking for them every 700 took 15 % of the time
+    if (not paths and sys.stdin is None) or sys.stdout is None:
+        raise ValueError(
+            "standard input and output must be open: events come from one, answers go to the other"
+        )
     gc.set_threshold(*GARBAGE)
     with Stop() as stop:
         with counting() as compiled, Engine(ledger, settings, hot_keys=hot_keys or HOT_KEYS) as engine:

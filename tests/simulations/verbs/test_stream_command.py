@@ -3,11 +3,12 @@
 import json
 import os
 import re
+import subprocess
 import tracemalloc
 from pathlib import Path
 
 import pytest
-from stream_events import expected, is_sound, late, lines_of, outcome, piped, query, started, stream
+from stream_events import COMMAND, expected, is_sound, late, lines_of, outcome, piped, query, started, stream
 
 from onlinecal.engine import read_report
 
@@ -207,3 +208,11 @@ def test_the_readme_shows_what_is_answered(ledger):
         r"stream --ledger.*<<'EOF'\n(.*?)EOF\n.*?```json\n(.*?)```", readme, re.S
     ).groups()
     assert piped(lines.encode(), "--ledger", ledger).stdout.decode() == answers
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_standard_input_and_output_must_be_open(ledger, closed):
+    command = " ".join([*COMMAND, "--ledger", str(ledger), closed])
+    answer = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60)
+    assert answer.returncode == 2
+    assert b"must be open" in answer.stderr

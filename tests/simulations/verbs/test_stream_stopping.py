@@ -1,11 +1,12 @@
 """How `onlinecal stream` ends: by signals, when nobody reads, and what it follows until then."""
 
 import os
+import resource
 import signal
 import time
 
 import pytest
-from stream_events import expected, is_sound, late, lines_of, outcome, query, started, stream
+from stream_events import expected, is_sound, late, lines_of, outcome, piped, query, started, stream
 
 from onlinecal.engine import read_report
 
@@ -148,3 +149,20 @@ def test_a_followed_file_may_vanish_for_a_while(ledger, tmp_path):
         assert b'"q1"' in process.stdout.readline()
         process.send_signal(signal.SIGTERM)
         assert ended(process)[0] == 0
+
+
+def test_a_ledger_that_cannot_grow_ends_it_and_has_all_that_was_answered(ledger):
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+
+    lines = late(20_000)
+    with started("--ledger", ledger, "--batch", 500, preexec_fn=small_files) as process:
+        answered, told = process.communicate(lines, timeout=60)
+    assert process.returncode == 2
+    assert told.count(b"\n") == 1
+    assert b"nothing of this batch was kept" in told
+    assert 0 < read_report(ledger).events == answered.count(b"\n") < 20_000
+    assert expected(lines).startswith(answered)
+    assert is_sound(ledger)
+    # with room again, all of it is answered as if nothing had happened
+    assert piped(lines, "--ledger", ledger).stdout == expected(lines)
