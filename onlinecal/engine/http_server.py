@@ -86,6 +86,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def check_reach(host: str, token: str | None) -> None:
+    """Refuse an address that other machines can reach, if there is no token."""
+    if token is None and not is_loopback(host):
+        raise ValueError(
+            f"host {host!r} can be reached from other machines, so a token is needed: give --token-file, "
+            f"or set {TOKEN_VARIABLE} in the environment"
+        )
+
+
 def read_token(file: Path | None) -> str | None:
     """The token in a file, else in the environment; None if there is neither."""
     if file is not None:
@@ -143,13 +152,8 @@ async def serve(
     OSError
         If the port is taken.
     """
-    loopback = is_loopback(host)
-    if token is None and not loopback:
-        raise ValueError(
-            f"host {host!r} can be reached from other machines, so a token is needed: give --token-file, "
-            f"or set {TOKEN_VARIABLE} in the environment"
-        )
-    hosts = LOOPBACK_NAMES | {written(host).lower().encode()} if loopback else None
+    check_reach(host, token)
+    hosts = LOOPBACK_NAMES | {written(host).lower().encode()} if is_loopback(host) else None
     app = create_app(
         engine, token=token, rate=rate, largest_body=largest_body, patience=patience, hosts=hosts
     )

@@ -52,6 +52,7 @@ def serve(
     except ImportError as error:
         raise ValueError(f"{error.name} is not installed: pip install 'onlinecal[serve]'") from error
     token = http_server.read_token(token_file)
+    http_server.check_reach(host, token)
     wanted = None if config is None else read_config(config)
 
     def ready(url: str) -> None:
