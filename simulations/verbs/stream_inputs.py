@@ -65,7 +65,6 @@ class Stop:
 
 def read_stream(descriptor: int, stop: Stop, idle: Callable[[], None]) -> Iterator[Piece | None]:
     """The lines of a pipe, a socket or a terminal: whatever is there, without waiting for more."""
-    _widen(descriptor)
     cutter = LineCutter()
     while not stop:
         if not stop.wait(descriptor, 0.0):
@@ -80,14 +79,6 @@ def read_stream(descriptor: int, stop: Stop, idle: Callable[[], None]) -> Iterat
                 yield Piece([rest])
             return
         yield Piece(cutter.cut(chunk))
-
-
-def _widen(descriptor: int) -> None:
-    """Ask for a pipe that holds a whole chunk: the usual 64 KiB would make floods into small batches."""
-    with contextlib.suppress(ImportError, AttributeError, OSError):
-        import fcntl
-
-        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, CHUNK)
 
 
 class InputFile:
