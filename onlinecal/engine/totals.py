@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import nlargest
+from operator import itemgetter
 
 from msgspec import Struct
 
@@ -55,17 +56,20 @@ class Totals:
 
     def __init__(self, hot: Iterable[KeyState], cold: Iterable[Line]) -> None:
         self._sums = [0, 0, 0, 0, 0]
-        self._counted: dict[KeyState, Summary] = {}
         self._stale = dict.fromkeys(hot)
-        self._cold: dict[str, Summary] = {}
+        self._counted: dict[str, Summary] = {}
+        self._per_round: dict[str, float] = {}
+        self._cold: dict[str, None] = {}
         for name, summary in cold:
-            self._exchange(NOTHING, summary)
-            self._remember(name, summary)
+            self._count(name, summary)
+            self._remember(name)
 
     def loaded(self, state: KeyState) -> None:
         """A cold key came into memory."""
-        self._counted[state] = state.summary()
-        self._cold.pop(state.name, None)
+        if state.name in self._cold:
+            del self._cold[state.name]
+        else:
+            self._note(state.name, state.summary())
 
     def touched(self, states: Iterable[KeyState]) -> None:
         """Something happened to these keys."""
@@ -75,8 +79,8 @@ class Totals:
         """A key leaves the memory."""
         if state in self._stale:
             del self._stale[state]
-            self._count(state)
-        self._remember(state.name, self._counted.pop(state))
+            self._count(state.name, state.summary())
+        self._remember(state.name)
 
     def read(self, events: int, keys: int) -> Total:
         """The sums as of now."""
@@ -90,34 +94,32 @@ class Totals:
         Those of the keys that left the memory long ago compete if they were among the largest then.
         """
         self._catch_up()
-        lines = [(state.name, summary) for state, summary in self._counted.items()]
-        return nlargest(limit, [*lines, *self._cold.items()], key=per_round)
+        first = nlargest(limit, self._per_round.items(), key=itemgetter(1))
+        return [(name, self._counted[name]) for name, _ in first]
 
     def _catch_up(self) -> None:
         for state in self._stale:
-            self._count(state)
+            self._count(state.name, state.summary())
         self._stale.clear()
 
-    def _count(self, state: KeyState) -> None:
-        now = state.summary()
-        self._exchange(self._counted.get(state, NOTHING), now)
-        self._counted[state] = now
+    def _count(self, name: str, now: Summary) -> None:
+        """Put a key's summary into the sums in the place of the last one."""
+        sums, before = self._sums, self._counted.get(name, NOTHING)
+        sums[0] += now.rounds - before.rounds
+        sums[1] += now.open - before.open
+        sums[2] += now.expired - before.expired
+        sums[3] += int(now.certificate * UNIT) - int(before.certificate * UNIT)
+        sums[4] += int(now.guarantee * UNIT) - int(before.guarantee * UNIT)
+        self._note(name, now)
 
-    def _exchange(self, old: Summary, new: Summary) -> None:
-        sums = self._sums
-        sums[0] += new.rounds - old.rounds
-        sums[1] += new.open - old.open
-        sums[2] += new.expired - old.expired
-        sums[3] += int(new.certificate * UNIT) - int(old.certificate * UNIT)
-        sums[4] += int(new.guarantee * UNIT) - int(old.guarantee * UNIT)
+    def _note(self, name: str, summary: Summary) -> None:
+        self._counted[name] = summary
+        self._per_round[name] = summary.certificate / summary.rounds if summary.rounds else -1.0
 
-    def _remember(self, name: str, summary: Summary) -> None:
-        self._cold[name] = summary
+    def _remember(self, name: str) -> None:
+        """Keep a cold key as a candidate, and forget the smallest when there are too many."""
+        self._cold[name] = None
         if len(self._cold) >= 2 * REMEMBERED:
-            self._cold = dict(nlargest(REMEMBERED, self._cold.items(), key=per_round))
-
-
-def per_round(line: Line) -> float:
-    """A key's certificate per settled round; below 0 if none is settled."""
-    _, summary = line
-    return summary.certificate / summary.rounds if summary.rounds else -1.0
+            ascending = sorted(self._cold, key=self._per_round.__getitem__)
+            for small in ascending[:-REMEMBERED]:
+                del self._cold[small], self._counted[small], self._per_round[small]
