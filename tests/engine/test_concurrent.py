@@ -309,3 +309,20 @@ def test_the_sums_survive_a_batch_that_failed(slow):
 def test_wrong_limits_are_refused(wrong):
     with pytest.raises(ValueError, match="most_"):
         AsyncEngine(None, **wrong)
+
+
+def test_the_sums_stay_right_when_small_cold_keys_are_no_longer_remembered(monkeypatch):
+    monkeypatch.setattr("onlinecal.engine.totals.REMEMBERED", 3)
+    with Engine(hot_keys=2) as engine:
+        engine.total()
+        for turn in range(4):
+            for i in range(25):
+                engine.handle([Query(f"{turn} {i}", f"key {i}", i / 25), Outcome(f"{turn} {i}", i % 2)])
+            lines = engine.keys(0, 100)
+            expected, total = total_of(summary for _, summary in lines), engine.total()
+            assert (total.rounds, total.open, total.keys) == (expected.rounds, 0, 25)
+            assert total.certificate == pytest.approx(expected.certificate, rel=1e-12)
+            assert total.guarantee == pytest.approx(expected.guarantee, rel=1e-12)
+            found = engine.largest(100)
+            assert len(found) < 2 + 2 * 3
+            assert all(dict(lines)[name] == summary for name, summary in found)
