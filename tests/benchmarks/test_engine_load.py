@@ -1,0 +1,77 @@
+"""A flood of late-labelled events through `onlinecal stream`: events a second, memory, bytes, restarts.
+
+ONLINECAL_LOAD is the number of queries, a million if it is not set.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from onlinecal.engine import Engine, check_ledger, read_report
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
+
+from engine_load import run, write_load
+
+QUERIES = int(os.environ.get("ONLINECAL_LOAD", "1000000"))
+
+
+def seconds(call):
+    began = time.perf_counter()
+    result = call()
+    return time.perf_counter() - began, result
+
+
+@pytest.fixture(scope="module")
+def startup(tmp_path_factory):
+    """What a run without events takes."""
+    folder = tmp_path_factory.mktemp("nothing")
+    (folder / "none.jsonl").touch()
+    return [run(folder / "ledger.db", folder / "none.jsonl", folder / "out") for _ in range(2)][1]
+
+
+def told(name, done, startup, events):
+    return (
+        f"{name:50s} {events / (done.wall - startup.wall):9,.0f} events/s, "
+        f"{events / (done.cpu - startup.cpu):9,.0f} a second of its core, peak {done.peak:5.0f} MiB "
+        f"(without events {startup.peak:.0f} MiB), load average {os.getloadavg()[0]:.1f}"
+    )
+
+
+@pytest.mark.parametrize(
+    "keys, hot_keys", [(10_000, 20_000), (10_000, 1_000), (100_000, 1_000), (100_000, 100_000)]
+)
+def test_a_flood_of_events(tmp_path, startup, note, keys, hot_keys):
+    write_load(tmp_path / "load.jsonl", QUERIES, keys)
+    ledger, events = tmp_path / "ledger.db", 2 * QUERIES
+    done = run(ledger, tmp_path / "load.jsonl", tmp_path / "out.jsonl", "--hot-keys", hot_keys)
+    assert done.code == 0
+    note(told(f"{keys:,} keys, {hot_keys:,} hot", done, startup, events))
+    note(f"{'':50s} {ledger.stat().st_size / events:.1f} bytes an event in the ledger")
+    if hot_keys == 20_000:
+        again = run(ledger, tmp_path / "load.jsonl", tmp_path / "again.jsonl")
+        note(told("  the same again, all answered before", again, startup, events))
+        assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "out.jsonl").read_bytes()
+        took, report = seconds(lambda: read_report(ledger))
+        assert report.total.rounds == QUERIES
+        note(f"{'  report':50s} {took:9.2f} s")
+        took, check = seconds(lambda: check_ledger(ledger))
+        assert check.problems == []
+        note(f"{'  check':50s} {took:9.2f} s, {events / took:,.0f} events/s")
+
+
+@pytest.mark.parametrize("hot_keys", [20_000, 1_000])
+def test_a_restart_after_a_kill(tmp_path, note, startup, hot_keys):
+    write_load(tmp_path / "load.jsonl", QUERIES, 10_000)
+    ledger = tmp_path / "ledger.db"
+    run(ledger, tmp_path / "load.jsonl", tmp_path / "out", "--hot-keys", hot_keys, kill_after=12.0)
+    behind = read_report(ledger).events
+    wal = Path(f"{ledger}-wal").stat().st_size / 2**20
+    took, engine = seconds(lambda: Engine(ledger, hot_keys=hot_keys))
+    note(f"restart at {behind:,} events, {hot_keys:,} keys hot{took:9.2f} s, {wal:.0f} MiB of commits to go")
+    engine._ledger.close()
