@@ -88,12 +88,14 @@ class HotKeys:
         self._touch(state, number)
 
     def apply(self, state: KeyState, event: Logged) -> Issued:
-        """What the log says has happened to a key, once more."""
+        """What the log says has happened to a key, once more; checked, since the log may be damaged."""
+        kind = state.settings.kind
         if event.closes:
             issued = state.open[event.id]
-            self.close(state, issued, event.number, event.value, event.time)
+            value = None if event.value is None else kind.outcome_of(event.value)
+            self.close(state, issued, event.number, value, event.time)
             return issued
-        return self.ask(state, event.id, event.number, event.value, event.time)
+        return self.ask(state, event.id, event.number, kind.hint_of(event.value), event.time)
 
     def _give_up(self, state: KeyState, expired: list[Issued]) -> None:
         for issued in expired:

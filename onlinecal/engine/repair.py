@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from onlinecal.engine.ledger import LedgerError, loaded
 BATCH = 4096
 FARTHEST = 1 << 22
 """Numbers to skip in search of the next readable row before giving up."""
+LAST_NUMBER = (1 << 63) - 1
 
 
 class Repaired(Struct, frozen=True):
@@ -92,36 +94,55 @@ def _salvage(
             lost.append(f"query {id!r}: the name of its key is lost")
             continue
         try:
-            numbered[number] = Query(id, names[key], loaded(hint), time)
-            answered[id] = loaded(probability), certificate
+            query, answer = Query(id, names[key], loaded(hint), time), (loaded(probability), certificate)
         except (ValueError, TypeError) as error:
             lost.append(f"query {id!r} makes no sense: {error}")
             continue
-        asked[number] = id, names[key]
-    for number, query, value, time in _readable(connection, "closings", lost):
-        if query not in asked:
-            lost.append(f"event {number} closes query {query}, which is lost")
+        numbered[number], answered[id], asked[number] = query, answer, (id, names[key])
+    for number, closes, value, time in _readable(connection, "closings", lost):
+        if closes not in asked:
+            lost.append(f"event {number} closes query {closes}, which is lost")
             continue
-        id, key = asked[query]
+        id, key = asked[closes]
         numbered[number] = Withdraw(id, key, time) if value is None else Outcome(id, value, key, time)
     return [numbered[number] for number in sorted(numbered)], answered
 
 
 def _readable(connection: sqlite3.Connection, table: str, lost: list[str]) -> Iterator[tuple[Any, ...]]:
     """The rows of a table in the order of their numbers, past those that cannot be read."""
-    last, step = 0, 0
-    while step <= FARTHEST:
+    rows = f"SELECT * FROM {table} NOT INDEXED WHERE number > ?"
+    last = 0
+    start: int | None = 0
+    while start is not None:
         try:
-            for row in connection.execute(
-                f"SELECT * FROM {table} NOT INDEXED WHERE number > ?", (last + step,)
-            ):
-                if step:
+            for row in connection.execute(rows, (start,)):
+                if row[0] <= last:  # damage has put it out of order
+                    continue
+                if start > last:
                     lost.append(f"{table}: rows between numbers {last} and {row[0]} cannot be read")
-                last, step = row[0], 0
+                last = start = row[0]
                 yield row
-            if step:
-                lost.append(f"{table}: what came after number {last} cannot be read")
-            return
+            break
         except sqlite3.DatabaseError:
-            step = max(1, 2 * step)
-    lost.append(f"{table}: what came after number {last} cannot be read")
+            # at least twice as far as before, if what was found there was of no use
+            start = _past_damage(connection, f"{rows} LIMIT 1", last, 2 * (start - last) + 1)
+    if start != last:
+        lost.append(f"{table}: what came after number {last} cannot be read")
+
+
+def _past_damage(connection: sqlite3.Connection, next_row: str, last: int, least: int) -> int | None:
+    """The lowest number from last + least on after which a row, or the end, can be read; None: too far."""
+
+    def fails(more: int) -> bool:
+        try:
+            connection.execute(next_row, (min(last + more, LAST_NUMBER),)).fetchone()
+        except sqlite3.DatabaseError:
+            return True
+        return False
+
+    step = low = least
+    while step > FARTHEST or fails(step):
+        if step > FARTHEST:
+            return None
+        low, step = step, 2 * step
+    return last + low + bisect_left(range(low, step), True, key=lambda more: not fails(more))
