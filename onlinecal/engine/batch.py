@@ -121,7 +121,7 @@ class Batch:
         """The outcome as it is kept, None for a withdrawal; ValueError if it cannot be one of that key."""
         if event.key is not None and event.key != key:
             raise ValueError(f"key must be that of the forecast, {key!r}, got {event.key!r}")
-        if type(event) is Withdraw:
+        if isinstance(event, Withdraw):
             return None
         state = self._keys.states.get(key)
         settings = state.settings if state else self._keys.settings_for(key)[1]

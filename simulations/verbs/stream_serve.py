@@ -48,11 +48,11 @@ def serve(
     from onlinecal.engine import AsyncEngine, read_config
 
     try:
-        from onlinecal.engine import http_server
+        from onlinecal.engine.http import server
     except ImportError as error:
         raise ValueError(f"{error.name} is not installed: pip install 'onlinecal[serve]'") from error
-    token = http_server.read_token(token_file)
-    http_server.check_reach(host, token)
+    token = server.read_token(token_file)
+    server.check_reach(host, token)
     wanted = None if config is None else read_config(config)
 
     def ready(url: str) -> None:
@@ -60,6 +60,6 @@ def serve(
 
     async def run() -> None:
         async with AsyncEngine(ledger, wanted) as engine:
-            await http_server.serve(engine, host, port, token=token, rate=rate or None, ready=ready)
+            await server.serve(engine, host, port, token=token, rate=rate or None, ready=ready)
 
     asyncio.run(run())

@@ -26,10 +26,10 @@ with warnings.catch_warnings():
     from starlette.testclient import TestClient
 
 from onlinecal.engine import AsyncEngine, Engine, LedgerError, Outcome, Query, read_report
-from onlinecal.engine.http import create_app
-from onlinecal.engine.http_bodies import STATUS
-from onlinecal.engine.http_gate import MOST_CLIENTS, Buckets
-from onlinecal.engine.http_server import is_loopback, serve
+from onlinecal.engine.http.app import create_app
+from onlinecal.engine.http.bodies import STATUS
+from onlinecal.engine.http.gate import MOST_CLIENTS, Buckets
+from onlinecal.engine.http.server import is_loopback, serve
 
 TOKEN = "correct-horse-battery"
 SERVE = "import sys; from simulations.verbs.stream_serve import serve; import typer; typer.run(serve)"
@@ -456,9 +456,9 @@ def test_a_missing_extra_is_named(monkeypatch, tmp_path):
     from simulations.verbs import stream_serve
 
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    for name in ("http_server", "http"):
-        monkeypatch.delitem(sys.modules, f"onlinecal.engine.{name}", raising=False)
-        monkeypatch.delattr(f"onlinecal.engine.{name}", raising=False)
+    for name in ("server", "app"):
+        monkeypatch.delitem(sys.modules, f"onlinecal.engine.http.{name}", raising=False)
+        monkeypatch.delattr(f"onlinecal.engine.http.{name}", raising=False)
     with pytest.raises(ValueError, match=r"pip install 'onlinecal\[serve\]'"):
         stream_serve.serve(tmp_path / "ledger.db")
 

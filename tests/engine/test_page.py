@@ -17,7 +17,7 @@ pytest.importorskip("playwright", reason="needs playwright")
 from playwright.sync_api import expect, sync_playwright
 
 from onlinecal.engine import AsyncEngine, Engine, Outcome, Query
-from onlinecal.engine.http_server import serve
+from onlinecal.engine.http.server import serve
 
 TOKEN = "correct-horse-battery"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -17,8 +17,8 @@ import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from onlinecal.engine.concurrent import AsyncEngine
-from onlinecal.engine.http import LARGEST_BODY, PATIENCE, RATE, create_app
-from onlinecal.engine.http_gate import LOOPBACK_NAMES
+from onlinecal.engine.http.app import LARGEST_BODY, PATIENCE, RATE, create_app
+from onlinecal.engine.http.gate import LOOPBACK_NAMES
 
 TOKEN_VARIABLE = "ONLINECAL_TOKEN"
 MOST_CONNECTIONS = 1_000

@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from onlinecal.engine import http_bodies
 from onlinecal.engine.concurrent import AsyncEngine
 from onlinecal.engine.events import Outcome, Query, Withdraw
-from onlinecal.engine.http_bodies import Events, Form
-from onlinecal.engine.http_gate import (
+from onlinecal.engine.http import bodies
+from onlinecal.engine.http.bodies import Events, Form
+from onlinecal.engine.http.gate import (
     LOOPBACK_NAMES,
     Buckets,
     Gate,
@@ -94,7 +94,7 @@ def create_app(
         Route("/query", intake(typed(Query)), methods=["POST"]),
         Route("/outcome", intake(typed(Outcome)), methods=["POST"]),
         Route("/withdraw", intake(typed(Withdraw)), methods=["POST"]),
-        Route("/events", intake(lambda body, _: http_bodies.read_any(body)), methods=["POST"]),
+        Route("/events", intake(lambda body, _: bodies.read_any(body)), methods=["POST"]),
         Route("/certificate", readings.certificate),
         Route("/keys", readings.keys),
         Route("/health", readings.health),
@@ -107,7 +107,7 @@ def create_app(
 def typed(event: type[Any]) -> Reader:
     """Reads bodies of events of one type."""
     decoder = msgspec.json.Decoder(event)
-    return lambda body, content_type: http_bodies.read_typed(body, content_type, decoder)
+    return lambda body, content_type: bodies.read_typed(body, content_type, decoder)
 
 
 class Intake:
@@ -125,7 +125,7 @@ class Intake:
             form, events = self._read(body, content_type)
         else:
             form, events = await asyncio.to_thread(self._read, body, content_type)
-        status, content_type, answer = http_bodies.write(form, await self._engine.handle(events))
+        status, content_type, answer = bodies.write(form, await self._engine.handle(events))
         await respond(send, status, answer, content_type)
 
 
@@ -201,7 +201,7 @@ def number_in(request: Request, name: str, default: int, most: int) -> int:
 
 def static(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
     """A file of the page."""
-    content = (files("onlinecal.engine") / "static" / name).read_bytes()
+    content = (files("onlinecal.engine.http") / "static" / name).read_bytes()
 
     async def answer(_: Request) -> Response:
         return Response(content, media_type=media_type)
