@@ -109,22 +109,31 @@ class Ledger:
                 raise LedgerError(f"{self.path}: there is no such ledger")
             target = f"{self.path.absolute().as_uri()}?mode={'ro' if self.read_only else 'rwc'}"
         with self._telling():
-            connection = sqlite3.connect(
-                target, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0
-            )
             try:
-                if self.read_only:
-                    row = connection.execute("SELECT * FROM pragma_application_id, pragma_user_version")
-                    schema.check(*row.fetchone())
-                else:
-                    connection.execute("PRAGMA synchronous = FULL")
-                    connection.execute("PRAGMA cache_size = -65536")
-                    schema.prepare(connection)
-                    # not before it is known to be ours: it changes the file
-                    connection.execute("PRAGMA journal_mode = WAL")
-            except BaseException:
-                connection.close()
-                raise
+                return self._opened(target)
+            except sqlite3.OperationalError as error:
+                # where nothing may be written, SQLite reads a ledger at rest if it is told that it rests
+                if not self.read_only or code_of(error) not in CANNOT_WRITE or wal_of(self.path).exists():
+                    raise
+                return self._opened(f"{target}&immutable=1")
+
+    def _opened(self, target: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            target, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0
+        )
+        try:
+            if self.read_only:
+                row = connection.execute("SELECT * FROM pragma_application_id, pragma_user_version")
+                schema.check_current(*row.fetchone())
+            else:
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA cache_size = -65536")
+                schema.prepare(connection)
+                # not before it is known to be ours: it changes the file
+                connection.execute("PRAGMA journal_mode = WAL")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     @property
@@ -333,14 +342,26 @@ def loaded(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
+def wal_of(path: Path | None) -> Path:
+    """The file with a ledger's last commits, which is there while it is in use, or was left in a hurry."""
+    return Path(f"{path}-wal")
+
+
+def code_of(error: sqlite3.Error) -> int:
+    """SQLite's code of an error, 0 if it has none."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
 def advice(error: sqlite3.Error) -> str:
     """What happened to a ledger, in a sentence that says what to do."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = code_of(error)
     for codes, sentence in ADVICE:
         if code in codes:
             return f"{sentence} ({error})"
     return str(error)
 
+
+CANNOT_WRITE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN)
 
 MEND = (
     "Try `onlinecal stream repair`, or feed the same input to a new ledger:"
@@ -350,7 +371,7 @@ MEND = (
 ADVICE: list[tuple[tuple[int, ...], str]] = [
     ((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
      "could not be written; nothing of this batch was kept or answered. Make room and send it again"),
-    ((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN),
+    (CANNOT_WRITE,
      "cannot be opened for writing. Check the permissions of the file and its folder"),
     ((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
      f"is damaged or no ledger. {MEND}"),

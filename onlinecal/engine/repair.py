@@ -60,17 +60,19 @@ def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
     finally:
         connection.close()
     changed: dict[str, None] = {}
+    refused = 0
     with Engine(target, config) as engine:
         for start in range(0, len(events), BATCH):
             for answer in engine.handle(events[start : start + BATCH]):
                 if isinstance(answer, Rejected):
+                    refused += 1
                     lost.append(f"event {answer.id!r} was not accepted again: {answer.detail}")
                 elif isinstance(answer, Forecast) and answered[answer.id] != (
                     answer.probability,
                     answer.certificate,
                 ):
                     changed[answer.key] = None
-    return Repaired(len(events), len({e.key for e in events}), lost, list(changed))
+    return Repaired(len(events) - refused, len({e.key for e in events}), lost, list(changed))
 
 
 def _config(connection: sqlite3.Connection, source: Path) -> EngineConfig:

@@ -85,7 +85,7 @@ def read_report(path: str | Path) -> Report:
     """
     ledger = Ledger(Path(path), read_only=True)
     try:
-        with ledger.snapshot():
+        with ledger.snapshot(), ledger.making_sense():
             keys = HotKeys(config_of(ledger))
             after = ledger.about("tail") or 0
             while events := ledger.log(after, CHUNK):

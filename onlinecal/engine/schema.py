@@ -77,11 +77,16 @@ def prepare(connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
         try:
             for old in range(version, VERSION):
+                if old not in MIGRATIONS:
+                    raise ValueError(
+                        f"the ledger has version {old}, and there is no way from it to {VERSION}"
+                    )
                 MIGRATIONS[old](connection)
             connection.execute(f"PRAGMA user_version = {VERSION}")
             connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             raise
 
 
@@ -92,6 +97,15 @@ def check(application: int, version: int) -> None:
     if version > VERSION:
         raise ValueError(
             f"the ledger has version {version}, this program knows {VERSION}: use a newer onlinecal"
+        )
+
+
+def check_current(application: int, version: int) -> None:
+    """Refuse what cannot be read as it is."""
+    check(application, version)
+    if version < VERSION:
+        raise ValueError(
+            f"the ledger has the older version {version}: open it once for writing, this brings it up to date"
         )
 
 
