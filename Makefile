@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test benchmarks wheel clean
+.PHONY: demo demo-spark test benchmarks wheel clean
 
 $(VENV)/.run: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -17,6 +17,13 @@ $(VENV)/.dev: $(VENV)/.run
 demo: $(VENV)/.run  ## forecast against every adversary, draw distance to calibration against T
 	$(BIN)/onlinecal sweep simulations/demo.toml --out results/demo
 	$(BIN)/onlinecal plot results/demo
+
+$(VENV)/.spark: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark]'
+	@touch $@
+
+demo-spark: $(VENV)/.spark  ## a thousand streams on Spark, on two executors of this machine; needs Java 17
+	$(BIN)/python -m simulations.spark_demo --out results/demo-spark
 
 test: $(VENV)/.dev  ## style, types and the test suite
 	$(BIN)/ruff check .

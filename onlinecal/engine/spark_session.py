@@ -35,8 +35,8 @@ CHECKS_PER_CORE = 2
 """Tasks that look at a worker, for each core of the session, so that every core is likely to get one."""
 
 
-def local_session(cores: int = 2, **conf: str) -> SparkSession:
-    """A Spark session inside this process: `cores` threads, no network beyond the loopback, no web page.
+def local_session(cores: int = 2, master: str | None = None, **conf: str) -> SparkSession:
+    """A Spark session of this machine: `cores` threads, no network beyond the loopback, no web page.
 
     The workers run this very interpreter. State of streams is kept by RocksDB, and a shuffle has as many
     parts as there are cores.
@@ -45,6 +45,9 @@ def local_session(cores: int = 2, **conf: str) -> SparkSession:
     ----------
     cores
         Threads that run tasks.
+    master
+        Where they run; None: in one process, `local[cores]`. "local-cluster[2,1,1024]" starts two processes
+        with a core and 1024 MiB each, as a cluster would.
     conf
         More of Spark's settings, by name: `local_session(2, **{"spark.driver.memory": "4g"})`.
 
@@ -66,7 +69,7 @@ def local_session(cores: int = 2, **conf: str) -> SparkSession:
 
     if SparkSession.getActiveSession() is None:
         check_java()
-    builder = SparkSession.builder.master(f"local[{count}]").appName("onlinecal")
+    builder = SparkSession.builder.master(master or f"local[{count}]").appName("onlinecal")
     for name, value in {"spark.sql.shuffle.partitions": str(count), **LOCAL, **conf}.items():
         builder = builder.config(name, value)
     # Spark takes both from the environment only, and only while it starts

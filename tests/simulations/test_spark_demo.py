@@ -1,0 +1,105 @@
+"""The Spark demo: its streams, its picture, and the whole of it with a few keys."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+from simulations.plots import spark_keys
+from simulations.spark_demo import compared, main
+from simulations.spark_events import Streams, make_events, write_streams
+
+
+def test_every_outcome_comes_after_its_query_and_each_key_has_one_open_query():
+    events = make_events(Streams(keys=30, rounds=40))
+    assert events["position"].to_list() == list(range(events.height))
+    queries, outcomes = (events.filter(pl.col("type") == kind) for kind in ("query", "outcome"))
+    first = queries.group_by("id").agg(pl.col("position").min(), pl.col("key", "hint", "time").n_unique())
+    assert first.select("key", "hint", "time").unique().rows() == [(1, 1, 1)]
+    assert queries.height > first.height
+    joined = outcomes.join(first, on="id", suffix="_query")
+    assert joined.height == outcomes.height == outcomes["id"].n_unique()
+    assert (joined["position"] > joined["position_query"]).all()
+    still_open = first.join(outcomes, on="id", how="anti")
+    assert sorted(still_open["id"]) == sorted(f"{key}/last" for key in events["key"].unique())
+
+
+def test_files_are_written_once_and_hold_all_events(tmp_path):
+    write_streams(Streams(5, 20, 3), tmp_path)
+    files = sorted((tmp_path / "events").iterdir())
+    assert len(files) == 3
+    assert pl.read_parquet(files).sort("position").equals(make_events(Streams(5, 20, 3)))
+    assert [file.stat().st_mtime for file in files] == sorted({file.stat().st_mtime for file in files})
+    before = [file.stat().st_mtime_ns for file in files]
+    write_streams(Streams(5, 20, 3), tmp_path)
+    assert [file.stat().st_mtime_ns for file in files] == before
+    with pytest.raises(ValueError, match="holds other streams"):
+        write_streams(Streams(6, 20, 3), tmp_path)
+    with pytest.raises(ValueError, match="keys must be at least 1, got 0"):
+        Streams(keys=0)
+
+
+def test_a_different_bit_is_found():
+    schema = ["id", "key", "position", "probability", "certificate"]
+    rows = [("a", "k", 0, 0.5, 0.0), ("b", "k", 1, 0.25, 0.5)]
+    wanted = pl.DataFrame(rows, schema=schema, orient="row")
+    assert compared(wanted[::-1], wanted) == (2, 0)
+    off = wanted.with_columns(probability=pl.Series([0.5, 0.25000000000000006]))
+    assert compared(off, wanted) == (2, 1)
+    assert compared(wanted[:1], wanted) == (2, 1)
+
+
+def test_the_picture_says_in_how_many_streams_the_forecasts_win():
+    keys = pl.DataFrame(
+        {
+            "key": ["a", "b", "c"],
+            "rounds": [10, 20, 30],
+            "certificate": [1.0, 1.0, 6.0],
+            "forecasts_lower": [0.2, 0.3, 5.0],
+            "forecasts_upper": [0.4, 0.5, 5.5],
+            "hints_lower": [0.9, 2.0, 3.0],
+            "hints_upper": [1.0, 2.0, 3.0],
+        }
+    )
+    table = spark_keys.prepare(keys)
+    assert table["certificate"].to_list() == [0.1, 0.05, 0.2]
+    figure = spark_keys.draw(table)
+    words = [text.get_text() for text in figure.texts]
+    assert "Forecasts are nearer to calibrated than the hints in 2 of 3 streams" in words
+    assert any(word.startswith("For 1 the certificate alone") for word in words)
+
+
+def test_a_wrong_request_is_one_line(tmp_path, capsys):
+    assert main(["--out", str(tmp_path), "--keys", "0"]) == 2
+    assert capsys.readouterr().err == "spark_demo: keys must be at least 1, got 0\n"
+
+
+@pytest.mark.slow
+def test_the_demo_plays_once_and_agrees_with_one_machine(tmp_path):
+    pytest.importorskip("pyspark", reason="the Spark demo needs onlinecal[spark]")
+    if shutil.which("java") is None:
+        pytest.skip("the Spark demo needs Java")
+    command = [
+        sys.executable,
+        "-m",
+        "simulations.spark_demo",
+        "--out",
+        str(tmp_path / "demo"),
+        "--keys",
+        "30",
+    ]
+    for told in ("micro-batches", "none: all had been played before"):
+        run = subprocess.run(
+            [*command, "--rounds", "40", "--master", "local[2]"], capture_output=True, text=True
+        )
+        assert run.returncode == 0, run.stderr
+        assert told in run.stdout
+        assert "forecasts equal, bit for bit" in run.stdout
+    assert json.loads((tmp_path / "demo" / "streams.json").read_text())["keys"] == 30
+    table = pl.read_csv(tmp_path / "demo" / "keys.csv")
+    assert table.height == 30
+    assert (table["forecasts_lower"] <= table["certificate"]).all()
+    assert (tmp_path / "demo" / "keys.png").exists()
