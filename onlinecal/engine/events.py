@@ -157,17 +157,16 @@ def _id_in(line: bytes) -> str | None:
 
 def problem_of(event: Any) -> str | None:
     """What is wrong with an event before it is even looked up, if anything is."""
-    problem = _problem_of_name(event.id, "id")
-    if problem is None and (event.key is not None or type(event) is Query):
-        problem = _problem_of_name(event.key, "key")
-    if problem is None and event.time is not None:
-        problem = _problem_of_time(event.time)
-    return problem
-
-
-def _problem_of_name(name: Any, field: str) -> str | None:
-    if is_name(name):
+    if not is_name(event.id):
+        return _problem_of_name(event.id, "id")
+    if (event.key is not None or type(event) is Query) and not is_name(event.key):
+        return _problem_of_name(event.key, "key")
+    if event.time is None or (type(event.time) is float and math.isfinite(event.time)):
         return None
+    return _problem_of_time(event.time)
+
+
+def _problem_of_name(name: Any, field: str) -> str:
     shown = repr(name) if len(repr(name)) < 60 else f"{repr(name)[:60]}..."
     return f"{field} must be a text of 1 to {LONGEST_NAME} characters without NUL, got {shown}"
 

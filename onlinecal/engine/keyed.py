@@ -95,8 +95,8 @@ class KeyState:
     def _hold(self, issued: Issued) -> None:
         self.open[issued.id] = issued
         self.busy[issued.lane] += 1
-        if issued.time is not None:
-            self.due = min(self.due, issued.time + self.settings.patience)
+        if issued.time is not None and issued.time + self.settings.patience < self.due:
+            self.due = issued.time + self.settings.patience
 
     def _release(self, issued: Issued) -> None:
         del self.open[issued.id]
@@ -132,7 +132,8 @@ class KeyState:
     def ask(self, id: str, number: int, hint: Any, time: float | None) -> Issued:
         """Issue a forecast, after `expire` and unless `is_full_at`; its answer is there after `run`."""
         lane = self._free_lane()
-        self.late[lane] = max(self.late[lane], self.busy[lane])
+        if self.busy[lane] > self.late[lane]:
+            self.late[lane] = self.busy[lane]
         issued = Issued(id, number, self.clock if time is None else time, hint, lane)
         self._hold(issued)
         self.steps.append((issued, None))
@@ -152,6 +153,8 @@ class KeyState:
 
     def _free_lane(self) -> int:
         """The first lane that waits for nothing; else a new one; else the one that waits for least."""
+        if self.settings.most_lanes == 1 and self.busy:
+            return 0
         least = min(self.busy, default=1)
         if least and len(self.lanes) < self.settings.most_lanes:
             self.lanes.append(self.settings.kind.new())
