@@ -1,0 +1,103 @@
+"""The engine as an operator of Spark against the plain engine: the same events, one after the other."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import time
+
+import polars as pl
+import pytest
+
+from onlinecal.engine import Engine, Outcome, Query
+
+EVENTS, KEYS, BATCHES, WAIT = 100_000, 1000, 6, 2000
+
+
+def make_batches():
+    """Rows (type, id, key, position, hint, value, time): hinted queries, and outcomes that come late."""
+    rng, position, waiting, batches = random.Random(0), 0, [], []
+    for _ in range(BATCHES):
+        rows = []
+        while len(rows) < EVENTS:
+            if len(waiting) > WAIT:
+                id, key = waiting.pop(rng.randrange(len(waiting)))
+                row = ("outcome", id, key, position, None, str(rng.randrange(2)), float(position))
+            else:
+                id, key = f"q{position}", f"shop/{rng.randrange(KEYS)}"
+                row = ("query", id, key, position, rng.random(), None, float(position))
+            if row[0] == "query":
+                waiting.append((id, key))
+            rows.append(row)
+            position += 1
+        batches.append(rows)
+    return batches
+
+
+def engine_speeds(batches, path):
+    """Events per second of each batch, in transactions of a thousand events."""
+    speeds = []
+    with Engine(path) as engine:
+        for rows in batches:
+            events = [
+                Query(id, key, hint, at) if kind == "query" else Outcome(id, int(value), key, at)
+                for kind, id, key, _, hint, value, at in rows
+            ]
+            start = time.perf_counter()
+            for first in range(0, len(events), 1000):
+                engine.handle(events[first : first + 1000])
+            speeds.append(len(events) / (time.perf_counter() - start))
+    return speeds
+
+
+def spark_run(batches, root):
+    """The progress of each micro-batch of EVENTS events."""
+    from onlinecal.engine.spark import calibrated_stream
+    from onlinecal.engine.spark_session import local_session
+
+    schema = "type string, id string, key string, position long, hint double, value string, time double"
+    names = [field.split()[0] for field in schema.split(", ")]
+    (root / "in").mkdir()
+    for number, rows in enumerate(batches):
+        file = root / "in" / f"{number}.parquet"
+        random.Random(number).shuffle(shuffled := list(rows))
+        kinds = {"hint": pl.Float64, "value": pl.String}
+        pl.DataFrame(shuffled, schema=names, schema_overrides=kinds, orient="row").write_parquet(file)
+        os.utime(file, (1_700_000_000 + number,) * 2)
+    spark = local_session(2)
+    try:
+        events = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(root / "in"))
+        answers = calibrated_stream(events, check=False).writeStream.format("parquet")
+        query = answers.option("path", str(root / "out")).option("checkpointLocation", str(root / "cp"))
+        running = query.trigger(availableNow=True).start()
+        running.awaitTermination()
+        return [progress for progress in running.recentProgress if progress.numInputRows]
+    finally:
+        spark.stop()
+
+
+def test_events_a_second_of_the_operator_and_of_the_engine(tmp_path, note):
+    pytest.importorskip("pyspark", reason="needs onlinecal[spark]")
+    if shutil.which("java") is None:
+        pytest.skip("needs Java")
+    batches = make_batches()
+    memory, disk = engine_speeds(batches, None), engine_speeds(batches, tmp_path / "ledger")
+    progress = spark_run(batches, tmp_path)
+    spark = [one.numInputRows / one.durationMs["triggerExecution"] * 1000 for one in progress]
+    memory_again = engine_speeds(batches[:2], None)
+    load = os.getloadavg()[0]
+    note(f"events/s, {EVENTS:,} events over {KEYS:,} keys a batch, {BATCHES} batches; load {load:.1f}:")
+    for name, speeds in (
+        ("engine in memory", memory),
+        ("engine in memory, afterwards", memory_again),
+        ("engine with a ledger", disk),
+        ("operator on local[2]", spark),
+    ):
+        note(f"    {name:30s} " + " ".join(f"{speed:8,.0f}" for speed in speeds))
+    state = progress[-1].stateOperators[0]
+    size = subprocess.run(["du", "-sb", str(tmp_path / "cp" / "state")], capture_output=True, text=True)
+    note(f"    keys in the state store: {state.numRowsTotal}, its memory: {state.memoryUsedBytes:,} bytes")
+    note(f"    checkpoint/state, with old versions: {size.stdout.split()[0]} bytes")
+    assert state.numRowsTotal >= KEYS
