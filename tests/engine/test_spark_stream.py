@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -129,6 +130,22 @@ def test_a_stream_killed_five_times(spark, tmp_path):
     assert any(in_batch)
     run(spark, root)
     assert read(spark, root) == answers
+
+
+@pytest.mark.slow
+def test_the_example_on_the_page_about_scale_runs(spark, stream, tmp_path, monkeypatch, capsys):
+    import polars as pl
+
+    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text()
+    [example] = (
+        block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "readStream" in block
+    )
+    monkeypatch.chdir(tmp_path)
+    Path("events").mkdir()
+    row = {"type": "query", "id": "a", "key": "k", "position": 0, "hint": 0.5, "value": None}
+    pl.DataFrame([row], schema_overrides={"value": pl.String}).write_parquet("events/0.parquet")
+    exec(example.replace("local_session(2)", "given"), {"given": spark})
+    assert "|forecast|" in capsys.readouterr().out.replace(" ", "")
 
 
 def test_what_ran_to_its_end_does_nothing_when_it_is_started_again(spark, stream):
