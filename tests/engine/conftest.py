@@ -1,10 +1,17 @@
+"""Fixtures of the engine's tests: a Spark session, a folder on a quick disk, a ledger to be damaged."""
+
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from engine_scripts import CONFIG, batches, quick_folder
+from fault_tools import LINES
+
+from onlinecal.engine import Engine
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +25,35 @@ def spark() -> Iterator[Any]:
     session = local_session(2)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def folder():
+    with quick_folder() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def sound():
+    """A ledger that took all of LINES, and was closed; with its answers beside it."""
+    with quick_folder() as folder:
+        path = folder / "sound.db"
+        with Engine(path, CONFIG, hot_keys=5, window=100) as engine:
+            rng = random.Random(0)
+            path.with_suffix(".jsonl").write_bytes(
+                b"".join(engine.handle_lines(data) for data in batches(rng, LINES, 60))
+            )
+        yield path
+
+
+@pytest.fixture
+def answers(sound):
+    return sound.with_suffix(".jsonl").read_bytes()
+
+
+@pytest.fixture
+def ledger(sound, folder):
+    """A copy of the sound ledger, to be damaged."""
+    path = folder / "ledger.db"
+    shutil.copyfile(sound, path)
+    return path

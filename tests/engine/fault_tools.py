@@ -1,0 +1,120 @@
+"""Ledgers to be damaged, and what every refusal has to look like."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import sys
+import traceback
+
+import pytest
+from engine_scripts import (
+    CONFIG,
+    batches,
+    lines_of,
+    script,
+)
+
+from onlinecal.engine import (
+    Engine,
+    LedgerError,
+    check_ledger,
+)
+
+LINES = lines_of(script(11, 400))
+INPUT = b"\n".join(LINES) + b"\n"
+NOBODY = 65534
+
+
+@contextlib.contextmanager
+def raises_for(path, *words):
+    """A LedgerError or a ValueError in one sentence that names the file."""
+    with pytest.raises((LedgerError, ValueError)) as caught:
+        yield caught
+    message = str(caught.value)
+    assert str(path) in message
+    assert "\n" not in message
+    for word in words:
+        assert re.search(word, message), message
+
+
+def in_child(work):
+    """The exit code of a copy of this process that does the work."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os._exit(work() or 0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(99)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def command(folder, *arguments, source=b"", before=lambda: None):
+    """Run `onlinecal` in a copy of this process: its exit code, what it answered and what it said."""
+    streams = [folder / name for name in ("stdin", "stdout", "stderr")]
+    streams[0].write_bytes(source)
+
+    def work():
+        for number, path in enumerate(streams):
+            os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | (os.O_TRUNC if number else 0)), number)
+        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "w" if n else "r", closefd=False) for n in range(3))
+        sys.argv = ["onlinecal", *map(str, arguments)]
+        before()
+        from simulations.cli import main
+
+        try:
+            main()
+        except SystemExit as end:
+            return end.code
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+
+    code = in_child(work)
+    return code, streams[1].read_bytes(), streams[2].read_text()
+
+
+def assert_refused(found, path, *words):
+    """Exit code 2, and one line that names the file."""
+    code, _, said = found
+    assert code == 2, said
+    assert said.startswith("onlinecal: ")
+    assert said.count("\n") == 1
+    assert str(path) in said
+    for word in words:
+        assert word in said
+
+
+def looked_at(path):
+    """The problems that a check names."""
+    try:
+        return check_ledger(path).problems
+    except (LedgerError, ValueError) as error:
+        assert str(path) in str(error)  # noqa: PT017
+        return [str(error)]
+
+
+def opened(path, data=INPUT):
+    """What an engine answers on a file, or its refusal, which names the file."""
+    try:
+        with Engine(path, hot_keys=5, window=100) as engine:
+            return engine.handle_lines(data)
+    except (LedgerError, ValueError) as error:
+        assert str(path) in str(error)  # noqa: PT017
+        return error
+
+
+def left_open(folder, count=400):
+    """The files of a ledger whose writer was killed: the main file and the log of its last commits."""
+    path = folder / "open.db"
+    with Engine(path, CONFIG, hot_keys=5, window=100) as engine:
+        for data in batches(random.Random(5), LINES[:count], 20):
+            engine.handle_lines(data)
+        for end in ("", "-wal"):
+            shutil.copyfile(f"{path}{end}", folder / f"ledger.db{end}")
+    return folder / "ledger.db"
