@@ -133,18 +133,20 @@ def test_a_stream_killed_five_times(spark, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_example_on_the_page_about_scale_runs(spark, stream, tmp_path, monkeypatch, capsys):
+def test_the_example_on_the_page_about_scale_runs(spark, tmp_path, capsys):
     import polars as pl
 
     page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text()
     [example] = (
         block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "readStream" in block
     )
-    monkeypatch.chdir(tmp_path)
-    Path("events").mkdir()
+    (tmp_path / "events").mkdir()
     row = {"type": "query", "id": "a", "key": "k", "position": 0, "hint": 0.5, "value": None}
-    pl.DataFrame([row], schema_overrides={"value": pl.String}).write_parquet("events/0.parquet")
-    exec(example.replace("local_session(2)", "given"), {"given": spark})
+    pl.DataFrame([row], schema_overrides={"value": pl.String}).write_parquet(
+        tmp_path / "events" / "0.parquet"
+    )
+    here = re.sub(r'"(events|answers|checkpoint)/"', rf'"{tmp_path}/\1"', example)
+    exec(here.replace("local_session(2)", "given"), {"given": spark})
     assert "|forecast|" in capsys.readouterr().out.replace(" ", "")
 
 
