@@ -10,7 +10,7 @@ from onlinecal.lazy import lazy_names
 _HOME = {
     "Engine": ".engine",
     "AsyncEngine": ".concurrent",
-    "LedgerError": ".ledger",
+    "LedgerError": ".ledger_file",
     "read_report": ".report",
     "check_ledger": ".report",
     "repair_ledger": ".repair",

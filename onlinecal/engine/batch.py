@@ -23,7 +23,7 @@ from onlinecal.engine.events import (
 from onlinecal.engine.hot import HotKeys
 from onlinecal.engine.keyed import KeyState
 from onlinecal.engine.lanes import Issued
-from onlinecal.engine.ledger import Record, stored
+from onlinecal.engine.records import Record, stored
 
 
 class Asked(NamedTuple):

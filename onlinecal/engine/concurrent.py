@@ -18,7 +18,7 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.keyed import Summary
-from onlinecal.engine.ledger import LedgerError
+from onlinecal.engine.ledger_file import LedgerError
 from onlinecal.engine.totals import Line, Total
 from onlinecal.validation import check_count
 

@@ -22,7 +22,8 @@ from onlinecal.engine.events import (
 )
 from onlinecal.engine.hot import HotKeys
 from onlinecal.engine.keyed import Summary
-from onlinecal.engine.ledger import Changes, Ledger, LedgerError
+from onlinecal.engine.ledger import Ledger
+from onlinecal.engine.records import Changes
 from onlinecal.engine.replay import catch_up
 from onlinecal.engine.settings import all_settings
 from onlinecal.engine.totals import Line, Total, Totals
@@ -250,6 +251,3 @@ def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
     if wanted is not None and wanted != config:
         raise ValueError(f"{ledger.path}: the ledger was made with another configuration: {written}")
     return config
-
-
-__all__ = ["HOT_KEYS", "WINDOW", "Engine", "LedgerError"]

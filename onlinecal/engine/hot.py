@@ -13,7 +13,8 @@ from typing import Any
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keyed import KeyState, Summary
 from onlinecal.engine.lanes import Issued
-from onlinecal.engine.ledger import Ledger, Logged, Snapshot
+from onlinecal.engine.ledger import Ledger
+from onlinecal.engine.records import Logged, Snapshot
 from onlinecal.engine.settings import Settings, all_settings
 from onlinecal.engine.totals import Totals
 

@@ -17,7 +17,7 @@ from onlinecal.engine.batch import Batch, in_seconds, refuse
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Incoming, Query, Rejected
 from onlinecal.engine.hot import HotKeys
-from onlinecal.engine.ledger import Record, Snapshot
+from onlinecal.engine.records import Record, Snapshot
 from onlinecal.validation import check_count
 
 VERSION = 1

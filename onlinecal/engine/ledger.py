@@ -7,73 +7,12 @@ keeps others from it by a lock that ends with the process; any number may read.
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from onlinecal.engine import schema
 from onlinecal.engine.keyed import Summary
-
-
-class LedgerError(OSError):
-    """The ledger cannot be read or written; nothing of the batch at hand was kept."""
-
-
-class Record(NamedTuple):
-    """A query that the ledger holds, and how it was closed."""
-
-    number: int
-    id: str
-    key: str
-    hint: Any
-    time: float | None
-    probability: Any
-    certificate: float
-    closed: int | None
-    """The number of the closing event; None while there is none."""
-    value: Any
-    """None: withdrawn."""
-    closed_time: float | None
-
-
-class Logged(NamedTuple):
-    """An event of the log: a query, or the closing of one."""
-
-    number: int
-    key: int
-    id: str
-    closes: bool
-    time: float | None
-    value: Any
-    """The hint of a query, the value of a closing (None: withdrawn)."""
-    probability: Any
-    certificate: float | None
-
-
-class Snapshot(NamedTuple):
-    """A key as the ledger knows it: `state` holds its events up to `upto`."""
-
-    number: int
-    name: str
-    config: int
-    upto: int
-    state: bytes | None
-
-
-class Changes(NamedTuple):
-    """What a batch adds: rows in the order of the tables' columns."""
-
-    keys: Sequence[tuple[int, str, int]]
-    queries: Sequence[tuple[int, str, int, Any, float | None, Any, float]]
-    closings: Sequence[tuple[int, int, Any, float | None]]
-    states: Sequence[tuple[int, int, Summary, bytes]]
-    tail: int
-    inputs: Sequence[tuple[str, int]] = ()
-
-
-NOTHING = Summary(0, 0, 0, 0.0, 0.0, None)
+from onlinecal.engine.ledger_file import LedgerFile
+from onlinecal.engine.records import NOTHING, Changes, Logged, Record, Snapshot, loaded, logged
 
 LOG = (
     "SELECT q.number, q.key, q.id, 0, q.time, q.hint, q.probability, q.certificate FROM queries AS q"
@@ -84,130 +23,28 @@ LOG = (
 """The events after a number, which is given twice; the columns are those of `Logged`."""
 
 
-class Ledger:
-    """An open ledger. `path` None: one in memory, for trying things out.
-
-    Raises LedgerError if the file cannot be opened, is no ledger, is damaged, or is in use by another writer.
-    """
-
-    def __init__(self, path: Path | None, read_only: bool = False) -> None:
-        self.path, self.read_only = path, read_only
-        self._lock: TextIO | None = None
-        self._connection: sqlite3.Connection | None = None
-        try:
-            if path is not None and not read_only:
-                self._lock = lock(path)
-            self._connection = self._connect()
-        except BaseException:
-            self.close()
-            raise
-
-    def _connect(self) -> sqlite3.Connection:
-        target = ":memory:"
-        if self.path is not None:
-            if self.read_only and not self.path.is_file():
-                raise LedgerError(f"{self.path}: there is no such ledger")
-            target = f"{self.path.absolute().as_uri()}?mode={'ro' if self.read_only else 'rwc'}"
-        with self._telling():
-            try:
-                return self._opened(target)
-            except sqlite3.OperationalError as error:
-                # where nothing may be written, SQLite reads a ledger at rest if it is told that it rests
-                if not self.read_only or code_of(error) not in CANNOT_WRITE or wal_of(self.path).exists():
-                    raise
-                return self._opened(f"{target}&immutable=1")
-
-    def _opened(self, target: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            target, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0
-        )
-        try:
-            if self.read_only:
-                row = connection.execute("SELECT * FROM pragma_application_id, pragma_user_version")
-                schema.check_current(*row.fetchone())
-            else:
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("PRAGMA cache_size = -65536")
-                schema.prepare(connection)
-                # not before it is known to be ours: it changes the file
-                connection.execute("PRAGMA journal_mode = WAL")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    @property
-    def connection(self) -> sqlite3.Connection:
-        """The open connection; ValueError after `close`."""
-        if self._connection is None:
-            raise ValueError("the ledger is closed")
-        return self._connection
-
-    def close(self) -> None:
-        """Let go of the file and the lock."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
-
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Say in a LedgerError what is wrong with the file and what to do."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise LedgerError(f"{self.path or 'the ledger'}: {advice(error)}") from error
-        except ValueError as error:
-            raise LedgerError(f"{self.path or 'the ledger'}: {error}") from error
-
-    @contextmanager
-    def making_sense(self) -> Iterator[None]:
-        """Turn whatever goes wrong with what was read into a LedgerError: a damaged file may say anything."""
-        with self._telling():
-            try:
-                yield
-            except (OSError, ValueError, sqlite3.Error):
-                raise
-            except Exception as error:
-                raise ValueError(f"its content makes no sense ({error!r}). {MEND}") from error
-
-    def _rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        with self._telling():
-            return self.connection.execute(sql, parameters).fetchall()
-
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Reads inside see one state of the ledger, whatever is written meanwhile."""
-        with self._telling():
-            self.connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            # SQLite may have ended it by itself, over an error
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
+class Ledger(LedgerFile):
+    """An open ledger: what is known of ids, keys and the log, and the commits that add to it."""
 
     def about(self, name: str) -> Any:
         """A fact about the ledger; None if it is not known."""
-        rows = self._rows("SELECT value FROM about WHERE name = ?", (name,))
+        rows = self.rows("SELECT value FROM about WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
     def tell(self, name: str, value: Any) -> None:
         """Write down a fact about the ledger."""
-        with self._telling():
+        with self.telling():
             self.connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
 
     def last_numbers(self) -> tuple[int, int]:
         """The numbers of the last event and of the last key; 0 where there is none."""
         highest = "SELECT max(number) FROM "
-        events = [self._rows(highest + table)[0][0] or 0 for table in ("queries", "closings")]
-        return max(events), self._rows(highest + "keys")[0][0] or 0
+        events = [self.rows(highest + table)[0][0] or 0 for table in ("queries", "closings")]
+        return max(events), self.rows(highest + "keys")[0][0] or 0
 
     def recall(self, ids: Iterable[str]) -> dict[str, Record]:
         """The queries among these ids that the ledger holds."""
-        rows = self._rows(
+        rows = self.rows(
             "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate,"
             " c.number, c.value, c.time FROM json_each(?) AS j CROSS JOIN queries AS q ON q.id = j.value"
             " JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number",
@@ -231,7 +68,7 @@ class Ledger:
         )
 
     def _snapshots(self, source: str, parameter: str) -> list[Snapshot]:
-        rows = self._rows(
+        rows = self.rows(
             f"SELECT k.number, k.name, k.config, coalesce(s.number, 0), s.state FROM {source}"
             " LEFT JOIN states AS s ON s.key = k.number",
             (parameter,),
@@ -240,13 +77,13 @@ class Ledger:
 
     def log(self, after: int, most: int) -> list[Logged]:
         """The events with higher numbers in their order, at most so many."""
-        rows = self._rows(f"{LOG} ORDER BY 1 LIMIT ?", (after, after, most))
+        rows = self.rows(f"{LOG} ORDER BY 1 LIMIT ?", (after, after, most))
         with self.making_sense():
             return [logged(row) for row in rows]
 
     def log_by_key(self) -> Iterator[Logged]:
         """All events, key after key, each key's in their order."""
-        with self._telling():
+        with self.telling():
             for row in self.connection.execute(f"{LOG} ORDER BY 2, 1", (0, 0)):
                 yield logged(row)
 
@@ -255,7 +92,7 @@ class Ledger:
 
         Of the keys with higher numbers, if one is given, and at most so many.
         """
-        with self._telling():
+        with self.telling():
             for row in self.connection.execute(
                 "SELECT k.name, k.config, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest"
                 " FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
@@ -266,25 +103,20 @@ class Ledger:
 
     def counts(self) -> tuple[int, int]:
         """How many queries were accepted, and how many of them were closed."""
-        return tuple(self._rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("queries", "closings"))
+        return tuple(self.rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("queries", "closings"))
 
     def query_numbered(self, number: int) -> tuple[str, float | None]:
         """The id and the time of a query."""
-        return self._rows("SELECT id, time FROM queries WHERE number = ?", (number,))[0]
+        return self.rows("SELECT id, time FROM queries WHERE number = ?", (number,))[0]
 
     def position(self, path: str) -> int | None:
         """How many bytes of an input have been answered; None if it was never read."""
-        rows = self._rows("SELECT position FROM inputs WHERE path = ?", (path,))
+        rows = self.rows("SELECT position FROM inputs WHERE path = ?", (path,))
         return rows[0][0] if rows else None
-
-    def damage(self) -> list[str]:
-        """What SQLite finds wrong with the file, its indexes included; empty if nothing."""
-        found = [row[0] for row in self._rows("PRAGMA integrity_check")]
-        return [] if found == ["ok"] else found
 
     def commit(self, changes: Changes) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it."""
-        with self._telling():
+        with self.telling():
             execute, many = self.connection.execute, self.connection.executemany
             execute("BEGIN IMMEDIATE")
             try:
@@ -305,75 +137,3 @@ class Ledger:
                 if self.connection.in_transaction:
                     execute("ROLLBACK")
                 raise
-
-
-def lock(path: Path) -> TextIO:
-    """Keep other writers away while this process lives; LedgerError if there is one already."""
-    import fcntl
-
-    try:
-        handle = open(f"{path}-lock", "w")  # noqa: SIM115
-    except OSError as error:
-        raise LedgerError(f"{path}: cannot be written here: {error.strerror}") from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        handle.close()
-        raise LedgerError(
-            f"{path}: another process writes to this ledger; stop it first, or read with `stream report`"
-        ) from error
-    return handle
-
-
-def logged(row: tuple[Any, ...]) -> Logged:
-    """A row of LOG."""
-    number, key, id, closes, time, value, probability, certificate = row
-    kept = value if closes else loaded(value)
-    return Logged(number, key, id, bool(closes), time, kept, loaded(probability), certificate)
-
-
-def stored(value: Any) -> Any:
-    """A hint or a probability as the tables keep it: a number, or an object as JSON."""
-    return json.dumps(value) if isinstance(value, dict) else value
-
-
-def loaded(value: Any) -> Any:
-    """What `stored` was given."""
-    return json.loads(value) if isinstance(value, str) else value
-
-
-def wal_of(path: Path | None) -> Path:
-    """The file with a ledger's last commits, which is there while it is in use, or was left in a hurry."""
-    return Path(f"{path}-wal")
-
-
-def code_of(error: sqlite3.Error) -> int:
-    """SQLite's code of an error, 0 if it has none."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def advice(error: sqlite3.Error) -> str:
-    """What happened to a ledger, in a sentence that says what to do."""
-    code = code_of(error)
-    for codes, sentence in ADVICE:
-        if code in codes:
-            return f"{sentence} ({error})"
-    return str(error)
-
-
-CANNOT_WRITE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN)
-
-MEND = (
-    "Try `onlinecal stream repair`, or feed the same input to a new ledger:"
-    " it answers with the same forecasts"
-)
-
-ADVICE: list[tuple[tuple[int, ...], str]] = [
-    ((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
-     "could not be written; nothing of this batch was kept or answered. Make room and send it again"),
-    (CANNOT_WRITE,
-     "cannot be opened for writing. Check the permissions of the file and its folder"),
-    ((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
-     f"is damaged or no ledger. {MEND}"),
-    ((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), "is held by another process"),
-]  # fmt: skip

@@ -14,7 +14,8 @@ from msgspec import Struct
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
-from onlinecal.engine.ledger import LedgerError, loaded
+from onlinecal.engine.ledger_file import LedgerError
+from onlinecal.engine.records import loaded
 
 BATCH = 4096
 FARTHEST = 1 << 22

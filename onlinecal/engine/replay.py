@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from onlinecal.engine.hot import HotKeys
 from onlinecal.engine.lanes import Issued
-from onlinecal.engine.ledger import Ledger, LedgerError, Logged
+from onlinecal.engine.ledger import Ledger
+from onlinecal.engine.ledger_file import LedgerError
+from onlinecal.engine.records import Logged
 
 CHUNK = 10_000
 

@@ -12,7 +12,9 @@ from msgspec import Struct
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.hot import HotKeys
 from onlinecal.engine.keyed import Summary
-from onlinecal.engine.ledger import Ledger, LedgerError, Logged
+from onlinecal.engine.ledger import Ledger
+from onlinecal.engine.ledger_file import LedgerError
+from onlinecal.engine.records import Logged
 from onlinecal.engine.replay import CHUNK, check_same, take
 
 

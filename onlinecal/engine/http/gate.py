@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from onlinecal.engine.ledger import LedgerError
+from onlinecal.engine.ledger_file import LedgerError
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
