@@ -2,7 +2,7 @@
 
 Every key has a number of rounds of its own, its probability of outcome 1 swings about a level of its own,
 and the hints are a noisy look at it whose log-odds are taken 2.5 times too large. Outcomes come a few rounds
-late, in no order; one query in a hundred is sent again; each key has one last query that nobody has settled.
+late, in no order; one query in a hundred is sent again; each key ends with a query that nobody has settled.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ def one_key(key: str, mean: int, rng: np.random.Generator) -> pl.DataFrame:
     hint = np.round(sigmoid(OVERCONFIDENCE * (log_odds + rng.normal(0.0, 0.5, n))), 2)
     outcome = rng.random(n) < probability
     settled = asked + rng.exponential(LATE / n, n)
+    end = float(settled.max()) + 1.0
     ids = [f"{key}/{j}" for j in range(n)]
     again = np.flatnonzero(rng.random(n) < AGAIN)
     columns = {
@@ -89,9 +90,9 @@ def one_key(key: str, mean: int, rng: np.random.Generator) -> pl.DataFrame:
         "id": ids + ids + [ids[j] for j in again] + [f"{key}/last"],
         "hint": [*hint, *[None] * n, *hint[again], None],
         "value": [None] * n + [str(int(y)) for y in outcome] + [None] * (len(again) + 1),
-        "sent": [*asked, *settled, *(asked[again] + 0.5 / n), 2.0],
+        "sent": [*asked, *settled, *(asked[again] + 0.5 / n), end],
         # an event that is sent again says what it said before
-        "time": [*asked, *settled, *asked[again], 2.0],
+        "time": [*asked, *settled, *asked[again], end],
     }
     table = pl.DataFrame(columns, strict=False, schema_overrides={"hint": pl.Float64, "value": pl.String})
     return table.with_columns(key=pl.lit(key))

@@ -14,7 +14,7 @@ from simulations.spark_events import Streams, make_events, write_streams
 
 
 def test_every_outcome_comes_after_its_query_and_each_key_has_one_open_query():
-    events = make_events(Streams(keys=30, rounds=40))
+    events = make_events(Streams(keys=300, rounds=40))
     assert events["position"].to_list() == list(range(events.height))
     queries, outcomes = (events.filter(pl.col("type") == kind) for kind in ("query", "outcome"))
     first = queries.group_by("id").agg(pl.col("position").min(), pl.col("key", "hint", "time").n_unique())
@@ -24,6 +24,8 @@ def test_every_outcome_comes_after_its_query_and_each_key_has_one_open_query():
     assert joined.height == outcomes.height == outcomes["id"].n_unique()
     assert (joined["position"] > joined["position_query"]).all()
     still_open = first.join(outcomes, on="id", how="anti")
+    ends = events.group_by("key").agg(pl.col("id").sort_by("position").last())
+    assert sorted(still_open["id"]) == sorted(ends["id"])
     assert sorted(still_open["id"]) == sorted(f"{key}/last" for key in events["key"].unique())
 
 
