@@ -101,7 +101,7 @@ def measured_keys(spark: SparkSession, out: Path, answers: DataFrame) -> pl.Data
     """Certificates and distances of every key, the keys with the most rounds first."""
     from pyspark.sql import functions as F
 
-    from onlinecal.engine.spark_batch import distances
+    from onlinecal.engine.spark import distances
 
     events = spark.read.parquet(str(out / "events"))
     # sent again is not asked again
@@ -228,7 +228,7 @@ def in_session(master: str, out: Path) -> Found:
     """`play` in a session of its own, of which nothing stays behind."""
     import warnings
 
-    from onlinecal.engine.spark_session import local_session
+    from onlinecal.engine.spark import local_session
 
     # pyspark has not tried the newest pandas; nothing here goes through pandas
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)

@@ -54,8 +54,7 @@ def engine_speeds(batches, path):
 
 def spark_run(batches, root):
     """The progress of each micro-batch of EVENTS events."""
-    from onlinecal.engine.spark import calibrated_stream
-    from onlinecal.engine.spark_session import local_session
+    from onlinecal.engine.spark import calibrated_stream, local_session
 
     schema = "type string, id string, key string, position long, hint double, value string, time double"
     names = [field.split()[0] for field in schema.split(", ")]

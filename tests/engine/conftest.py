@@ -20,7 +20,7 @@ def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark", reason="Spark tests need onlinecal[spark]")
     if shutil.which("java") is None:
         pytest.skip("Spark tests need Java")
-    from onlinecal.engine.spark_session import local_session
+    from onlinecal.engine.spark import local_session
 
     session = local_session(2)
     yield session

@@ -91,6 +91,6 @@ def refusal(id, reason, detail):
 if __name__ == "__main__":
     from pathlib import Path
 
-    from onlinecal.engine.spark_session import local_session
+    from onlinecal.engine.spark import local_session
 
     run(local_session(2), Path(sys.argv[1]))

@@ -56,7 +56,7 @@ def collected(answer, column):
 
 
 def test_every_group_is_measured_as_on_one_machine(table, rounds):
-    from onlinecal.engine.spark_batch import distances
+    from onlinecal.engine.spark import distances
 
     answer = distances(table, "p", "y", by=["shop", "hour"], budget=0.2)
     found = {(row.shop, row.hour): row for row in answer.collect()}
@@ -75,7 +75,7 @@ def test_every_group_is_measured_as_on_one_machine(table, rounds):
 
 
 def test_without_groups_all_rounds_are_measured_together(table, rounds):
-    from onlinecal.engine.spark_batch import MEASURES, distances
+    from onlinecal.engine.spark.measuring import MEASURES, distances
 
     answer = distances(table, "p", "y")
     assert answer.columns == list(MEASURES)
@@ -85,7 +85,7 @@ def test_without_groups_all_rounds_are_measured_together(table, rounds):
 
 
 def test_a_rough_bracket_still_contains_the_distance(spark):
-    from onlinecal.engine.spark_batch import distances
+    from onlinecal.engine.spark import distances
 
     rng = np.random.default_rng(3)
     p = rng.random(400)
@@ -101,7 +101,7 @@ def test_a_rough_bracket_still_contains_the_distance(spark):
 
 
 def test_very_long_groups_are_measured_without_their_rounds_in_memory():
-    from onlinecal.engine.spark_batch import WITNESS_ROUNDS, measures_of_counts
+    from onlinecal.engine.spark.measuring import WITNESS_ROUNDS, measures_of_counts
     from onlinecal.measures.counts import check_counts
 
     counts = check_counts([0.2, 0.4, 0.9], [10**9, 10**8, 10**7], [3 * 10**8, 10**8, 10**8])
@@ -112,22 +112,22 @@ def test_very_long_groups_are_measured_without_their_rounds_in_memory():
 
 
 def test_both_ways_of_measuring_agree_where_they_meet(monkeypatch):
-    from onlinecal.engine import spark_batch
+    from onlinecal.engine.spark import measuring
     from onlinecal.measures.counts import count_rounds
 
     rng = np.random.default_rng(8)
     p = rng.integers(0, 31, 20_000) / 30
     counts, _, _ = count_rounds(p, rng.random(20_000) < p)
-    with_witness = spark_batch.measures_of_counts(counts, 0.1, 0.0)
-    monkeypatch.setattr(spark_batch, "WITNESS_ROUNDS", 0)
-    assert spark_batch.measures_of_counts(counts, 0.1, 0.0) == with_witness
+    with_witness = measuring.measures_of_counts(counts, 0.1, 0.0)
+    monkeypatch.setattr(measuring, "WITNESS_ROUNDS", 0)
+    assert measuring.measures_of_counts(counts, 0.1, 0.0) == with_witness
 
 
 def test_group_values_keep_their_types_and_any_name_will_do(spark):
     from datetime import date
     from decimal import Decimal
 
-    from onlinecal.engine.spark_batch import distances
+    from onlinecal.engine.spark import distances
 
     rows = [(2**60 + 1, date(2025, 1, 2), Decimal("1.10"), 0.5, 1), (None, None, None, 0.5, 0)]
     schema = "`a.b` long, `the ``day``` date, price decimal(5,2), p double, y int"
@@ -147,7 +147,7 @@ def test_group_values_keep_their_types_and_any_name_will_do(spark):
     ],
 )
 def test_bad_values_are_refused_at_once_with_their_column_and_number(spark, p, y, message):
-    from onlinecal.engine.spark_batch import distances
+    from onlinecal.engine.spark import distances
 
     rows = spark.createDataFrame([(0.5, 1.0), (p, y and float(y)), (p, y and float(y))], "p double, y double")
     with pytest.raises(ValueError, match=message):
@@ -155,7 +155,7 @@ def test_bad_values_are_refused_at_once_with_their_column_and_number(spark, p, y
 
 
 def test_requests_that_cannot_be_met_are_refused(spark, table, rounds):
-    from onlinecal.engine.spark_batch import distances
+    from onlinecal.engine.spark import distances
 
     with pytest.raises(ValueError, match="table must be a Spark data frame, got DataFrame"):
         distances(rounds, "p", "y")
@@ -178,7 +178,7 @@ def test_requests_that_cannot_be_met_are_refused(spark, table, rounds):
 @pytest.mark.filterwarnings("ignore::onlinecal.recalibration.lp_recalibrator.SampleSizeWarning")
 @pytest.mark.parametrize("make", [LpRecalibrator, DecisionRecalibrator])
 def test_recalibrated_rows_are_those_of_one_machine_bit_for_bit(spark, make):
-    from onlinecal.engine.spark_batch import recalibrated
+    from onlinecal.engine.spark import recalibrated
 
     P, y = predictions(500, 3, 0)
     fitted = make(epsilon=0.02).fit(P, y)
@@ -199,7 +199,7 @@ def test_recalibrated_rows_are_those_of_one_machine_bit_for_bit(spark, make):
 
 
 def test_a_group_recalibrator_finds_its_groups_in_their_columns(spark, rounds, table):
-    from onlinecal.engine.spark_batch import recalibrated
+    from onlinecal.engine.spark import recalibrated
 
     fitted = GroupRecalibrator(alpha=0.001).fit(rounds["p"], rounds["y"], rounds[["shop", "hour"]])
     wanted = fitted.predict(rounds["p"], rounds[["shop", "hour"]])
@@ -215,7 +215,7 @@ def test_a_group_recalibrator_finds_its_groups_in_their_columns(spark, rounds, t
 def test_a_boosted_recalibrator_takes_features_and_initial_forecasts(spark, named):
     import pandas as pd
 
-    from onlinecal.engine.spark_batch import recalibrated
+    from onlinecal.engine.spark import recalibrated
 
     rng = np.random.default_rng(2)
     X = pd.DataFrame({"age": rng.random(800), "size": rng.integers(0, 5, 800)})
@@ -230,7 +230,7 @@ def test_a_boosted_recalibrator_takes_features_and_initial_forecasts(spark, name
 
 
 def test_recalibrators_are_refused_what_they_were_not_fitted_on(spark, table, rounds):
-    from onlinecal.engine.spark_batch import recalibrated
+    from onlinecal.engine.spark import recalibrated
 
     P, y = predictions(200, 3, 0)
     rows = as_table(spark, P, name="x")
@@ -268,7 +268,7 @@ def test_recalibrators_are_refused_what_they_were_not_fitted_on(spark, table, ro
 def test_a_bad_probability_is_named_when_the_answer_is_used(spark):
     from pyspark.errors import PySparkException
 
-    from onlinecal.engine.spark_batch import recalibrated
+    from onlinecal.engine.spark import recalibrated
 
     P, y = predictions(200, 2, 0)
     fitted = DecisionRecalibrator(epsilon=0.1).fit(P, y)
@@ -278,13 +278,13 @@ def test_a_bad_probability_is_named_when_the_answer_is_used(spark):
 
 
 def test_workers_of_this_session_run_what_the_driver_runs(spark):
-    from onlinecal.engine.spark_session import check_workers
+    from onlinecal.engine.spark import check_workers
 
     check_workers(spark)
 
 
 def test_workers_with_another_interpreter_are_refused(spark, monkeypatch, tmp_path):
-    from onlinecal.engine.spark_session import check_workers
+    from onlinecal.engine.spark import check_workers
 
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "python"))
     with pytest.raises(ValueError, match=r"Cannot run program .*Set the environment variable PYSPARK_PYTHON"):
@@ -293,7 +293,7 @@ def test_workers_with_another_interpreter_are_refused(spark, monkeypatch, tmp_pa
 
 def test_a_driver_of_another_version_is_refused_by_its_workers(spark, monkeypatch):
     import onlinecal
-    from onlinecal.engine.spark_session import check_workers
+    from onlinecal.engine.spark import check_workers
 
     monkeypatch.setattr(onlinecal, "__version__", "99.0")
     with pytest.raises(
@@ -303,7 +303,7 @@ def test_a_driver_of_another_version_is_refused_by_its_workers(spark, monkeypatc
 
 
 def test_missing_java_is_said_before_spark_starts(monkeypatch, tmp_path):
-    from onlinecal.engine.spark_session import check_java
+    from onlinecal.engine.spark.session import check_java
 
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ValueError, match="Spark needs Java 17 or newer, but JAVA_HOME is"):
@@ -315,8 +315,8 @@ def test_missing_java_is_said_before_spark_starts(monkeypatch, tmp_path):
 
 
 def test_missing_pyspark_is_said_with_what_installs_it(monkeypatch):
-    from onlinecal.engine import spark_session
+    from onlinecal.engine.spark import session
 
-    monkeypatch.setattr(spark_session, "find_spec", lambda name: None)
+    monkeypatch.setattr(session, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"pyspark is missing: pip install 'onlinecal\[spark\]'"):
-        spark_session.local_session()
+        session.local_session()

@@ -18,7 +18,7 @@ from msgspec import Struct
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Forecast, Incoming, Outcome, Rejected, decode
 from onlinecal.engine.key_step import KeyStep
-from onlinecal.engine.spark_session import check_workers, need_pyspark
+from onlinecal.engine.spark.session import check_workers, need_pyspark
 
 need_pyspark()
 
@@ -225,7 +225,7 @@ def calibrated_stream(
     if events.isStreaming and "RocksDB" not in (provider or ""):
         raise ValueError(
             "Spark's operator needs spark.sql.streaming.stateStore.providerClass to be the RocksDB provider, "
-            f"got {provider!r}: see onlinecal.engine.spark_session.ROCKSDB"
+            f"got {provider!r}: see onlinecal.engine.spark.ROCKSDB"
         )
     settings = config or EngineConfig()
     KeyStep(settings, remember)
