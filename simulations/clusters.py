@@ -129,9 +129,9 @@ def identity() -> dict[str, str]:
 
 def _measured_by() -> int:
     from onlinecal.forecasters.stamp import source_stamp
-    from simulations import duel, families, measuring, players, sweep
+    from simulations import duel, families, measuring, players, playing
 
-    return source_stamp(duel, families, measuring, players, sweep)
+    return source_stamp(duel, families, measuring, players, playing)
 
 
 class Connection(NamedTuple):

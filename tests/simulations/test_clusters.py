@@ -19,8 +19,9 @@ from simulations import clusters, extensions, players
 from simulations.cli import app
 from simulations.clusters import Cluster, answer_as, identity, work_on
 from simulations.config import check_config, read_config
+from simulations.playing import play_for
 from simulations.results import TABLES, Store
-from simulations.sweep import cells_of, play_for, run_sweep
+from simulations.sweep import cells_of, run_sweep
 
 distributed = pytest.importorskip("distributed")
 
