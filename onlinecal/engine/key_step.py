@@ -12,6 +12,7 @@ from zlib import crc32
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from onlinecal.engine.batch import Batch, in_seconds, refuse
 from onlinecal.engine.config import EngineConfig
@@ -69,8 +70,10 @@ class KeyStep:
     def __init__(self, config: EngineConfig, remember: int) -> None:
         self.config, self.remember = config, check_count(remember, "remember")
         self._keys = HotKeys(config)
+        # all fields: which of them msgspec takes for defaults depends on how the configuration came here
         self._sums = {
-            place: crc32(_encoder.encode(settings.config)) for place, settings in self._keys.settings.items()
+            place: crc32(_encoder.encode(astuple(settings.config)))
+            for place, settings in self._keys.settings.items()
         }
 
     def __call__(
@@ -117,9 +120,17 @@ class KeyStep:
             for record in (*(_closed(record, batch) for record in records.values()), *_asked(batch))
             if record.id in state.open or self._is_fresh(record.closed or record.number, batch)
         ]
-        after = KeptKey(before.config, batch.number, state.dump(), kept)
         keys.drop(state)
-        return bytes([VERSION]) + _encoder.encode(after), answers
+        return self.adopt(key, batch.number, state.dump(), kept), answers
+
+    def adopt(self, key: str, number: int, state: bytes, records: list[Record]) -> bytes:
+        """A key's bytes that go on from a state of the engine.
+
+        `number` is that of the last accepted event; `records` has all open forecasts, and the closed ones
+        that are remembered.
+        """
+        config = self._sums[self.config.place_for(key)]
+        return bytes([VERSION]) + _encoder.encode(KeptKey(config, number, state, records))
 
     def _read(self, key: str, data: bytes | None, config: int) -> KeptKey:
         if data is None:

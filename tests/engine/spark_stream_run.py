@@ -41,12 +41,12 @@ def as_row(event, position):
     return row
 
 
-def run(spark, root):
+def run(spark, root, initial=None):
     """Play all files that are there, one a micro-batch."""
     from onlinecal.engine.spark import EVENTS, calibrated_stream
 
     rows = spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 1).json(str(root / "in"))
-    answers = calibrated_stream(rows, CONFIG, remember=REMEMBER, check=False)
+    answers = calibrated_stream(rows, CONFIG, remember=REMEMBER, initial=initial, check=False)
     query = (
         answers.writeStream.format("parquet")
         .option("path", str(root / "out"))

@@ -1,5 +1,6 @@
 """A key's turns in micro-batches: the engine's answers, whatever the cutting."""
 
+import pickle
 import random
 from collections import Counter, defaultdict
 
@@ -166,3 +167,9 @@ def test_bytes_of_another_version_or_configuration_or_damaged_ones_are_refused()
 def test_how_much_to_remember_is_a_whole_number(remember):
     with pytest.raises(ValueError, match="remember must be a whole number"):
         KeyStep(EngineConfig(), remember)
+
+
+def test_bytes_do_not_depend_on_how_the_configuration_came_here():
+    events = everything(100, ["k0"])
+    travelled = pickle.loads(pickle.dumps(CONFIG))
+    assert KeyStep(travelled, 10)("k0", None, events) == KeyStep(CONFIG, 10)("k0", None, events)

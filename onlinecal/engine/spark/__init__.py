@@ -12,6 +12,7 @@ _HOME = {
     "EVENTS": ".stream",
     "calibrated_stream": ".stream",
     "distances": ".measuring",
+    "ledger_states": ".moving",
     "recalibrated": ".recalibrating",
     "ROCKSDB": ".session",
     "check_workers": ".session",

@@ -95,6 +95,10 @@ class Calibrator(StatefulProcessor):
         for start in range(0, len(replies), TOGETHER):
             yield Row(key=name, replies=_encoder.encode(replies[start : start + TOGETHER]).decode())
 
+    def handleInitialState(self, key: Any, initialState: Row, timerValues: Any) -> None:
+        """Spark calls it in the first micro-batch, for every key that comes with a state."""
+        self._state.update((bytearray(initialState.state),))
+
     def close(self) -> None:
         """Nothing is held open."""
 
@@ -181,7 +185,12 @@ def reply_of(answer: Answer, position: int | None) -> Reply:
 
 
 def calibrated_stream(
-    events: DataFrame, config: EngineConfig | None = None, *, remember: int = 100, check: bool = True
+    events: DataFrame,
+    config: EngineConfig | None = None,
+    *,
+    remember: int = 100,
+    initial: DataFrame | None = None,
+    check: bool = True,
 ) -> DataFrame:
     """Forecasts and settlements for a stream of queries and outcomes, key by key.
 
@@ -199,6 +208,9 @@ def calibrated_stream(
         An accepted event that comes again is answered as it was the first time as long as its forecast is
         open or fewer than so many events of the key were accepted since. After that an outcome is refused as
         "unknown", and a query is a new one.
+    initial
+        States that keys begin with, from `ledger_states`; `config` must be that of their ledger. Only looked
+        at when a checkpoint is new.
     check
         Run a small job first that sees whether the workers can run this package as the driver does.
 
@@ -236,8 +248,9 @@ def calibrated_stream(
     position = F.coalesce(F.col("position").cast("string"), F.lit(""))
     rows = events.select(valid_key().alias("key"), F.concat(position, F.lit(" "), line).alias("lines"))
     packed = rows.mapInArrow(packs, "key string, lines string")
+    begun = None if initial is None else initial.select("key", "state").groupBy("key")
     told = packed.groupBy("key").transformWithState(
-        Calibrator(settings, remember), "key string, replies string", "append", "none"
+        Calibrator(settings, remember), "key string, replies string", "append", "none", initialState=begun
     )
     return told.select("key", F.inline(F.from_json("replies", f"array<struct<{REPLY}>>")))
 
