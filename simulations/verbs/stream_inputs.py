@@ -19,6 +19,9 @@ CHUNK = 1 << 20
 POLL = 0.2
 """Seconds between two looks at files that may have grown."""
 
+GONE = -1
+"""In place of the inode of a file that was there."""
+
 TICK = 1.0
 """Seconds after which waiting is interrupted for the progress line."""
 
@@ -92,11 +95,14 @@ class InputFile:
 
     def more(self, stop: Stop) -> Iterator[Piece]:
         """The complete lines that are there by now; none if the file is gone."""
-        with contextlib.suppress(FileNotFoundError):
+        try:
             found = os.stat(self.path)
             self._begin_again_if_changed(found)
             if self._read < found.st_size:
                 yield from self._up_to(found.st_size, stop)
+        except FileNotFoundError:
+            # what comes back under this name is another file, even if it gets the same inode
+            self._inode = GONE if self._inode is not None else None
 
     def _up_to(self, end: int, stop: Stop) -> Iterator[Piece]:
         with open(self.path, "rb", buffering=0) as file:

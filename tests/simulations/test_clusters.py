@@ -173,10 +173,17 @@ def interrupted(backend, tmp_path):
     assert stdout == ""
     assert "interrupted: 4 of 8 games are kept" in told
     assert "Traceback" not in told
+    deadline = time.monotonic() + 10
+    while at_work(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert at_work(process.pid) == []
+
+
+def at_work(session):
+    """Processes of a session; one that is dead but not yet buried by its new parent is not at work."""
     listed = subprocess.run(["ps", "-eo", "pid,ppid,sid,stat"], capture_output=True, text=True).stdout
-    family = [line.split() for line in listed.splitlines() if str(process.pid) in line.split()]
-    # one that is dead but not yet buried by its new parent is not at work
-    assert [row for row in family if not row[3].startswith("Z")] == []
+    family = [line.split() for line in listed.splitlines() if str(session) in line.split()]
+    return [row for row in family if not row[3].startswith("Z")]
 
 
 def test_an_interrupt_keeps_the_finished_games_and_ends_the_dask_we_started(tmp_path):

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
 
 from typer.testing import CliRunner
 
@@ -51,10 +53,19 @@ def piped(data, *arguments):
     return subprocess.run([*COMMAND, *map(str, arguments)], input=data, capture_output=True, timeout=60)
 
 
+@contextmanager
 def started(*arguments, **settings):
-    """Start the command with pipes."""
+    """Run the command with pipes; it is killed if it has not ended after two minutes, or at the end."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([*COMMAND, *map(str, arguments)], bufsize=0, **{**pipes, **settings})
+    with subprocess.Popen([*COMMAND, *map(str, arguments)], bufsize=0, **{**pipes, **settings}) as process:
+        # a test that waits for a line that never comes must fail, not wait for ever
+        patience = threading.Timer(120, process.kill)
+        patience.start()
+        try:
+            yield process
+        finally:
+            patience.cancel()
+            process.kill()
 
 
 def is_sound(ledger):

@@ -28,10 +28,10 @@ def test_sigterm_ends_between_batches_and_resume_goes_on_without_a_gap(ledger, t
     lines = late(20_000)
     file.write_bytes(lines)
     arguments = ["--ledger", ledger, "--input", file, "--resume", "--batch", 50]
-    process = started(*arguments)
-    begun = process.stdout.readline()
-    process.send_signal(signal.SIGTERM)
-    code, rest, _ = ended(process)
+    with started(*arguments) as process:
+        begun = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        code, rest, _ = ended(process)
     answered = begun + rest
     assert code == 0
     count = answered.count(b"\n")
@@ -144,7 +144,7 @@ def test_a_followed_file_may_vanish_for_a_while(ledger, tmp_path):
     with started("--ledger", ledger, "--input", tmp_path, "--follow") as process:
         process.stdout.readline()
         file.unlink()
-        time.sleep(0.5)
+        time.sleep(2.0)
         file.write_bytes(lines_of([query(1)]))
         assert b'"q1"' in process.stdout.readline()
         process.send_signal(signal.SIGTERM)
