@@ -68,11 +68,17 @@ def answer(engine: Engine, gathered: Gathered, progress: Progress) -> bool:
     answers = engine.handle(map(decode, gathered.lines), inputs=gathered.positions.items())
     progress.count(answers)
     try:
-        sys.stdout.buffer.write(encode_lines(answers))
-        sys.stdout.buffer.flush()
+        write_all(sys.stdout.fileno(), encode_lines(answers))
     except BrokenPipeError:
         # what Python has not got rid of goes nowhere, also at its exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         progress.note("nobody reads the answers any more")
         return False
     return True
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of the data, also where a signal ends a write in the middle."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]

@@ -65,6 +65,23 @@ def test_signals_end_the_wait_for_input(ledger, number, code):
     assert is_sound(ledger)
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_signal_in_the_middle_of_the_answers_loses_none_of_them(ledger, tmp_path, unbuffered):
+    file, environment = tmp_path / "events.jsonl", {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    lines = late(5_000)
+    file.write_bytes(lines)
+    with started("--ledger", ledger, "--input", file, "--batch", 5_000, env=environment) as process:
+        # nobody reads on: the pipe fills, and the batch's other answers wait
+        begun = process.stdout.readline()
+        time.sleep(1.0)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        code, rest, _ = ended(process)
+    assert code == 0
+    assert begun + rest == expected(b"".join(lines.splitlines(keepends=True)[:5_000]))
+    assert read_report(ledger).events == 5_000
+
+
 def test_a_second_signal_ends_at_once(ledger, tmp_path):
     file = tmp_path / "events.jsonl"
     file.write_bytes(late(5_000))
