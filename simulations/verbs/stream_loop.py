@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from onlinecal.engine.engine import HOT_KEYS, Engine
 from onlinecal.engine.events import decode, encode_lines
@@ -68,7 +69,8 @@ def answer(engine: Engine, gathered: Gathered, progress: Progress) -> bool:
     answers = engine.handle(map(decode, gathered.lines), inputs=gathered.positions.items())
     progress.count(answers)
     try:
-        write_all(sys.stdout.fileno(), encode_lines(answers))
+        write_all(sys.stdout.buffer, encode_lines(answers))
+        sys.stdout.buffer.flush()
     except BrokenPipeError:
         # what Python has not got rid of goes nowhere, also at its exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -77,8 +79,8 @@ def answer(engine: Engine, gathered: Gathered, progress: Progress) -> bool:
     return True
 
 
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of the data, also where a signal ends a write in the middle."""
+def write_all(stream: BinaryIO, data: bytes) -> None:
+    """Write all of the data: where Python keeps no buffer, a signal may end a write in the middle."""
     rest = memoryview(data)
     while rest:
-        rest = rest[os.write(descriptor, rest) :]
+        rest = rest[stream.write(rest) :]
