@@ -170,6 +170,8 @@ def test_with_as_many_lanes_as_open_forecasts_the_guarantee_is_the_sum_of_punctu
             twin.replay([0] * lane.rounds)
             punctual += twin.guarantee
         assert summary.certificate <= summary.guarantee == pytest.approx(punctual)
+        assert summary.rounds == rounds
+        assert summary.guarantee <= (3 * lanes * rounds) ** 0.5
 
 
 def test_the_certificate_bounds_the_distance_of_each_key_and_of_all():
