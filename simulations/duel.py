@@ -9,11 +9,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 import adversaries
 from adversaries import Adversary, Step
+from onlinecal.compiling import compiled
 from onlinecal.forecasters.cells import NO_HINT
 from onlinecal.forecasters.rules import Playable, Rules
 from onlinecal.forecasters.stamp import source_stamp
@@ -152,7 +152,7 @@ def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
     foresee = foresight(rules)
     stamp = rules.stamp + source_stamp(adversaries, sys.modules[step.__module__])
 
-    @njit(cache=True)
+    @compiled
     def loop(
         memory: NDArray[Any],
         state: NDArray[np.float64],

@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from onlinecal.compiling import compiled
 from onlinecal.forecasters import dyadic, uniform
 from onlinecal.forecasters.cells import LOWER, NO_HINT, SCALE, STEP, certificate, inlined, report
 from onlinecal.forecasters.rules import Rules
@@ -49,7 +49,7 @@ def compile_machine(rules: ModuleType) -> Machine:
     stamp = source_stamp(sys.modules[__package__])
     propose, charge, has_room = rules.propose, rules.charge, rules.has_room
 
-    @njit(cache=True)
+    @compiled
     def advance(memory: NDArray[np.int64], outcome: int) -> float:
         if stamp < 0 or not has_room(memory):
             return FULL
@@ -57,21 +57,21 @@ def compile_machine(rules: ModuleType) -> Machine:
         charge(memory, lower, step, outcome, report(memory, lower, step, NO_HINT))
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
-    @njit(cache=True)
+    @compiled
     def issue(memory: NDArray[np.int64], hint: float) -> tuple[int, int, float]:
         if stamp < 0:
             return 0, 0, 0.0
         lower, step = propose(memory, hint)
         return lower, step, report(memory, lower, step, hint)
 
-    @njit(cache=True)
+    @compiled
     def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> float:
         if stamp < 0 or not has_room(memory):
             return FULL
         charge(memory, lower, step, outcome, forecast)
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
-    @njit(cache=True)
+    @compiled
     def certify(memory: NDArray[np.int64]) -> float:
         return certificate(memory) if stamp >= 0 else 0.0
 
@@ -112,7 +112,7 @@ def compile_replay(rules: Rules) -> Callable[..., int]:
     stamp, has_room, turn = rules.stamp, rules.has_room, rules.turn
     settle, point = rules.settle, rules.point
 
-    @njit(cache=True)
+    @compiled
     def replay(
         memory: NDArray[Any],
         outcomes: NDArray[np.uint8],

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from onlinecal.compiling import compiled
 from onlinecal.forecasters import simplex, simplex_report
 from onlinecal.forecasters.compiled import source_stamp
 from onlinecal.forecasters.simplex_table import CLASSES, HERE, REPORT, SCALE, point_of, rehash
@@ -59,31 +59,31 @@ def compile_simplex() -> SimplexMachine:
         simplex_report.way_to,
     )
 
-    @njit(cache=True)
+    @compiled
     def reindex(memory: NDArray[np.int64]) -> None:
         if stamp >= 0:
             rehash(memory)
 
-    @njit(cache=True)
+    @compiled
     def begin(memory: NDArray[np.int64]) -> None:
         if stamp >= 0:
             prepare(memory)
 
-    @njit(cache=True)
+    @compiled
     def advance(memory: NDArray[np.int64], outcome: int) -> bool:
         if stamp < 0 or not has_room(memory):
             return False
         charge(memory, memory[HERE], outcome)
         return True
 
-    @njit(cache=True)
+    @compiled
     def issue(memory: NDArray[np.int64], hint: NDArray[np.float64]) -> int:
         if stamp < 0 or len(hint) == 0:
             return memory[HERE]
         aim(memory, hint)
         return propose(memory)
 
-    @njit(cache=True)
+    @compiled
     def settle(memory: NDArray[np.int64], point: NDArray[np.int64], outcome: int, moved: int) -> bool:
         if stamp < 0 or not has_room(memory):
             return False
@@ -93,7 +93,7 @@ def compile_simplex() -> SimplexMachine:
         charge_point(memory, outcome, moved)
         return True
 
-    @njit(cache=True)
+    @compiled
     def replay(
         memory: NDArray[np.int64],
         outcomes: NDArray[np.int64],
@@ -126,7 +126,7 @@ def compile_simplex() -> SimplexMachine:
             charge(memory, frame, outcomes[t])
         return len(outcomes)
 
-    @njit(cache=True)
+    @compiled
     def follow(
         memory: NDArray[np.int64], frame: int, hint: NDArray[np.float64], vector: NDArray[np.float64]
     ) -> None:

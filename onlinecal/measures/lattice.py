@@ -11,9 +11,9 @@ lie on it.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from onlinecal.compiling import compiled
 from onlinecal.measures.counts import Counts, Floats, Ints
 from onlinecal.measures.levels import Levels, make_levels
 
@@ -36,7 +36,7 @@ def primitive_steps(n_zeros: int, n_ones: int) -> Ints:
     return steps[np.argsort(steps[:, 1] / steps.sum(axis=1), kind="stable")]
 
 
-@njit(cache=True)
+@compiled
 def prefix_costs(rounds: Floats, value: float, out: Floats) -> None:
     """Fill out[i] = sum of |rounds[j] - value| over j < i."""
     out[0] = 0.0
@@ -44,7 +44,7 @@ def prefix_costs(rounds: Floats, value: float, out: Floats) -> None:
         out[i + 1] = out[i] + abs(rounds[i] - value)
 
 
-@njit(cache=True)
+@compiled
 def shortest_paths(zeros: Floats, ones: Floats, steps: Ints, last_step: NDArray[np.int32]) -> Floats:
     """Cost of the cheapest path to each lattice point that a path to the end can use.
 

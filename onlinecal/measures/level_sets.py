@@ -14,8 +14,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from onlinecal.compiling import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -63,13 +64,13 @@ def levels_of(table: Floats, n_levels: int) -> Ints:
     return np.floor(table * n_levels + allowance(n_levels, table.shape[-1])).astype(np.int64)
 
 
-@njit(cache=True)
+@compiled
 def level_of(u: float, n_levels: int, slack: float) -> np.int64:
     """The level of one probability."""
     return np.int64(np.floor(u * n_levels + slack))
 
 
-@njit(cache=True)
+@compiled
 def mixed(j: int, level: int) -> Any:
     """64 well-mixed bits for one class and its level (the finaliser of splitmix64)."""
     z = np.uint64(j) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(level) * np.uint64(0xD1B54A32D192ED03)
@@ -78,7 +79,7 @@ def mixed(j: int, level: int) -> Any:
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True)
+@compiled
 def hash_of_levels(levels: Ints) -> Any:
     """Hash of one row of levels; classes at level 0 do not enter."""
     key = np.uint64(0)
@@ -88,7 +89,7 @@ def hash_of_levels(levels: Ints) -> Any:
     return key
 
 
-@njit(cache=True)
+@compiled
 def fill_levels(row: Floats, n_levels: int, slack: float, levels: Ints) -> Any:
     """Write a row's levels into `levels`; their hash."""
     key = np.uint64(0)
@@ -100,7 +101,7 @@ def fill_levels(row: Floats, n_levels: int, slack: float, levels: Ints) -> Any:
     return key
 
 
-@njit(cache=True)
+@compiled
 def _number_rows(table: Floats, n_levels: int, slack: float) -> tuple[Ints, Ints]:
     """Open addressing on hashes; a hash only proposes, levels are then compared one by one."""
     n, k = table.shape
@@ -133,7 +134,7 @@ def _number_rows(table: Floats, n_levels: int, slack: float) -> tuple[Ints, Ints
     return numbers, first_rows[:found].copy()
 
 
-@njit(cache=True)
+@compiled
 def _has_levels(row: Floats, n_levels: int, slack: float, levels: Ints) -> bool:
     same = True
     for j in range(row.shape[0]):
@@ -141,7 +142,7 @@ def _has_levels(row: Floats, n_levels: int, slack: float, levels: Ints) -> bool:
     return same
 
 
-@njit(cache=True)
+@compiled
 def norm_of_pair(a: float, b: float, p: float) -> float:
     """The l_p norm of (a, b), both from 0 up, without overflow or underflow of the powers."""
     high = max(a, b)
@@ -151,7 +152,7 @@ def norm_of_pair(a: float, b: float, p: float) -> float:
     return high * (1.0 + (low / high) ** p) ** (1.0 / p)
 
 
-@njit(cache=True)
+@compiled
 def norm(values: Floats, p: float) -> float:
     """The l_p norm of a vector, scaled by its largest entry."""
     high = 0.0

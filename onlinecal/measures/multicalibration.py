@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.compiling import compiled
 from onlinecal.validation import (
     check_count,
     check_groups,
@@ -180,7 +180,7 @@ WORST_SET, WORST_COUNT, WORST_FORECASTS, WORST_OUTCOMES, WORST_VIOLATION = range
 """The level set that adds most to the violation."""
 
 
-@njit(cache=True)
+@compiled
 def scan_levels(
     p: Floats, y: NDArray[np.uint8], members: NDArray[np.uint8], order: Ints, starts: Ints
 ) -> Floats:

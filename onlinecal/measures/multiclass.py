@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
+from onlinecal.compiling import compiled
 from onlinecal.measures.level_sets import (
     Floats,
     Ints,
@@ -158,7 +158,7 @@ def _by_level_set(numbers: Ints, n_sets: int) -> tuple[Ints, Ints]:
     return np.argsort(numbers, kind="stable"), starts
 
 
-@njit(cache=True)
+@compiled
 def _sum_level_set(table: Floats, labels: Ints, rows: Ints, sums: Floats) -> None:
     """The sum of f - y over some rows, divided by all rows, into `sums`."""
     sums[:] = 0.0
@@ -169,7 +169,7 @@ def _sum_level_set(table: Floats, labels: Ints, rows: Ints, sums: Floats) -> Non
     sums /= table.shape[0]
 
 
-@njit(cache=True)
+@compiled
 def _error(table: Floats, labels: Ints, order: Ints, starts: Ints, p: float) -> float:
     sums = np.empty(table.shape[1])
     total = 0.0
@@ -179,7 +179,7 @@ def _error(table: Floats, labels: Ints, order: Ints, starts: Ints, p: float) -> 
     return total
 
 
-@njit(cache=True)
+@compiled
 def _largest(table: Floats, labels: Ints, order: Ints, starts: Ints, top: int) -> tuple[Floats, Ints]:
     """The signed errors of largest size, in order, with their level sets and classes."""
     errors = np.zeros(top)

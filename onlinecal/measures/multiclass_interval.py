@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
+from onlinecal.compiling import compiled
 from onlinecal.measures.level_sets import Floats, Ints, norm, number_level_sets
 from onlinecal.measures.monitor import Interval
 from onlinecal.measures.multiclass import checked, lp_calibration_error
@@ -104,7 +104,7 @@ def _bias(p: float, n: int) -> float:
     return float((2.0 ** (p + 2) * n ** (1.0 - p)) ** (1.0 / p))
 
 
-@njit(cache=True)
+@compiled
 def _weighted_error(
     table: Floats, labels: Ints, numbers: Ints, weights: Ints, p: float, sums: Floats
 ) -> float:

@@ -8,8 +8,8 @@ direction, and where there are many distinct ones.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from onlinecal.compiling import compiled
 from onlinecal.measures.counts import Counts, Floats, Ints
 from onlinecal.measures.levels import Levels, make_levels
 
@@ -39,7 +39,7 @@ def _prefix(terms: np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros(1, dtype=terms.dtype), np.cumsum(terms)])
 
 
-@njit(cache=True)
+@compiled
 def best_cuts(values: Floats, zeros: Ints, ones: Ints, sums0: Floats, sums1: Floats, cuts: Ints) -> Ints:
     """Which of the cuts to keep, the first and last among them, for the cheapest level sets.
 

@@ -11,9 +11,9 @@ sorted.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from onlinecal.compiling import compiled
 from onlinecal.measures.counts import Floats, Ints
 
 Side = tuple[Floats, Floats, Floats, Floats]
@@ -26,7 +26,7 @@ WINDOW_WORK = 200
 """Finding where a step fits takes about as long as looking at so many lattice points."""
 
 
-@njit(cache=True)
+@compiled
 def first_fractions(numerator: int, denominator: int, order: int) -> tuple[int, int, int, int]:
     """A fraction in lowest terms and the next larger one with a denominator of at most `order`."""
     a, b = numerator, denominator
@@ -40,14 +40,14 @@ def first_fractions(numerator: int, denominator: int, order: int) -> tuple[int, 
     return s, size, 1, 1
 
 
-@njit(cache=True)
+@compiled
 def next_fraction(s: int, size: int, next_s: int, next_size: int, order: int) -> tuple[int, int, int, int]:
     """Move one fraction on among those with a denominator of at most `order`."""
     k = (order + size) // next_size
     return next_s, next_size, k * next_s - s, k * next_size - size
 
 
-@njit(cache=True)
+@compiled
 def prefix_excess(side: Side, i: int, v: float, below: int, u: float) -> float:
     """Sum of f(v) over the first i rounds of one outcome; `below` of them have a forecast of at most v."""
     _, _, sums, lifts = side
@@ -55,13 +55,13 @@ def prefix_excess(side: Side, i: int, v: float, below: int, u: float) -> float:
     return distance - lifts[i] + i * u
 
 
-@njit(cache=True)
+@compiled
 def step_excess(side: Side, i: int, size: int, v: float, below: int, u: float) -> float:
     """Sum of f(v) over rounds i..i+size-1 of one outcome."""
     return prefix_excess(side, i + size, v, below, u) - prefix_excess(side, i, v, below, u)
 
 
-@njit(cache=True)
+@compiled
 def fitting_starts(side: Side, size: int, v: float, below: int, u: float, room: float) -> tuple[int, int]:
     """First and last i for which rounds i..i+size-1 have a total excess of at most `room` (empty: 1, 0)."""
     rounds, potentials, _, _ = side
@@ -102,7 +102,7 @@ def fitting_starts(side: Side, size: int, v: float, below: int, u: float, room: 
     return first, low
 
 
-@njit(cache=True)
+@compiled
 def fitting_window(
     zeros: Side,
     ones: Side,
@@ -144,7 +144,7 @@ def fitting_window(
     return (a_first, a_last, b_first, b_last) if left >= 0.0 else (1, 0, 1, 0)
 
 
-@njit(cache=True)
+@compiled
 def make_room(
     reached: Floats,
     last_step: Flags,
@@ -180,7 +180,7 @@ def make_room(
     return reached, last_step, used + width
 
 
-@njit(cache=True)
+@compiled
 def extend_paths(
     zeros: Side,
     ones: Side,

@@ -14,9 +14,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from onlinecal.compiling import compiled
 from onlinecal.measures.counts import Counts, Floats, Ints
 from onlinecal.measures.levels import Levels, distance_to, make_levels
 from onlinecal.measures.relaxation import Relaxation
@@ -133,7 +133,7 @@ def _prefix(terms: NDArray) -> NDArray:
     return np.concatenate([np.zeros(1, dtype=terms.dtype), np.cumsum(terms)])
 
 
-@njit(cache=True)
+@compiled
 def transport(
     start: int, end: int, sum_start: float, sum_end: float, value: float, below: int, sum_below: float
 ) -> float:
@@ -148,7 +148,7 @@ def transport(
     return value * (2 * below - start - end) - (2.0 * sum_below - sum_start - sum_end)
 
 
-@njit(cache=True)
+@compiled
 def path_through_windows(
     values: Floats,
     u0: Floats,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.compiling import compiled
 from onlinecal.measures.counts import Counts, Floats, Ints, check_counts, count_rounds
 
 Words = NDArray[np.uint64]
@@ -134,7 +134,7 @@ def best_weights(values: Floats, gains: Floats) -> Floats:
     return weights
 
 
-@njit(cache=True)
+@compiled
 def add_to(sums: Floats, place: int, amount: float) -> None:
     """Add an amount at a place of a Fenwick tree of sums."""
     node = place + 1
@@ -143,7 +143,7 @@ def add_to(sums: Floats, place: int, amount: float) -> None:
         node += node & -node
 
 
-@njit(cache=True)
+@compiled
 def sum_before(sums: Floats, place: int) -> float:
     """Sum of the amounts before a place."""
     total, node = 0.0, place
@@ -153,7 +153,7 @@ def sum_before(sums: Floats, place: int) -> float:
     return total
 
 
-@njit(cache=True)
+@compiled
 def lowest_bit(word: Any) -> int:
     """The place of the lowest bit of a word that has one."""
     place = 0
@@ -164,7 +164,7 @@ def lowest_bit(word: Any) -> int:
     return place
 
 
-@njit(cache=True)
+@compiled
 def mark(words: Words, summary: Words, place: int, filled: bool) -> None:
     """Note whether a place is filled: a bit each, and a bit in the summary for every word that has one."""
     word, bit = place >> 6, np.uint64(1) << np.uint64(place & 63)
@@ -176,7 +176,7 @@ def mark(words: Words, summary: Words, place: int, filled: bool) -> None:
         summary[word >> 6] &= ~above
 
 
-@njit(cache=True)
+@compiled
 def next_filled(words: Words, summary: Words, place: int) -> int:
     """The first filled place from this one on; there must be one."""
     word, shift = place >> 6, np.uint64(place & 63)
@@ -193,7 +193,7 @@ def next_filled(words: Words, summary: Words, place: int) -> int:
     return (word << 6) + lowest_bit(bits)
 
 
-@njit(cache=True)
+@compiled
 def maximal_intervals(gaps: Floats, drop: Ints) -> tuple[Floats, Floats]:
     """Where each V_i is maximal: two arrays (K,).
 
@@ -243,7 +243,7 @@ def maximal_intervals(gaps: Floats, drop: Ints) -> tuple[Floats, Floats]:
     return first, last
 
 
-@njit(cache=True)
+@compiled
 def nearest_weights(gaps: Floats, first: Floats, last: Floats, weights: Floats) -> None:
     """Fill in the weights from the last to the first: nearest in each interval, at most a gap apart."""
     n = len(weights)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from onlinecal.compiling import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,13 +24,13 @@ TARGET_SHARE = 0.75
 """An epoch goes on until no violation exceeds this share of alpha, so that the next one has less to do."""
 
 
-@njit(cache=True)
+@compiled
 def level_of(forecast: float, n_levels: int) -> int:
     """The number of the nearest grid point; halves go up. With no levels at all, everything is level 0."""
     return math.floor(forecast * n_levels + 0.5)
 
 
-@njit(cache=True)
+@compiled
 def fit_shift_epoch(
     forecasts: Floats, y: Bytes, members: Bytes, n_levels: int, alpha: float, most: int
 ) -> tuple[Ints, Floats]:
@@ -151,7 +152,7 @@ def sum_shifts(
     return groups[first].astype(np.int64), sums, starts
 
 
-@njit(cache=True)
+@compiled
 def replay_shift_patches(
     forecasts: Floats, members: Bytes, groups: Ints, shifts: Floats, starts: Ints, n_levels: int
 ) -> None:
@@ -170,7 +171,7 @@ def replay_shift_patches(
         forecasts[row] = f
 
 
-@njit(cache=True)
+@compiled
 def shift_curve(
     forecasts: Floats, y: Bytes, members: Bytes, epochs: Ints, places: Ints, shifts: Floats, n_levels: int
 ) -> Floats:

@@ -9,8 +9,9 @@ writes in order: time grows with the rows, not with cache misses.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from onlinecal.compiling import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -21,19 +22,19 @@ SOURCE, GROUP, TARGET, COUNT, ONES = range(5)
 among them."""
 
 
-@njit(cache=True)
+@compiled
 def nearest_level(ones: int, count: int, n_levels: int) -> int:
     """The number of the grid point nearest to ones/count; halves go up. Exact."""
     return (2 * ones * n_levels + count) // (2 * count)
 
 
-@njit(cache=True)
+@compiled
 def squared_bias(level: int, ones: int, count: int, n_levels: int) -> float:
     """Count times (level/m - ones/count)^2: what moving the rows to their mean would save, a sum."""
     return float(count * level - n_levels * ones) ** 2 / (float(count) * n_levels * n_levels)
 
 
-@njit(cache=True)
+@compiled
 def _score_level(
     i: int, counts: Ints, ones: Ints, n_levels: int, by_fall: bool, violations: Floats, scores: Floats
 ) -> int:
@@ -57,7 +58,7 @@ def _score_level(
 LAST = np.uint64(1)
 
 
-@njit(cache=True)
+@compiled
 def _pack(members: Bytes, outcome: int, words: NDArray[np.uint64]) -> None:
     """Write the groups of a row as bits, and behind them its outcome."""
     words[:] = 0
@@ -67,7 +68,7 @@ def _pack(members: Bytes, outcome: int, words: NDArray[np.uint64]) -> None:
     words[g >> 6] |= np.uint64(outcome) << np.uint64(g & 63)
 
 
-@njit(cache=True)
+@compiled
 def _spread(
     store: NDArray[np.uint64], starts: Ints, lengths: Ints, rooms: Ints, more: int
 ) -> tuple[NDArray[np.uint64], int]:
@@ -81,7 +82,7 @@ def _spread(
     return longer, top
 
 
-@njit(cache=True)
+@compiled
 def fit_value_patches(
     level: Ints, y: Bytes, members: Bytes, n_levels: int, alpha: float, by_fall: bool, most: int
 ) -> Ints:
@@ -208,7 +209,7 @@ def chain_patches(patches: Ints, n_levels: int) -> tuple[Ints, Ints]:
     return np.ascontiguousarray(links, dtype=np.int64), starts
 
 
-@njit(cache=True)
+@compiled
 def replay_value_patches(level: Ints, members: Bytes, links: Ints, starts: Ints) -> None:
     """Send every row through the patches; `level`, shape (n,), is moved in place."""
     for row in range(len(level)):
@@ -223,7 +224,7 @@ def replay_value_patches(level: Ints, members: Bytes, links: Ints, starts: Ints)
         level[row] = i
 
 
-@njit(cache=True)
+@compiled
 def value_curve(
     level: Ints, y: Bytes, members: Bytes, links: Ints, starts: Ints, n_levels: int, n_patches: int
 ) -> Floats:

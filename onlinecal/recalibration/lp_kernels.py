@@ -7,13 +7,13 @@ the one that moved; M's groups are nodes, numbered in order of creation, the fir
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from onlinecal.compiling import compiled
 from onlinecal.measures.level_sets import Floats, Ints, fill_levels, hash_of_levels, norm, norm_of_pair
 from onlinecal.recalibration.lp_state import Pools, State
 
 
-@njit(cache=True)
+@compiled
 def project(z: Floats, out: Floats) -> None:
     """pi: the point of the simplex nearest to z in l2, into `out` (Michelot's shrinking support)."""
     k = z.shape[0]
@@ -35,7 +35,7 @@ def project(z: Floats, out: Floats) -> None:
         out[j] = max(z[j] - shift, 0.0)
 
 
-@njit(cache=True)
+@compiled
 def climb(tree: Floats, g: int, value: float, p: float) -> None:
     """Put a group's value into a tree of l_p norms; p = inf makes it a tree of maxima."""
     place = tree.shape[0] // 2 + g
@@ -45,7 +45,7 @@ def climb(tree: Floats, g: int, value: float, p: float) -> None:
         tree[place] = norm_of_pair(tree[2 * place], tree[2 * place + 1], p)
 
 
-@njit(cache=True)
+@compiled
 def largest(tree: Floats) -> int:
     """The group with the largest value, the first of equals."""
     place = 1
@@ -55,7 +55,7 @@ def largest(tree: Floats) -> int:
     return place - half
 
 
-@njit(cache=True)
+@compiled
 def estimate(state: State, pools: Pools, node: int, size: int) -> None:
     """Estimate a node of 2^size bins from its pools, once, with noise of its own, kept within [0, 1]."""
     pool = min(size, pools.masses.shape[0] - 1)
@@ -77,7 +77,7 @@ def estimate(state: State, pools: Pools, node: int, size: int) -> None:
     state.node_masses[node] = min(max(mass, 0.0), 1.0)
 
 
-@njit(cache=True)
+@compiled
 def add_up(state: State, g: int) -> None:
     """A group's estimates: the sums over its parts in M."""
     labels = state.labels[g]
@@ -91,13 +91,13 @@ def add_up(state: State, g: int) -> None:
     state.masses[g] = mass
 
 
-@njit(cache=True)
+@compiled
 def square_of(mass: float, labels: Floats, prediction: Floats) -> float:
     """E|prediction - y|^2 on a group, from its estimates."""
     return mass * (1.0 + np.dot(prediction, prediction)) - 2.0 * np.dot(labels, prediction)
 
 
-@njit(cache=True)
+@compiled
 def refresh(state: State, g: int, p: float, errors: Floats) -> None:
     """Bring a group's errors, its places in the trees and its square up to date."""
     mass = state.masses[g]
@@ -113,7 +113,7 @@ def refresh(state: State, g: int, p: float, errors: Floats) -> None:
     state.squares[g] = square
 
 
-@njit(cache=True)
+@compiled
 def enter(state: State, g: int) -> None:
     """Put a group into the hash table under its level set."""
     bucket = np.int64(state.keys[g] & np.uint64(state.buckets.shape[0] - 1))
@@ -121,7 +121,7 @@ def enter(state: State, g: int) -> None:
     state.buckets[bucket] = g
 
 
-@njit(cache=True)
+@compiled
 def leave(state: State, g: int) -> None:
     """Take a group out of the hash table."""
     bucket = np.int64(state.keys[g] & np.uint64(state.buckets.shape[0] - 1))
@@ -134,7 +134,7 @@ def leave(state: State, g: int) -> None:
     state.next_group[other] = state.next_group[g]
 
 
-@njit(cache=True)
+@compiled
 def find(state: State, g: int) -> int:
     """The entered group with the level set of g, or -1; there is at most one."""
     other = state.buckets[np.int64(state.keys[g] & np.uint64(state.buckets.shape[0] - 1))]
@@ -145,7 +145,7 @@ def find(state: State, g: int) -> int:
     return -1
 
 
-@njit(cache=True)
+@compiled
 def join(state: State, pools: Pools, first: int, second: int, size: int) -> int:
     """A new node of 2^(size + 1) bins from two nodes of 2^size, estimated anew."""
     node = state.counts[0]
@@ -159,7 +159,7 @@ def join(state: State, pools: Pools, first: int, second: int, size: int) -> int:
     return node
 
 
-@njit(cache=True)
+@compiled
 def merge_parts(state: State, pools: Pools, g: int, other: int) -> None:
     """Give g the parts of `other`; parts of equal size are joined until all sizes differ: binary addition."""
     carry = -1
@@ -180,7 +180,7 @@ def merge_parts(state: State, pools: Pools, g: int, other: int) -> None:
         carry = following
 
 
-@njit(cache=True)
+@compiled
 def start(state: State, pools: Pools, p: float) -> None:
     """One group and one node per bin; `predictions` and `levels` are already filled."""
     errors = np.empty(state.levels.shape[1])
@@ -196,7 +196,7 @@ def start(state: State, pools: Pools, p: float) -> None:
     state.counts[0] = state.levels.shape[0]
 
 
-@njit(cache=True)
+@compiled
 def contradicts(mass: float, labels: Floats, slack: float) -> bool:
     """Whether no distribution u has |mass u_j - labels_j| <= slack for all classes.
 
@@ -214,7 +214,7 @@ def contradicts(mass: float, labels: Floats, slack: float) -> bool:
     return low > mass or high < mass
 
 
-@njit(cache=True)
+@compiled
 def advance(
     state: State,
     pools: Pools,
@@ -284,7 +284,7 @@ def advance(
     return t
 
 
-@njit(cache=True)
+@compiled
 def groups_of_bins(state: State) -> Ints:
     """For each bin the row of its group."""
     groups = np.empty(state.levels.shape[0], dtype=np.int64)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from onlinecal.compiling import compiled
 from onlinecal.measures.level_sets import Floats, Ints, allowance, fill_levels, hash_of_levels
 from onlinecal.recalibration.lp_kernels import project
 
@@ -40,7 +40,7 @@ class LevelSetMap:
         return out
 
 
-@njit(cache=True)
+@compiled
 def _table_of(levels: Ints) -> Ints:
     """Open addressing: the number of a level set at its slot, -1 elsewhere."""
     size = 2
@@ -56,7 +56,7 @@ def _table_of(levels: Ints) -> Ints:
     return slots
 
 
-@njit(cache=True)
+@compiled
 def _apply(
     table: Floats,
     levels: Ints,
@@ -95,7 +95,7 @@ def _apply(
                 out[i, j] = mine[j] / whole + spare
 
 
-@njit(cache=True)
+@compiled
 def _equal(first: Ints, second: Ints) -> bool:
     same = True
     for j in range(first.shape[0]):

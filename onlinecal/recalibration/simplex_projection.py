@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from onlinecal.compiling import compiled
 from onlinecal.recalibration.lp_kernels import project
 
 Floats = NDArray[np.float64]
@@ -18,7 +18,7 @@ def project_rows(table: Floats) -> Floats:
     return out
 
 
-@njit(cache=True)
+@compiled
 def _project_rows(table: Floats, out: Floats) -> None:
     for row in range(table.shape[0]):
         project(table[row], out[row])

@@ -23,10 +23,11 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
+from onlinecal.compiling import compiled
 from onlinecal.forecasters.cells import report
 from onlinecal.forecasters.stamp import source_stamp
 
@@ -172,11 +173,11 @@ def steered(rules: ModuleType) -> Steered:
     stamp = source_stamp(sys.modules[str(__package__)], sys.modules["onlinecal.forecasters"])
     propose, charge, has_room = rules.propose, rules.charge, rules.has_room
 
-    @njit(cache=True)
+    @compiled
     def hint(state: NDArray[np.float64], raw: float) -> float:
         return steer(state, within(raw)) if stamp >= 0 else 0.0
 
-    @njit(cache=True)
+    @compiled
     def ask(memory: NDArray[np.int64], state: NDArray[np.float64], raw: float) -> float:
         guide = steer(state, within(raw)) if stamp >= 0 else 0.0
         lower, step = propose(memory, guide)
@@ -186,7 +187,7 @@ def steered(rules: ModuleType) -> Steered:
         state[FORECAST] = forecast
         return forecast
 
-    @njit(cache=True)
+    @compiled
     def settle(memory: NDArray[np.int64], state: NDArray[np.float64], outcome: int) -> bool:
         if stamp < 0 or not has_room(memory):
             return False

@@ -9,12 +9,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 import adversaries
 import simulations.multiclass
 from adversaries import MulticlassAdversary
+from onlinecal.compiling import compiled
 from onlinecal.forecasters.stamp import source_stamp
 from onlinecal.validation import check_probability_rows
 from simulations.duel import ROUNDS_AT_A_TIME, log_spaced
@@ -121,7 +121,7 @@ def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool
     has_room, announce, find_rises, settle = rules.has_room, rules.announce, rules.rises, rules.settle
     stamp = rules.stamp + source_stamp(adversaries, simulations.multiclass, sys.modules[step.__module__])
 
-    @njit(cache=True)
+    @compiled
     def loop(
         memory: NDArray[Any],
         state: Floats,

@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
+from onlinecal.compiling import compiled
 from onlinecal.forecasters.cells import NO_HINT
 from onlinecal.forecasters.compiled import compile_replay
 from onlinecal.forecasters.mixing import ROUNDS
@@ -64,7 +64,7 @@ class Baseline(base.Classifier):
         """
         outcome = outcome_of(y, "y")
         u, self._u = self._u, self._next_draw()
-        self._probability = float(compiled(self.machine).advance(self.memory, outcome, u, self._u))
+        self._probability = float(entry_points(self.machine).advance(self.memory, outcome, u, self._u))
 
     def predict_proba_one(self, x: Any) -> dict[bool, float]:
         """The forecast of the coming round, already drawn, as the probabilities of False and True."""
@@ -78,7 +78,7 @@ class Baseline(base.Classifier):
         played = check_outcomes(outcomes)
         forecasts, charged = np.empty(len(played)), np.empty(len(played))
         nothing = np.empty(0)
-        compiled(self.machine).replay(
+        entry_points(self.machine).replay(
             self.memory, played, nothing, self.draws(len(played)), forecasts, charged, 0
         )
         self.resume()
@@ -116,7 +116,7 @@ class Baseline(base.Classifier):
 
     def resume(self) -> None:
         """Take up the memory again after a compiled loop has played on it."""
-        self._probability = float(compiled(self.machine).present(self.memory, self._u))
+        self._probability = float(entry_points(self.machine).present(self.memory, self._u))
 
 
 def generator(seed: Any) -> np.random.Generator:
@@ -132,15 +132,15 @@ def generator(seed: Any) -> np.random.Generator:
 
 
 @cache
-def compiled(rules: Rules) -> Compiled:
+def entry_points(rules: Rules) -> Compiled:
     """The compiled entry points; each is compiled, or loaded from the cache, at its first call."""
     stamp, turn, settle = rules.stamp, rules.turn, rules.settle
 
-    @njit(cache=True)
+    @compiled
     def present(memory: NDArray[np.float64], u: float) -> float:
         return 0.0 if stamp < 0 else turn(memory, NO_HINT, u)[2]
 
-    @njit(cache=True)
+    @compiled
     def advance(memory: NDArray[np.float64], outcome: int, u: float, next_u: float) -> float:
         if stamp < 0:
             return 0.0
