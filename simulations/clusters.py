@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from simulations.pool import SpareTheWorkers
-from simulations.results import VERSIONED, package_version, rules_stamp
+from simulations.results import VERSIONED, package_version, rules_digest
 
 Answer = TypeVar("Answer")
 
@@ -124,14 +124,14 @@ def identity() -> dict[str, str]:
     """All of a process that numbers depend on, apart from the task: the rules of play, and versions."""
     versions = {name: package_version(name) for name in VERSIONED}
     python = ".".join(platform.python_version_tuple()[:2])
-    return {"rules": f"{rules_stamp() ^ _measured_by():08x}", "python": python, **versions}
+    return {"rules": f"{rules_digest()[:8]} {_measured_by()[:8]}", "python": python, **versions}
 
 
-def _measured_by() -> int:
-    from onlinecal.forecasters.stamp import source_stamp
+def _measured_by() -> str:
+    from onlinecal.compiling import source_digest
     from simulations import duel, families, measuring, players, playing
 
-    return source_stamp(duel, families, measuring, players, playing)
+    return source_digest(duel, families, measuring, players, playing)
 
 
 class Connection(NamedTuple):

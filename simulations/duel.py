@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -11,12 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-import adversaries
 from adversaries import Adversary, Step
 from onlinecal.compiling import compiled
 from onlinecal.forecasters.cells import NO_HINT
 from onlinecal.forecasters.rules import Playable, Rules
-from onlinecal.forecasters.stamp import source_stamp
 from onlinecal.validation import check_choice, check_probabilities
 from simulations.foresight import foresight
 
@@ -150,7 +147,6 @@ def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
     has_room, turn, settle = rules.has_room, rules.turn, rules.settle
     point, rises, certificate = rules.point, rules.rises, rules.certificate
     foresee = foresight(rules)
-    stamp = rules.stamp + source_stamp(adversaries, sys.modules[step.__module__])
 
     @compiled
     def loop(
@@ -173,7 +169,7 @@ def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
         told = seen or not drawn
         place = np.searchsorted(checkpoints, start + 1)
         for t in range(start, first + len(theirs)):
-            if stamp < 0 or not has_room(memory):
+            if not has_room(memory):
                 return t
             u = ours[t - first] if drawn else 0.0
             a, b, forecast, shown = turn(memory, hints[t] if hinted else NO_HINT, u)

@@ -6,8 +6,8 @@ import platform
 from collections.abc import Sequence
 
 import adversaries
+from onlinecal.compiling import Compiled, counting
 from simulations import extensions, players
-from simulations.compiling import Compiled, counting
 from simulations.measuring import play_and_measure
 from simulations.results import Cell, Finished, Store
 

@@ -53,7 +53,7 @@ class Cell:
     def digest(self) -> str:
         """A name for the result's file: different for different games, and for different rules."""
         own = extensions.stamp(self.forecaster, self.adversary)
-        text = json.dumps([*asdict(self).values(), rules_stamp(), *([own] if own else [])])
+        text = json.dumps([*asdict(self).values(), rules_digest(), *([own] if own else [])])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
@@ -67,13 +67,13 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 @cache
-def rules_stamp() -> int:
-    """A number that changes with the code that plays and measures: results of older rules do not count."""
+def rules_digest() -> str:
+    """Changes with the code that plays and measures: results of older rules do not count."""
     import adversaries
     from onlinecal import forecasters, measures
-    from onlinecal.forecasters.stamp import source_stamp
+    from onlinecal.compiling import source_digest
 
-    return source_stamp(adversaries, forecasters, measures)
+    return source_digest(adversaries, forecasters, measures)
 
 
 class Store:

@@ -7,9 +7,9 @@ from contextlib import closing
 from itertools import product
 from pathlib import Path
 
+from onlinecal.compiling import Compiled
 from simulations import players
 from simulations.clusters import Cluster, work_on
-from simulations.compiling import Compiled
 from simulations.config import Config
 from simulations.playing import play_cell, play_for
 from simulations.pool import work

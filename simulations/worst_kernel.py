@@ -74,8 +74,7 @@ def tree_walk(rules: Rules) -> Callable[..., bool]:
     many rounds in all: sums (2^(rounds - len(prefix) + 1),). The nodes 0 and 1 are left alone. Draws are one
     a round, or none. Of a forecaster that peeks, what it is charged for is measured.
     """
-    stamp, has_room = rules.stamp, rules.has_room
-    turn, settle, point = rules.turn, rules.settle, rules.point
+    has_room, turn, settle, point = rules.has_room, rules.turn, rules.settle, rules.point
 
     @compiled
     def walk(
@@ -107,7 +106,7 @@ def tree_walk(rules: Rules) -> Callable[..., bool]:
             for t in range(level, rounds):
                 outcome = np.int64(prefix[t]) if t < start else (leaf >> (rounds - 1 - t)) & 1
                 if t < start or outcome == 0:
-                    if stamp < 0 or not has_room(memories[t]):
+                    if not has_room(memories[t]):
                         return False
                     u = draws[t] if drawn else 0.0
                     first[t], second[t], announced[t], _ = turn(memories[t], NO_HINT, u)

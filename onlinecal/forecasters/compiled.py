@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -14,7 +13,6 @@ from onlinecal.compiling import compiled
 from onlinecal.forecasters import dyadic, uniform
 from onlinecal.forecasters.cells import LOWER, NO_HINT, SCALE, STEP, certificate, inlined, report
 from onlinecal.forecasters.rules import Rules
-from onlinecal.forecasters.stamp import source_stamp
 
 FULL = -1.0
 """What an entry point answers when the table has no room; nothing was changed then."""
@@ -46,12 +44,11 @@ def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def compile_machine(rules: ModuleType) -> Machine:
     """The entry points of a machine; each is compiled, or loaded from the cache, at its first call."""
-    stamp = source_stamp(sys.modules[__package__])
     propose, charge, has_room = rules.propose, rules.charge, rules.has_room
 
     @compiled
     def advance(memory: NDArray[np.int64], outcome: int) -> float:
-        if stamp < 0 or not has_room(memory):
+        if not has_room(memory):
             return FULL
         lower, step = memory[LOWER], memory[STEP]
         charge(memory, lower, step, outcome, report(memory, lower, step, NO_HINT))
@@ -59,21 +56,19 @@ def compile_machine(rules: ModuleType) -> Machine:
 
     @compiled
     def issue(memory: NDArray[np.int64], hint: float) -> tuple[int, int, float]:
-        if stamp < 0:
-            return 0, 0, 0.0
         lower, step = propose(memory, hint)
         return lower, step, report(memory, lower, step, hint)
 
     @compiled
     def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> float:
-        if stamp < 0 or not has_room(memory):
+        if not has_room(memory):
             return FULL
         charge(memory, lower, step, outcome, forecast)
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
     @compiled
     def certify(memory: NDArray[np.int64]) -> float:
-        return certificate(memory) if stamp >= 0 else 0.0
+        return certificate(memory)
 
     playable = grid_rules(rules)
     return Machine(rules, playable, advance, issue, settle, certify, compile_replay(playable))
@@ -99,8 +94,7 @@ def grid_rules(rules: ModuleType) -> Rules:
     ) -> tuple[float, float]:
         return grid_rises(memory, lower, step, forecast)
 
-    stamp = source_stamp(sys.modules[__package__])
-    return Rules(rules.has_room, turn, rules.charge, point, rises, certificate, stamp)
+    return Rules(rules.has_room, turn, rules.charge, point, rises, certificate)
 
 
 def compile_replay(rules: Rules) -> Callable[..., int]:
@@ -109,8 +103,7 @@ def compile_replay(rules: Rules) -> Callable[..., int]:
     Fills forecasts (and the charged points, unless that array is empty) from `start` until the end or until
     there is no room. Hints and draws are one a round, or empty.
     """
-    stamp, has_room, turn = rules.stamp, rules.has_room, rules.turn
-    settle, point = rules.settle, rules.point
+    has_room, turn, settle, point = rules.has_room, rules.turn, rules.settle, rules.point
 
     @compiled
     def replay(
@@ -124,7 +117,7 @@ def compile_replay(rules: Rules) -> Callable[..., int]:
     ) -> int:
         hinted, drawn, traced = len(hints) > 0, len(draws) > 0, len(charged) > 0
         for t in range(start, len(outcomes)):
-            if stamp < 0 or not has_room(memory):
+            if not has_room(memory):
                 return t
             a, b, forecast, _ = turn(memory, hints[t] if hinted else NO_HINT, draws[t] if drawn else 0.0)
             outcome = np.int64(outcomes[t])

@@ -18,7 +18,6 @@ too (`play_loose`), but earns no bias that could cancel: each is charged with it
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,7 +26,6 @@ from numpy.typing import NDArray
 
 from onlinecal.forecasters.cells import inlined
 from onlinecal.forecasters.rules import Rules
-from onlinecal.forecasters.stamp import source_stamp
 
 Memory = Any
 """A float64 array, or a list of float when the interpreter runs a machine."""
@@ -232,6 +230,4 @@ def mixing_rules(
         memory[SUPPORT] = NOT_MIXED
         learn(memory, place, outcome)
 
-    names = sorted({__package__, *(str(rule.__module__) for rule in (mix, learn))})
-    stamp = source_stamp(*(sys.modules[name] for name in names if name in sys.modules))
-    return Rules(has_room, turn, settle, point, rises, certificate, stamp)
+    return Rules(has_room, turn, settle, point, rises, certificate)

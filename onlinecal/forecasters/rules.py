@@ -30,8 +30,6 @@ class Rules(NamedTuple):
         By how much the certificate would rise with either outcome; the expected rise unless the draw is seen.
     certificate(memory) -> float
         A proven upper bound on the distance to calibration so far, a sum over rounds.
-    stamp
-        Changes with the source of the functions, so that compiled loops notice (`stamp`).
     """
 
     has_room: Callable[..., bool]
@@ -40,7 +38,6 @@ class Rules(NamedTuple):
     point: Callable[..., float]
     rises: Callable[..., tuple[float, float]]
     certificate: Callable[..., float]
-    stamp: int
 
 
 class Playable(Protocol):

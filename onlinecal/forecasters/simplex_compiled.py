@@ -1,13 +1,11 @@
 """Compiled entry points of the simplex machine: one event, or a whole stream, in one call.
 
-They capture a stamp of the sources, as those of the grid machines do (see `compiled`). An entry point
-that finds no room changes nothing and says so: then the table must grow or the grid change, which is
-done outside compiled code.
+An entry point that finds no room changes nothing and says so: then the table must grow or the grid change,
+which is done outside compiled code.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,7 +14,6 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled
 from onlinecal.forecasters import simplex, simplex_report
-from onlinecal.forecasters.compiled import source_stamp
 from onlinecal.forecasters.simplex_table import CLASSES, HERE, REPORT, SCALE, point_of, rehash
 
 
@@ -45,7 +42,6 @@ class SimplexMachine(NamedTuple):
 
 def compile_simplex() -> SimplexMachine:
     """The entry points; each is compiled, or loaded from the cache, at its first call."""
-    stamp = source_stamp(sys.modules[__package__])
     has_room, propose, charge, charge_point = (
         simplex.has_room,
         simplex.propose,
@@ -61,31 +57,29 @@ def compile_simplex() -> SimplexMachine:
 
     @compiled
     def reindex(memory: NDArray[np.int64]) -> None:
-        if stamp >= 0:
-            rehash(memory)
+        rehash(memory)
 
     @compiled
     def begin(memory: NDArray[np.int64]) -> None:
-        if stamp >= 0:
-            prepare(memory)
+        prepare(memory)
 
     @compiled
     def advance(memory: NDArray[np.int64], outcome: int) -> bool:
-        if stamp < 0 or not has_room(memory):
+        if not has_room(memory):
             return False
         charge(memory, memory[HERE], outcome)
         return True
 
     @compiled
     def issue(memory: NDArray[np.int64], hint: NDArray[np.float64]) -> int:
-        if stamp < 0 or len(hint) == 0:
+        if len(hint) == 0:
             return memory[HERE]
         aim(memory, hint)
         return propose(memory)
 
     @compiled
     def settle(memory: NDArray[np.int64], point: NDArray[np.int64], outcome: int, moved: int) -> bool:
-        if stamp < 0 or not has_room(memory):
+        if not has_room(memory):
             return False
         target = point_of(memory)
         for c in range(len(point)):
@@ -106,7 +100,7 @@ def compile_simplex() -> SimplexMachine:
         hinted, traced = len(hints) > 0, len(charged) > 0
         followed = hinted and memory[REPORT] == 1
         for t in range(start, len(outcomes)):
-            if stamp < 0 or not has_room(memory):
+            if not has_room(memory):
                 return t
             frame = memory[HERE]
             if hinted:
@@ -130,8 +124,7 @@ def compile_simplex() -> SimplexMachine:
     def follow(
         memory: NDArray[np.int64], frame: int, hint: NDArray[np.float64], vector: NDArray[np.float64]
     ) -> None:
-        if stamp >= 0:
-            move_inside(memory, frame, hint, vector)
+        move_inside(memory, frame, hint, vector)
 
     return SimplexMachine(reindex, begin, advance, issue, follow, settle, replay)
 

@@ -16,7 +16,6 @@ outputs for support vector machines. Foster and Hart (2021), forecast hedging an
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
@@ -29,7 +28,6 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled
 from onlinecal.forecasters.cells import report
-from onlinecal.forecasters.stamp import source_stamp
 
 ETA = 2.0
 """Learning rate of the weights; squared errors on [0, 1] can be aggregated at no greater one."""
@@ -170,16 +168,15 @@ class Steered(NamedTuple):
 @cache
 def steered(rules: ModuleType) -> Steered:
     """The entry points for a machine's rules (see `onlinecal.forecasters.cells`)."""
-    stamp = source_stamp(sys.modules[str(__package__)], sys.modules["onlinecal.forecasters"])
     propose, charge, has_room = rules.propose, rules.charge, rules.has_room
 
     @compiled
     def hint(state: NDArray[np.float64], raw: float) -> float:
-        return steer(state, within(raw)) if stamp >= 0 else 0.0
+        return steer(state, within(raw))
 
     @compiled
     def ask(memory: NDArray[np.int64], state: NDArray[np.float64], raw: float) -> float:
-        guide = steer(state, within(raw)) if stamp >= 0 else 0.0
+        guide = steer(state, within(raw))
         lower, step = propose(memory, guide)
         forecast = report(memory, lower, step, guide)
         state[CELL_LOWER] = lower
@@ -189,7 +186,7 @@ def steered(rules: ModuleType) -> Steered:
 
     @compiled
     def settle(memory: NDArray[np.int64], state: NDArray[np.float64], outcome: int) -> bool:
-        if stamp < 0 or not has_room(memory):
+        if not has_room(memory):
             return False
         charge(memory, int(state[CELL_LOWER]), int(state[CELL_STEP]), outcome, state[FORECAST])
         learn(state, outcome)

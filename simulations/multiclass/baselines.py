@@ -75,5 +75,5 @@ def settle(memory: Floats, frame: int, forecast: Floats, outcome: int, charged: 
     memory[1 + k + outcome] += 1.0
 
 
-BASELINE = MulticlassRules(has_room, announce, rises, settle, 0)
+BASELINE = MulticlassRules(has_room, announce, rises, settle)
 """The rules of both."""

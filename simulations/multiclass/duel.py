@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -11,11 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import adversaries
-import simulations.multiclass
 from adversaries import MulticlassAdversary
 from onlinecal.compiling import compiled
-from onlinecal.forecasters.stamp import source_stamp
 from onlinecal.validation import check_probability_rows
 from simulations.duel import ROUNDS_AT_A_TIME, log_spaced
 from simulations.multiclass.rules import Floats, MulticlassForecaster, MulticlassRules
@@ -119,7 +115,6 @@ def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool
     adversary learns by how much each outcome would raise the certificate.
     """
     has_room, announce, find_rises, settle = rules.has_room, rules.announce, rules.rises, rules.settle
-    stamp = rules.stamp + source_stamp(adversaries, simulations.multiclass, sys.modules[step.__module__])
 
     @compiled
     def loop(
@@ -137,7 +132,7 @@ def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool
     ) -> int:
         hinted, rises, no_hint = len(hints) > 0, np.zeros(forecasts.shape[1]), np.empty(0)
         for t in range(start, stop):
-            if stamp < 0 or not has_room(memory):
+            if not has_room(memory):
                 return t
             forecast = forecasts[t]
             frame = announce(memory, hints[t] if hinted else no_hint, forecast)

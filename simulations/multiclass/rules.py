@@ -9,11 +9,9 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-import onlinecal.forecasters
 from onlinecal.forecasters import simplex, simplex_report
 from onlinecal.forecasters.simplex_run import SimplexRun
 from onlinecal.forecasters.simplex_table import CLASSES, HERE, REPORT, SCALE, STEP
-from onlinecal.forecasters.stamp import source_stamp
 
 Floats = NDArray[np.float64]
 
@@ -26,14 +24,12 @@ class MulticlassRules(NamedTuple):
     frame is a number that the other two take.
     rises(memory, frame, forecast, rises): write how much the certificate would rise for each outcome.
     settle(memory, frame, forecast, outcome, charged): settle the round; write the point it is charged to.
-    stamp: changes with the sources of these functions.
     """
 
     has_room: Callable[..., bool]
     announce: Callable[..., int]
     rises: Callable[..., None]
     settle: Callable[..., None]
-    stamp: int
 
 
 class MulticlassForecaster(Protocol):
@@ -142,5 +138,5 @@ def settle(memory: NDArray[np.int64], frame: int, forecast: Floats, outcome: int
         simplex.charge(memory, frame, outcome)
 
 
-SIMPLEX = MulticlassRules(simplex.has_room, announce, rises, settle, source_stamp(onlinecal.forecasters))
+SIMPLEX = MulticlassRules(simplex.has_room, announce, rises, settle)
 """The rules of the simplex machine."""

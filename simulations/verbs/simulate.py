@@ -108,9 +108,9 @@ def simulate(
             raise typer.Exit(CHECK_FAILED)
         return
     from onlinecal.cli.output import notices, print_json, results
+    from onlinecal.compiling import counting
     from simulations import extensions, opponents, players
     from simulations.comparison import comparison, machine_readable
-    from simulations.compiling import counting
 
     extensions.load_all(load or ())
     if animate is not None and animate.suffix.lower() != ".gif":

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from onlinecal.compiling import counting
 from onlinecal.engine.engine import HOT_KEYS, Engine
 from onlinecal.engine.events import decode, encode_lines
 from onlinecal.engine.settings import read_config
-from simulations.compiling import counting
 from simulations.verbs.stream_inputs import Files, Stop, beginning, check_inputs, read_stream
 from simulations.verbs.stream_lines import Gathered, Piece, gather
 from simulations.verbs.stream_progress import Progress

@@ -72,7 +72,7 @@ def sweep(
     On a cluster: [bold]onlinecal sweep arena --backend dask --scheduler 10.0.0.1:8786[/bold]
     """
     from onlinecal.cli.output import milestones, notices, progress, results
-    from simulations.compiling import Compiled
+    from onlinecal.compiling import Compiled
     from simulations.config import find_config, read_config
     from simulations.results import Store
     from simulations.sweep import cells_of, run_sweep

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from onlinecal.compiling import Compiled
 from simulations.cli import app
-from simulations.compiling import Compiled
 from simulations.results import Store
 
 NBA = Path(__file__).parents[3] / "shared" / "data" / "nba_games.csv"

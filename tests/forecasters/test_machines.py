@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 from configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences, label
@@ -13,7 +11,6 @@ from onlinecal import AlmostOneStepAhead, OneStepAhead
 from onlinecal.forecasters import uniform
 from onlinecal.forecasters.cells import HIGH, LOW, LOWER, NO_HINT, SCALE, STEP, TABLE, report
 from onlinecal.forecasters.dyadic_search import sum_at
-from onlinecal.forecasters.stamp import source_stamp
 
 
 def play_in_the_interpreter(config, outcomes, hints):
@@ -138,16 +135,3 @@ def test_replay_goes_on_from_the_present_state():
         pieces = [parts.replay(piece) for piece in np.split(outcomes, [1, 17, 500])]
         assert np.concatenate(pieces).tolist() == expected.tolist()
         assert parts.n_rounds == 1000
-
-
-def test_the_cache_of_compiled_loops_notices_a_changed_source(tmp_path, monkeypatch):
-    package = tmp_path / "some_rules"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "rule.py").write_text("step = 1\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    module = importlib.import_module("some_rules")
-    before = source_stamp(module)
-    assert source_stamp(module) == before
-    (package / "rule.py").write_text("step = 2\n")
-    assert source_stamp(module) != before

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from onlinecal.compiling import counting
 from simulations import extensions
-from simulations.compiling import counting
 from simulations.config import check_config
 from simulations.results import Store
 from simulations.summary import broken_bounds, summarise

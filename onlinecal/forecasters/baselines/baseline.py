@@ -134,16 +134,14 @@ def generator(seed: Any) -> np.random.Generator:
 @cache
 def entry_points(rules: Rules) -> Compiled:
     """The compiled entry points; each is compiled, or loaded from the cache, at its first call."""
-    stamp, turn, settle = rules.stamp, rules.turn, rules.settle
+    turn, settle = rules.turn, rules.settle
 
     @compiled
     def present(memory: NDArray[np.float64], u: float) -> float:
-        return 0.0 if stamp < 0 else turn(memory, NO_HINT, u)[2]
+        return turn(memory, NO_HINT, u)[2]
 
     @compiled
     def advance(memory: NDArray[np.float64], outcome: int, u: float, next_u: float) -> float:
-        if stamp < 0:
-            return 0.0
         a, b, forecast, _ = turn(memory, NO_HINT, u)
         settle(memory, a, b, outcome, forecast)
         return turn(memory, NO_HINT, next_u)[2]

@@ -1,0 +1,118 @@
+"""A kernel's compiled code, found by what it was made from.
+
+numba offers no public way to say where code is kept. `numba.core.caching._Cache` is what a dispatcher asks
+for code before it compiles; `CompileResult._reduce` and `_rebuild` are how numba's own cache takes code apart
+and puts it together. These names are the same in numba 0.61 to 0.68.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba import njit, types
+from numba.core import config
+from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+from onlinecal.compiling import folder
+from onlinecal.compiling.events import listen
+from onlinecal.compiling.sources import NotKept, check_unchanged, fingerprint, source_digest
+
+SETTINGS = ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT", "USING_SVML")
+"""What numba's configuration can change in the code."""
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """A kernel: compiled at its first call with arguments of these types, or loaded from disk."""
+    dispatcher = njit(function)
+    if dispatcher is not function:  # with NUMBA_DISABLE_JIT it is
+        listen()
+        dispatcher._cache = KernelCache(function)
+    return dispatcher
+
+
+class KernelCache(_Cache):
+    """What a dispatcher asks for its code; nothing is read or hashed before it does."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._enabled = True
+        self._parts: tuple[str, str] | None = None
+
+    @property
+    def cache_path(self) -> str | None:
+        """The folder that new code goes to."""
+        kept = folder.kept_in()
+        return None if kept is None else str(kept)
+
+    def enable(self) -> None:
+        """Look for code, and keep it."""
+        self._enabled = True
+
+    def disable(self) -> None:
+        """Do neither."""
+        self._enabled = False
+
+    def flush(self) -> None:
+        """Nothing to do: what is compiled anew is written anew."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
+        """The code for these types, None if it is not there or cannot be trusted."""
+        target_context.refresh()
+        if not self._enabled:
+            return None
+        try:
+            data = folder.read(self._name(sig, target_context.codegen()))
+            return None if data is None else CompileResult._rebuild(target_context, *pickle.loads(data))
+        except Exception:
+            # whatever is wrong with it, it can be compiled
+            return None
+
+    def save_overload(self, sig: Any, data: CompileResult) -> None:
+        """Keep the code for these types, if that can be."""
+        if (
+            not self._enabled
+            or any(not one.can_cache for one in data.lifted)
+            or data.library.has_dynamic_globals
+        ):
+            return
+        try:
+            modules: set[str] = set()
+            fingerprint(self._function, modules)
+            check_unchanged(modules)
+            name, code = self._name(sig, data.codegen), dumps(data._reduce())
+        except NotKept:
+            return
+        folder.write(name, code)
+
+    def _name(self, sig: Any, codegen: Any) -> str:
+        """The name of the code's file: a digest of all that it depends on."""
+        modules: set[str] = set()
+        what = fingerprint(self._function, modules)
+        parts = (
+            what,
+            source_digest(*modules),
+            _described(sig),
+            codegen.magic_tuple(),
+            numba.__version__,
+            llvmlite.__version__,
+            np.__version__,
+            sys.implementation.cache_tag,
+            [(setting, getattr(config, setting, None)) for setting in SETTINGS],
+        )
+        return f"{self._function.__name__}-{hashlib.sha256(repr(parts).encode()).hexdigest()[:40]}"
+
+
+def _described(sig: Any) -> str:
+    """The types of a call as text, with the names of fields."""
+    args = sig if isinstance(sig, tuple) else sig.args
+    fields = [one.fields for one in args if isinstance(one, types.BaseNamedTuple)]
+    return f"{sig} {fields}"

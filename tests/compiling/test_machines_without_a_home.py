@@ -1,0 +1,114 @@
+"""Containers: a read-only installation, no home, a user without a name, a full disk; and no old code."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+PLAY = """
+import numpy as np
+from onlinecal import AlmostOneStepAhead, CalibratedClassifier
+from onlinecal.recalibration.simplex_projection import project_rows
+print(project_rows(np.array([[1.0, 1.0]])).tolist())
+"""
+NOBODY = 12345
+BECOME_NOBODY = f"""
+import os, sys
+import numba, numpy
+import onlinecal.recalibration.simplex_projection
+from onlinecal import AlmostOneStepAhead, CalibratedClassifier
+numba.njit(lambda x: x.sum())(numpy.zeros((2, 2)))
+for name in [name for name in sys.modules if name.startswith("onlinecal")]:
+    del sys.modules[name]
+os.setgroups([])
+os.setresgid({NOBODY}, {NOBODY}, {NOBODY})
+os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
+"""
+"""Another user need not be able to execute this Python, so libraries are loaded before."""
+
+
+def run(code, tree=PROJECT, **options):
+    """Run code in a fresh process that imports the project from a tree."""
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= options.pop("env", {})
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd="/", capture_output=True, text=True, **options
+    )
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that everybody can write to, as /tmp is."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o1777)
+        yield folder
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.parametrize("temporary", [True, False], ids=["a folder for temporary files", "none"])
+def test_a_read_only_installation_without_a_home_works_and_says_once_where_code_is_kept(
+    open_folder, temporary
+):
+    place = open_folder if temporary else Path("/nonexistent")
+    # without a home, NUMBA_CACHE_DIR is the only other place that somebody may have named
+    environment = {"HOME": "/nonexistent", "TMPDIR": str(place), "NUMBA_CACHE_DIR": "/nonexistent/cache"}
+    code = BECOME_NOBODY + PLAY
+    if not temporary:
+        # python itself tries /tmp, /var/tmp, /usr/tmp and the working directory
+        code = "import tempfile\ntempfile._candidate_tempdir_list = lambda: ['/nonexistent']\n" + code
+    answer = run(code, env=environment)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout == "[[0.5, 0.5]]\n"
+    kept, lost = answer.stderr.count("is kept in"), answer.stderr.count("cannot be kept")
+    assert (kept, lost) == ((1, 0) if temporary else (0, 1))
+    if temporary:
+        (folder,) = open_folder.iterdir()
+        assert folder.name == f"onlinecal-{NOBODY}"
+        assert (folder.stat().st_uid, folder.stat().st_mode & 0o777) == (NOBODY, 0o700)
+        again = run(code, env=environment)
+        assert (again.returncode, again.stdout, again.stderr) == (0, answer.stdout, "")
+
+
+def test_a_full_disk_costs_time_and_nothing_else(tmp_path):
+    def little_room():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+
+    places = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    answer = run(PLAY, env=places, preexec_fn=little_room)
+    assert (answer.returncode, answer.stdout) == (0, "[[0.5, 0.5]]\n"), answer.stderr
+    assert answer.stderr.count("File too large") == 2, "one warning, with the reason at either place"
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size] == []
+
+
+CALLS = """
+import numpy as np
+from onlinecal.recalibration.simplex_projection import project_rows
+print(project_rows(np.array([[1.0, 1.0]])).tolist())
+"""
+
+
+def test_an_edited_callee_in_another_file_is_noticed_and_nothing_is_left_beside_the_sources(tmp_path):
+    tree = tmp_path / "tree"
+    shutil.copytree(PROJECT / "onlinecal", tree / "onlinecal", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    before = run(CALLS, tree, env=environment, check=True).stdout
+    callee = tree / "onlinecal" / "recalibration" / "lp_kernels.py"
+    assert callee.read_text().count("max(z[j] - shift, 0.0)") == 1
+    callee.write_text(callee.read_text().replace("max(z[j] - shift, 0.0)", "max(z[j] - shift, 7.0)"))
+    after = run(CALLS, tree, env=environment, check=True).stdout
+    assert (before, after) == ("[[0.5, 0.5]]\n", "[[7.0, 7.0]]\n")
+    assert {path.suffix for path in tree.rglob("*") if path.is_file()} <= {
+        ".py",
+        ".typed",
+        ".html",
+        ".js",
+        ".css",
+        ".svg",
+    }
