@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
-from onlinecal.measures.decision_partitions import Floats, Ints, Partition, cut_intervals, residuals
+from onlinecal.compiling import compiled
+from onlinecal.measures.decision_partitions import Ints, Partition, cut_intervals, residuals
 from onlinecal.measures.decision_search import N_STARTS, Found, search
+from onlinecal.measures.fixed_order import BLOCK, Floats, by_columns, fill_product, inner, lengths
 from onlinecal.validation import (
     check_choice,
     check_count,
@@ -54,9 +55,7 @@ def bayes_decisions(probabilities: ArrayLike, losses: ArrayLike) -> Ints:
     """
     table = check_probability_rows(probabilities)
     tables = check_losses(losses, table.shape[1])
-    decisions = np.empty((len(tables), len(table)), dtype=np.int64)
-    for part in _parts(tables, len(table)):
-        decisions[part] = _scores(table, tables[part]).argmin(axis=2)
+    decisions, _ = _cheapest(table, tables)
     return decisions[0] if np.ndim(losses) == 2 else decisions
 
 
@@ -84,9 +83,8 @@ def decision_losses(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLi
     tables = check_losses(losses, table.shape[1])
     predicted, true = np.empty(len(tables)), np.empty(len(tables))
     for part in _parts(tables, len(table)):
-        scores = _scores(table, tables[part])
-        decisions = scores.argmin(axis=2)
-        predicted[part] = scores.min(axis=2).mean(axis=1)
+        decisions, least = _cheapest(table, tables[part])
+        predicted[part] = least.mean(axis=1)
         which = np.arange(len(decisions))[:, None]
         true[part] = tables[part][which, decisions, numbers[None, :]].mean(axis=1)
     return DecisionLosses(predicted, true)
@@ -163,8 +161,8 @@ def loss_set_gaps(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike
     residual = residuals(table, numbers)
     gaps = np.empty((len(tables), len(tables)))
     for row, loss in enumerate(tables):
-        biases = Partition(-loss, hard=True)(table).T @ residual / len(table)
-        gaps[row] = np.abs(np.einsum("ac,jac->j", biases, tables))
+        biases = inner(Partition(-loss, hard=True)(table).T, residual) / len(table)
+        gaps[row] = np.abs((biases * tables).sum(axis=(1, 2)))
     return gaps / np.where(norms > 0.0, norms, 1.0)
 
 
@@ -185,9 +183,7 @@ def worst_partition(
     if table.shape[1] == 2:
         return Found(*cut_intervals(table, residual, n_actions))
     rng = np.random.default_rng(seed)
-    # products of thin matrices gain nothing from threads, and lose much where cores are shared
-    with threadpool_limits(1, "blas"):
-        return search(table, residual, n_actions, partition == "hard", rng, n_starts)
+    return search(table, residual, n_actions, partition == "hard", rng, n_starts)
 
 
 def decision_calibration_error(
@@ -269,15 +265,37 @@ def check_losses(losses: ArrayLike, n_classes: int, name: str = "losses") -> Flo
 def loss_norms(losses: ArrayLike) -> Floats:
     """max_a ||l(., a)||_2 of each loss table, shape (n_losses,)."""
     tables: NDArray[np.float64] = np.asarray(losses, dtype=np.float64)
-    return np.atleast_1d(np.linalg.norm(tables, axis=-1).max(axis=-1))
+    return np.atleast_1d(lengths(tables).max(axis=-1))
 
 
-def _scores(table: Floats, tables: Floats) -> Floats:
-    """Expected losses, shape (n_losses, n, K)."""
-    return np.matmul(table[None], tables.transpose(0, 2, 1))
+def _cheapest(table: Floats, tables: Floats) -> tuple[Ints, Floats]:
+    """The action with the least expected loss, and that loss, for each table and row: (n_losses, n)."""
+    shape = len(tables), len(table)
+    decisions, least = np.empty(shape, dtype=np.int64), np.empty(shape)
+    _fill_cheapest(by_columns(table), np.ascontiguousarray(tables), decisions, least)
+    return decisions, least
+
+
+@compiled
+def _fill_cheapest(columns: Floats, tables: Floats, decisions: Ints, least: Floats) -> None:
+    n = columns.shape[1]
+    expected = np.empty((tables.shape[1], BLOCK))
+    for start in range(0, n, BLOCK):
+        stop = min(n, start + BLOCK)
+        part = columns[:, start:stop]
+        for i in range(tables.shape[0]):
+            scores = expected[:, : stop - start]
+            fill_product(tables[i], part, scores)
+            for r in range(stop - start):
+                best = 0
+                for a in range(1, scores.shape[0]):
+                    if scores[a, r] < scores[best, r]:
+                        best = a
+                decisions[i, start + r] = best
+                least[i, start + r] = scores[best, r]
 
 
 def _parts(tables: Floats, n_rows: int) -> list[slice]:
-    """Slices of the loss tables that keep the scores of a part in a few megabytes."""
-    size = max(1, _CHUNK // (n_rows * tables.shape[1]))
+    """Slices of the loss tables for which one number a row takes a few megabytes."""
+    size = max(1, _CHUNK // n_rows)
     return [slice(start, start + size) for start in range(0, len(tables), size)]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
-Floats = NDArray[np.float64]
+from onlinecal.measures.fixed_order import Floats, by_columns, inner, lengths, product, soften
+
 Ints = NDArray[np.int64]
 
 
@@ -35,11 +35,16 @@ class Partition:
 
     def __call__(self, table: Floats) -> Floats:
         """b_a(q) for each row q of a table (n, C): shape (n, K), rows with sum 1."""
-        scores = table @ self.weights.T
+        return self.members(by_columns(table)).T
+
+    def members(self, columns: Floats) -> Floats:
+        """The same by columns: from a table (C, n) to memberships (K, n)."""
+        scores = product(self.weights, columns)
         if not self.hard:
-            return softmax(scores, axis=1)
+            soften(scores)
+            return scores
         members = np.zeros_like(scores)
-        members[np.arange(len(scores)), scores.argmax(axis=1)] = 1.0
+        members[scores.argmax(axis=0), np.arange(scores.shape[1])] = 1.0
         return members
 
 
@@ -52,7 +57,7 @@ def residuals(table: Floats, labels: Ints) -> Floats:
 
 def error_of(members: Floats, residual: Floats) -> float:
     """The sum over actions of the l2 norm of the average of (p - Y) b_a(p)."""
-    return float(np.linalg.norm(members.T @ residual, axis=1).sum() / len(residual))
+    return float(lengths(inner(members.T, residual)).sum() / len(residual))
 
 
 def cut_intervals(table: Floats, residual: Floats, n_actions: int) -> tuple[float, Partition]:

@@ -8,14 +8,25 @@ soft partitions have the same supremum, and some hard rounding of a soft partiti
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import softmax
 
-from onlinecal.measures.decision_partitions import Floats, Partition, cut_intervals, error_of
+from onlinecal.compiling import compiled
+from onlinecal.measures.climbing import Objective, climb
+from onlinecal.measures.decision_partitions import Partition, cut_intervals, error_of
 from onlinecal.measures.decision_rows import MOST_ROWS, improve_rows
+from onlinecal.measures.fixed_order import (
+    BLOCK,
+    Floats,
+    add_inner,
+    by_columns,
+    fill_product,
+    lengths,
+    product,
+    soften,
+)
 
 SCALES = (5.0, 20.0, 2.0)
 """Sizes of the first weights, in turn: from blurred to sharp partitions."""
@@ -40,26 +51,58 @@ def soft_error(weights: Floats, table: Floats, residual: Floats) -> tuple[float,
     With R_a the average of (p - Y) b_a, u_a = R_a / |R_a| and m_a = <p - Y, u_a> the derivative for the score
     of a in a row is b_a (m_a - sum of b m) / n.
     """
-    n = len(table)
-    members = softmax(table @ weights.T, axis=1)
-    biases = members.T @ residual / n
-    norms = np.linalg.norm(biases, axis=1)
-    pulls = residual @ (biases / np.maximum(norms, 1e-300)[:, None]).T
-    slopes = members * (pulls - (members * pulls).sum(axis=1, keepdims=True))
-    return float(norms.sum()), slopes.T @ table / n
+    return soft_errors(table, residual)(weights)
 
 
-def ascend(
-    table: Floats, residual: Floats, weights: Floats, max_iterations: int = MAX_ITERATIONS
-) -> tuple[float, Floats]:
-    """Climb f over soft partitions from these weights by L-BFGS: its value and the weights reached."""
+def soft_errors(table: Floats, residual: Floats) -> Objective:
+    """`soft_error` of these rows, prepared for many weights."""
+    rows, errors = np.ascontiguousarray(table), np.ascontiguousarray(residual)
+    columns, error_columns = by_columns(table), by_columns(residual)
 
-    def falling(flat: Floats) -> tuple[float, Floats]:
-        value, slope = soft_error(flat.reshape(weights.shape), table, residual)
-        return -value, -slope.ravel()
+    def objective(weights: Floats) -> tuple[float, Floats]:
+        slope = np.zeros_like(weights)
+        return _fill_slope(weights, rows, columns, errors, error_columns, slope), slope
 
-    end = minimize(falling, weights.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": max_iterations})
-    return -float(end.fun), end.x.reshape(weights.shape)
+    return objective
+
+
+@compiled
+def _fill_slope(
+    weights: Floats, rows: Floats, columns: Floats, errors: Floats, error_columns: Floats, slope: Floats
+) -> float:
+    """f; its gradient is added to `slope`. Block by block, twice: first the R_a, then the slopes."""
+    n = rows.shape[0]
+    n_actions, n_classes = weights.shape
+    members = np.empty((n_actions, n))
+    biases = np.zeros((n_actions, n_classes))
+    for start in range(0, n, BLOCK):
+        stop = min(n, start + BLOCK)
+        part = members[:, start:stop]
+        fill_product(weights, columns[:, start:stop], part)
+        soften(part)
+        add_inner(part, errors[start:stop], biases)
+    value = 0.0
+    for a in range(n_actions):
+        square = 0.0
+        for c in range(n_classes):
+            biases[a, c] /= n
+            square += biases[a, c] * biases[a, c]
+        value += math.sqrt(square)
+        for c in range(n_classes):
+            biases[a, c] /= max(math.sqrt(square), 1e-300) * n
+    pulls = np.empty((n_actions, BLOCK))
+    for start in range(0, n, BLOCK):
+        stop = min(n, start + BLOCK)
+        pull = pulls[:, : stop - start]
+        fill_product(biases, error_columns[:, start:stop], pull)
+        for r in range(stop - start):
+            mean = 0.0
+            for a in range(n_actions):
+                mean += members[a, start + r] * pull[a, r]
+            for a in range(n_actions):
+                pull[a, r] = members[a, start + r] * (pull[a, r] - mean)
+        add_inner(pull, rows[start:stop], slope)
+    return value
 
 
 def climb_starts(
@@ -71,10 +114,11 @@ def climb_starts(
     max_iterations: int,
 ) -> list[tuple[float, Floats]]:
     """The ends of several climbs from random weights, the best first."""
+    objective = soft_errors(table, residual)
     ends = []
     for start in range(n_starts):
         weights = SCALES[start % len(SCALES)] * rng.standard_normal((n_actions, table.shape[1]))
-        ends.append(ascend(table, residual, weights, max_iterations))
+        ends.append(climb(objective, weights, max_iterations))
     return sorted(ends, key=lambda end: -end[0])
 
 
@@ -127,16 +171,17 @@ def improve(
     """Local search from a hard partition: the best shift of one action's weights, while any helps."""
     weights = weights.copy()
     n_actions, n_classes = weights.shape
+    columns = by_columns(table)
     for _ in range(MAX_SWEEPS):
         before = error
         for action in range(n_actions):
             for direction in _directions(n_classes, rng):
-                gained, shift = best_shift(table, residual, weights, action, direction)
+                gained, shift = best_shift(columns, residual, weights, action, direction)
                 if gained > error * (1.0 + 1e-12):
                     moved = weights.copy()
                     moved[action] += shift * direction
                     # the rows on the boundary decide whether rounding kept what was promised
-                    truth = error_of(Partition(moved, hard=True)(table), residual)
+                    truth = error_of(Partition(moved, hard=True).members(columns).T, residual)
                     if truth > error:
                         weights, error = moved, truth
         if error <= before * (1.0 + 1e-9):
@@ -151,20 +196,21 @@ def _directions(n_classes: int, rng: np.random.Generator) -> list[Floats]:
 
 
 def best_shift(
-    table: Floats, residual: Floats, weights: Floats, action: int, direction: Floats
+    columns: Floats, residual: Floats, weights: Floats, action: int, direction: Floats
 ) -> tuple[float, float]:
     """The best error over all t when t times a direction is added to one action's weights, and that t.
+
+    The table is given by columns, (C, n), what it is wrong by as rows, (n, C).
 
     A row belongs to the action for t above (slope > 0) or below (slope < 0) one threshold; the error is
     evaluated between each two thresholds by cumulative sums.
     """
-    n = len(table)
-    scores = table @ weights.T
-    slopes = table @ direction
-    scores_of_action = scores[:, action].copy()
-    scores[:, action] = -np.inf
-    rivals = scores.argmax(axis=1)
-    lead = scores[np.arange(n), rivals] - scores_of_action
+    n = len(residual)
+    *scores, slopes = product(np.concatenate([weights, direction[None]]), columns)
+    scores_of_action = scores[action]
+    scores[action] = np.full(n, -np.inf)
+    rivals = np.argmax(scores, axis=0)
+    lead = np.max(scores, axis=0) - scores_of_action
     moving = np.abs(slopes) > 1e-12
     inside = np.where(moving, slopes < 0.0, lead < 0.0)
     thresholds = lead[moving] / slopes[moving]
@@ -174,11 +220,11 @@ def best_shift(
         return -1.0, 0.0
     entering = np.where(slopes[moving] > 0.0, 1.0, -1.0)[order, None] * residual[moving][order]
     came_from = rivals[moving][order]
-    total = np.linalg.norm(_path(residual[inside].sum(axis=0), entering), axis=1)
+    total = lengths(_path(residual[inside].sum(axis=0), entering))
     for rival in range(len(weights)):
         if rival != action:
             start = residual[~inside & (rivals == rival)].sum(axis=0)
-            total += np.linalg.norm(_path(start, -entering * (came_from == rival)[:, None]), axis=1)
+            total += lengths(_path(start, -entering * (came_from == rival)[:, None]))
     gaps = np.diff(thresholds)
     # no t separates equal thresholds
     total[1:-1][gaps <= 1e-12 * (1.0 + np.abs(thresholds[1:]))] = -1.0

@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from onlinecal.measures.decision import loss_norms
-from onlinecal.measures.decision_partitions import Floats, Ints, Partition, error_of, residuals
+from onlinecal.measures.decision_partitions import Ints, Partition, error_of, residuals
 from onlinecal.measures.decision_search import MAX_ITERATIONS, N_STARTS, Found, search
+from onlinecal.measures.fixed_order import Floats, by_columns, eigenvectors, inner, product
 from onlinecal.recalibration.simplex_projection import project_rows
 
 Finder = Callable[[Floats, Floats, float, np.random.Generator], Found]
@@ -37,7 +38,7 @@ class Round:
 
     def __call__(self, table: Floats) -> Floats:
         """The corrected rows, shape (n, C)."""
-        return project_rows(table + self.partition(table) @ self.step)
+        return project_rows(table + product(by_columns(self.step), self.partition(table).T).T)
 
 
 class Progress(NamedTuple):
@@ -85,7 +86,7 @@ class WorstOfGivenLosses:
         """Try all, exactly; `residual` is p - Y."""
         gaps = np.empty(len(self.losses))
         for i, loss in enumerate(self.losses):
-            biases = Partition(-loss, hard=True)(table).T @ residual / len(table)
+            biases = inner(Partition(-loss, hard=True)(table).T, residual) / len(table)
             gaps[i] = abs((biases * loss).sum()) / self.norms[i]
         worst = int(gaps.argmax())
         return Found(float(gaps[worst]), Partition(-self.losses[worst], hard=True))
@@ -105,12 +106,13 @@ def shrunk_step(members: Floats, error: Floats, fresh: Ints, length: float) -> F
     rows, as many as there are, it is n s / (m + (n - m) s) for a part s among m.
     """
     share = len(members) / len(fresh)
-    sizes = (error[fresh] ** 2).sum(axis=1)
+    columns, rest = by_columns(members[fresh]), error[fresh]
+    sizes = (rest**2).sum(axis=1)
 
     def factor(vector: Floats) -> float:
-        mixture = members[fresh] @ vector
-        seen = float(((mixture @ error[fresh] / len(fresh)) ** 2).sum())
-        noise = float((mixture**2 * sizes).mean() / len(fresh))
+        mixture = product(vector[None], columns)
+        seen = float(((inner(mixture, rest) / len(fresh)) ** 2).sum())
+        noise = float((mixture[0] ** 2 * sizes).mean() / len(fresh))
         part = max(0.0, 1.0 - noise / seen) if seen > 0.0 else 0.0
         return length * share * part / (1.0 + (share - 1.0) * part)
 
@@ -119,12 +121,13 @@ def shrunk_step(members: Floats, error: Floats, fresh: Ints, length: float) -> F
 
 def _step(members: Floats, error: Floats, factor: Callable[[Floats], float]) -> Floats:
     n = len(members)
-    eigenvalues, vectors = np.linalg.eigh(members.T @ members / n)
-    means = members.T @ error / n
+    eigenvalues, vectors = eigenvectors(inner(members.T, members) / n)
+    means = inner(members.T, error) / n
     step = np.zeros_like(means)
     for eigenvalue, vector in zip(eigenvalues, vectors.T, strict=True):
         if eigenvalue > SMALLEST_EIGENVALUE * eigenvalues[-1]:
-            step += factor(vector) / eigenvalue * np.outer(vector, vector @ means)
+            along = (vector[:, None] * means).sum(axis=0)
+            step += factor(vector) / eigenvalue * np.outer(vector, along)
     return step
 
 

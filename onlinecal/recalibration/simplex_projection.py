@@ -13,8 +13,8 @@ Floats = NDArray[np.float64]
 
 def project_rows(table: Floats) -> Floats:
     """Each row's nearest point of the simplex in l2, shape (n, k)."""
-    out = np.empty_like(table)
-    _project_rows(table, out)
+    out = np.empty(table.shape)
+    _project_rows(np.ascontiguousarray(table), out)
     return out
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
 
+from onlinecal.compiling import compiled
+from onlinecal.measures.fixed_order import by_columns, exponential, logarithm, soften
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 
 FLOOR = 1e-12
@@ -58,18 +59,45 @@ class TemperatureScaling(ProbabilityRecalibrator):
 
 def best_inverse_temperature(table: Floats, labels: Ints) -> float:
     """The beta of the least log loss, in [exp(-10), exp(10)]."""
-    logs = np.log(table + FLOOR)
-    rows = np.arange(len(table))
+    logs = np.empty(table.shape)
+    _fill_logs(np.ascontiguousarray(table), logs)
 
     def log_loss(log_beta: float) -> float:
-        return -float(log_softmax(np.exp(log_beta) * logs, axis=1)[rows, labels].mean())
+        return _log_loss(logs, labels, exponential(log_beta))
 
     end = minimize_scalar(
         log_loss, bounds=(-LARGEST_LOG, LARGEST_LOG), method="bounded", options={"xatol": 1e-10}
     )
-    return float(np.exp(end.x))
+    return float(exponential(end.x))
 
 
 def tempered(table: Floats, inverse_temperature: float) -> Floats:
     """Rows proportional to p^beta, shape (n, C)."""
-    return softmax(inverse_temperature * np.log(table + FLOOR), axis=1)
+    columns = by_columns(table)
+    _fill_logs(columns, columns)
+    columns *= inverse_temperature
+    soften(columns)
+    return np.ascontiguousarray(columns.T)
+
+
+@compiled
+def _fill_logs(table: Floats, logs: Floats) -> None:
+    for i in range(table.shape[0]):
+        for j in range(table.shape[1]):
+            logs[i, j] = logarithm(table[i, j] + FLOOR)
+
+
+@compiled
+def _log_loss(logs: Floats, labels: Ints, beta: float) -> float:
+    """Average over rows of minus the logarithm of the label's share of exp(beta logs)."""
+    shares = np.empty(logs.shape[1])
+    loss = 0.0
+    for i in range(logs.shape[0]):
+        largest = beta * logs[i].max()
+        for c in range(shares.shape[0]):
+            shares[c] = exponential(beta * logs[i, c] - largest)
+        total = 0.0
+        for share in shares:
+            total += share
+        loss += logarithm(total) + largest - beta * logs[i, labels[i]]
+    return loss / logs.shape[0]

@@ -1,0 +1,188 @@
+"""Products, exponentials and logarithms with the same bits on every processor.
+
+BLAS, LAPACK and numpy's own exp, log and power choose their instructions, and with them the order of sums
+and the last bit, by the processor, the library and the number of threads. A search that compares such
+figures takes other branches on another machine. Here every sum runs in one order, and exponentials and
+logarithms are made of +, -, *, / alone, whose results IEEE 754 fixes to the last bit; numba neither reorders
+nor fuses them. numpy's elementwise arithmetic, its sums, sorting by a stable sort and square roots are fixed
+in the same way, so they may be used beside these.
+
+Sums over the classes of a table run side by side for many rows, so products take it by columns, (C, n).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.compiling import compiled
+
+Floats = NDArray[np.float64]
+
+BLOCK = 512
+"""Columns whose intermediate results stay in the nearest cache."""
+
+LOG2_E = 1.0 / math.log(2.0)
+LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
+"""ln 2 to 32 bits, so that its product with an exponent is exact; the next line has what is missing."""
+LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+LEAST_EXPONENT = -708.0
+"""Below it exp is taken to be 0: the result would leave the range of full precision."""
+MOST_SWEEPS = 60
+
+
+@compiled
+def exponential(x: float) -> float:
+    """exp(x) for x up to 709, to about one unit in the last place; 0 below -708."""
+    if x < LEAST_EXPONENT:
+        return 0.0
+    power = np.rint(x * LOG2_E)
+    r = (x - power * LN2_HIGH) - power * LN2_LOW
+    # Taylor's series: |r| is at most ln(2)/2, and r^14/14! below 2^-57
+    value = 1.0 / 6227020800.0
+    value = value * r + 1.0 / 479001600.0
+    value = value * r + 1.0 / 39916800.0
+    value = value * r + 1.0 / 3628800.0
+    value = value * r + 1.0 / 362880.0
+    value = value * r + 1.0 / 40320.0
+    value = value * r + 1.0 / 5040.0
+    value = value * r + 1.0 / 720.0
+    value = value * r + 1.0 / 120.0
+    value = value * r + 1.0 / 24.0
+    value = value * r + 1.0 / 6.0
+    value = value * r + 0.5
+    value = value * r + 1.0
+    value = value * r + 1.0
+    return value * np.int64((np.int64(power) + 1023) << 52).view(np.float64)
+
+
+@compiled
+def logarithm(x: float) -> float:
+    """ln(x) for x from 2^-1022 up, to about two units in the last place."""
+    bits = np.float64(x).view(np.int64)
+    exponent = (bits >> 52) - 1023
+    mantissa = np.int64((bits & 0xFFFFFFFFFFFFF) | (1023 << 52)).view(np.float64)
+    if mantissa > 1.4142135623730951:
+        mantissa *= 0.5
+        exponent += 1
+    s = (mantissa - 1.0) / (mantissa + 1.0)
+    # ln(m) = 2 (s + s^3/3 + s^5/5 + ...), |s| at most .1716: what is left out is below 2^-58 of it
+    square = s * s
+    value = 1.0 / 21.0
+    value = value * square + 1.0 / 19.0
+    value = value * square + 1.0 / 17.0
+    value = value * square + 1.0 / 15.0
+    value = value * square + 1.0 / 13.0
+    value = value * square + 1.0 / 11.0
+    value = value * square + 1.0 / 9.0
+    value = value * square + 1.0 / 7.0
+    value = value * square + 1.0 / 5.0
+    value = value * square + 1.0 / 3.0
+    value = 2.0 * s * square * value
+    return exponent * LN2_HIGH + (2.0 * s + (value + exponent * LN2_LOW))
+
+
+@compiled
+def fill_product(weights: Floats, columns: Floats, out: Floats) -> None:
+    """weights (K, C) times columns (C, m), into `out` (K, m); each sum in the order of C."""
+    for a in range(weights.shape[0]):
+        row = out[a]
+        row[:] = 0.0
+        for c in range(weights.shape[1]):
+            weight = weights[a, c]
+            column = columns[c]
+            for r in range(row.shape[0]):
+                row[r] += weight * column[r]
+
+
+@compiled
+def add_inner(left: Floats, rows: Floats, out: Floats) -> None:
+    """Add left (K, m) times rows (m, C) to `out` (K, C); each sum in the order of m."""
+    for r in range(rows.shape[0]):
+        row = rows[r]
+        for a in range(left.shape[0]):
+            weight = left[a, r]
+            total = out[a]
+            for c in range(row.shape[0]):
+                total[c] += weight * row[c]
+
+
+@compiled
+def soften(scores: Floats) -> None:
+    """The softmax of each column of scores (K, m), in place."""
+    largest = scores[0].copy()
+    for a in range(1, scores.shape[0]):
+        for r in range(largest.shape[0]):
+            largest[r] = max(largest[r], scores[a, r])
+    total = np.zeros_like(largest)
+    for a in range(scores.shape[0]):
+        row = scores[a]
+        for r in range(largest.shape[0]):
+            row[r] = exponential(row[r] - largest[r])
+            total[r] += row[r]
+    for a in range(scores.shape[0]):
+        row = scores[a]
+        for r in range(largest.shape[0]):
+            row[r] /= total[r]
+
+
+@compiled
+def product(weights: Floats, columns: Floats) -> Floats:
+    """weights (K, C) times columns (C, n): shape (K, n)."""
+    n = columns.shape[1]
+    out = np.empty((weights.shape[0], n))
+    for start in range(0, n, BLOCK):
+        stop = min(n, start + BLOCK)
+        fill_product(weights, columns[:, start:stop], out[:, start:stop])
+    return out
+
+
+def inner(left: Floats, rows: Floats) -> Floats:
+    """left (K, n) times rows (n, C): shape (K, C)."""
+    out = np.zeros((len(left), rows.shape[1]))
+    add_inner(np.ascontiguousarray(left), np.ascontiguousarray(rows), out)
+    return out
+
+
+def by_columns(table: Floats) -> Floats:
+    """A copy of a table (n, C) as columns (C, n), each contiguous."""
+    return np.array(table.T, order="C")
+
+
+def lengths(rows: Floats) -> Floats:
+    """The l2 norms along the last axis."""
+    return np.sqrt((rows * rows).sum(axis=-1))
+
+
+def eigenvectors(matrix: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues (K,), ascending, and vectors, as columns (K, K), of a symmetric matrix: Jacobi's rotations.
+
+    Each rotation makes one entry off the diagonal zero; sweeps over all end when none is above rounding.
+    """
+    rest = np.array(matrix, dtype=np.float64)
+    size = len(rest)
+    vectors = np.eye(size)
+    least = 2.0**-52 * float(np.abs(rest).max(initial=0.0)) / 16.0
+    for _ in range(MOST_SWEEPS):
+        at_rest = True
+        for i in range(size):
+            for j in range(i + 1, size):
+                if abs(rest[i, j]) <= least:
+                    continue
+                at_rest = False
+                ratio = (rest[j, j] - rest[i, i]) / (2.0 * rest[i, j])
+                tangent = math.copysign(1.0, ratio) / (abs(ratio) + math.sqrt(1.0 + ratio * ratio))
+                cosine = 1.0 / math.sqrt(1.0 + tangent * tangent)
+                sine = tangent * cosine
+                for turned in (rest.T, rest, vectors.T):
+                    first, second = turned[i].copy(), turned[j].copy()
+                    turned[i] = cosine * first - sine * second
+                    turned[j] = sine * first + cosine * second
+                rest[i, j] = rest[j, i] = 0.0
+        if at_rest:
+            break
+    values = rest.diagonal().copy()
+    order = np.argsort(values, kind="stable")
+    return values[order], vectors[:, order]
