@@ -19,6 +19,7 @@ from onlinecal.engine.events import (
     Rejected,
     decode_lines,
     encode_lines,
+    is_name,
 )
 from onlinecal.engine.hot import HotKeys
 from onlinecal.engine.keyed import Summary
@@ -134,10 +135,10 @@ class Engine:
     def _judge(self, events: list[Incoming | Rejected]) -> Batch:
         """A judge who has what the ledger knows of the events' ids and keys."""
         keys = self._keys
-        known = [e for e in events if not isinstance(e, Rejected) and isinstance(e.id, str)]
+        known = [e for e in events if not isinstance(e, Rejected) and is_name(e.id)]
         ids = {e.id: None for e in known if type(e) is Query or e.id not in keys.open}
         records = self._ledger.recall(ids) if ids else {}
-        names = {e.key: None for e in known if type(e) is Query and isinstance(e.key, str)}
+        names = {e.key: None for e in known if type(e) is Query and is_name(e.key)}
         names.update((record.key, None) for record in records.values() if record.closed is None)
         keys.fetch(names, self._ledger)
         return Batch(keys, records, self._number, self._keys_known)

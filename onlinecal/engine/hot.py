@@ -49,8 +49,10 @@ class HotKeys:
         return state
 
     def load(self, snapshots: Iterable[Snapshot]) -> None:
-        """Take in the states of cold keys."""
+        """Take in the states of cold keys; ValueError for one that is in memory, which is newer."""
         for one in snapshots:
+            if one.name in self.states:
+                raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
             state = KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto)
             self.states[one.name] = state
             self.open.update((issued.id, (state, issued)) for issued in state.open.values())

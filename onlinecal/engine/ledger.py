@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from onlinecal.engine.events import is_name
 from onlinecal.engine.keyed import Summary
 from onlinecal.engine.ledger_file import LedgerFile
 from onlinecal.engine.records import NOTHING, Changes, Logged, Record, Snapshot, loaded, logged
@@ -48,7 +49,7 @@ class Ledger(LedgerFile):
             "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate,"
             " c.number, c.value, c.time FROM json_each(?) AS j CROSS JOIN queries AS q ON q.id = j.value"
             " JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number",
-            (json.dumps(list(ids)),),
+            (names_in(ids),),
         )
         with self.making_sense():
             return {
@@ -58,7 +59,7 @@ class Ledger(LedgerFile):
     def keys_named(self, names: Iterable[str]) -> list[Snapshot]:
         """The keys among these names that the ledger knows."""
         return self._snapshots(
-            "json_each(?) AS j CROSS JOIN keys AS k ON k.name = j.value", json.dumps(list(names))
+            "json_each(?) AS j CROSS JOIN keys AS k ON k.name = j.value", names_in(names)
         )
 
     def keys_numbered(self, numbers: Iterable[int]) -> list[Snapshot]:
@@ -137,3 +138,11 @@ class Ledger(LedgerFile):
                 if self.connection.in_transaction:
                     execute("ROLLBACK")
                 raise
+
+
+def names_in(given: Iterable[Any]) -> str:
+    """Names as a parameter of a statement; what can be no name is in no ledger, and is left out.
+
+    It must not come as far as SQLite, which cuts a text in JSON at a NUL and would find another name.
+    """
+    return json.dumps([name for name in given if is_name(name)])
