@@ -58,9 +58,7 @@ class Ledger(LedgerFile):
 
     def keys_named(self, names: Iterable[str]) -> list[Snapshot]:
         """The keys among these names that the ledger knows."""
-        return self._snapshots(
-            "json_each(?) AS j CROSS JOIN keys AS k ON k.name = j.value", names_in(names)
-        )
+        return self._snapshots("json_each(?) AS j CROSS JOIN keys AS k ON k.name = j.value", names_in(names))
 
     def keys_numbered(self, numbers: Iterable[int]) -> list[Snapshot]:
         """The keys with these numbers."""
