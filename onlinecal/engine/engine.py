@@ -98,17 +98,20 @@ class Engine:
         self._sound = True
 
     def _write_states(
-        self, upto: int, batch: Batch | None = None, inputs: Iterable[tuple[str, int]] = ()
+        self,
+        upto: int,
+        batch: Batch | None = None,
+        inputs: Iterable[tuple[str, int]] = (),
+        window: int | None = None,
     ) -> None:
         """Commit a batch, and the states whose turn it is."""
-        states = self._keys.due(upto, self.window, self.hot_keys)
-        tail = self._keys.tail(upto)
-        if batch is None:
-            if states:
-                self._ledger.commit(Changes((), (), (), states, tail))
-            return
-        rows = batch.created, batch.query_rows(), batch.closing_rows()
-        self._ledger.commit(Changes(*rows, states, tail, tuple(inputs)))
+        states = self._keys.due(upto, self.window if window is None else window, self.hot_keys)
+        tail, after = self._keys.tail(upto), (self._number, self._keys_known)
+        if batch is not None:
+            rows = batch.created, batch.query_rows(), batch.closing_rows()
+            self._ledger.commit(Changes(*rows, states, tail, tuple(inputs), after))
+        elif states:
+            self._ledger.commit(Changes((), (), (), states, tail, (), after))
 
     def handle(
         self, events: Iterable[Incoming | Rejected], *, inputs: Iterable[tuple[str, int]] = ()
@@ -221,12 +224,11 @@ class Engine:
     def flush(self) -> None:
         """Write every state that the ledger lacks, so that the next start replays nothing."""
         with self._mutex:
+            self._ledger.check_in_place()
             if self._sound:
                 # what is due counts as written from now on: after a failure it has to be found out anew
                 self._sound = False
-                states = self._keys.due(self._number, 0, self.hot_keys)
-                if states:
-                    self._ledger.commit(Changes((), (), (), states, self._keys.tail(self._number)))
+                self._write_states(self._number, window=0)
                 self._sound = True
 
     def close(self) -> None:

@@ -104,6 +104,10 @@ class Ledger(LedgerFile):
         """How many queries were accepted, and how many of them were closed."""
         return tuple(self.rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("queries", "closings"))
 
+    def double_numbers(self) -> list[int]:
+        """Numbers that stand for two events."""
+        return [row[0] for row in self.rows("SELECT number FROM queries JOIN closings USING (number)")]
+
     def query_numbered(self, number: int) -> tuple[str, float | None]:
         """The id and the time of a query."""
         return self.rows("SELECT id, time FROM queries WHERE number = ?", (number,))[0]
@@ -115,10 +119,15 @@ class Ledger(LedgerFile):
 
     def commit(self, changes: Changes) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it."""
+        self.check_in_place()
         with self.telling():
             execute, many = self.connection.execute, self.connection.executemany
             execute("BEGIN IMMEDIATE")
             try:
+                if self.last_numbers() != changes.after:
+                    raise ValueError(
+                        "another process has written to this ledger; nothing of this batch was kept"
+                    )
                 many("INSERT INTO keys VALUES (?, ?, ?)", changes.keys)
                 many("INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?)", changes.queries)
                 many("INSERT INTO closings VALUES (?, ?, ?, ?)", changes.closings)
