@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from onlinecal.engine.events import (
     Answer,
     Forecast,
@@ -62,6 +64,9 @@ class Batch:
         problem = problem_of(event)
         if problem is not None:
             return refuse(event, "invalid", problem)
+        if event.time is not None and type(event.time) is not float:
+            # as it will be kept: two integers beyond 2^53 may be one time
+            event = structs.replace(event, time=float(event.time))
         return self._query(event) if isinstance(event, Query) else self._closing(event)
 
     def _query(self, event: Query) -> Answer | Asked:
@@ -77,6 +82,9 @@ class Batch:
         elif record is not None:
             before = record.key, record.hint, record.time
         else:
+            problem = settings.problem_of_time(event.time, state.clock if state else None)
+            if problem is not None:
+                return refuse(event, "invalid", problem)
             return self._issue(event, hint, state or self._create(event.key, place))
         for name, old, new in zip(
             ("key", "hint", "time"), before, (event.key, hint, event.time), strict=True
@@ -100,9 +108,9 @@ class Batch:
         return asked
 
     def _closing(self, event: Outcome | Withdraw) -> Answer:
-        held = self._keys.open.get(event.id)
-        if held is not None:
-            return self._close(event, *held)
+        state = self._keys.open.get(event.id)
+        if state is not None:
+            return self._close(event, state, state.open[event.id])
         closed, record = self.closed.get(event.id), self._records.get(event.id)
         if closed is None and record is not None and record.closed is not None:
             closed = Closed(record.closed, record.number, record.key, record.value, record.closed_time)
@@ -131,6 +139,9 @@ class Batch:
         try:
             value = self._value(event, state.name)
             time = in_seconds(event.time)
+            problem = state.settings.problem_of_time(time, state.clock)
+            if problem is not None:
+                return refuse(event, "invalid", problem)
             if state.is_over(issued, time):
                 return refuse(event, "expired", f"forecast {event.id!r} has expired")
             self._keys.close(state, issued, self.number + 1, value, time)
@@ -186,8 +197,8 @@ def refuse(event: Incoming, reason: str, detail: str) -> Rejected:
 
 
 def in_seconds(time: float | None) -> float | None:
-    """A time as the ledger gives it back: a float, and 0.0 without sign."""
-    return None if time is None else float(time) + 0.0
+    """A time as the ledger gives it back: 0.0 without sign."""
+    return None if time is None else time + 0.0
 
 
 def closing_answer(event: Outcome | Withdraw) -> Answer:

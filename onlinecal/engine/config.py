@@ -9,6 +9,9 @@ from msgspec import Struct
 
 from onlinecal.validation import check_count
 
+MAX_JUMP = 1e10
+"""Seconds, some 300 years: any clock that counts seconds stays below, none that counts milliseconds does."""
+
 
 class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """How the outcomes of a key are forecast. Without anything set: binary, on the grid that tunes itself.
@@ -30,6 +33,10 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         Seconds after the query's time, on the key's own clock (the latest time of its accepted events), at
         which a forecast stops waiting: it is then never charged, and an outcome that comes later is
         rejected. None: it waits for ever.
+    max_jump
+        Of keys whose forecasts expire: seconds by which an event's time may be ahead of the key's clock; with
+        more it is rejected, and the clock stays where it is. A key's first time may be as far from 0 as that,
+        or as 1e10 if that is more. Choose it longer than any silence of a key.
     """
 
     kind: Literal["binary", "simplex"] = "binary"
@@ -42,11 +49,14 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     report: str | None = None
     lanes: int = 1
     expire_after: float | None = None
+    max_jump: float = MAX_JUMP
 
     def __post_init__(self) -> None:
         check_count(self.lanes, "lanes", most=1 << 16)
         if self.expire_after is not None and not 0 < self.expire_after < float("inf"):
             raise ValueError(f"expire_after must be a positive number of seconds, got {self.expire_after!r}")
+        if not 0 < self.max_jump < float("inf"):
+            raise ValueError(f"max_jump must be a positive number of seconds, got {self.max_jump!r}")
         for name in ("grid", "rule") if self.kind == "simplex" else ("classes",):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} does not go with kind {self.kind!r}, got {getattr(self, name)!r}")

@@ -19,13 +19,14 @@ from onlinecal.engine.events import (
     Rejected,
     decode_lines,
     encode_lines,
+    is_name,
 )
 from onlinecal.engine.hot import HotKeys
 from onlinecal.engine.keyed import Summary
 from onlinecal.engine.ledger import Ledger
 from onlinecal.engine.records import Changes
 from onlinecal.engine.replay import catch_up
-from onlinecal.engine.settings import all_settings
+from onlinecal.engine.settings import NEVER, all_settings
 from onlinecal.engine.totals import Line, Total, Totals
 from onlinecal.validation import check_count
 
@@ -97,17 +98,20 @@ class Engine:
         self._sound = True
 
     def _write_states(
-        self, upto: int, batch: Batch | None = None, inputs: Iterable[tuple[str, int]] = ()
+        self,
+        upto: int,
+        batch: Batch | None = None,
+        inputs: Iterable[tuple[str, int]] = (),
+        window: int | None = None,
     ) -> None:
         """Commit a batch, and the states whose turn it is."""
-        states = self._keys.due(upto, self.window, self.hot_keys)
-        tail = self._keys.tail(upto)
-        if batch is None:
-            if states:
-                self._ledger.commit(Changes((), (), (), states, tail))
-            return
-        rows = batch.created, batch.query_rows(), batch.closing_rows()
-        self._ledger.commit(Changes(*rows, states, tail, tuple(inputs)))
+        states = self._keys.due(upto, self.window if window is None else window, self.hot_keys)
+        tail, after = self._keys.tail(upto), (self._number, self._keys_known)
+        if batch is not None:
+            rows = batch.created, batch.query_rows(), batch.closing_rows()
+            self._ledger.commit(Changes(*rows, states, tail, tuple(inputs), after))
+        elif states:
+            self._ledger.commit(Changes((), (), (), states, tail, (), after))
 
     def handle(
         self, events: Iterable[Incoming | Rejected], *, inputs: Iterable[tuple[str, int]] = ()
@@ -131,13 +135,18 @@ class Engine:
             self._sound = True
             return final
 
+    def trust_times(self) -> None:
+        """Take events of any time until the engine is closed: for those that were accepted before."""
+        for settings in self._keys.settings.values():
+            settings.max_jump = NEVER
+
     def _judge(self, events: list[Incoming | Rejected]) -> Batch:
         """A judge who has what the ledger knows of the events' ids and keys."""
         keys = self._keys
-        known = [e for e in events if not isinstance(e, Rejected) and isinstance(e.id, str)]
+        known = [e for e in events if not isinstance(e, Rejected) and is_name(e.id)]
         ids = {e.id: None for e in known if type(e) is Query or e.id not in keys.open}
         records = self._ledger.recall(ids) if ids else {}
-        names = {e.key: None for e in known if type(e) is Query and isinstance(e.key, str)}
+        names = {e.key: None for e in known if type(e) is Query and is_name(e.key)}
         names.update((record.key, None) for record in records.values() if record.closed is None)
         keys.fetch(names, self._ledger)
         return Batch(keys, records, self._number, self._keys_known)
@@ -215,12 +224,11 @@ class Engine:
     def flush(self) -> None:
         """Write every state that the ledger lacks, so that the next start replays nothing."""
         with self._mutex:
+            self._ledger.check_in_place()
             if self._sound:
                 # what is due counts as written from now on: after a failure it has to be found out anew
                 self._sound = False
-                states = self._keys.due(self._number, 0, self.hot_keys)
-                if states:
-                    self._ledger.commit(Changes((), (), (), states, self._keys.tail(self._number)))
+                self._write_states(self._number, window=0)
                 self._sound = True
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ StateRow = tuple[int, int, Summary, bytes]
 
 
 class HotKeys:
-    """Key states by name, the least recently used first; `open` has their open forecasts by id.
+    """Key states by name, the least recently used first; `open` has the ids of their open forecasts.
 
     `settings` are the configurations at work, by their place; `given_up` are the ids of the forecasts that
     expired since the keys last took their steps, with the names of their keys.
@@ -32,7 +32,7 @@ class HotKeys:
         self.config = config
         self.settings = all_settings(config)
         self.states: dict[str, KeyState] = {}
-        self.open: dict[str, tuple[KeyState, Issued]] = {}
+        self.open: dict[str, KeyState] = {}
         self._dirty: dict[KeyState, int] = {}
         self._touched: dict[KeyState, None] = {}
         self.given_up: dict[str, str] = {}
@@ -49,11 +49,13 @@ class HotKeys:
         return state
 
     def load(self, snapshots: Iterable[Snapshot]) -> None:
-        """Take in the states of cold keys."""
+        """Take in the states of cold keys; ValueError for one that is in memory, which is newer."""
         for one in snapshots:
+            if one.name in self.states:
+                raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
             state = KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto)
             self.states[one.name] = state
-            self.open.update((issued.id, (state, issued)) for issued in state.open.values())
+            self.open.update(dict.fromkeys(state.open, state))
             if self.totals is not None:
                 self.totals.loaded(state)
 
@@ -78,7 +80,7 @@ class HotKeys:
         """Issue a forecast of a key that is not full."""
         self._give_up(state, state.expire(time))
         issued = state.ask(id, number, hint, time)
-        self.open[id] = state, issued
+        self.open[id] = state
         self._touch(state, number)
         return issued
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from onlinecal.engine.batch import Batch, in_seconds, refuse
-from onlinecal.engine.config import EngineConfig
+from onlinecal.engine.config import MAX_JUMP, EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Query, Rejected
 from onlinecal.engine.hot import HotKeys
 from onlinecal.engine.records import Record, Snapshot
@@ -72,7 +72,7 @@ class KeyStep:
         self._keys = HotKeys(config)
         # all fields: which of them msgspec takes for defaults depends on how the configuration came here
         self._sums = {
-            place: crc32(_encoder.encode(astuple(settings.config)))
+            place: crc32(_encoder.encode(_values_of(settings.config)))
             for place, settings in self._keys.settings.items()
         }
 
@@ -167,6 +167,12 @@ class KeyStep:
         if not self._is_fresh(number, batch):
             for known in (records, batch.asked, batch.closed, self._keys.given_up):
                 known.pop(id, None)
+
+
+def _values_of(config: KeyConfig) -> tuple[Any, ...]:
+    """All fields; without the last ones as long as they are what was done before there were such fields."""
+    values = astuple(config)
+    return values[:-1] if values[-1] == MAX_JUMP else values
 
 
 def _foreign(event: Incoming | Rejected, key: str) -> Rejected | None:

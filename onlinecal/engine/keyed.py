@@ -7,6 +7,10 @@ events alone, not on how they were cut into batches.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from heapq import heapify, heappop, heappush
 from typing import Any
 from zlib import crc32
 
@@ -58,11 +62,12 @@ class KeyState:
     """One key, hot.
 
     `number` is the ledger's name for it; `upto` is the number of an event such that the bytes it was loaded
-    from hold all before and none after.
+    from hold all before and none after. `open` are the forecasts that wait, by id, the oldest first. `times`,
+    of a key whose forecasts expire, is a heap of (time, id): of all that wait, and of some that did.
     """
 
     __slots__ = (
-        "busy", "clock", "due", "expired", "lanes", "late", "name", "number", "open", "settings", "steps",
+        "busy", "clock", "expired", "lanes", "late", "name", "number", "open", "settings", "steps", "times",
         "upto",
     )  # fmt: skip
 
@@ -75,16 +80,19 @@ class KeyState:
             data = with_sum(_encoder.encode(Books(VERSION, None, 0, [], [], [])))
         if with_sum(data[SUM:]) != data:
             raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
-        books = _decoder.decode(data[SUM:])
+        with garbage_left_alone():
+            self._take(_decoder.decode(data[SUM:]))
+
+    def _take(self, books: Books) -> None:
         if books.version != VERSION:
-            raise ValueError(f"the state of key {name!r} has version {books.version}, not {VERSION}")
+            raise ValueError(f"the state of key {self.name!r} has version {books.version}, not {VERSION}")
         self.clock, self.expired, self.late = books.clock, books.expired, books.late
-        self.lanes: list[Lane] = [settings.kind.load(lane) for lane in books.lanes]
+        self.lanes: list[Lane] = [self.settings.kind.load(lane) for lane in books.lanes]
         self.busy = [0] * len(self.lanes)
-        self.open: dict[str, Issued] = {}
-        self.due = NEVER
         for issued in books.open:
-            self._hold(issued)
+            self.busy[issued.lane] += 1
+        self.open: dict[str, Issued] = {issued.id: issued for issued in books.open}
+        self._list_times()
 
     def dump(self) -> bytes:
         """The state in bytes: equal for equal histories, however they were cut into batches."""
@@ -92,42 +100,65 @@ class KeyState:
         books = Books(VERSION, self.clock, self.expired, self.late, lanes, list(self.open.values()))
         return with_sum(_encoder.encode(books))
 
-    def _hold(self, issued: Issued) -> None:
-        self.open[issued.id] = issued
-        self.busy[issued.lane] += 1
-        if issued.time is not None and issued.time + self.settings.patience < self.due:
-            self.due = issued.time + self.settings.patience
+    def _list_times(self) -> None:
+        self.times: list[tuple[float, str]] = []
+        if self.settings.patience < NEVER:
+            self.times += ((one.time, one.id) for one in self.open.values() if one.time is not None)
+            heapify(self.times)
 
     def _release(self, issued: Issued) -> None:
         del self.open[issued.id]
         self.busy[issued.lane] -= 1
+        # those that wait no more are left out before they are most of the heap
+        if len(self.times) > 2 * len(self.open) + FEW:
+            self._list_times()
 
     def expire(self, time: float | None) -> list[Issued]:
         """Let the clock go on to an event's time, and give up the forecasts whose time is over by then."""
         if time is not None and (self.clock is None or time > self.clock):
             self.clock = time
-        if self.clock is None or self.clock <= self.due:
-            return []
-        over = [issued for issued in self.open.values() if self.is_over(issued)]
-        for issued in over:
-            self._release(issued)
+        over: list[Issued] = []
+        while self.times and self._is_past(self.times[0][0], None):
+            asked, id = heappop(self.times)
+            if self._waits_since(id, asked):
+                over.append(self.open[id])
+                self._release(self.open[id])
         self.expired += len(over)
-        waiting = (issued.time for issued in self.open.values() if issued.time is not None)
-        self.due = min(waiting, default=NEVER) + self.settings.patience
         return over
+
+    def _waits_since(self, id: str, time: float) -> bool:
+        """Whether this entry of `times` is that of a forecast that still waits."""
+        issued = self.open.get(id)
+        return issued is not None and issued.time == time
+
+    def _is_past(self, asked: float, time: float | None) -> bool:
+        """Whether a forecast of that time has waited too long, now or at a later time."""
+        if self.clock is None:
+            return False
+        now = self.clock if time is None or time < self.clock else time
+        return now > asked + self.settings.patience
 
     def is_over(self, issued: Issued, time: float | None = None) -> bool:
         """Whether a forecast has waited too long, now or at a later time."""
-        if issued.time is None or self.clock is None:
-            return False
-        now = self.clock if time is None else max(self.clock, time)
-        return now > issued.time + self.settings.patience
+        return issued.time is not None and self._is_past(issued.time, time)
 
     def is_full_at(self, time: float | None) -> bool:
         """Whether so many forecasts are open by then that the lanes' integers could not bear another."""
-        if len(self.open) < FEW or len(self.open) < (most := min(lane.most_open for lane in self.lanes)):
+        if len(self.open) < FEW:
             return False
-        return sum(not self.is_over(issued, time) for issued in self.open.values()) >= max(FEW, most)
+        spare = len(self.open) - max(FEW, min(lane.most_open for lane in self.lanes))
+        return spare >= 0 and not self._are_over(spare + 1, time)
+
+    def _are_over(self, many: int, time: float | None) -> bool:
+        """Whether that many of the forecasts that wait have waited too long by then."""
+        places = [0]
+        while many and places:
+            place = places.pop()
+            if place < len(self.times) and self._is_past(self.times[place][0], time):
+                id = self.times[place][1]
+                many -= self._waits_since(id, self.times[place][0])
+                places += 2 * place + 1, 2 * place + 2
+        return not many
 
     def ask(self, id: str, number: int, hint: Any, time: float | None) -> Issued:
         """Issue a forecast, after `expire` and unless `is_full_at`; its answer is there after `run`."""
@@ -135,7 +166,10 @@ class KeyState:
         if self.busy[lane] > self.late[lane]:
             self.late[lane] = self.busy[lane]
         issued = Issued(id, number, self.clock if time is None else time, hint, lane)
-        self._hold(issued)
+        self.open[id] = issued
+        self.busy[lane] += 1
+        if issued.time is not None and self.settings.patience < NEVER:
+            heappush(self.times, (issued.time, id))
         self.steps.append((issued, None))
         return issued
 
@@ -184,20 +218,32 @@ class KeyState:
 
     def summary(self) -> Summary:
         """What there is to know of the key."""
-        oldest = min((issued.number for issued in self.open.values()), default=None)
+        oldest = next(iter(self.open.values()), None)
         return Summary(
             sum(lane.rounds for lane in self.lanes),
             len(self.open),
             self.expired,
             sum(lane.certificate for lane in self.lanes),
             sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
-            oldest,
+            None if oldest is None else oldest.number,
         )
 
 
 def with_sum(data: bytes) -> bytes:
     """The bytes behind their checksum: compiled code must never run on what a disk has made of a state."""
     return crc32(data).to_bytes(SUM, "little") + data
+
+
+@contextmanager
+def garbage_left_alone() -> Iterator[None]:
+    """No look for garbage: what a state is made of is none, and would be looked at again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -18,8 +18,8 @@ from onlinecal.forecasters.compiled import FULL, enlarged
 from onlinecal.validation import check_probability, outcome_of
 
 
-class Issued(Struct, array_like=True):
-    """A forecast that was asked for.
+class Issued(Struct, array_like=True, gc=False):
+    """A forecast that was asked for. It refers to plain values only, so it is never part of a cycle.
 
     Attributes
     ----------

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from onlinecal.engine.events import is_name
 from onlinecal.engine.keyed import Summary
 from onlinecal.engine.ledger_file import LedgerFile
 from onlinecal.engine.records import NOTHING, Changes, Logged, Record, Snapshot, loaded, logged
@@ -48,7 +49,7 @@ class Ledger(LedgerFile):
             "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate,"
             " c.number, c.value, c.time FROM json_each(?) AS j CROSS JOIN queries AS q ON q.id = j.value"
             " JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number",
-            (json.dumps(list(ids)),),
+            (names_in(ids),),
         )
         with self.making_sense():
             return {
@@ -57,9 +58,7 @@ class Ledger(LedgerFile):
 
     def keys_named(self, names: Iterable[str]) -> list[Snapshot]:
         """The keys among these names that the ledger knows."""
-        return self._snapshots(
-            "json_each(?) AS j CROSS JOIN keys AS k ON k.name = j.value", json.dumps(list(names))
-        )
+        return self._snapshots("json_each(?) AS j CROSS JOIN keys AS k ON k.name = j.value", names_in(names))
 
     def keys_numbered(self, numbers: Iterable[int]) -> list[Snapshot]:
         """The keys with these numbers."""
@@ -105,6 +104,10 @@ class Ledger(LedgerFile):
         """How many queries were accepted, and how many of them were closed."""
         return tuple(self.rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("queries", "closings"))
 
+    def double_numbers(self) -> list[int]:
+        """Numbers that stand for two events."""
+        return [row[0] for row in self.rows("SELECT number FROM queries JOIN closings USING (number)")]
+
     def query_numbered(self, number: int) -> tuple[str, float | None]:
         """The id and the time of a query."""
         return self.rows("SELECT id, time FROM queries WHERE number = ?", (number,))[0]
@@ -116,10 +119,15 @@ class Ledger(LedgerFile):
 
     def commit(self, changes: Changes) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it."""
+        self.check_in_place()
         with self.telling():
             execute, many = self.connection.execute, self.connection.executemany
             execute("BEGIN IMMEDIATE")
             try:
+                if self.last_numbers() != changes.after:
+                    raise ValueError(
+                        "another process has written to this ledger; nothing of this batch was kept"
+                    )
                 many("INSERT INTO keys VALUES (?, ?, ?)", changes.keys)
                 many("INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?)", changes.queries)
                 many("INSERT INTO closings VALUES (?, ?, ?, ?)", changes.closings)
@@ -137,3 +145,11 @@ class Ledger(LedgerFile):
                 if self.connection.in_transaction:
                     execute("ROLLBACK")
                 raise
+
+
+def names_in(given: Iterable[Any]) -> str:
+    """Names as a parameter of a statement; what can be no name is in no ledger, and is left out.
+
+    It must not come as far as SQLite, which cuts a text in JSON at a NUL and would find another name.
+    """
+    return json.dumps([name for name in given if is_name(name)])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from onlinecal.engine import schema
+from onlinecal.engine.writer_lock import OpenFiles, WriterLock, check_one_name
 
 
 class LedgerError(OSError):
@@ -23,12 +25,19 @@ class LedgerFile:
 
     def __init__(self, path: Path | None, read_only: bool = False) -> None:
         self.path, self.read_only = path, read_only
-        self._lock: TextIO | None = None
+        # links and relative names out of the way, two who mean the same file call it the same
+        self._file = "" if path is None else os.path.realpath(path)
+        self._lock: WriterLock | None = None
+        self._files: OpenFiles | None = None
         self._connection: sqlite3.Connection | None = None
         try:
-            if path is not None and not read_only:
-                self._lock = lock(path)
+            with self.telling():
+                if path is not None and not read_only:
+                    self._lock = WriterLock(self._file)
+                check_one_name(self._file)
             self._connection = self._connect()
+            if self._lock is not None:
+                self._files = OpenFiles(self._file)
         except BaseException:
             self.close()
             raise
@@ -38,13 +47,17 @@ class LedgerFile:
         if self.path is not None:
             if self.read_only and not self.path.is_file():
                 raise LedgerError(f"{self.path}: there is no such ledger")
-            target = f"{self.path.absolute().as_uri()}?mode={'ro' if self.read_only else 'rwc'}"
+            target = f"{Path(self._file).as_uri()}?mode={'ro' if self.read_only else 'rwc'}"
         with self.telling():
             try:
                 return self._opened(target)
             except sqlite3.OperationalError as error:
                 # where nothing may be written, SQLite reads a ledger at rest if it is told that it rests
-                if not self.read_only or code_of(error) not in CANNOT_WRITE or wal_of(self.path).exists():
+                if (
+                    not self.read_only
+                    or code_of(error) not in CANNOT_WRITE
+                    or os.path.exists(f"{self._file}-wal")
+                ):
                     raise
                 return self._opened(f"{target}&immutable=1")
 
@@ -62,6 +75,8 @@ class LedgerFile:
                 schema.prepare(connection)
                 # not before it is known to be ours: it changes the file
                 connection.execute("PRAGMA journal_mode = WAL")
+                # from the first look on, all its files are there
+                schema.is_empty(connection)
         except BaseException:
             connection.close()
             raise
@@ -80,8 +95,15 @@ class LedgerFile:
             self._connection.close()
             self._connection = None
         if self._lock is not None:
-            self._lock.close()
+            self._lock.release()
             self._lock = None
+
+    def check_in_place(self) -> None:
+        """LedgerError if what is written now would be lost, or this is not the only writer any more."""
+        if self._lock is not None and self._files is not None and self._connection is not None:
+            with self.telling():
+                self._lock.keep()
+                self._files.check()
 
     @contextmanager
     def telling(self) -> Iterator[None]:
@@ -125,29 +147,6 @@ class LedgerFile:
         """What SQLite finds wrong with the file, its indexes included; empty if nothing."""
         found = [row[0] for row in self.rows("PRAGMA integrity_check")]
         return [] if found == ["ok"] else found
-
-
-def lock(path: Path) -> TextIO:
-    """Keep other writers away while this process lives; LedgerError if there is one already."""
-    import fcntl
-
-    try:
-        handle = open(f"{path}-lock", "w")  # noqa: SIM115
-    except OSError as error:
-        raise LedgerError(f"{path}: cannot be written here: {error.strerror}") from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        handle.close()
-        raise LedgerError(
-            f"{path}: another process writes to this ledger; stop it first, or read with `stream report`"
-        ) from error
-    return handle
-
-
-def wal_of(path: Path | None) -> Path:
-    """The file with a ledger's last commits, which is there while it is in use, or was left in a hurry."""
-    return Path(f"{path}-wal")
 
 
 def code_of(error: sqlite3.Error) -> int:

@@ -51,14 +51,15 @@ class Snapshot(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What a batch adds: rows in the order of the tables' columns."""
+    """What a batch adds: rows in the order of the tables' columns. `after`: the last numbers before it."""
 
     keys: Sequence[tuple[int, str, int]]
     queries: Sequence[tuple[int, str, int, Any, float | None, Any, float]]
     closings: Sequence[tuple[int, int, Any, float | None]]
     states: Sequence[tuple[int, int, Summary, bytes]]
     tail: int
-    inputs: Sequence[tuple[str, int]] = ()
+    inputs: Sequence[tuple[str, int]]
+    after: tuple[int, int]
 
 
 NOTHING = Summary(0, 0, 0, 0.0, 0.0, None)

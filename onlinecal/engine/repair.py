@@ -63,6 +63,7 @@ def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
     changed: dict[str, None] = {}
     refused = 0
     with Engine(target, config) as engine:
+        engine.trust_times()
         for start in range(0, len(events), BATCH):
             for answer in engine.handle(events[start : start + BATCH]):
                 if isinstance(answer, Rejected):

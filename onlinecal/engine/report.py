@@ -137,6 +137,8 @@ def check_ledger(path: str | Path) -> Check:
                 except LedgerError as error:
                     problems.append(str(error))
                     keys = HotKeys(keys.config)
+            for number in ledger.double_numbers():
+                problems.append(f"number {number} stands for two events: two processes wrote at once")
             if events < sum(ledger.counts()):
                 problems.append(f"{sum(ledger.counts()) - events} closings belong to no query of the log")
             return Check(events, known, problems)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from onlinecal.engine.config import EngineConfig, KeyConfig, Match
+from onlinecal.engine.config import MAX_JUMP, EngineConfig, KeyConfig, Match
 from onlinecal.engine.lanes import BinaryLanes, Lanes
 
 NEVER = float("inf")
@@ -35,6 +35,21 @@ class Settings:
         self.kind = lanes_of(config)
         self.most_lanes = config.lanes
         self.patience = NEVER if config.expire_after is None else config.expire_after
+        self.max_jump = NEVER if config.expire_after is None else config.max_jump
+
+    def problem_of_time(self, time: float | None, clock: float | None) -> str | None:
+        """What is wrong with an event's time for a key with that clock, if anything is: see `max_jump`."""
+        if time is None or self.max_jump == NEVER:
+            return None
+        ahead = abs(time) - max(self.max_jump, MAX_JUMP) if clock is None else time - clock - self.max_jump
+        if ahead <= 0:
+            return None
+        where = (
+            "from 0, where the key's clock starts"
+            if clock is None
+            else f"ahead of the key's clock, {clock!r}"
+        )
+        return f"time {time!r} is more than max_jump seconds {where}: is it in milliseconds?"
 
 
 def all_settings(config: EngineConfig) -> dict[int, Settings]:

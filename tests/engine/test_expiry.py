@@ -1,0 +1,237 @@
+"""Forecasts that expire: what it costs when many are open, and clocks that are wrong."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from engine_scripts import assert_sound
+
+from onlinecal.engine import (
+    Engine,
+    EngineConfig,
+    Forecast,
+    KeyConfig,
+    Outcome,
+    Query,
+    Rejected,
+    Settled,
+    Withdraw,
+    repair_ledger,
+)
+from onlinecal.engine.config import MAX_JUMP
+from onlinecal.engine.key_step import KeyStep
+from onlinecal.engine.keyed import KeyState
+from onlinecal.engine.settings import Settings
+
+NOW = 1.76e9
+"""Seconds since 1970."""
+
+WEEK = 604_800.0
+
+
+def brief(patience=WEEK, **more):
+    return EngineConfig(KeyConfig(expire_after=patience, **more))
+
+
+def told(answer):
+    return answer.reason if isinstance(answer, Rejected) else type(answer).__name__
+
+
+class Counted(float):
+    """A time that counts how often it is added to or compared."""
+
+    looks = 0
+
+    def __add__(self, other):
+        Counted.looks += 1
+        return Counted(float(self) + other)
+
+    def __lt__(self, other):
+        Counted.looks += 1
+        return float(self) < float(other)
+
+    def __gt__(self, other):
+        Counted.looks += 1
+        return float(self) > float(other)
+
+
+def looks_for(n_open, events=200):
+    """How often times are looked at for events each of which lets one of so many open forecasts expire."""
+    state = KeyState("k", 1, Settings(KeyConfig(expire_after=n_open - 1.5)))
+    expired = 0
+    for i in range(n_open + events):
+        if i == n_open:
+            Counted.looks = 0
+        time = Counted(i)
+        assert not state.is_full_at(time)
+        expired += len(state.expire(time))
+        state.ask(f"q{i}", i + 1, None, time)
+    assert (expired, len(state.open)) == (events + 1, n_open - 1)
+    return Counted.looks / events
+
+
+def test_an_expired_forecast_costs_no_look_at_all_the_others():
+    few, many = looks_for(100), looks_for(10_000)
+    assert few < 60
+    assert many < 2.5 * few
+
+
+def test_forecasts_expire_as_if_all_were_looked_at():
+    rng, patience = random.Random(0), 30.0
+    state, waiting, clock = KeyState("k", 1, Settings(KeyConfig(expire_after=patience))), {}, None
+    for i in range(4000):
+        time = None if rng.random() < 0.1 else float(rng.randrange(-40, 5) + i // 4)
+        if rng.random() < 0.02:
+            # as at a restart
+            state = KeyState("k", 1, state.settings, state.dump())
+        if waiting and rng.random() < 0.45:
+            id = rng.choice(list(waiting))
+            over = state.close(state.open[id], None, time)
+            del waiting[id]
+        else:
+            # an id may be forgotten and asked for anew
+            id = f"q{rng.randrange(60)}"
+            over = state.expire(time)
+            id = id if id not in state.open else f"r{i}"
+        clock = time if clock is None or (time is not None and time > clock) else clock
+        gone = {one for one, at in waiting.items() if None not in (at, clock) and clock > at + patience}
+        assert {issued.id for issued in over} == gone
+        for one in gone:
+            del waiting[one]
+        if id not in waiting and id not in gone and id not in state.open and rng.random() < 0.7:
+            state.ask(id, i + 1, None, time)
+            waiting[id] = clock if time is None else time
+        state.run()
+        assert list(state.open) == list(waiting)
+        assert state.summary().oldest == min((one.number for one in state.open.values()), default=None)
+
+
+def test_a_key_is_full_until_enough_of_its_forecasts_would_have_expired(monkeypatch):
+    config = brief(10.0, kind="simplex", classes=("a", "b"))
+    monkeypatch.setattr("onlinecal.forecasters.simplex_run.SimplexRun.most_open", 70)
+    with Engine(config=config) as engine:
+        assert {
+            told(one) for one in engine.handle([Query(f"q{i}", "k", None, i / 10) for i in range(70)])
+        } == {"Forecast"}
+        asked = [Query("x", "k", None, time) for time in (7.0, 10.0, 10.05)]
+        assert [told(one) for one in engine.handle(asked)] == ["full", "full", "Forecast"]
+        assert (engine.summary("k").open, engine.summary("k").expired) == (70, 1)
+        engine.handle([Withdraw("q5")])
+        assert told(engine.query("y", "k", None, 10.05)) == "Forecast"
+        assert told(engine.query("z", "k", None, 10.05)) == "full"
+
+
+@pytest.mark.parametrize("factor", [1e3, 1e6, 1e9], ids=["milliseconds", "microseconds", "nanoseconds"])
+@pytest.mark.parametrize("first", [True, False])
+def test_one_time_in_another_unit_is_refused_and_moves_no_clock(folder, factor, first):
+    with Engine(folder / "ledger.db", brief()) as engine:
+        if not first:
+            engine.handle([Query("before", "k", None, NOW), Query("timeless", "k")])
+        wrong = engine.query("wrong", "k", None, NOW * factor)
+        assert told(wrong) == "invalid"
+        assert "milliseconds" in wrong.detail
+        assert "max_jump" in wrong.detail
+        assert engine.total().keys == (not first)
+        assert told(engine.query("a", "k", None, NOW + 1)) == "Forecast"
+        late = engine.outcome("a", 1, (NOW + 2) * factor)
+        assert told(late) == "invalid"
+        assert told(engine.handle([Withdraw("a", None, (NOW + 2) * factor)])[0]) == "invalid"
+        assert engine.outcome("a", 1, NOW + WEEK) == Settled("a")
+        assert told(engine.query("wrong", "k", None, NOW)) == "Forecast"
+        assert engine.summary("k").expired == 0
+    assert_sound(folder / "ledger.db")
+
+
+def test_the_bound_is_a_setting_and_holds_for_expiring_keys_only():
+    with Engine(config=brief(10.0, max_jump=100.0)) as engine:
+        # there is no clock to jump from before the first time
+        assert told(engine.query("a", "k", None, NOW)) == "Forecast"
+        assert told(engine.query("b", "k", None, NOW + 100.5)) == "invalid"
+        assert told(engine.query("b", "k", None, NOW + 100)) == "Forecast"
+        assert told(engine.query("c", "k", None, NOW - 1e9)) == "Forecast"
+        assert told(engine.query("d", "j", None, -2 * MAX_JUMP)) == "invalid"
+    with Engine(config=brief(10.0, max_jump=1e300)) as engine:
+        assert told(engine.query("a", "k", None, NOW * 1e9)) == "Forecast"
+    with Engine() as engine:
+        assert told(engine.query("a", "k", None, NOW)) == "Forecast"
+        assert told(engine.query("b", "k", None, NOW * 1e9)) == "Forecast"
+    for bad in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="max_jump must be a positive number of seconds"):
+            KeyConfig(max_jump=bad)
+
+
+def test_what_was_accepted_before_there_was_a_bound_is_replayed_and_repaired_as_it_was(folder, monkeypatch):
+    events = [
+        Query("a", "k", None, NOW),
+        Query("b", "k", None, NOW * 1e3),
+        Outcome("a", 1),
+        Query("c", "k", None, NOW + 1),
+    ]
+    path = folder / "ledger.db"
+    with monkeypatch.context() as before:
+        before.setattr(Settings, "problem_of_time", lambda *_: None)
+        engine = Engine(path, brief())
+        wanted = engine.handle(events)
+        engine._ledger.close()
+    assert list(map(told, wanted)) == ["Forecast", "Forecast", "expired", "Forecast"]
+    with Engine(path, brief()) as engine:
+        assert engine.handle(events) == wanted
+        assert (engine.summary("k").open, engine.summary("k").expired) == (2, 1)
+    assert_sound(path)
+    assert repair_ledger(path, folder / "saved.db").lost == []
+    with Engine(folder / "saved.db") as engine:
+        assert engine.handle(events) == wanted
+
+
+def test_keys_kept_elsewhere_before_there_was_a_bound_are_still_of_the_same_configuration():
+    # the checksums of (default, expiring) configurations as they were
+    for config, sum in ((EngineConfig(), 4270985922), (brief(60.0, lanes=2), 1585554087)):
+        step = KeyStep(config, 10)
+        assert step._sums[-1] == sum
+
+
+def test_times_are_compared_as_they_are_kept(folder):
+    times = (2**53 + 1, 2**60 + 1, 10**30, -(2**53) - 1, True, 7)
+    with Engine(folder / "ledger.db") as engine:
+        for i, time in enumerate(times):
+            events = [
+                Query(f"q{i}", "k", None, time),
+                Query(f"q{i}", "k", None, float(time)),
+                Outcome(f"q{i}", 1, None, time),
+                Outcome(f"q{i}", 1, None, float(time)),
+            ]
+            answers = engine.handle(events)
+            assert isinstance(answers[0], Forecast)
+            assert answers == [answers[0], answers[0], Settled(f"q{i}"), Settled(f"q{i}")]
+            assert engine.handle(events) == answers
+            assert [engine.handle([event])[0] for event in events] == answers
+            # a refusal says the same, whether the query was in this batch or long ago
+            other = Query(f"q{i}", "k", None, 8)
+            new = [Query(f"new{i}", "k", None, time), Query(f"new{i}", "k", None, 8)]
+            assert engine.handle(new)[1].detail == engine.handle([other])[0].detail.replace(
+                f"'q{i}'", f"'new{i}'"
+            )
+
+
+def test_a_key_with_many_open_forecasts_is_loaded_without_looking_for_garbage():
+    import gc
+
+    state = KeyState("k", 1, Settings(KeyConfig(expire_after=1e9)))
+    for i in range(30_000):
+        state.ask(f"q{i}", i + 1, None, float(i))
+    state.run()
+    data, runs = state.dump(), []
+
+    def note(phase, info):
+        runs.append(phase)
+
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        again = KeyState("k", 1, state.settings, data)
+    finally:
+        gc.callbacks.remove(note)
+    assert gc.isenabled()
+    assert len(runs) <= 2
+    assert again.dump() == data

@@ -1,0 +1,150 @@
+"""Names that cannot be: they are refused before they reach the ledger, and touch nothing of other names."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from engine_scripts import assert_sound
+from fault_tools import command
+
+from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, Rejected, Withdraw
+from onlinecal.engine.key_step import KeyStep
+from onlinecal.engine.records import Snapshot
+
+BAD = ("oslo\0", "oslo\0x", "\0", "", "oslo\ud800", "\udfffoslo", "o" * 201, "o" * 70_000)
+"""SQLite cuts text at a NUL, in JSON too: to it, the first is `oslo`."""
+
+FINE = (
+    "oslo\x1b[2J",
+    "oslo\x9b",
+    "oslo\u202e",
+    " oslo",
+    "OSLO",
+    "o\u0301slo",
+    "\ufeffoslo",
+    "\U0010ffff",
+    '"',
+    "\\",
+)
+
+
+def history(name="oslo"):
+    """Events of a key with a forecast that stays open, and the last of which shows all that went before."""
+    events = [Query("open", name)]
+    for i in range(40):
+        events += [Query(f"{name[:9]}{i}", name), Outcome(f"{name[:9]}{i}", i % 3 > 0)]
+    return [*events, Outcome("open", 0), Query("last", name)]
+
+
+def bad_events(name):
+    """Every kind of event with a name that cannot be, where a name can stand."""
+    yield Query("fresh", name)
+    yield Query("other", "bergen", None)
+    for id in (name, f"{name[:4]}0\0", "open\0"):
+        yield from (Query(id, "oslo"), Outcome(id, 1), Withdraw(id), Outcome(id, 0, "oslo"))
+    yield from (Outcome("open", 1, name), Withdraw("open", name))
+
+
+@pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
+def test_names_that_cannot_be_leave_no_trace_on_those_they_resemble(folder, bad):
+    events = history()
+    with Engine(folder / "clean.db") as clean:
+        wanted = clean.handle(events)
+    engine = Engine(folder / "ledger.db")
+    answers = []
+    for event in events:
+        answers += engine.handle([event])
+        assert engine.summary(bad) is None
+        engine.handle([Query("other", "bergen")])
+        for one in bad_events(bad):
+            [refused] = engine.handle([one])
+            assert isinstance(refused, Rejected) == (one.id != "other")
+    assert answers == wanted
+    assert engine.summary("oslo").rounds == 41
+    # as after a kill: what the log says must come to the same forecasts
+    engine._ledger.close()
+    assert_sound(folder / "ledger.db")
+    with Engine(folder / "ledger.db") as engine:
+        assert engine.handle(events) == wanted
+
+
+def test_names_that_can_be_are_told_apart(folder):
+    names = [*FINE, "oslo"]
+    with Engine(folder / "ledger.db", hot_keys=1, window=0) as engine:
+        for i, name in enumerate(names):
+            for j in range(i + 1):
+                engine.handle([Query(f"{name}{j}", name), Outcome(f"{name}{j}", 1)])
+        for i, name in enumerate(names):
+            assert engine.summary(name).rounds == i + 1
+            assert engine.query(f"{name}0", name).key == name
+    assert_sound(folder / "ledger.db")
+
+
+def test_a_hot_key_is_never_loaded_over(folder):
+    with Engine(folder / "ledger.db") as engine:
+        engine.handle(history())
+        keys, state = engine._keys, engine._keys.states["oslo"]
+        with pytest.raises(ValueError, match="'oslo' is in memory"):
+            keys.load([Snapshot(1, "oslo", -1, 0, None)])
+        assert keys.states["oslo"] is state
+
+
+@pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
+def test_a_turn_of_a_key_with_a_name_that_cannot_be_keeps_nothing(bad):
+    step = KeyStep(EngineConfig(KeyConfig()), 10)
+    data, answers = step(bad, None, [Query("a", bad), Outcome("a", 1), Outcome(bad, 1)])
+    assert data is None
+    assert {answer.reason for answer in answers} <= {"invalid", "unknown"}
+
+
+def as_line(event):
+    kind = type(event).__name__.lower()
+    fields = {name: getattr(event, name) for name in event.__struct_fields__}
+    return json.dumps(
+        {"type": kind, **{name: value for name, value in fields.items() if value is not None}}
+    ).encode()
+
+
+def test_the_command_refuses_them_too(folder):
+    events = history()
+    path, clean = folder / "ledger.db", folder / "clean.db"
+    with Engine(clean) as engine:
+        wanted = engine.handle_lines(b"\n".join(map(as_line, events)) + b"\n").splitlines()
+    mixed = [(as_line(event), True) for event in events]
+    for i in range(len(mixed), 0, -5):
+        mixed[i:i] = [(as_line(one), False) for one in bad_events("oslo\0") if one.id != "other"]
+    code, out, said = command(
+        folder,
+        "stream",
+        "--ledger",
+        path,
+        "--quiet",
+        "--batch",
+        "2",
+        source=b"\n".join(line for line, _ in mixed),
+    )
+    assert (code, said) == (0, "")
+    answers = out.splitlines()
+    assert [answer for answer, (_, good) in zip(answers, mixed, strict=True) if good] == wanted
+    bad = [json.loads(answer) for answer, (_, good) in zip(answers, mixed, strict=True) if not good]
+    assert {answer["reason"] for answer in bad} == {"invalid"}
+    assert_sound(path)
+
+
+def test_http_refuses_them_too(folder):
+    pytest.importorskip("starlette", reason="needs the extra serve")
+    from test_http import client_of
+
+    events = history()
+    with Engine() as clean:
+        wanted = clean.handle_lines(b"\n".join(map(as_line, events)) + b"\n")
+    with Engine(folder / "ledger.db") as engine, client_of(engine) as client:
+        told = b""
+        for event in events:
+            told += client.post("/events", content=as_line(event)).content
+            for bad in ("oslo\0", "oslo\0x"):
+                assert client.get("/certificate", params={"key": bad}).status_code == 404
+                assert client.post("/query", json={"id": "fresh", "key": bad}).status_code == 422
+                assert client.post("/outcome", json={"id": "open\0", "value": 1}).status_code == 422
+        assert told == wanted
