@@ -19,13 +19,16 @@ import uvicorn
 
 from onlinecal.engine.concurrent import AsyncEngine
 from onlinecal.engine.http.app import LARGEST_BODY, PATIENCE, RATE, create_app
-from onlinecal.engine.http.connections import GRACE, KEEP_ALIVE, Connection, Crowd
+from onlinecal.engine.http.connections import GRACE, KEEP_ALIVE, MOST_CONNECTIONS, Connection, Crowd
 from onlinecal.engine.http.gate import LOOPBACK_NAMES
 
 TOKEN_VARIABLE = "ONLINECAL_TOKEN"
 
 BACKLOG = 128
 """Connections that wait to be accepted."""
+
+DESCRIPTORS = MOST_CONNECTIONS + 2 * BACKLOG
+"""Open files that a server needs at most: connections come in by so many at a time."""
 
 KERNEL = 1 << 16
 """Bytes that the system keeps of a connection in each direction; it takes twice that for itself."""
