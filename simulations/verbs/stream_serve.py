@@ -51,6 +51,7 @@ def serve(
         from onlinecal.engine.http import server
     except ImportError as error:
         raise ValueError(f"{error.name} is not installed: pip install 'onlinecal[serve]'") from error
+    allow_connections(server.DESCRIPTORS)
     token = server.read_token(token_file)
     server.check_reach(host, token)
     wanted = None if config is None else read_config(config)
@@ -63,3 +64,13 @@ def serve(
             await server.serve(engine, host, port, token=token, rate=rate or None, ready=ready)
 
     asyncio.run(run())
+
+
+def allow_connections(descriptors: int) -> None:
+    """Raise this process's limit of open files, which is often as low as 1024, as far as it may."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = descriptors if hard == resource.RLIM_INFINITY else min(descriptors, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -18,7 +18,7 @@ with warnings.catch_warnings():
     from starlette.testclient import TestClient
 
 from onlinecal.engine import AsyncEngine, Engine, LedgerError, Outcome, Query
-from onlinecal.engine.http.app import create_app
+from onlinecal.engine.http.app import LARGE, create_app
 from onlinecal.engine.http.bodies import STATUS
 from onlinecal.engine.http.gate import MOST_CLIENTS, Buckets
 
@@ -180,6 +180,9 @@ def test_certificates_and_keys_are_those_of_the_engine(client, engine):
     ("path", "status", "named"),
     [
         ("/certificate?key=none", 404, "'none'"),
+        ("/certificate?key=k%00", 400, r"'k\x00'"),
+        ("/certificate?key=", 400, "key"),
+        ("/certificate?key=" + "k" * 201, 400, "200"),
         ("/keys?limit=0", 400, "limit"),
         ("/keys?limit=1001", 400, "limit"),
         ("/keys?limit=%C2%B2", 400, "limit"),
@@ -248,7 +251,10 @@ def test_weak_tokens_are_refused(engine, token):
 
 
 def test_a_name_that_was_made_to_mean_this_machine_is_refused(client):
-    for host in ("evil.example", "evil.example:8765", "127.0.0.1.evil.example", "[::2]", ""):
+    strangers = ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", "[::2]", "", ":80", "[]"]
+    strangers += ["[::1]evil.com", "[::1]:80evil.com", "[::1]:80@evil.com", "[::1", "::1", "[::1]]"]
+    strangers += ["127.0.0.1:80@evil.com", "127.0.0.1:evil.com", "127.0.0.1 .evil.com", "localhost:80:80"]
+    for host in strangers:
         assert client.get("/certificate", headers={"host": host}).status_code == 421
     for host in ("localhost", "LOCALHOST:1", "127.0.0.1:8765", "[::1]:8765"):
         assert client.get("/certificate", headers={"host": host}).status_code == 200
@@ -271,6 +277,46 @@ def test_large_and_compressed_bodies_are_refused(engine):
         assert "1000" in answer.json()["error"]
         assert client.post("/query", content=iter([b" " * 600] * 5)).status_code == 413
         assert client.post("/query", content=event, headers={"content-encoding": "gzip"}).status_code == 415
+
+
+def test_more_events_than_a_body_may_hold_are_refused_before_they_are_read(engine):
+    events = [{"id": f"q{i}", "key": "k"} for i in range(11)]
+    with client_of(engine, most_events=10) as client:
+        for body in (
+            json.dumps(events),
+            "[" + "1," * 10 + "1]",
+            "".join(f"{json.dumps(e)}\n" for e in events),
+        ):
+            answer = client.post("/query", content=body)
+            assert answer.status_code == 413
+            assert (
+                answer.json()["error"] == "a body may hold 10 events, this one has 11: send them in several"
+            )
+        assert client.post("/events", content=b"x\n" * 11).status_code == 413
+        assert engine.total().events == 0
+        assert len(client.post("/query", json=events[1:]).json()) == 10
+
+
+def test_empty_lines_cost_nothing(client):
+    nothing = client.post("/events", content=b"\n" * (1 << 20))
+    assert (nothing.status_code, nothing.content) == (200, b"")
+    lines = b'\n{"id": "a", "key": "k"}\n \r\n\n{"id": "b", "key": "k"}\n\n'
+    answers = client.post("/query", content=lines).text.splitlines()
+    assert [json.loads(answer)["id"] for answer in answers] == ["a", "b"]
+
+
+def test_large_bodies_wait_until_there_is_room_for_them(engine):
+    lines = b'{"type": "query", "id": "q", "key": "k"}\n'.ljust(LARGE) + b"\n"
+    with client_of(engine, patience=0.2) as client:
+        intake = next(route.app for route in client.app._app.routes if route.path == "/events")
+        taken, intake._room.free = intake._room.free, 0
+        answer = client.post("/events", content=lines)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert client.post("/events", content=lines[:100]).status_code == 200
+        intake._room.free = taken
+        assert client.post("/events", content=lines).status_code == 200
+        assert client.post("/events", content=iter([lines])).status_code == 200
+        assert intake._room.free == taken
 
 
 def test_a_client_that_asks_too_often_is_told_when_to_come_back(engine):

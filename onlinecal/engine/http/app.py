@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -17,8 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from onlinecal.engine.concurrent import AsyncEngine
-from onlinecal.engine.events import Outcome, Query, Withdraw
+from onlinecal.engine.concurrent import AsyncEngine, Room
+from onlinecal.engine.events import LONGEST_NAME, Outcome, Query, Withdraw, is_name
 from onlinecal.engine.http import bodies
 from onlinecal.engine.http.bodies import Events, Form
 from onlinecal.engine.http.gate import (
@@ -31,6 +32,7 @@ from onlinecal.engine.http.gate import (
     Send,
     read_body,
     respond,
+    size_of_body,
 )
 from onlinecal.engine.totals import Line
 
@@ -38,14 +40,20 @@ RATE = 10_000.0
 """Requests a second that each client may make."""
 
 LARGEST_BODY = 1 << 20
+MOST_EVENTS = 10_000
+"""Events of a body."""
+
 PATIENCE = 10.0
-"""Seconds in which a body must have arrived."""
+"""Seconds in which a body must have arrived, once there is room for it."""
+
+ROOM = 1 << 24
+"""Bytes of the large bodies that are being read and answered at a time."""
 
 LONGEST_PAGE = 1_000
 """Keys in one answer."""
 
 LARGE = 1 << 14
-"""Bytes of a body from which on it is read in a thread of its own."""
+"""Bytes of a body from which on it waits until there is room for it, and is read in a thread of its own."""
 
 FRESH = 1.0
 """Seconds for which a list of the largest keys is good."""
@@ -57,7 +65,7 @@ PAGE = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 
-Reader = Callable[[bytes, bytes], tuple[Form, Events]]
+Reader = Callable[[bytes, bytes, int], tuple[Form, Events]]
 
 
 def create_app(
@@ -66,6 +74,7 @@ def create_app(
     token: str | None = None,
     rate: float | None = RATE,
     largest_body: int = LARGEST_BODY,
+    most_events: int = MOST_EVENTS,
     patience: float = PATIENCE,
     hosts: frozenset[bytes] | None = LOOPBACK_NAMES,
 ) -> Gate:
@@ -81,20 +90,25 @@ def create_app(
         Requests a second that each client (IP address) may make, as many at once; None: any number.
     largest_body
         Bytes of a request's body.
+    most_events
+        Events in a request's body.
     patience
-        Seconds in which a body must have arrived.
+        Seconds in which there must be room for a body, and in which it must then have arrived.
     hosts
         Names that the Host header may have; None: any, for a server that other machines can reach.
 
     Raises ValueError for a token that is too short, or a rate that is not positive.
     """
-    intake = partial(Intake, engine, largest_body=largest_body, patience=patience)
+    room = Room(max(ROOM, largest_body))
+    intake = partial(
+        Intake, engine, room, largest_body=largest_body, most_events=most_events, patience=patience
+    )
     readings = Readings(engine)
     routes = [
         Route("/query", intake(typed(Query)), methods=["POST"]),
         Route("/outcome", intake(typed(Outcome)), methods=["POST"]),
         Route("/withdraw", intake(typed(Withdraw)), methods=["POST"]),
-        Route("/events", intake(lambda body, _: bodies.read_any(body)), methods=["POST"]),
+        Route("/events", intake(bodies.read_any), methods=["POST"]),
         Route("/certificate", readings.certificate),
         Route("/keys", readings.keys),
         Route("/health", readings.health),
@@ -106,27 +120,61 @@ def create_app(
 
 def typed(event: type[Any]) -> Reader:
     """Reads bodies of events of one type."""
-    decoder = msgspec.json.Decoder(event)
-    return lambda body, content_type: bodies.read_typed(body, content_type, decoder)
+    return partial(bodies.read_typed, decoder=msgspec.json.Decoder(event))
 
 
 class Intake:
     """Takes the events of a body, all that are in it, and answers when they are durable."""
 
-    def __init__(self, engine: AsyncEngine, read: Reader, *, largest_body: int, patience: float) -> None:
-        self._engine, self._read = engine, read
-        self._largest, self._patience = largest_body, patience
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        room: Room,
+        read: Reader,
+        *,
+        largest_body: int,
+        most_events: int,
+        patience: float,
+    ) -> None:
+        self._engine, self._room, self._read = engine, room, read
+        self._largest, self._most, self._patience = largest_body, most_events, patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        body = await read_body(scope, receive, self._largest, self._patience)
-        content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
-        if len(body) < LARGE:
-            form, events = self._read(body, content_type)
+        size = size_of_body(scope, self._largest)
+        if size < LARGE:
+            status, content_type, answer = await self._answer(scope, receive)
         else:
-            form, events = await asyncio.to_thread(self._read, body, content_type)
-        status, content_type, answer = bodies.write(form, await self._engine.handle(events))
+            async with self._place(size):
+                status, content_type, answer = await self._answer(scope, receive)
         await respond(send, status, answer, content_type)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes, bytes]:
+        body = await read_body(receive, self._largest, self._patience)
+        content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+        try:
+            if len(body) < LARGE:
+                form, events = self._read(body, content_type, self._most)
+            else:
+                form, events = await asyncio.to_thread(self._read, body, content_type, self._most)
+        except bodies.TooMany as error:
+            detail = f"a body may hold {self._most} events, this one has {error}: send them in several"
+            raise Refusal(413, detail) from None
+        return bodies.write(form, await self._engine.handle(events))
+
+    @asynccontextmanager
+    async def _place(self, size: int) -> AsyncIterator[None]:
+        """Room for a large body while it is read and answered."""
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._room.enter(size)
+        except TimeoutError:
+            detail = "too many large bodies are being read, send it again"
+            raise Refusal(503, detail, (b"retry-after", b"1"), (b"connection", b"close")) from None
+        try:
+            yield
+        finally:
+            self._room.leave(size)
 
 
 class Largest(NamedTuple):
@@ -149,6 +197,8 @@ class Readings:
         key = request.query_params.get("key")
         if key is None:
             return json(await self._engine.total())
+        if not is_name(key):
+            raise Refusal(400, f"key must have 1 to {LONGEST_NAME} characters and no NUL, got {key[:40]!r}")
         summary = await self._engine.summary(key)
         if summary is None:
             raise Refusal(404, f"no forecast was asked for with key {key!r}")

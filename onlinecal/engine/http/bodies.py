@@ -15,7 +15,6 @@ from onlinecal.engine.events import (
     Incoming,
     Rejected,
     decode,
-    decode_lines,
     encode_lines,
 )
 
@@ -51,24 +50,39 @@ class Form(Enum):
     LINES = "lines"
 
 
-def read_typed(body: bytes, content_type: bytes, decoder: msgspec.json.Decoder[Any]) -> tuple[Form, Events]:
+class TooMany(Exception):
+    """A body with more events than a body may hold; the argument is their number."""
+
+
+def read_typed(
+    body: bytes, content_type: bytes, most: int, decoder: msgspec.json.Decoder[Any]
+) -> tuple[Form, Events]:
     """The events of one type, which need not name it, in a body; refusals where there is none."""
     if content_type.startswith((LINES, b"application/jsonl")) or _two_lines.search(body):
-        lines = body.split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        return Form.LINES, [_typed(line, decoder) for line in lines]
+        return Form.LINES, [_typed(line, decoder) for line in _lines(body, most)]
     if body.lstrip()[:1] != b"[":
         return Form.ONE, [_typed(body, decoder)]
     try:
-        return Form.ARRAY, [_typed(bytes(one), decoder) for one in _array.decode(body)]
+        found = _array.decode(body)
     except UNREADABLE as error:
         return Form.ONE, [Rejected(None, "malformed", str(error))]
+    return Form.ARRAY, [_typed(bytes(one), decoder) for one in _checked(found, most)]
 
 
-def read_any(body: bytes) -> tuple[Form, Events]:
+def read_any(body: bytes, content_type: bytes, most: int) -> tuple[Form, Events]:
     """The events of all types in a body of lines."""
-    return Form.LINES, decode_lines(body)
+    return Form.LINES, [decode(line) for line in _lines(body, most)]
+
+
+def _lines(body: bytes, most: int) -> list[bytes]:
+    """The lines that are not empty."""
+    return _checked([line for line in body.split(b"\n") if line and not line.isspace()], most)
+
+
+def _checked(events: list[Any], most: int) -> list[Any]:
+    if len(events) > most:
+        raise TooMany(len(events))
+    return events
 
 
 def _typed(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Incoming | Rejected:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import hmac
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
 from typing import Any
 
 import msgspec
@@ -19,6 +22,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOOPBACK_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
+
+_host = re.compile(rb"([\w.-]+|\[[0-9a-f:.]+\])(?::\d{0,5})?", re.IGNORECASE)
 
 HEADERS = [
     (b"cache-control", b"no-store"),
@@ -114,16 +119,16 @@ class Gate:
             await respond(with_headers, 503, said(str(error)))
 
     def _check(self, scope: Scope) -> None:
+        if self._buckets is not None:
+            client = scope.get("client")
+            wait = self._buckets.wait(network_of(client[0] if client else ""))
+            if wait:
+                seconds = str(math.ceil(wait)).encode()
+                raise Refusal(429, "too many requests, wait a little", (b"retry-after", seconds))
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"")
         if self._hosts is not None and name_of(host) not in self._hosts:
             raise Refusal(421, "the Host header must name the loopback address that this server is bound to")
-        if self._buckets is not None:
-            client = scope.get("client")
-            wait = self._buckets.wait(client[0] if client else "")
-            if wait:
-                seconds = str(math.ceil(wait)).encode()
-                raise Refusal(429, "too many requests, wait a little", (b"retry-after", seconds))
         origin = headers.get(b"origin")
         foreign = origin is not None and origin.partition(b"://")[2] != host
         if foreign and scope["method"] not in ("GET", "HEAD"):
@@ -145,19 +150,39 @@ def check_token(token: str) -> str:
 
 
 def name_of(host: bytes) -> bytes:
-    """A Host header without its port."""
-    if host.startswith(b"["):
-        return host.partition(b"]")[0].lower() + b"]"
-    return host.partition(b":")[0].lower()
+    """A Host header without its port; empty if it is none."""
+    found = _host.fullmatch(host)
+    return found[1].lower() if found else b""
 
 
-async def read_body(scope: Scope, receive: Receive, largest: int, patience: float) -> bytes:
-    """The request's body; a Refusal if it is too large (the rest is not read), compressed or too slow."""
+@lru_cache(MOST_CLIENTS)
+def network_of(address: str) -> str:
+    """What one client has at its disposal: an IPv4 address, or the 2^64 IPv6 addresses around one."""
+    try:
+        known = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(known, IPv6Address):
+        return str(known.ipv4_mapped or IPv6Address(int(known) >> 64 << 64))
+    return address
+
+
+def size_of_body(scope: Scope, largest: int) -> int:
+    """How large the body is, at most; a Refusal if it is too large, or compressed."""
+    size, chunked = 0, False
     for name, value in scope["headers"]:
-        if name == b"content-length" and int(value) > largest:
-            raise too_large(largest)
-        if name == b"content-encoding":
+        if name == b"content-encoding" and value.strip().lower() != b"identity":
             raise Refusal(415, "compressed bodies are not read", (b"connection", b"close"))
+        if name == b"content-length":
+            size = int(value)
+        chunked |= name == b"transfer-encoding"
+    if size > largest:
+        raise too_large(largest)
+    return largest if chunked else size
+
+
+async def read_body(receive: Receive, largest: int, patience: float) -> bytes:
+    """The request's body; a Refusal if it is too large (the rest is not read), or too slow."""
     parts: list[bytes] = []
     size, more = 0, True
     try:

@@ -3,79 +3,73 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from onlinecal.engine.concurrent import AsyncEngine
 from onlinecal.engine.http.app import LARGEST_BODY, PATIENCE, RATE, create_app
+from onlinecal.engine.http.connections import GRACE, KEEP_ALIVE, MOST_CONNECTIONS, Connection, Crowd
 from onlinecal.engine.http.gate import LOOPBACK_NAMES
 
 TOKEN_VARIABLE = "ONLINECAL_TOKEN"
-MOST_CONNECTIONS = 1_000
-LONGEST_HEAD = 1 << 16
-"""Bytes of a request's head, and of what comes after an answer and is no request."""
 
-KEEP_ALIVE = 30
-"""Seconds between two requests of a connection."""
+BACKLOG = 128
+"""Connections that wait to be accepted."""
 
-GRACE = 10
-"""Seconds that requests under way get when the server stops."""
+DESCRIPTORS = MOST_CONNECTIONS + 2 * BACKLOG
+"""Open files that a server needs at most: connections come in by so many at a time."""
+
+KERNEL = 1 << 16
+"""Bytes that the system keeps of a connection in each direction; it takes twice that for itself."""
+
+QUIET = 60.0
+"""Seconds between two log lines of the same words."""
 
 
-class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
-    """Closes connections on which no request gets on: too slow, or too long before it makes sense."""
+class Seldom(logging.Filter):
+    """Lets the same words through once in a while; how often they came meanwhile stands in the next line."""
 
-    patience = PATIENCE
-    _timer: asyncio.TimerHandle | None = None
-    _unheard = 0
+    def __init__(self, seconds: float = QUIET, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._seconds, self._clock = seconds, clock
+        self._said: dict[str, tuple[float, int]] = {}
 
-    def connection_made(self, transport: Any) -> None:
-        """Wait for the first request."""
-        super().connection_made(transport)
-        self._watch()
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is to be written."""
+        words = str(record.msg)
+        until, kept_back = self._said.get(words, (-math.inf, 0))
+        if self._clock() < until:
+            self._said[words] = until, kept_back + 1
+            return False
+        if kept_back:
+            record.msg = f"{words.rstrip()} ({kept_back} more since this was said last)"
+        self._said[words] = self._clock() + self._seconds, 0
+        return True
 
-    def data_received(self, data: bytes) -> None:
-        """Wait for the rest, unless the request is with the application now."""
-        super().data_received(data)
-        self._unheard = self._unheard + len(data) if self._waits else 0
-        if self._unheard > LONGEST_HEAD:
-            self.transport.close()
-        self._watch()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
-        self._stop()
-        super().connection_lost(exc)
-
-    @property
-    def _waits(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    def _watch(self) -> None:
-        if not self._waits:
-            self._stop()
-        elif self._timer is None:
-            self._timer = self.loop.call_later(self.patience, self._give_up)
-
-    def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _give_up(self) -> None:
-        self._timer = None
-        if self._waits:
-            self.transport.close()
+@contextmanager
+def seldom() -> Iterator[None]:
+    """What clients can cause to be logged is logged once in a while."""
+    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
+    once_in_a_while = Seldom()
+    for logger in loggers:
+        logger.addFilter(once_in_a_while)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(once_in_a_while)
 
 
 def is_loopback(host: str) -> bool:
@@ -112,7 +106,11 @@ def bind(host: str, port: int) -> socket.socket:
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # what is accepted here inherits these; left to itself the system keeps megabytes of a connection
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, KERNEL)
             sock.bind(address)
+            sock.listen(BACKLOG)
         except OSError:
             sock.close()
             raise
@@ -130,6 +128,9 @@ async def serve(
     rate: float | None = RATE,
     largest_body: int = LARGEST_BODY,
     patience: float = PATIENCE,
+    silence: float = KEEP_ALIVE,
+    grace: float = GRACE,
+    crowd: Crowd | None = None,
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Answer requests until SIGTERM, SIGINT or the task's cancellation; the engine stays open.
@@ -142,6 +143,12 @@ async def serve(
         As in `create_app`.
     host, port
         Where to listen; port 0 takes one that is free. Other addresses than loopback need a token.
+    silence
+        Seconds that a connection may last between two requests, and that a client may take for an answer.
+    grace
+        Seconds that requests under way get at the end.
+    crowd
+        How many connections there may be; None: as docs/engine.md says.
     ready
         Called with the address as soon as connections are accepted.
 
@@ -157,10 +164,11 @@ async def serve(
     app = create_app(
         engine, token=token, rate=rate, largest_body=largest_body, patience=patience, hosts=hosts
     )
-    protocol = type("Protocol", (PatientProtocol,), {"patience": patience})
+    crowd = crowd or Crowd()
+    limits = {"patience": patience, "silence": silence, "grace": grace, "crowd": crowd}
     config = uvicorn.Config(
         app,
-        http=protocol,
+        http=type("LimitedConnection", (Connection,), limits),
         ws="none",
         lifespan="off",
         log_level="warning",
@@ -168,12 +176,14 @@ async def serve(
         # a header that clients can write must not say who they are
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=GRACE,
+        backlog=BACKLOG,
+        # requests, with those whose connections have ended
+        limit_concurrency=2 * crowd.most,
+        timeout_keep_alive=silence,  # type: ignore[arg-type]
+        timeout_graceful_shutdown=None,
     )
     await engine.total()
-    with bind(host, port) as sock, ending_here():
+    with bind(host, port) as sock, ending_here(), seldom():
         ready(f"http://{written(host)}:{sock.getsockname()[1]}")
         server = uvicorn.Server(config)
         running = asyncio.ensure_future(server.serve(sockets=[sock]))
