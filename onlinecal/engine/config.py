@@ -6,7 +6,9 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from onlinecal.forecasters.simplex_guarantees import EDITION
 from onlinecal.validation import check_count
 
 MAX_JUMP = 1e10
@@ -70,10 +72,15 @@ class Match(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A default, and exceptions in order: the first that matches a key's name holds for it."""
+    """A default, and exceptions in order: the first that matches a key's name holds for it.
+
+    `edition` is set by the engine where it matters: by which edition of its rule a simplex chooses the grid
+    for a horizon. A ledger that names none has the first.
+    """
 
     default: KeyConfig = KeyConfig()
     matches: tuple[Match, ...] = ()
+    edition: int = 0
 
     def place_for(self, key: str) -> int:
         """Which configuration a key gets: its number among the exceptions, or -1 for the default."""
@@ -81,6 +88,12 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
             if fnmatchcase(key, match.pattern):
                 return place
         return -1
+
+    def for_new_ledger(self) -> EngineConfig:
+        """The configuration with today's edition, if it names none and the edition makes a difference."""
+        configs = [self.default, *(match.config for match in self.matches)]
+        matters = any(one.kind == "simplex" and one.report == "hint" and one.horizon for one in configs)
+        return replace(self, edition=EDITION) if matters and not self.edition else self
 
     def at(self, place: int) -> KeyConfig:
         """The configuration with that number."""

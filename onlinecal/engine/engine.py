@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from onlinecal.engine.batch import Batch
 from onlinecal.engine.config import EngineConfig
@@ -250,12 +251,12 @@ def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
     """The ledger's configuration; a new ledger takes the one wanted, unless a parameter is out of range."""
     written = ledger.about("config")
     if written is None:
-        config = wanted or EngineConfig()
+        config = (wanted or EngineConfig()).for_new_ledger()
         all_settings(config)
         ledger.tell("config", msgspec.json.encode(config).decode())
         return config
     with ledger.making_sense():
         config = msgspec.json.decode(written, type=EngineConfig)
-    if wanted is not None and wanted != config:
+    if wanted is not None and replace(wanted, edition=config.edition) != config:
         raise ValueError(f"{ledger.path}: the ledger was made with another configuration: {written}")
     return config

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from onlinecal.engine.batch import Batch, in_seconds, refuse
 from onlinecal.engine.config import MAX_JUMP, EngineConfig, KeyConfig
@@ -21,8 +21,8 @@ from onlinecal.engine.hot import HotKeys
 from onlinecal.engine.records import Record, Snapshot
 from onlinecal.validation import check_count
 
-VERSION = 1
-"""The first byte of every state."""
+VERSION = 2
+"""The first byte of every state: by which edition of the configuration it is played (see `EngineConfig`)."""
 
 
 class KeptKey(Struct, array_like=True):
@@ -69,7 +69,8 @@ class KeyStep:
 
     def __init__(self, config: EngineConfig, remember: int) -> None:
         self.config, self.remember = config, check_count(remember, "remember")
-        self._keys = HotKeys(config)
+        self._keys_of = {edition: HotKeys(replace(config, edition=edition)) for edition in (1, VERSION)}
+        self._keys = self._keys_of[VERSION]
         # all fields: which of them msgspec takes for defaults depends on how the configuration came here
         self._sums = {
             place: crc32(_encoder.encode(_values_of(settings.config)))
@@ -100,8 +101,9 @@ class KeyStep:
         ValueError
             The bytes are damaged, of another version, or were kept with another configuration.
         """
-        keys, place = self._keys, self.config.place_for(key)
+        version, place = VERSION if data is None else data[0], self.config.place_for(key)
         before = self._read(key, data, self._sums[place])
+        keys = self._keys = self._keys_of[version]
         if data is not None:
             keys.load([Snapshot(1, key, place, before.number, before.state)])
         records = {record.id: record for record in before.records}
@@ -121,22 +123,22 @@ class KeyStep:
             if record.id in state.open or self._is_fresh(record.closed or record.number, batch)
         ]
         keys.drop(state)
-        return self.adopt(key, batch.number, state.dump(), kept), answers
+        return self.adopt(key, batch.number, state.dump(), kept, version), answers
 
-    def adopt(self, key: str, number: int, state: bytes, records: list[Record]) -> bytes:
+    def adopt(self, key: str, number: int, state: bytes, records: list[Record], edition: int) -> bytes:
         """A key's bytes that go on from a state of the engine.
 
         `number` is that of the last accepted event; `records` has all open forecasts, and the closed ones
-        that are remembered.
+        that are remembered; `edition` is that of the engine's configuration.
         """
         config = self._sums[self.config.place_for(key)]
-        return bytes([VERSION]) + _encoder.encode(KeptKey(config, number, state, records))
+        return bytes([edition]) + _encoder.encode(KeptKey(config, number, state, records))
 
     def _read(self, key: str, data: bytes | None, config: int) -> KeptKey:
         if data is None:
             return KeptKey(config, 0, b"", [])
-        if data[0] != VERSION:
-            raise ValueError(f"the state of key {key!r} has version {data[0]}, not {VERSION}")
+        if data[0] not in self._keys_of:
+            raise ValueError(f"the state of key {key!r} has version {data[0]}, not {VERSION} or one before")
         try:
             kept = _decoder.decode(data[1:])
         except msgspec.MsgspecError as error:

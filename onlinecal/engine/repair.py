@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
@@ -80,7 +81,8 @@ def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
 def _config(connection: sqlite3.Connection, source: Path) -> EngineConfig:
     try:
         [row] = connection.execute("SELECT value FROM about WHERE name = 'config'")
-        return msgspec.json.decode(row[0], type=EngineConfig)
+        config = msgspec.json.decode(row[0], type=EngineConfig)
+        return replace(config, edition=config.edition or 1)
     except (sqlite3.Error, ValueError) as error:
         raise LedgerError(f"{source}: the configuration cannot be read: {error}") from error
 

@@ -9,11 +9,12 @@ import msgspec
 
 from onlinecal.engine.config import MAX_JUMP, EngineConfig, KeyConfig, Match
 from onlinecal.engine.lanes import BinaryLanes, Lanes
+from onlinecal.forecasters.simplex_guarantees import EDITION
 
 NEVER = float("inf")
 
 
-def lanes_of(config: KeyConfig) -> Lanes:
+def lanes_of(config: KeyConfig, edition: int) -> Lanes:
     """The kind of lanes that a configuration asks for; ValueError if a parameter is out of range."""
     given = {
         name: getattr(config, name)
@@ -24,15 +25,15 @@ def lanes_of(config: KeyConfig) -> Lanes:
         return BinaryLanes(**given)
     from onlinecal.engine.simplex_lanes import SimplexLanes
 
-    return SimplexLanes(config.classes, **given)
+    return SimplexLanes(config.classes, edition, **given)
 
 
 class Settings:
     """A configuration at work: shared by all keys that it holds for."""
 
-    def __init__(self, config: KeyConfig) -> None:
+    def __init__(self, config: KeyConfig, edition: int = EDITION) -> None:
         self.config = config
-        self.kind = lanes_of(config)
+        self.kind = lanes_of(config, edition)
         self.most_lanes = config.lanes
         self.patience = NEVER if config.expire_after is None else config.expire_after
         self.max_jump = NEVER if config.expire_after is None else config.max_jump
@@ -54,7 +55,9 @@ class Settings:
 
 def all_settings(config: EngineConfig) -> dict[int, Settings]:
     """Every configuration at work, by its place; ValueError if a parameter is out of range."""
-    return {place: Settings(config.at(place)) for place in range(-1, len(config.matches))}
+    return {
+        place: Settings(config.at(place), config.edition or 1) for place in range(-1, len(config.matches))
+    }
 
 
 def read_config(path: Path) -> EngineConfig:

@@ -35,7 +35,8 @@ class SimplexState(Struct, array_like=True):
 class SimplexLanes:
     """Forecasters of several classes that share their parameters."""
 
-    def __init__(self, classes: tuple[str, ...] | None, **parameters: Any) -> None:
+    def __init__(self, classes: tuple[str, ...] | None, edition: int, **parameters: Any) -> None:
+        self.edition = edition
         self.model = SimplexAlmostOneStepAhead(labels=classes, **parameters)
         self.classes = None if classes is None else frozenset(classes)
 
@@ -63,12 +64,12 @@ class SimplexLanes:
 
     def new(self) -> SimplexLane:
         """A lane before its first round."""
-        return SimplexLane(self.model.new_run())
+        return SimplexLane(self.model.new_run(self.edition))
 
     def load(self, data: bytes) -> SimplexLane:
         """The lane that was dumped."""
         state = msgspec.msgpack.decode(data, type=SimplexState)
-        run = self.model.new_run()
+        run = self.model.new_run(self.edition)
         run.numbers = {label: number for number, label in enumerate(state.labels)}
         run.memory = np.frombuffer(zlib.decompress(state.memory), "<i8").astype(np.int64)
         run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)

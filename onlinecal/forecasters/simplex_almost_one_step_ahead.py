@@ -11,7 +11,7 @@ from river import base
 
 from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.simplex import certificate
-from onlinecal.forecasters.simplex_guarantees import MOST_CELLS
+from onlinecal.forecasters.simplex_guarantees import EDITION, MOST_CELLS
 from onlinecal.forecasters.simplex_input import (
     MOST_CLASSES,
     check_distributions,
@@ -121,10 +121,11 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         self._run = self.new_run()
         self._open = OpenForecasts(SimplexForecast)
 
-    def new_run(self) -> SimplexRun:
+    def new_run(self, edition: int = EDITION) -> SimplexRun:
         """A run before its first round, with the parameters of this forecaster."""
         slack = None if self.slack is None else float(self.slack)
-        return SimplexRun(self._known, self.n_cells, self.horizon, slack, self.report == "hint")
+        follows = self.report == "hint"
+        return SimplexRun(self._known, self.n_cells, self.horizon, slack, follows, edition)
 
     @property
     def _multiclass(self) -> bool:

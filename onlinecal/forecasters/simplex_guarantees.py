@@ -15,6 +15,8 @@ MOST_CELLS = 1 << MOST_LEVEL
 """The finest grid."""
 FOREVER = 1 << 62
 """More rounds than will ever be played."""
+EDITION = 2
+"""Of the rule that chooses a grid for a horizon; a run keeps to the one that it began with."""
 
 
 def radius(k: int, m: int) -> Fraction:
@@ -69,19 +71,32 @@ def uniform_guarantee(
 
 @lru_cache(maxsize=256)
 def cells_for(
-    horizon: int, k: int, slack: float | None = None, dyadic: bool = False, follows: bool = False
+    horizon: int,
+    k: int,
+    slack: float | None = None,
+    dyadic: bool = False,
+    follows: bool = False,
+    edition: int = EDITION,
 ) -> int:
     """The m with the smallest guarantee at the horizon, of several the smallest; with `dyadic` of the 2^i.
 
-    Both parts of the guarantee are convex in m, so the first m that does not improve is the end.
+    Both parts of the guarantee are convex in m from k // 2 on, so there the first m that does not improve is
+    the end. So they are below, for barycentres; while reports that follow a hint have the same reach/m there
+    as m = 1, which has no biases. Edition 1 overlooked this and stayed at m = 1.
     """
 
-    def worth(i: int) -> Fraction:
-        return uniform_guarantee(horizon, k, 1 << i if dyadic else i, slack, follows)
+    def cells(i: int) -> int:
+        return 1 << i if dyadic else i
 
-    if dyadic:
-        return 1 << first_not_improving(worth, 0, MOST_LEVEL)
-    return first_not_improving(worth, 1, MOST_CELLS)
+    def worth(i: int) -> Fraction:
+        return uniform_guarantee(horizon, k, cells(i), slack, follows)
+
+    coarsest, finest = (0, MOST_LEVEL) if dyadic else (1, MOST_CELLS)
+    start = coarsest
+    while follows and edition > 1 and cells(start) < k // 2:
+        start += 1
+    best = first_not_improving(worth, start, finest)
+    return cells(min(coarsest, best, key=worth))
 
 
 def first_not_improving(worth: Callable[[int], Fraction], low: int, high: int) -> int:

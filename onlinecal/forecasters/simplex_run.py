@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onlinecal.forecasters import simplex
 from onlinecal.forecasters.simplex_compiled import MACHINE
 from onlinecal.forecasters.simplex_guarantees import (
+    EDITION,
     FOREVER,
     bias_bound,
     cells_for,
@@ -43,6 +44,9 @@ class SimplexRun:
     It also keeps account of what the certificate can have reached at most, see `promise`.
     """
 
+    edition = 1
+    """How a horizon chooses the grid (see `cells_for`), also of pickles that do not say it."""
+
     def __init__(
         self,
         classes: tuple[Any, ...],
@@ -50,7 +54,9 @@ class SimplexRun:
         horizon: int | None,
         slack: float | None,
         follows: bool = False,
+        edition: int = EDITION,
     ) -> None:
+        self.edition = edition
         self.numbers: dict[Any, int] = {}
         self.fixed = len(classes) > 0
         self.n_cells, self.horizon, self.slack, self.follows = n_cells, horizon, slack, follows
@@ -81,7 +87,8 @@ class SimplexRun:
         if self.n_cells is not None:
             return self.n_cells, FOREVER
         if self.horizon is not None:
-            return cells_for(self.horizon, k, self.slack, not self.fixed, self.follows), FOREVER
+            chosen = cells_for(self.horizon, k, self.slack, not self.fixed, self.follows, self.edition)
+            return chosen, FOREVER
         level, end = level_at(rounds, k, self.slack, self.follows)
         return 1 << level, FOREVER if end is None else min(end, FOREVER)
 

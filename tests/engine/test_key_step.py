@@ -1,11 +1,14 @@
 """A key's turns in micro-batches: the engine's answers, whatever the cutting."""
 
+import contextlib
 import pickle
 import random
+import sqlite3
 from collections import Counter, defaultdict
 
 import pytest
 from key_events import CONFIG, everything
+from msgspec.structs import replace
 
 from onlinecal.engine import (
     Engine,
@@ -18,6 +21,8 @@ from onlinecal.engine import (
     Settled,
     Withdraw,
     Withdrawn,
+    check_ledger,
+    repair_ledger,
 )
 from onlinecal.engine.events import decode_lines
 from onlinecal.engine.key_step import VERSION, KeyStep
@@ -145,6 +150,50 @@ def test_a_key_without_accepted_events_keeps_nothing():
     data, answers = step("k", None, [Outcome("a", 1), Query("b", "k", 2.0), Query("", "k")])
     assert data is None
     assert [kind(answer) for answer in answers] == ["unknown", "invalid", "invalid"]
+
+
+def hinted_simplex():
+    """A setting whose grid depends on the edition of the rule, and events of six classes."""
+    config = EngineConfig(KeyConfig(kind="simplex", horizon=500, report="hint", lanes=2))
+    events = []
+    for t in range(60):
+        events += [Query(f"q{t}", "k"), Outcome(f"q{t}", "abcdef"[(t * t) % (1 + t // 10)])]
+    return config, events
+
+
+def test_a_state_of_the_first_version_keeps_to_the_grids_that_it_began_with():
+    config, events = hinted_simplex()
+    step = KeyStep(config, 1000)
+    newer, answers = step("k", None, events)
+    begun = bytes([1]) + KeyStep(config, 1000)("k", None, events[:1])[0][1:]
+    older, first = step("k", begun, events[1:])
+    assert (begun[0], older[0], newer[0]) == (1, 1, VERSION)
+    with Engine(None, replace(config, edition=1)) as engine:
+        assert engine.handle(events)[1:] == first
+    with Engine(None, config) as engine:
+        assert engine.handle(events) == answers
+    assert first != answers[1:]
+
+
+def test_a_ledger_that_names_no_edition_keeps_to_the_first(tmp_path):
+    config, events = hinted_simplex()
+    path = tmp_path / "older.ledger"
+    with Engine(path, replace(config, edition=1)) as engine:
+        answers = engine.handle(events[:100])
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE about SET value = json_remove(value, '$.edition') WHERE name = 'config'")
+        [written] = connection.execute("SELECT value FROM about WHERE name = 'config'").fetchone()
+        connection.commit()
+    assert "edition" not in written
+    assert check_ledger(path).problems == []
+    with Engine(path, config) as engine:
+        assert engine.handle(events)[:100] == answers
+    assert check_ledger(path).problems == []
+    assert repair_ledger(path, tmp_path / "repaired").changed == []
+    assert check_ledger(tmp_path / "repaired").problems == []
+    with Engine(tmp_path / "new", config) as engine:
+        assert engine.handle(events) != answers
+    assert check_ledger(tmp_path / "new").problems == []
 
 
 def test_bytes_of_another_version_or_configuration_or_damaged_ones_are_refused():

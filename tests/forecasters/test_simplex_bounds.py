@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from fractions import Fraction
 from itertools import pairwise, product
 
@@ -21,6 +22,7 @@ from onlinecal.forecasters.simplex_guarantees import (
     level_at,
     nested_distance,
     radius,
+    reach,
     uniform_guarantee,
 )
 
@@ -125,14 +127,39 @@ def test_nor_the_guarantee_that_holds_at_all_times(discovered, horizon):
         assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
 
 
-@pytest.mark.parametrize("k", [2, 3, 4, 5, 8])
-def test_the_horizon_chooses_the_grid_with_the_smallest_guarantee(k):
-    for horizon in (1, 2, 7, 50, 999, 20000):
-        worth = [uniform_guarantee(horizon, k, m) for m in range(1, 300)]
-        best = cells_for(horizon, k)
-        assert worth[best - 1] == min(worth)
+@pytest.mark.parametrize("follows", [False, True], ids=["barycentre", "hint"])
+@pytest.mark.parametrize("slack", [None, 1.0, 3.5])
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 6, 8, 11, 20])
+def test_the_horizon_chooses_the_grid_with_the_smallest_guarantee(k, slack, follows):
+    biases = [bias_bound(k, m, slack) for m in range(1, 300)]
+    prices = [reach(k, m, follows) / m for m in range(1, 300)]
+    for horizon in (1, 2, 7, 50, 999, 20000, 10**7):
+        worth = [horizon * price + bias for price, bias in zip(prices, biases, strict=True)]
         dyadic = [worth[(1 << i) - 1] for i in range(9)]
-        assert cells_for(horizon, k, dyadic=True) == 1 << dyadic.index(min(dyadic))
+        best, best_power = worth.index(min(worth)) + 1, 1 << dyadic.index(min(dyadic))
+        if best < 299:
+            assert cells_for(horizon, k, slack, follows=follows) == best
+        if best_power < 256:
+            assert cells_for(horizon, k, slack, dyadic=True, follows=follows) == best_power
+
+
+def test_a_horizon_helps_reports_that_follow_hints_too():
+    assert SimplexAlmostOneStepAhead(4, horizon=10**6, report="hint").guarantee < 135_131
+
+
+@pytest.mark.parametrize("labels", [None, [0, 1, 2, 3]], ids=["discovered", "known"])
+def test_a_pickle_from_before_keeps_the_grids_that_it_began_with(labels):
+    older = SimplexAlmostOneStepAhead(labels=labels, horizon=500, report="hint")
+    older._run = older.new_run(edition=1)
+    older.replay([0, 1, 2] * 5)
+    del older._run.edition
+    older = pickle.loads(pickle.dumps(older))
+    newer = SimplexAlmostOneStepAhead(labels=labels, horizon=500, report="hint")
+    for forecaster in (older, newer):
+        forecaster.replay([0, 1, 2, 3] * 100)
+        assert forecaster.certificate <= forecaster.guarantee
+    assert older.memory[simplex.SCALE] // older.memory[simplex.STEP] == 1
+    assert newer.guarantee < 0.9 * older.guarantee
 
 
 def test_the_guarantee_with_two_classes_is_twice_the_binary_one():
@@ -142,14 +169,19 @@ def test_the_guarantee_with_two_classes_is_twice_the_binary_one():
         assert uniform_guarantee(horizon, 2, cells_for(horizon, 2)) <= 2 * math.sqrt(horizon)
 
 
+@pytest.mark.parametrize("rule", [(None, False), (None, True), (1.0, True)], ids=str)
 @pytest.mark.parametrize("k", [2, 3, 4, 5, 8])
-def test_without_a_horizon_it_costs_less_than_twice_as_much(k):
+def test_without_a_horizon_it_costs_less_than_twice_as_much(k, rule):
     """At every time up to 10^7: at most twice the best guarantee that a horizon could have bought."""
+    slack, follows = rule
+    ends = last_rounds(k, slack, follows)
     rounds = {*np.geomspace(1, 10**7, 200).astype(int).tolist()}
-    rounds |= {end + shift for end in last_rounds(k) if end < 10**7 for shift in (0, 1) if end + shift}
+    rounds |= {end + shift for end in ends if end < 10**7 for shift in (0, 1) if end + shift}
     for t in sorted(rounds):
-        anytime = nested_distance(1, t, k) + bias_bound(k, 1 << level_at(t, k)[0])
-        assert anytime <= 2 * uniform_guarantee(t, k, cells_for(t, k))
+        level = level_at(t, k, slack, follows)[0]
+        anytime = nested_distance(1, t, k, slack, follows) + bias_bound(k, 1 << level, slack)
+        best = cells_for(t, k, slack, follows=follows)
+        assert anytime <= 2 * uniform_guarantee(t, k, best, slack, follows)
 
 
 def test_with_two_classes_the_nested_grids_are_those_of_the_binary_forecaster():

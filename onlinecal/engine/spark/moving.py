@@ -62,7 +62,10 @@ def states_in(path: Path) -> Iterator[tuple[str, bytes]]:
                 for snapshot in snapshots:
                     state = keys.states[snapshot.name]
                     open_records = [records[id] for id in state.open]
-                    yield snapshot.name, step.adopt(snapshot.name, number, state.dump(), open_records)
+                    yield (
+                        snapshot.name,
+                        step.adopt(snapshot.name, number, state.dump(), open_records, config.edition or 1),
+                    )
                     keys.drop(state)
     finally:
         ledger.close()
