@@ -17,7 +17,9 @@ class Brier(ProbabilityMetric):
     Parameters
     ----------
     pos_val
-        The label whose probability is looked at.
+        The label whose probability is looked at; labels other than 0, 1, False and True must be named.
+    top_label
+        True: the probability of the answer's most probable label is looked at, for any number of labels.
 
     Examples
     --------
@@ -33,8 +35,8 @@ class Brier(ProbabilityMetric):
     Brier (1950), verification of forecasts expressed in terms of probability.
     """
 
-    def __init__(self, pos_val: Any = True) -> None:
-        super().__init__(pos_val)
+    def __init__(self, pos_val: Any = True, top_label: bool = False) -> None:
+        super().__init__(pos_val, top_label)
         self._mean = stats.Mean()
 
     def _count(self, forecast: float, outcome: int, w: float) -> None:
@@ -43,6 +45,5 @@ class Brier(ProbabilityMetric):
     def _uncount(self, forecast: float, outcome: int, w: float) -> None:
         self._mean.revert((forecast - outcome) ** 2, w)
 
-    def get(self) -> float:
-        """The average over rounds."""
+    def _average(self) -> float:
         return float(self._mean.get())

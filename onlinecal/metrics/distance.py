@@ -23,7 +23,9 @@ class CalibrationDistance(MonitoredMetric):
     budget
         Effort for the bracket; 1 is about a second at most.
     pos_val
-        The label whose probability is looked at.
+        The label whose probability is looked at; labels other than 0, 1, False and True must be named.
+    top_label
+        True: the probability of the answer's most probable label is looked at, for any number of labels.
 
     Examples
     --------
@@ -44,10 +46,12 @@ class CalibrationDistance(MonitoredMetric):
     Blasiok, Gopalan, Hu and Nakkiran (2023), a unifying theory of distance from calibration.
     """
 
-    def __init__(self, resolution: int = 2000, budget: float = 1.0, pos_val: Any = True) -> None:
+    def __init__(
+        self, resolution: int = 2000, budget: float = 1.0, pos_val: Any = True, top_label: bool = False
+    ) -> None:
         if not budget > 0:
             raise ValueError(f"budget must be positive, got {budget!r}")
-        super().__init__(resolution, pos_val)
+        super().__init__(resolution, pos_val, top_label)
         self.budget = budget
 
     def _measure(self) -> Interval:

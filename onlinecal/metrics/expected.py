@@ -21,7 +21,9 @@ class ECE(ProbabilityMetric):
         None: rounds with exactly the same forecast are a level set; memory grows with the number of different
         forecasts. A number B: the bins [i/B, (i+1)/B) are, the last one closed; memory is B counts.
     pos_val
-        The label whose probability is looked at.
+        The label whose probability is looked at; labels other than 0, 1, False and True must be named.
+    top_label
+        True: the probability of the answer's most probable label is looked at, for any number of labels.
 
     Examples
     --------
@@ -40,10 +42,10 @@ class ECE(ProbabilityMetric):
     Foster and Vohra (1998), asymptotic calibration; Naeini, Cooper and Hauskrecht (2015) for bins.
     """
 
-    def __init__(self, bins: int | None = None, pos_val: Any = True) -> None:
+    def __init__(self, bins: int | None = None, pos_val: Any = True, top_label: bool = False) -> None:
         if bins is not None:
             check_count(bins, "bins")
-        super().__init__(pos_val)
+        super().__init__(pos_val, top_label)
         self.bins = bins
         self._edges = None if bins is None else [i / bins for i in range(bins)]
         # by value: rounds with outcome 0 and 1; by bin: rounds, and the sum of forecasts less outcomes
@@ -71,8 +73,7 @@ class ECE(ProbabilityMetric):
         elif not self._sums[key][0]:
             del self._sums[key]
 
-    def get(self) -> float:
-        """The average over rounds."""
+    def _average(self) -> float:
         if not self._rounds:
             return 0.0
         if self._edges is None:

@@ -32,8 +32,8 @@ class MonitoredMetric(ProbabilityMetric):
     Subclasses say which measure. It is computed when it is asked for, and again only after more rounds.
     """
 
-    def __init__(self, resolution: int, pos_val: Any) -> None:
-        super().__init__(pos_val)
+    def __init__(self, resolution: int, pos_val: Any, top_label: bool) -> None:
+        super().__init__(pos_val, top_label)
         self.resolution = resolution
         self._monitor = RevertibleMonitor(resolution)
         self._found: Interval | None = None
@@ -62,11 +62,14 @@ class MonitoredMetric(ProbabilityMetric):
 
     @property
     def interval(self) -> Interval:
-        """Where the measure lies, lower and upper end proven; averages over rounds."""
+        """Where the measure lies, lower and upper end proven; averages over rounds.
+
+        Raises ValueError as `get` does.
+        """
+        self._check_met()
         if self._found is None:
             self._found = self._measure()
         return self._found
 
-    def get(self) -> float:
-        """The upper end, an average over rounds."""
+    def _average(self) -> float:
         return self.interval.upper

@@ -3,36 +3,56 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from river import metrics
 
-from onlinecal.validation import check_probability
+from onlinecal.validation import OUTCOMES, check_probability
 
 ROUNDING = 1e-9
 """By so much a model's probability may lie outside [0, 1]: normalising leaves such crumbs."""
 
 
 class ProbabilityMetric(metrics.base.BinaryMetric):
-    """A metric of the probability of one label; subclasses say how a round counts, and how to forget it.
+    """A metric of the probability of one event; subclasses say how a round counts, and how to forget it.
 
     Parameters
     ----------
     pos_val
-        The label whose probability is looked at; all other labels count as the other outcome.
+        The event is that this label comes; all other labels count as the other outcome. With a boolean, as by
+        default, labels must be 0, 1, False or True.
+    top_label
+        True: the event is that the answer's most probable label comes (of several, the first one), whatever
+        the labels are.
 
     Notes
     -----
     `update` and `revert` take a label and an answer: the probability itself, or a dictionary of labels and
-    probabilities, in which a missing label has probability 0, as for `river.metrics.LogLoss`. They raise
-    ValueError, and change nothing, when the probability is not a number in [0, 1].
+    probabilities, in which a missing label has probability 0, as for `river.metrics.LogLoss`. With
+    `top_label` the answer must be a dictionary; an empty one is no forecast, and such a round is not counted.
+
+    They raise ValueError, and change nothing, when the probability is not a number in [0, 1], or when a label
+    cannot be told to be the positive one or not. `get` raises ValueError when two other labels have come or
+    been answered, and the positive one neither: then it is misspelt, or there is nothing to say about it yet.
     """
 
     _fmt = ".6f"
 
-    def __init__(self, pos_val: Any = True) -> None:
+    def __init__(self, pos_val: Any = True, top_label: bool = False) -> None:
+        if not isinstance(top_label, bool):
+            raise ValueError(f"top_label must be False or True, got {top_label!r}")
+        if top_label and pos_val is not True:
+            raise ValueError(f"pos_val and top_label exclude each other, got pos_val={pos_val!r}")
         super().__init__(pos_val=pos_val)
+        self.top_label = top_label
+        # whether the positive label has come or been answered, and up to two labels that are not it
+        self._met = top_label or isinstance(pos_val, bool)
+        self._others: tuple[Any, ...] = ()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # metrics that were pickled before they watched their labels take what they have counted for granted
+        self.__dict__.update({"top_label": False, "_met": True, "_others": (), **state})
 
     @property
     def bigger_is_better(self) -> bool:
@@ -46,11 +66,20 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
 
     def update(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
         """Count one round."""
-        self._count(*self._read(y_true, y_pred), w)
+        if self._announced(y_pred):
+            self._count(*self._read(y_true, y_pred), w)
+            if not self._met:
+                self._meet((y_true, *(y_pred if isinstance(y_pred, Mapping) else ())))
 
     def revert(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
         """Take back one round that was counted, as rolling windows do."""
-        self._uncount(*self._read(y_true, y_pred), w)
+        if self._announced(y_pred):
+            self._uncount(*self._read(y_true, y_pred), w)
+
+    def get(self) -> float:
+        """The average over rounds; ValueError while it would speak of a label that nobody has named."""
+        self._check_met()
+        return self._average()
 
     @abstractmethod
     def _count(self, forecast: float, outcome: int, w: float) -> None:
@@ -60,8 +89,58 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     def _uncount(self, forecast: float, outcome: int, w: float) -> None:
         """Undo `_count`."""
 
+    @abstractmethod
+    def _average(self) -> float:
+        """The average over the rounds counted."""
+
+    def _announced(self, y_pred: Any) -> bool:
+        return not (self.top_label and isinstance(y_pred, Mapping) and not y_pred)
+
     def _read(self, y_true: Any, y_pred: Any) -> tuple[float, int]:
-        p = y_pred.get(self.pos_val, 0.0) if isinstance(y_pred, Mapping) else y_pred
-        if isinstance(p, float) and -ROUNDING <= p <= 1.0 + ROUNDING:
-            p = min(max(p, 0.0), 1.0)
-        return check_probability(p, "y_pred"), int(y_true == self.pos_val)
+        if self.top_label:
+            if not isinstance(y_pred, Mapping):
+                raise ValueError(f"y_pred must be a dictionary of labels for top_label=True, got {y_pred!r}")
+            positive = max(y_pred, key=lambda label: _probability(y_pred[label]))
+        else:
+            positive = self.pos_val
+            if isinstance(positive, bool):
+                self._check_binary(y_true, "y_true")
+                for label in y_pred if isinstance(y_pred, Mapping) else ():
+                    self._check_binary(label, "y_pred")
+        p = y_pred.get(positive, 0.0) if isinstance(y_pred, Mapping) else y_pred
+        return _probability(p), int(y_true == positive)
+
+    def _check_binary(self, label: Any, name: str) -> None:
+        try:
+            known = label in OUTCOMES
+        except TypeError:
+            known = False
+        if not known:
+            kind = type(self).__name__
+            raise ValueError(
+                f"{name} has the label {label!r}, and the positive one of labels other than 0, 1, False and "
+                f"True must be named: {kind}(pos_val={label!r}), say; or {kind}(top_label=True), whether the "
+                "answer's most probable label comes"
+            )
+
+    def _meet(self, labels: Iterable[Any]) -> None:
+        for label in labels:
+            if label == self.pos_val:
+                self._met, self._others = True, ()
+                return
+            if len(self._others) < 2 and label not in self._others:
+                self._others = (*self._others, label)
+
+    def _check_met(self) -> None:
+        if not self._met and len(self._others) > 1:
+            first, second = self._others
+            raise ValueError(
+                f"pos_val={self.pos_val!r} has not come, and no answer has named it, though {first!r} and "
+                f"{second!r} have: name one of the labels there are, or ask again once it has come"
+            )
+
+
+def _probability(p: Any) -> float:
+    if isinstance(p, float) and -ROUNDING <= p <= 1.0 + ROUNDING:
+        p = min(max(p, 0.0), 1.0)
+    return check_probability(p, "y_pred")

@@ -19,7 +19,9 @@ class SmoothCalibration(MonitoredMetric):
     resolution
         How many different forecasts are counted exactly; more are counted on a grid as fine as that.
     pos_val
-        The label whose probability is looked at.
+        The label whose probability is looked at; labels other than 0, 1, False and True must be named.
+    top_label
+        True: the probability of the answer's most probable label is looked at, for any number of labels.
 
     Examples
     --------
@@ -35,8 +37,8 @@ class SmoothCalibration(MonitoredMetric):
     Kakade and Foster (2008); Blasiok, Gopalan, Hu and Nakkiran (2023).
     """
 
-    def __init__(self, resolution: int = 2000, pos_val: Any = True) -> None:
-        super().__init__(resolution, pos_val)
+    def __init__(self, resolution: int = 2000, pos_val: Any = True, top_label: bool = False) -> None:
+        super().__init__(resolution, pos_val, top_label)
 
     def _measure(self) -> Interval:
         return self._monitor.smooth_calibration_error(normalize=True)

@@ -8,12 +8,15 @@ import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.spread import spread_rest
 
 
 class TopLabelIsotonic(ProbabilityRecalibrator):
     """The largest probability goes through an isotonic regression of being right; the others share the rest.
 
-    The others keep their proportions (equal shares if all are zero), so another class can come to lead.
+    The others keep their proportions (equal shares if all are zero), but none gets as much as the confidence,
+    so that the class on top stays on top. Only a confidence below 1/C cannot be the largest of C
+    probabilities: then the proportions stand, and another class leads.
 
     Parameters
     ----------
@@ -44,5 +47,9 @@ class TopLabelIsotonic(ProbabilityRecalibrator):
         equal[rows, top] = 0.0
         shares = np.divide(others, left, out=equal, where=left > 0.0)
         shares *= 1.0 - confidence[:, None]
+        columns = np.arange(table.shape[1])
+        for row in np.flatnonzero(shares.max(axis=1) >= confidence):
+            rest = columns != top[row]
+            shares[row, rest] = spread_rest(table[row, rest].tolist(), float(confidence[row]))
         shares[rows, top] = confidence
         return shares

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from onlinecal.recalibration.spread import spread_rest
 from onlinecal.wrappers.labels import Label
 
 
 def spread_top(masses: dict[Label, float], best: Label, p: float) -> dict[Label, float]:
-    """The probability p for the best label, the rest shared by the others in the model's proportions.
+    """The probability p for the best label, the rest shared by the others as `spread_rest` does.
 
-    Equally if those are all zero; NaN counts as zero, and values are moved into [0, 1].
+    NaN counts as no mass, and values are moved into [0, 1].
     """
     others = {label: min(max(0.0, mass), 1.0) for label, mass in masses.items() if label != best}
-    return {best: p, **{label: (1.0 - p) * share for label, share in normalised(others).items()}}
+    return {best: p, **dict(zip(others, spread_rest(list(others.values()), p), strict=True))}
 
 
 def normalised(masses: dict[Label, float]) -> dict[Label, float]:

@@ -11,6 +11,7 @@ from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.answers import normalised, spread_top
 from onlinecal.wrappers.joint_projection import JointProjection
 from onlinecal.wrappers.labels import Label, Labels, plain
+from onlinecal.wrappers.models import check_classifier
 from onlinecal.wrappers.pending import Pending, Waiting
 from onlinecal.wrappers.projection import Projection
 
@@ -88,6 +89,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         strategy: str = "auto",
         horizon: int | None = None,
     ) -> None:
+        check_classifier(classifier)
         check_choice(strategy, STRATEGIES, "strategy")
         check_count(n_buckets, "n_buckets")
         if horizon is not None:

@@ -16,6 +16,7 @@ from onlinecal.recalibration.losses import gaussian_losses
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.answers import normalised
 from onlinecal.wrappers.labels import Label, plain
+from onlinecal.wrappers.models import check_classifier
 
 Floats = NDArray[np.float64]
 Answer = dict[Label, float]
@@ -97,6 +98,7 @@ class DecisionCalibratedClassifier(base.Wrapper, base.Classifier):
         n_recent: int = 500,
         seed: int = 0,
     ) -> None:
+        check_classifier(classifier)
         check_count(n_actions, "n_actions")
         check_choice(memory, MEMORIES, "memory")
         check_count(n_recent, "n_recent")

@@ -13,6 +13,7 @@ from onlinecal.wrappers.calibrated_classifier import NOTHING
 from onlinecal.wrappers.group_books import AtomBooks, SharedBooks
 from onlinecal.wrappers.group_membership import EVERYONE, Membership
 from onlinecal.wrappers.labels import Label, Labels, plain
+from onlinecal.wrappers.models import check_classifier
 from onlinecal.wrappers.pending import Pending
 
 
@@ -78,6 +79,7 @@ class GroupCalibratedClassifier(base.Wrapper, base.Classifier):
         slack: float = 0.5,
         report: str = "midpoint",
     ) -> None:
+        check_classifier(classifier)
         check_choice(scheme, ("atoms", "shared"), "scheme")
         check_choice(report, REPORTS, "report")
         check_slack(slack)

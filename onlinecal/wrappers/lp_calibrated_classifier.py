@@ -16,6 +16,7 @@ from onlinecal.recalibration.lp_recalibrator import LpRecalibrator
 from onlinecal.validation import check_count
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.level_set_counts import Key, LevelSetCounts, statistics_of
+from onlinecal.wrappers.models import check_classifier
 
 PANES = 8
 """Parts of a window; the oldest is forgotten as a whole."""
@@ -91,6 +92,7 @@ class LpCalibratedClassifier(base.Wrapper, base.Classifier):
         window: int | None = None,
         fading: float | None = None,
     ) -> None:
+        check_classifier(classifier)
         check_count(first_fit, "first_fit")
         if window is not None and check_count(window, "window") < PANES:
             raise ValueError(f"window must be at least {PANES}, got {window!r}")

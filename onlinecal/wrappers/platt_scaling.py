@@ -39,6 +39,8 @@ class PlattScaling(MappedClassifier):
     """
 
     def __init__(self, classifier: base.Classifier, optimizer: Any = None) -> None:
+        if optimizer is not None and (isinstance(optimizer, type) or not hasattr(optimizer, "step")):
+            raise ValueError(f"optimizer must be a river optimizer such as SGD(0.05), got {optimizer!r}")
         super().__init__(classifier)
         self.optimizer = optimizer
 

@@ -9,6 +9,7 @@ from river import base, linear_model
 
 from onlinecal.wrappers.answers import normalised
 from onlinecal.wrappers.labels import Label, Labels, plain
+from onlinecal.wrappers.models import check_classifier
 from onlinecal.wrappers.steering import within
 
 
@@ -30,6 +31,7 @@ class MappedClassifier(base.Wrapper, base.Classifier):
     """
 
     def __init__(self, classifier: base.Classifier) -> None:
+        check_classifier(classifier)
         self.classifier = classifier
         self._labels = Labels()
         self._maps: dict[Label | None, ProbabilityMap] = {}

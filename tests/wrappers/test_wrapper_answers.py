@@ -263,3 +263,41 @@ def test_bad_settings_are_refused(settings, message):
 def test_bad_bins_are_refused():
     with pytest.raises(ValueError, match="n_bins must be a whole number of at least 1, got 0"):
         BinnedMean(Said(), n_bins=0)
+
+
+def test_many_labels_keep_the_models_choice_and_its_calibrated_confidence():
+    """Twenty labels, the top one right three times in ten: the answer is the model's, at the same skill."""
+    rng = np.random.default_rng(5)
+    names = [f"l{i}" for i in range(20)]
+    rounds = []
+    for t, row in enumerate(rng.dirichlet(np.full(20, 0.15), 1500)):
+        best = int(row.argmax())
+        label = best if rng.random() < 0.27 else int(rng.integers(20))
+        rounds.append(({"answer": dict(zip(names, row.tolist(), strict=True)), "t": t}, names[label]))
+    model = CalibratedClassifier(Scripted())
+    record = played(model, rounds)
+    assert model._plan == "top-label"
+    kept = right = raw = 0
+    for (x, y), (answer, forecasts, _) in list(zip(rounds, record, strict=True))[200:]:
+        ((best, p),) = forecasts.items()
+        assert best == max(x["answer"], key=x["answer"].get)
+        assert answer[best] == p
+        assert is_distribution(answer)
+        chosen = max(answer, key=answer.get)
+        assert chosen == best or p * 20 < 1.0
+        kept += chosen == best
+        right += chosen == y
+        raw += best == y
+    assert kept == 1300
+    assert right == raw > 0.25 * 1300
+
+
+def test_a_choice_that_is_less_likely_than_a_guess_is_not_kept_but_its_probability_is():
+    model = CalibratedClassifier(Scripted(), strategy="top-label")
+    for t in range(300):
+        x = {"answer": {"u": 0.7, "v": 0.2, "w": 0.1}, "t": t}
+        answer, forecasts = model.predict_proba_one(x), model.forecasts_one(x)
+        model.learn_one(x, "vw"[t % 2])
+    assert answer["u"] == forecasts["u"] < 0.1
+    assert max(answer, key=answer.get) == "v"
+    assert answer["v"] == pytest.approx(2.0 * answer["w"])
