@@ -71,7 +71,9 @@ def calibration_distance(
         A second sequence of probabilities, shape (T,), tried as the start of a witness: the points to which
         an online forecaster charged its rounds.
     budget
-        Work put into a bracket (counted in steps, not seconds, so that answers repeat): 1 is about a second.
+        Work that improves a bracket, counted in steps, so that answers repeat on every machine: 1 is about a
+        second. Whatever it is, the rounds are sorted and looked at a fixed number of times, which gives a
+        bracket already and takes about a second per million rounds, and a tenth of a second goes into it.
     rtol
         A bracket with upper - lower <= rtol * upper is good enough; work stops there.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.measures.counts import Counts, Floats, Ints, count_rounds
+from onlinecal.measures.counts import Counts, Floats, Ints, PrefixSums, count_rounds, merged, prefix
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +69,29 @@ def distance_to(counts: Counts, levels: Levels) -> float:
     return math.fsum(np.concatenate(moved))
 
 
+def distance_by_sums(sums: PrefixSums, levels: Levels) -> float:
+    """`distance_to` up to the rounding errors of prefix sums, without looking at every forecast.
+
+    In time O(L log K): of the n rounds of an outcome in a level set, those with a forecast of at most its
+    value come first.
+    """
+    values, last = levels.values, len(sums.values) - 1
+    below = np.searchsorted(sums.values, values, side="right")
+    total = 0.0
+    for masses, rounds, forecasts in (
+        (levels.zeros, sums.zeros, sums.zero_sums),
+        (levels.ones, sums.ones, sums.one_sums),
+    ):
+        ends = prefix(masses)
+        whole = np.minimum(np.searchsorted(rounds, ends, side="right") - 1, last)
+        summed = forecasts[whole] + (ends - rounds[whole]) * sums.values[whole]
+        up = np.clip(rounds[below], ends[:-1], ends[1:])
+        summed_up = np.clip(forecasts[below], summed[:-1], summed[1:])
+        total += float(values @ (2 * up - ends[:-1] - ends[1:]))
+        total -= float(np.sum(2.0 * summed_up - summed[:-1] - summed[1:]))
+    return total
+
+
 def _transport(
     from_values: Floats,
     from_masses: Ints,
@@ -77,7 +100,7 @@ def _transport(
 ) -> Floats:
     """Costs of the monotone matching of two equal masses on a line, piece by piece."""
     from_ends, to_ends = np.cumsum(from_masses), np.cumsum(to_masses)
-    marks = np.union1d(np.append(from_ends, 0), to_ends)
+    marks = merged(np.insert(from_ends, 0, 0), to_ends)
     starts = marks[:-1]
     sources = from_values[np.searchsorted(from_ends, starts, side="right")]
     targets = to_values[np.searchsorted(to_ends, starts, side="right")]

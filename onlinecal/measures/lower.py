@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onlinecal.measures.counts import Counts, Floats, Ints, check_counts, count_rounds
+from onlinecal.measures.counts import Counts, Floats, Ints, check_counts, count_rounds, merged
 from onlinecal.measures.relaxation import ROUNDING, relax, relaxation_nodes
 
 
@@ -125,7 +125,7 @@ def _fractional_history(counts: Counts, nodes: Floats, masses: Floats) -> tuple[
 
 def _flow_cost(from_values: Floats, from_masses: Ints, to_values: Floats, to_masses: Floats) -> float:
     """Cost of moving one mass on the line onto another of the same size: what must pass each place."""
-    places = np.union1d(from_values, to_values)
+    places = merged(from_values, to_values)
     surplus = np.zeros(len(places))
     surplus[np.searchsorted(places, from_values)] += from_masses
     surplus[np.searchsorted(places, to_values)] -= to_masses

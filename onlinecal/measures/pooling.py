@@ -10,33 +10,22 @@ from __future__ import annotations
 import numpy as np
 
 from onlinecal.compiling import compiled
-from onlinecal.measures.counts import Counts, Floats, Ints
+from onlinecal.measures.counts import Counts, Floats, Ints, PrefixSums, prefix_sums
 from onlinecal.measures.levels import Levels, make_levels
 
 MAX_CUTS = 700
 """Places at which to cut; more forecasts than that are first joined to groups of about equal size."""
 
 
-def pooled_levels(counts: Counts) -> Levels:
-    """Level sets of the cheapest cut of the forecasts into intervals."""
-    zeros, ones = _prefix(counts.zeros), _prefix(counts.ones)
-    cuts = np.arange(len(zeros))
-    if len(cuts) > MAX_CUTS:
-        wanted = np.linspace(0, counts.n_rounds, MAX_CUTS)
-        cuts = np.unique(np.searchsorted(zeros + ones, wanted))
-    kept = best_cuts(
-        counts.values,
-        zeros,
-        ones,
-        _prefix(counts.zeros * counts.values),
-        _prefix(counts.ones * counts.values),
-        cuts,
-    )
-    return make_levels(np.diff(zeros[kept]), np.diff(ones[kept]))
-
-
-def _prefix(terms: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.zeros(1, dtype=terms.dtype), np.cumsum(terms)])
+def pooled_levels(counts: Counts, sums: PrefixSums | None = None, max_cuts: int = MAX_CUTS) -> Levels:
+    """Level sets of the cheapest cut of the forecasts into intervals; its time grows like max_cuts^2."""
+    sums = sums or prefix_sums(counts)
+    cuts = np.arange(len(sums.zeros))
+    if len(cuts) > max_cuts:
+        wanted = np.linspace(0, counts.n_rounds, max_cuts)
+        cuts = np.unique(np.searchsorted(sums.zeros + sums.ones, wanted))
+    kept = best_cuts(*sums, cuts)
+    return make_levels(np.diff(sums.zeros[kept]), np.diff(sums.ones[kept]))
 
 
 @compiled

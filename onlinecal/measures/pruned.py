@@ -28,6 +28,9 @@ from onlinecal.measures.relaxation import Relaxation
 VALUE_BINS = 64
 """Ranges of v over which the largest useful step is bounded."""
 
+SET_UP_WORK = 8 * VALUE_BINS
+"""Per forecast value, what bounding the steps takes, in lattice points looked at."""
+
 
 @dataclass(frozen=True, eq=False)
 class Search:
@@ -40,7 +43,7 @@ class Search:
     complete
         Whether every path below the cutoff was looked at. Without levels, the cutoff is then a proven excess.
     work
-        Lattice points times steps looked at.
+        Lattice points times steps looked at, and what setting up takes.
 
     """
 
@@ -78,14 +81,18 @@ def rounding_noise(n_rounds: int) -> float:
 
 def search_below(counts: Counts, relaxation: Relaxation, cutoff: float, work_limit: float) -> Search:
     """Look at every path whose excess over the relaxation's lower bound is at most `cutoff`."""
+    set_up = 2 * SET_UP_WORK * len(counts.values)
+    if set_up > work_limit:
+        return Search(None, False, 0)
+    work_limit -= set_up
     from_end = _extend(*_mirrored(counts, relaxation), cutoff / 2.0, work_limit, None, np.inf)
     if not from_end.complete:
-        return Search(None, False, from_end.work)
+        return Search(None, False, set_up + from_end.work)
     found = _extend(counts, relaxation, cutoff, work_limit - from_end.work, from_end, cutoff / 2.0)
     end = found.position(counts.n_rounds, counts.n_ones)
     arrived = found.complete and end >= 0 and found.last_step[end] >= 0
     levels = _walk_back(counts, found) if arrived else None
-    return Search(levels, found.complete, from_end.work + found.work)
+    return Search(levels, found.complete, set_up + from_end.work + found.work)
 
 
 def _mirrored(counts: Counts, relaxation: Relaxation) -> tuple[Counts, Relaxation]:
@@ -183,11 +190,13 @@ def _step_limits(counts: Counts, relaxation: Relaxation, cutoff: float) -> Ints:
 
 def _most_rounds(excess: Floats, masses: Ints, cutoff: float) -> int:
     """How many rounds, the cheapest first, have a total excess of at most the cutoff (rounded up)."""
+    fits = (excess <= cutoff) & (masses > 0)
+    excess, masses = excess[fits], masses[fits]
     order = np.argsort(excess)
     excess, masses = excess[order], masses[order]
     totals = np.cumsum(excess * masses)
     whole = int(np.searchsorted(totals, cutoff, side="right"))
     if whole == len(totals):
-        return int(masses.sum())
+        return int(masses.sum()) + 1
     left = cutoff - (totals[whole - 1] if whole else 0.0)
     return int(masses[:whole].sum()) + min(int(left / excess[whole]) + 1, int(masses[whole]))

@@ -305,7 +305,7 @@ def extend_paths(
                     nearest += 1
                 improved = False
                 for n in range(max(nearest, a_first + b_first), a_last + b_last + 1):
-                    if n > farthest:
+                    if n > farthest or work > work_limit:
                         break
                     target = n + size
                     limit = cutoff - row_ahead[target]
@@ -342,7 +342,7 @@ def extend_paths(
                         last_alive[target] = max(last_alive[target], b2)
                         row_least[target] = min(row_least[target], excess)
                         block_least[target // BLOCK] = min(block_least[target // BLOCK], excess)
-                possible = improved
+                possible = improved and work <= work_limit
             if work > work_limit:
                 return reached, last_step, offsets, starts, widths, steps[:n_steps], False, work
             s, size, next_s, next_size = next_fraction(s, size, next_s, next_size, order)

@@ -24,8 +24,17 @@ ROUNDING = 1e-14
 TOLERANCES = (1e-10, 1e-7)
 """Of the solver, in turn; whatever is left of its errors, the proof makes good."""
 
+LEAST_NODES = 64
+"""Fewest nodes a relaxation gets; so many take the solver some hundredths of a second, whatever happens."""
+
+ITERATION_LIMIT = 1
+"""The solver's status where it ran into it."""
+
 MAX_NODES = 4000
 """Most nodes a relaxation gets, whatever the effort."""
+
+ITERATIONS = 30
+"""Per node, of the solver; ten times what it has ever been seen to need. Beyond, it gets fewer nodes."""
 
 CUT_LOSS = 0.02
 """What the relaxation may lose between its nodes before more nodes are worth their time."""
@@ -57,7 +66,7 @@ class Relaxation:
 
 def relax(counts: Counts, nodes: Floats) -> Relaxation:
     """Solve the linear program on increasing nodes, 0 and 1 among them, and prove its lower bound."""
-    u0, u1, masses = _solve(nodes, _spread(counts, nodes, counts.zeros), _spread(counts, nodes, counts.ones))
+    nodes, u0, u1, masses = _solve(counts, nodes)
     u0, u1 = feasible_potentials(nodes, u0, u1)
     lower = potential_bound(counts, nodes, u0, u1)
     one_way = one_way_bound(counts)
@@ -66,6 +75,12 @@ def relax(counts: Counts, nodes: Floats) -> Relaxation:
         sign = 1.0 if counts.biases.sum() >= 0.0 else -1.0
         lower, u0, u1 = one_way, sign * nodes, sign * (nodes - 1.0)
     return Relaxation(lower, nodes, u0, u1, masses)
+
+
+def fractional_masses(counts: Counts, nodes: Floats) -> tuple[Floats, Floats]:
+    """Nodes and the masses kept there by the cheapest fractional calibrated sequence; no bound is proved."""
+    nodes, _, _, masses = _solve(counts, nodes)
+    return nodes, masses
 
 
 def one_way_bound(counts: Counts) -> float:
@@ -81,7 +96,7 @@ def relaxation_nodes(counts: Counts, limit: float) -> Floats:
 
     Between nodes at distance d the relaxation can lose d^2/2 a round; gaps are cut until that is CUT_LOSS.
     """
-    limit = int(min(MAX_NODES, max(64, limit)))
+    limit = int(min(MAX_NODES, max(LEAST_NODES, limit)))
     values = counts.values
     if len(values) > limit:
         ranks = np.cumsum(counts.zeros + counts.ones)
@@ -151,11 +166,15 @@ def _spread(counts: Counts, nodes: Floats, masses: Ints) -> Floats:
     return np.asarray(to_right + to_left, dtype=np.float64)
 
 
-def _solve(nodes: Floats, zeros: Floats, ones: Floats) -> tuple[Floats, Floats, Floats]:
-    """Potentials u0, u1 and masses z of the linear program, up to the solver's tolerance."""
+def _solve(counts: Counts, nodes: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Nodes, potentials u0, u1 and masses z of the linear program, up to the solver's tolerance.
+
+    The nodes are those given, or every second one, if the solver needs too many iterations for all of them.
+    """
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
 
+    zeros, ones = _spread(counts, nodes, counts.zeros), _spread(counts, nodes, counts.ones)
     n = len(nodes)
     node, gap = np.arange(n), np.arange(n - 1)
     unit = np.ones(n - 1)
@@ -177,10 +196,14 @@ def _solve(nodes: Floats, zeros: Floats, ones: Floats) -> tuple[Floats, Floats, 
     masses = np.concatenate([zeros, ones]) / scale
     for tolerance in TOLERANCES:
         options = {"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance}
+        if n > LEAST_NODES:
+            options["maxiter"] = ITERATIONS * n
         answer = linprog(costs, A_eq=balance, b_eq=masses, method="highs", options=options)
         if answer.status == 0:
             break
+        if answer.status == ITERATION_LIMIT:
+            return _solve(counts, np.append(nodes[:-1:2], nodes[-1]))
     else:
         raise RuntimeError(f"the relaxation was not solved: {answer.message}")
     potentials = answer.eqlin.marginals
-    return potentials[:n], potentials[n:], np.maximum(answer.x[:n], 0.0) * scale
+    return nodes, potentials[:n], potentials[n:], np.maximum(answer.x[:n], 0.0) * scale

@@ -14,11 +14,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled
-from onlinecal.measures.counts import Counts, Floats, Ints
-from onlinecal.measures.levels import Levels, distance_to, make_levels
+from onlinecal.measures.counts import Counts, Floats, Ints, PrefixSums, prefix
+from onlinecal.measures.levels import Levels, distance_by_sums, make_levels
 from onlinecal.measures.relaxation import Relaxation
 
 ACROSS = 4
@@ -32,6 +31,39 @@ REACHES = (4, 12, 36, 108)
 
 LEAST_GAIN = 0.03
 """A pass that closes less than this share of the gap is followed by a wider one."""
+
+NARROWEST = 2
+"""Least reach of a pass."""
+
+LEAST_WORK = 1e6
+"""So much, some hundredths of a second, a search may cost in any case."""
+
+WINDOW_WORK = 4
+"""Setting up one lattice point of a window takes about as long as trying so many level sets."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What the passes look up: prefix sums of the history, potentials (K,) and their prefix sums (K+1,)."""
+
+    sums: PrefixSums
+    zero_potential: Floats
+    one_potential: Floats
+    zero_lifts: Floats
+    one_lifts: Floats
+
+    @property
+    def arrays(self) -> tuple[Floats | Ints, ...]:
+        """In the order in which the kernel takes them."""
+        values, *sums = self.sums
+        return values, self.zero_potential, self.one_potential, *sums, self.zero_lifts, self.one_lifts
+
+
+def search_tables(counts: Counts, sums: PrefixSums, relaxation: Relaxation) -> Tables:
+    """The tables of a history and its relaxation, in one pass over the forecasts."""
+    u0 = np.interp(counts.values, relaxation.nodes, relaxation.zero_potential)
+    u1 = np.interp(counts.values, relaxation.nodes, relaxation.one_potential)
+    return Tables(sums, u0, u1, prefix(counts.zeros * u0), prefix(counts.ones * u1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,52 +79,65 @@ def curve_of_masses(counts: Counts, values: Floats, masses: Floats) -> Curve:
     """The curve of fractional level sets, its corners rounded to the lattice."""
     kept = masses > 1e-9 * masses.sum()
     values, masses = values[kept], masses[kept]
-    rounds = np.rint(_prefix(masses)).astype(np.int64)
-    ones = np.rint(_prefix(masses * values)).astype(np.int64)
+    rounds = np.rint(prefix(masses)).astype(np.int64)
+    ones = np.rint(prefix(masses * values)).astype(np.int64)
     rounds[-1], ones[-1] = counts.n_rounds, counts.n_ones
     return Curve(rounds, ones, values)
 
 
 def curve_of_levels(levels: Levels) -> Curve:
     """The curve that real level sets make."""
-    return Curve(_prefix(levels.zeros + levels.ones), _prefix(levels.ones), levels.values)
+    return Curve(prefix(levels.zeros + levels.ones), prefix(levels.ones), levels.values)
 
 
 def round_near(
-    counts: Counts, relaxation: Relaxation, curve: Curve, work_limit: float, tolerance: float
-) -> tuple[Levels | None, float, int]:
+    tables: Tables, lower: float, curve: Curve, work_limit: float, tolerance: float
+) -> tuple[Levels | None, float, float]:
     """Local search from a curve: its best level sets (None without a path), their distance, and the work.
 
-    It stops when the distance is within `tolerance` of the relaxation's lower bound, when the work (level
-    sets tried) is spent, or when the widest windows bring nothing.
+    The distance is that of `distance_by_sums`: no pass looks at every forecast. The search stops when the
+    distance is within `tolerance` of the lower bound, when another pass could exceed the work (level sets
+    tried, and points of windows), or when the widest windows bring nothing.
     """
-    tables = _tables(counts, relaxation)
-    best, distance, work = None, np.inf, 0
+    best, distance, work = None, np.inf, 0.0
+    work_limit = max(work_limit, LEAST_WORK)
     # how many of the level sets that the windows allow are really tried; the first pass tells
     tried_share = 1.0
     for reach in REACHES:
         while True:
-            windows = 2.0 * len(curve.values) * (2 * reach + 1) ** 2 * (2 * ACROSS + 1)
-            if best is not None and work + tried_share * windows > work_limit:
+            most = windows_work(curve, reach)
+            if best is not None and work + tried_share * most > work_limit:
                 return best, distance, work
             # a long curve gets narrow windows rather than none
-            affordable = max(0.0, min(1.0, work_limit / windows))
-            path, tried = _pass(tables, _with_fillers(curve), max(2, int(reach * math.sqrt(affordable))))
+            narrowed = max(NARROWEST, int(reach * math.sqrt(min(1.0, work_limit / most))))
+            path, tried = _pass(tables, _with_fillers(curve), narrowed, work_limit - work)
             work += tried
+            if path is None and work > work_limit and best is None and narrowed > NARROWEST:
+                # a second chance, at most as dear as the first
+                path, tried = _pass(tables, _with_fillers(curve), NARROWEST, work_limit)
+                work += tried
             if path is None:
+                if work > work_limit:
+                    return best, distance, work
                 break
-            if affordable == 1.0:
-                tried_share = tried / windows
+            if narrowed == reach:
+                tried_share = tried / most
             levels = make_levels(np.diff(path[:, 0] - path[:, 1]), np.diff(path[:, 1]))
-            reached = distance_to(counts, levels)
+            reached = distance_by_sums(tables.sums, levels)
             gain = distance - reached
             if gain > 0:
                 best, distance, curve = levels, reached, curve_of_levels(levels)
-            if distance - relaxation.lower <= tolerance or work > work_limit:
+            if distance - lower <= tolerance or work > work_limit:
                 return best, distance, work
-            if gain <= LEAST_GAIN * (distance - relaxation.lower):
+            if gain <= LEAST_GAIN * (distance - lower):
                 break
     return best, distance, work
+
+
+def windows_work(curve: Curve, reach: int) -> float:
+    """The most that a pass through windows of this reach can cost, points to set up and level sets to try."""
+    length, depth = 2 * reach + 1, 2 * ACROSS + 1
+    return 2.0 * len(curve.values) * length * depth * (WINDOW_WORK + length)
 
 
 def _with_fillers(curve: Curve) -> Curve:
@@ -107,30 +152,22 @@ def _with_fillers(curve: Curve) -> Curve:
     return Curve(curve.rounds[keep], curve.ones[keep], values)
 
 
-def _pass(tables: tuple, curve: Curve, reach: int) -> tuple[Ints | None, int]:
+def _pass(tables: Tables, curve: Curve, reach: int, work_limit: float) -> tuple[Ints | None, float]:
     values = curve.values
     directions = np.concatenate([values[:1], (values[1:] + values[:-1]) / 2, values[-1:]])
     shifts = np.arange(-reach, reach + 1)
     lowest = np.rint(curve.ones[:, None] + directions[:, None] * shifts).astype(np.int64) - ACROSS
-    work = 0
+    work = 0.0
     for margin in MARGINS:
-        path, tried = path_through_windows(*tables, curve.rounds, values, lowest, ACROSS, margin)
+        work += WINDOW_WORK * lowest.size * (2 * ACROSS + 1)
+        if work > work_limit:
+            break
+        most = int(min(work_limit - work, 2**62))
+        path, tried = path_through_windows(*tables.arrays, curve.rounds, values, lowest, ACROSS, margin, most)
         work += tried
         if path[-1, 0] >= 0:
             return path, work
     return None, work
-
-
-def _tables(counts: Counts, relaxation: Relaxation) -> tuple:
-    u0 = np.interp(counts.values, relaxation.nodes, relaxation.zero_potential)
-    u1 = np.interp(counts.values, relaxation.nodes, relaxation.one_potential)
-    sums0, sums1 = _prefix(counts.zeros * counts.values), _prefix(counts.ones * counts.values)
-    lifts0, lifts1 = _prefix(counts.zeros * u0), _prefix(counts.ones * u1)
-    return counts.values, u0, u1, _prefix(counts.zeros), _prefix(counts.ones), sums0, sums1, lifts0, lifts1
-
-
-def _prefix(terms: NDArray) -> NDArray:
-    return np.concatenate([np.zeros(1, dtype=terms.dtype), np.cumsum(terms)])
 
 
 @compiled
@@ -164,14 +201,15 @@ def path_through_windows(
     lowest: Ints,
     across: int,
     margin: float,
+    most: int,
 ) -> tuple[Ints, int]:
     """Cheapest path with one corner in each window.
 
     values, u0, u1 (K,): forecasts and their potentials; zeros, ones (K+1,) int64 prefix counts, with prefix
     sums of forecasts and of potentials. Window k, k = 0..L, holds the points of corners[k] + i - reach
     rounds and lowest[k, i] + j ones, i in 0..2 reach, j in 0..2 across; the first and last corner are
-    fixed. Returns the path, (L+1, 2) int64 of (rounds, ones), with -1 in the last row if there is none, and
-    the level sets tried.
+    fixed. Returns the path, (L+1, 2) int64 of (rounds, ones), with -1 in the last row if there is none or if
+    more than `most` level sets would be tried, and the level sets tried.
     """
     n0, n1 = zeros[-1], ones[-1]
     n_levels, length, depth = len(level_values), lowest.shape[1], 2 * across + 1
@@ -251,6 +289,8 @@ def path_through_windows(
                         if total < excess[k, i2, j2]:
                             excess[k, i2, j2] = total
                             came_from[k, i2, j2] = i * depth + j
+        if tried > most:
+            break
     path = np.full((n_levels + 1, 2), -1, dtype=np.int64)
     i, j = reach, across
     if excess[n_levels, i, j] == np.inf:

@@ -12,9 +12,9 @@ from onlinecal.measures import (
     lower_calibration_distance_from_counts,
     smooth_calibration_error,
 )
-from onlinecal.measures.counts import count_rounds
+from onlinecal.measures.counts import count_rounds, prefix_sums
 from onlinecal.measures.levels import conditional_means, distance_to
-from onlinecal.measures.pooling import _prefix, best_cuts, pooled_levels
+from onlinecal.measures.pooling import best_cuts, pooled_levels
 from onlinecal.measures.relaxation import (
     constraint_maxima,
     feasible_potentials,
@@ -24,11 +24,11 @@ from onlinecal.measures.relaxation import (
     relaxation_nodes,
 )
 from onlinecal.measures.rounding import (
-    _tables,
     _with_fillers,
     curve_of_masses,
     path_through_windows,
     round_near,
+    search_tables,
 )
 
 
@@ -124,14 +124,7 @@ def test_pooling_finds_the_best_cut_of_the_line():
 def test_the_compiled_pooling_agrees_with_plain_python():
     rng = np.random.default_rng(4)
     counts, _, _ = count_rounds(rng.random(40), rng.integers(0, 2, 40))
-    arguments = (
-        counts.values,
-        _prefix(counts.zeros),
-        _prefix(counts.ones),
-        _prefix(counts.zeros * counts.values),
-        _prefix(counts.ones * counts.values),
-        np.arange(len(counts.values) + 1),
-    )
+    arguments = (*prefix_sums(counts), np.arange(len(counts.values) + 1))
     np.testing.assert_array_equal(best_cuts(*arguments), best_cuts.py_func(*arguments))
 
 
@@ -140,9 +133,10 @@ def test_rounding_near_the_relaxation_comes_close_to_it():
     counts, _, _ = count_rounds(p, y)
     relaxation = relax(counts, relaxation_nodes(counts, 1000))
     curve = curve_of_masses(counts, relaxation.nodes, relaxation.masses)
-    quick, quick_distance, _ = round_near(counts, relaxation, curve, 1e5, 0.0)
-    _, distance, work = round_near(counts, relaxation, curve, 2e7, 0.0)
-    assert quick_distance == distance_to(counts, quick)
+    tables = search_tables(counts, prefix_sums(counts), relaxation)
+    quick, quick_distance, _ = round_near(tables, relaxation.lower, curve, 1e5, 0.0)
+    _, distance, work = round_near(tables, relaxation.lower, curve, 2e7, 0.0)
+    assert quick_distance == pytest.approx(distance_to(counts, quick), abs=1e-9)
     assert relaxation.lower <= distance <= quick_distance
     assert distance <= 1.1 * relaxation.lower
     assert distance < 0.2 * distance_to(counts, conditional_means(counts))
@@ -155,8 +149,11 @@ def test_the_compiled_windows_agree_with_plain_python():
     relaxation = relax(counts, relaxation_nodes(counts, 100))
     curve = _with_fillers(curve_of_masses(counts, relaxation.nodes, relaxation.masses))
     lowest = np.repeat(curve.ones[:, None], 5, axis=1) - 4
-    arguments = (*_tables(counts, relaxation), curve.rounds, curve.values, lowest, 4, np.inf)
-    for compiled, plain in zip(
-        path_through_windows(*arguments), path_through_windows.py_func(*arguments), strict=True
-    ):
-        np.testing.assert_array_equal(compiled, plain)
+    tables = search_tables(counts, prefix_sums(counts), relaxation)
+    for most in (10**9, 100):
+        arguments = (*tables.arrays, curve.rounds, curve.values, lowest, 4, np.inf, most)
+        compiled, plain = path_through_windows(*arguments), path_through_windows.py_func(*arguments)
+        for one, other in zip(compiled, plain, strict=True):
+            np.testing.assert_array_equal(one, other)
+        # with too little work there is no path
+        assert (compiled[0][-1, 0] < 0) == (most == 100)
