@@ -11,6 +11,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
+from math import isfinite
 from typing import Any
 from zlib import crc32
 
@@ -19,6 +20,7 @@ from msgspec import Struct
 
 from onlinecal.engine.lanes import Issued, Lane, Step
 from onlinecal.engine.settings import NEVER, Settings
+from onlinecal.forecasters.grid_soundness import require
 
 VERSION = 1
 SUM = 4
@@ -80,18 +82,33 @@ class KeyState:
             data = with_sum(_encoder.encode(Books(VERSION, None, 0, [], [], [])))
         if with_sum(data[SUM:]) != data:
             raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
-        with garbage_left_alone():
-            self._take(_decoder.decode(data[SUM:]))
+        try:
+            with garbage_left_alone():
+                self._take(_decoder.decode(memoryview(data)[SUM:]))
+        except Exception as error:
+            raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
 
     def _take(self, books: Books) -> None:
+        """Take up what is in the books; any exception if that cannot be, before any of it is played on."""
         if books.version != VERSION:
-            raise ValueError(f"the state of key {self.name!r} has version {books.version}, not {VERSION}")
+            raise ValueError(f"version {books.version}, not {VERSION}")
         self.clock, self.expired, self.late = books.clock, books.expired, books.late
         self.lanes: list[Lane] = [self.settings.kind.load(lane) for lane in books.lanes]
         self.busy = [0] * len(self.lanes)
-        for issued in books.open:
-            self.busy[issued.lane] += 1
         self.open: dict[str, Issued] = {issued.id: issued for issued in books.open}
+        require(
+            len(self.lanes) <= self.settings.most_lanes and len(self.late) == len(self.lanes), "its lanes"
+        )
+        require(self.expired >= 0 and min(self.late, default=0) >= 0, "its counts")
+        require(self.clock is None or isfinite(self.clock), "its clock")
+        require(len(self.open) == len(books.open), "its open forecasts")
+        last = 0
+        for issued in books.open:
+            require(last < issued.number and issued.lane >= 0, "its open forecasts")
+            require(issued.time is None or isfinite(issued.time), "its open forecasts")
+            self.lanes[issued.lane].check_open(issued)
+            self.busy[issued.lane] += 1
+            last = issued.number
         self._list_times()
 
     def dump(self) -> bytes:

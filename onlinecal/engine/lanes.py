@@ -13,8 +13,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from onlinecal.forecasters.almost_one_step_ahead import AlmostOneStepAhead
-from onlinecal.forecasters.cells import FORMAT, NO_HINT, ROUNDS
+from onlinecal.forecasters.cells import NO_HINT, ROUNDS
 from onlinecal.forecasters.compiled import FULL, enlarged
+from onlinecal.forecasters.grid_soundness import check_cell, check_grid_memory
 from onlinecal.validation import check_probability, outcome_of
 
 
@@ -76,6 +77,9 @@ class Lane(Protocol):
     def dump(self) -> bytes:
         """The state, as the lanes of its kind load it."""
 
+    def check_open(self, issued: Issued) -> None:
+        """ValueError unless a forecast that was loaded with the lane can be settled."""
+
 
 class Lanes(Protocol):
     """A kind of lanes with its parameters: checks what the kind understands, makes and loads lanes."""
@@ -90,7 +94,7 @@ class Lanes(Protocol):
         """A lane before its first round."""
 
     def load(self, data: bytes) -> Lane:
-        """The lane that was dumped."""
+        """The lane that was dumped; ValueError if it cannot be played on."""
 
 
 class BinaryLanes:
@@ -112,10 +116,9 @@ class BinaryLanes:
         return BinaryLane(self.model, self.model.memory.copy())
 
     def load(self, data: bytes) -> BinaryLane:
-        """The lane that was dumped."""
+        """The lane that was dumped; ValueError if it cannot be played on."""
         memory = unpack(data)
-        if int(memory[FORMAT]) != int(self.model.memory[FORMAT]):
-            raise ValueError(f"the state is of format {int(memory[FORMAT])}, its configuration is not")
+        check_grid_memory(memory, self.model.memory)
         return BinaryLane(self.model, memory)
 
 
@@ -141,6 +144,11 @@ class BinaryLane:
     def most_open(self) -> int:
         """How many forecasts may be open."""
         return 1 << 31
+
+    def check_open(self, issued: Issued) -> None:
+        """ValueError unless its cell is one of the grid."""
+        lower, step = issued.cell
+        check_cell(lower, step, issued.probability, self.memory)
 
     def admits(self, outcome: int) -> bool:
         """Both outcomes are known."""

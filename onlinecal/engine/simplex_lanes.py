@@ -9,13 +9,16 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from onlinecal.engine.events import LONGEST_NAME, is_name
-from onlinecal.engine.lanes import Step
+from onlinecal.engine.lanes import Issued, Step
 from onlinecal.forecasters.simplex import certificate
 from onlinecal.forecasters.simplex_almost_one_step_ahead import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex_input import MOST_CLASSES, check_distributions
 from onlinecal.forecasters.simplex_run import SimplexRun
+from onlinecal.forecasters.simplex_soundness import check_simplex_cell, length_of
+from onlinecal.forecasters.simplex_table import HEADER
 from onlinecal.forecasters.simplex_tokens import Cell
 
 NO_HINT = np.empty(0)
@@ -67,13 +70,29 @@ class SimplexLanes:
         return SimplexLane(self.model.new_run(self.edition))
 
     def load(self, data: bytes) -> SimplexLane:
-        """The lane that was dumped."""
+        """The lane that was dumped; ValueError if it cannot be played on."""
         state = msgspec.msgpack.decode(data, type=SimplexState)
         run = self.model.new_run(self.edition)
-        run.numbers = {label: number for number, label in enumerate(state.labels)}
-        run.memory = np.frombuffer(zlib.decompress(state.memory), "<i8").astype(np.int64)
+        if run.fixed and list(run.numbers) != state.labels:
+            raise ValueError(f"its classes are {state.labels!r}, not those of its configuration")
+        run.numbers = {self.outcome_of(label): number for number, label in enumerate(state.labels)}
+        run.memory = unpacked(state.memory, len(run.numbers))
+        if not state.past.replace("/", "", 1).isdecimal():
+            raise ValueError(f"its distance must be a fraction, got {state.past[:40]!r}")
         run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
+        run.check()
         return SimplexLane(run)
+
+
+def unpacked(data: bytes, classes: int) -> NDArray[np.int64]:
+    """The memory that was compressed, and not more than its header and the number of classes allow for."""
+    inflate, size = zlib.decompressobj(), 8 * HEADER
+    head = inflate.decompress(data, size)
+    if len(head) == size and classes:
+        rest = 8 * length_of(np.frombuffer(head, "<i8").tolist(), classes) - size
+        # one byte more, so that what is too long is not cut to fit
+        head += inflate.decompress(inflate.unconsumed_tail, rest + 1)
+    return np.frombuffer(head, "<i8").astype(np.int64)
 
 
 class SimplexLane:
@@ -121,6 +140,14 @@ class SimplexLane:
         past, since, newcomers, grids = run.account()
         state = SimplexState(list(run.numbers), memory, str(past), since, newcomers, grids)
         return msgspec.msgpack.encode(state)
+
+    def check_open(self, issued: Issued) -> None:
+        """ValueError unless its cell is one of the grid, or it has none since no class was known."""
+        forecasts = list(issued.probability.values())
+        if issued.cell is not None:
+            check_simplex_cell(Cell(*issued.cell), forecasts, self.run_state.memory)
+        elif forecasts:
+            raise ValueError("a forecast without a cell cannot be that of any run")
 
     def run(self, steps: list[Step]) -> list[float]:
         """Take the steps one by one."""

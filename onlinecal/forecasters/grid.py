@@ -20,6 +20,7 @@ from onlinecal.forecasters.cells import (
 )
 from onlinecal.forecasters.compiled import FULL, MACHINES, enlarged
 from onlinecal.forecasters.dyadic_search import END
+from onlinecal.forecasters.grid_soundness import check_grid_memory
 from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.rules import Rules
 from onlinecal.forecasters.tokens import Forecast
@@ -117,6 +118,7 @@ class GridForecaster(base.Classifier):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        check_grid_memory(self.memory, type(self)(**self._get_params()).memory)
         self.machine = MACHINES[int(self.memory[FORMAT])]
 
     def settle(self, lower: int, step: int, outcome: int, forecast: float) -> None:

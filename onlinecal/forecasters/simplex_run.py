@@ -21,6 +21,7 @@ from onlinecal.forecasters.simplex_guarantees import (
     reach,
 )
 from onlinecal.forecasters.simplex_input import MOST_CLASSES
+from onlinecal.forecasters.simplex_soundness import check_account, check_simplex_memory
 from onlinecal.forecasters.simplex_table import CLASSES, HERE, LIMIT, POINT, REPORT, ROUNDS, SCALE, STEP
 from onlinecal.forecasters.simplex_tokens import Cell
 
@@ -69,6 +70,17 @@ class SimplexRun:
         if classes:
             self.numbers = {label: number for number, label in enumerate(classes)}
             self._fit(len(classes))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.check()
+
+    def check(self) -> None:
+        """ValueError unless compiled code can play on what this run was given from outside."""
+        if len(self.numbers) or len(self.memory):
+            parameters = self.n_cells, self.horizon, self.slack, self.fixed, self.follows
+            check_simplex_memory(self.memory, len(self.numbers), *parameters)
+        check_account(self._past, self._since, self._newcomers, self._grids, self.rounds)
 
     @property
     def rounds(self) -> int:
