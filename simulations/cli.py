@@ -9,6 +9,7 @@ import typer
 from onlinecal.cli.errors import Verbs
 from simulations.verbs.adversaries import adversaries
 from simulations.verbs.evaluate import evaluate
+from simulations.verbs.experiment import experiment
 from simulations.verbs.forecasters import forecasters
 from simulations.verbs.measure import measure
 from simulations.verbs.plot import plot
@@ -29,7 +30,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verb in (simulate, sweep, plot, measure, evaluate, recalibrate, forecasters, adversaries, worst, search):
+for verb in (
+    simulate, sweep, plot, measure, evaluate, recalibrate, experiment, forecasters, adversaries, worst,
+    search,
+):  # fmt: skip
     app.command(verb.__name__)(verb)
 app.add_typer(stream, name="stream")
 

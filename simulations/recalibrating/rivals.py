@@ -6,14 +6,49 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
 from sklearn.isotonic import IsotonicRegression
+from sklearn.model_selection import GridSearchCV, KFold
 
+from onlinecal.recalibration.dirichlet import DirichletCalibration
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
-from onlinecal.recalibration.temperature import TemperatureScaling
+from onlinecal.recalibration.temperature import FLOOR, TemperatureScaling
 from onlinecal.recalibration.top_label import TopLabelIsotonic
+from simulations.recalibrating.scores import class_scores
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+PENALTIES = (0.01, 1.0, 100.0, 10_000.0)
+"""Of Dirichlet calibration; the best log loss on three folds of the fitted rows decides."""
+
+
+class VectorScaling(ProbabilityRecalibrator):
+    """softmax(w log p + b), a factor and an offset per class, of the least log loss (Guo et al., 2017)."""
+
+    def __init__(self, classes: Any = None) -> None:
+        self.classes = classes
+
+    def _learn(self, table: Floats, labels: Ints) -> None:
+        logs = np.log(table + FLOOR)
+        rows = np.arange(len(table))
+
+        def log_loss(both: Floats) -> tuple[float, Floats]:
+            w, b = np.split(both, 2)
+            scores = w * logs + b
+            excess = softmax(scores, axis=1)
+            excess[rows, labels] -= 1.0
+            slope = np.concatenate([(excess * logs).mean(axis=0), excess.mean(axis=0)])
+            return -float(log_softmax(scores, axis=1)[rows, labels].mean()), slope
+
+        k = table.shape[1]
+        start = np.repeat([1.0, 0.0], k)
+        end = minimize(log_loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 500})
+        self.factors_, self.offsets_ = np.split(end.x, 2)
+
+    def _map(self, table: Floats) -> Floats:
+        return softmax(self.factors_ * np.log(table + FLOOR) + self.offsets_, axis=1)
 
 
 class PerClassIsotonic(ProbabilityRecalibrator):
@@ -48,3 +83,16 @@ def rivals() -> dict[str, ProbabilityRecalibrator]:
         "isotonic per class": PerClassIsotonic(),
         "isotonic top label": TopLabelIsotonic(),
     }
+
+
+def _log_loss(model: Any, table: Floats, labels: Ints) -> float:
+    """Minus the log loss, also of rows that lack a class."""
+    value = class_scores(model.predict_proba(table), labels)["log loss"]
+    assert value is not None
+    return -value
+
+
+def chosen_dirichlet(seed: int = 0) -> GridSearchCV:
+    """Dirichlet calibration that chooses its penalty on three folds."""
+    folds = KFold(3, shuffle=True, random_state=seed)
+    return GridSearchCV(DirichletCalibration(), {"off_diagonal": PENALTIES}, scoring=_log_loss, cv=folds)
