@@ -13,7 +13,9 @@ from onlinecal.recalibration.probability_recalibrator import Floats, Ints, Proba
 class TopLabelIsotonic(ProbabilityRecalibrator):
     """The largest probability goes through an isotonic regression of being right; the others share the rest.
 
-    The others keep their proportions (equal shares if all are zero), so another class can come to lead.
+    The others keep their proportions (equal shares if all are zero), so another class can come to lead. Where
+    the regression says 0 or 1, some class would get exactly 0: with n rows confidences stay between 1/(n + 1)
+    and n/(n + 1), which changes no other value of the regression.
 
     Parameters
     ----------
@@ -24,7 +26,12 @@ class TopLabelIsotonic(ProbabilityRecalibrator):
     ----------
     curve_
         scikit-learn's IsotonicRegression from confidence to frequency.
+    floor_
+        The least confidence, 1/(n + 1); the largest is 1 less this.
     """
+
+    # models pickled before there was a floor
+    floor_ = 0.0
 
     def __init__(self, classes: Any = None) -> None:
         self.classes = classes
@@ -32,11 +39,12 @@ class TopLabelIsotonic(ProbabilityRecalibrator):
     def _learn(self, table: Floats, labels: Ints) -> None:
         top = table.argmax(axis=1)
         curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+        self.floor_ = 1.0 / (len(table) + 1.0)
         self.curve_ = curve.fit(table.max(axis=1), (top == labels).astype(float))
 
     def _map(self, table: Floats) -> Floats:
         rows, top = np.arange(len(table)), table.argmax(axis=1)
-        confidence = self.curve_.predict(table[rows, top])
+        confidence = self.curve_.predict(table[rows, top]).clip(self.floor_, 1.0 - self.floor_)
         others = table.copy()
         others[rows, top] = 0.0
         left = others.sum(axis=1, keepdims=True)
