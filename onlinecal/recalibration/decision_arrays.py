@@ -1,4 +1,4 @@
-"""Decision recalibrators as plain arrays: what a file of them holds, version 1.
+"""Decision recalibrators as plain arrays: what a file of them holds, version 2.
 
 Rounds have different numbers of regions, so their weights and steps are stacked, with `n_regions` telling
 how many rows each round has.
@@ -16,9 +16,14 @@ from onlinecal.measures.decision_partitions import Partition
 from onlinecal.recalibration.decision_folds import HeldOut
 from onlinecal.recalibration.decision_rounds import Progress, Round
 
-FORMAT = "onlinecal decision recalibrator 1"
+FORMAT = "onlinecal decision recalibrator 2"
+EARLIER = "onlinecal decision recalibrator 1"
+"""Without a floor, and evaluated by BLAS."""
 _PLAIN_KINDS = "biufUS"
-_SCALARS = ("n_actions", "epsilon", "partition", "seed", "start", "step", "n_folds", "n_starts", "warm_start")
+_SCALARS = (
+    *("n_actions", "epsilon", "partition", "seed", "start", "step", "n_folds", "n_starts", "warm_start"),
+    "floor",
+)
 
 
 def to_arrays(model: Any) -> dict[str, np.ndarray]:
@@ -40,6 +45,8 @@ def to_arrays(model: Any) -> dict[str, np.ndarray]:
         "steps": np.concatenate([np.zeros((0, width)), *(each.step for each in rounds)]),
         "history": np.array(model.history_.tolist(), dtype=np.float64).reshape(-1, 3),
         "reached": np.array(model.reached_),
+        "least": np.array(model.floor_),
+        "fixed_order": np.array(model.fixed_order_),
         "max_rounds": np.array(-1 if model.max_rounds is None else model.max_rounds),
         **{f"parameter_{name}": np.array(getattr(model, name)) for name in _SCALARS},
     }
@@ -65,7 +72,10 @@ def read_arrays(kind: Any, path: str | Path) -> Any:
             arrays = dict(file) if hasattr(file, "files") else {}
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is no file of a decision recalibrator: {error}") from error
-    if str(arrays.get("format", "")) != FORMAT:
+    if str(arrays.get("format", "")) == EARLIER:
+        no = np.array(False)
+        arrays |= {"parameter_floor": no, "fixed_order": no, "least": np.array(0.0)}
+    elif str(arrays.get("format", "")) != FORMAT:
         raise ValueError(f"{path} must hold {FORMAT!r}, got {str(arrays.get('format', 'no format'))!r}")
     return from_arrays(kind, arrays)
 
@@ -96,6 +106,8 @@ def from_arrays(kind: Any, arrays: dict[str, np.ndarray]) -> Any:
         [tuple(row) for row in arrays["history"]], dtype=[(name, np.float64) for name in Progress._fields]
     )
     model.reached_ = bool(arrays["reached"])
+    model.floor_ = float(arrays["least"])
+    model.fixed_order_ = bool(arrays["fixed_order"])
     model.held_out_ = HeldOut(*arrays["held_out"]) if "held_out" in arrays else None
     if "columns" in arrays:
         model.feature_names_in_ = np.array(arrays["columns"].tolist(), dtype=object)

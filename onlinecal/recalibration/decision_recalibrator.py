@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from onlinecal.measures.decision import PARTITIONS, check_losses
 from onlinecal.measures.decision_partitions import residuals
@@ -25,8 +24,9 @@ from onlinecal.recalibration.decision_rounds import (
     WorstOfAllLosses,
     WorstOfGivenLosses,
 )
+from onlinecal.recalibration.flooring import floored, least_probability
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
-from onlinecal.recalibration.temperature import best_inverse_temperature, tempered
+from onlinecal.recalibration.temperature import best_inverse_temperature, tempered, tempered_by_numpy
 from onlinecal.validation import check_choice, check_count
 
 STARTS = ("temperature", "none")
@@ -78,6 +78,10 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
         True: `fit` keeps the rounds of the fit before, if the columns are as many, and adds to them.
     classes
         The labels that the columns stand for, any hashables; None: 0..C-1.
+    floor
+        True: no class gets probability 0. With n fitted rows the result p becomes (n p + 1/C)/(n + 1), as if
+        one more row had every class in equal parts; that can add up to 1/(n + 1) to the error reached.
+        False: as in the paper, where projecting makes probabilities exactly 0.
 
     Attributes
     ----------
@@ -92,6 +96,8 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
     history_
         One row per round and one for the end, a structured array: `error` found (nan at the end unless the
         tolerance was reached), and `squared_error` and `accuracy` of the fitted rows, before the round.
+    floor_
+        The least probability of the result, 1/(C (n + 1)); 0 without a floor.
     held_out_
         Gap and squared error on held-out rows by number of rounds; None without folds.
     reached_
@@ -99,9 +105,10 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
 
     Notes
     -----
-    `DecisionRecalibrator.as_in_paper(...)` is the plain algorithm. On the fitted rows the squared error never
-    rises from round to round; with full steps each round lowers it by at least epsilon^2, so there are at
-    most 2/epsilon^2 <= K/epsilon^2 of them. docs/recalibrate-decisions.md has the proofs and what the
+    `DecisionRecalibrator.as_in_paper(...)` is the plain algorithm. On the fitted rows the squared error,
+    before the floor, never rises from round to round; with full steps each round lowers it by at least
+    epsilon^2, so there are at most 2/epsilon^2 <= K/epsilon^2 of them. The same rows and seed give the same
+    model to the last bit on every processor. docs/recalibrate-decisions.md has the proofs and what the
     defaults were measured to do.
 
     References
@@ -126,6 +133,11 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
     inverse_temperature_: float
     rounds_: list[Round]
 
+    # models pickled before these were attributes
+    floor = False
+    floor_ = 0.0
+    fixed_order_ = False
+
     def __init__(
         self,
         n_actions: int = 2,
@@ -140,6 +152,7 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
         n_starts: int = 1,
         warm_start: bool = False,
         classes: Any = None,
+        floor: bool = True,
     ) -> None:
         self.n_actions = n_actions
         self.epsilon = epsilon
@@ -153,11 +166,19 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
         self.n_starts = n_starts
         self.warm_start = warm_start
         self.classes = classes
+        self.floor = floor
 
     @classmethod
     def as_in_paper(cls, n_actions: int = 2, epsilon: float = 0.01, **parameters: Any) -> Self:
-        """Algorithm 1 (partition="hard") or 2 ("soft"): full steps from the first round to the tolerance."""
-        plain = {"start": "none", "step": "full", "n_folds": 0}
+        """Algorithm 1 (partition="hard") or 2 ("soft"): full steps from the first round to the tolerance.
+
+        Algorithm 2 is followed but for what is searched for and when it ends. The paper's maximises the sum
+        of squares, sum_a ||E[(Y - p) b_a(p)]||^2, and ends when that is below epsilon^2/K. This one maximises
+        the sum of norms, as Algorithm 1 does, and ends when that is at most epsilon. Either end makes the sum
+        of norms at most epsilon, for r_1 + ... + r_K <= sqrt(K (r_1^2 + ... + r_K^2)). The paper's can go on
+        where this one ends: as when no sum of norms is above epsilon, but one region has most of it.
+        """
+        plain = {"start": "none", "step": "full", "n_folds": 0, "floor": False}
         return cls(n_actions, epsilon, **{**plain, **parameters})
 
     def _check_parameters(self) -> None:
@@ -167,6 +188,8 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
         check_choice(self.partition, PARTITIONS, "partition")
         check_choice(self.start, STARTS, "start")
         check_choice(self.step, ("shrunk", "full"), "step")
+        if not isinstance(self.floor, (bool, np.bool_)):
+            raise ValueError(f"floor must be True or False, got {self.floor!r}")
         check_count(self.n_starts, "n_starts")
         if self.max_rounds is not None:
             check_count(self.max_rounds, "max_rounds")
@@ -174,14 +197,11 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
             raise ValueError(f"n_folds must be 0 or at least 2, got {self.n_folds!r}")
 
     def _learn(self, table: Floats, labels: Ints) -> None:
-        # products of thin matrices gain nothing from threads, and lose much where cores are shared
-        with threadpool_limits(1, "blas"):
-            self._descend(table, labels)
-
-    def _descend(self, table: Floats, labels: Ints) -> None:
         given = None if self.losses is None else check_losses(self.losses, table.shape[1])
         if 0 < len(table) < 2 * max(self.n_folds, 1):
             raise ValueError(f"P must have at least {2 * max(self.n_folds, 1)} rows, got {len(table)}")
+        self.floor_ = least_probability(*table.shape) if self.floor else 0.0
+        self.fixed_order_ = True
         find = self._finder(given)
         warm = self.warm_start and getattr(self, "n_features_in_", None) == table.shape[1]
         beta, earlier = (self.inverse_temperature_, self.rounds_) if warm else (None, [])
@@ -212,11 +232,11 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
         self.rounds_ = [*earlier, *descent.rounds]
         self.n_rounds_ = len(self.rounds_)
         self.history_ = np.array(history, dtype=[(name, np.float64) for name in Progress._fields])
-        self._fitted_table = descent.table
+        self._fitted_table = floored(descent.table, self.floor_)
 
     def _finder(self, losses: Floats | None) -> Finder:
         if losses is not None:
-            return WorstOfGivenLosses(losses)
+            return WorstOfGivenLosses(losses, self.floor_)
         return WorstOfAllLosses(self.n_actions, self.partition == "hard", self.n_starts, QUICK_ITERATIONS)
 
     def _most_rounds(self, losses: Floats | None) -> int:
@@ -243,14 +263,20 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
                 cooled = residuals(tempered(table[rows], found), labels[rows])
                 if (cooled**2).sum() <= (residuals(table[rows], labels[rows]) ** 2).sum():
                     beta = found
-        return beta, replay(table, beta, earlier)
+        *_, begun = replay(table, beta, earlier)
+        return beta, begun
 
     def _descent(self, table: Floats, labels: Ints, find: Finder, stream: int) -> Descent:
         length = STEP_LENGTH if self.step == "shrunk" else None
         return Descent(table, labels, find, length, [self.seed, 3, stream])
 
+    def _stages(self, table: Floats) -> Iterator[Floats]:
+        for stage in replay(table, self.inverse_temperature_, self.rounds_, self.fixed_order_):
+            yield floored(stage, self.floor_)
+
     def _map(self, table: Floats) -> Floats:
-        return replay(table, self.inverse_temperature_, self.rounds_)
+        *_, last = self._stages(table)
+        return last
 
     def staged_predict_proba(self, P: ArrayLike) -> Iterator[Floats]:
         """The probabilities at the start and after each round: n_rounds_ + 1 tables of shape (n, C).
@@ -260,11 +286,7 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
         NotFittedError, ValueError
             As `predict_proba`.
         """
-        table = replay(self._check_table(P), self.inverse_temperature_, [])
-        yield table
-        for correction in self.rounds_:
-            table = correction(table)
-            yield table
+        yield from self._stages(self._check_table(P))
 
     def compress(self, loss: ArrayLike, P: ArrayLike | None = None) -> CompressedPredictor:
         """One forecast per action of a loss table (K, C), from recalibrated probabilities.
@@ -324,10 +346,13 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
         return read_arrays(cls, path)
 
 
-def replay(table: Floats, inverse_temperature: float, rounds: list[Round]) -> Floats:
-    """Temper a table (n, C), unless beta is 1, and play the rounds."""
+def replay(
+    table: Floats, inverse_temperature: float, rounds: list[Round], fixed_order: bool = True
+) -> Iterator[Floats]:
+    """Temper a table (n, C), unless beta is 1, and play the rounds: the table at the start and after each."""
     if inverse_temperature != 1.0:
-        table = tempered(table, inverse_temperature)
+        table = (tempered if fixed_order else tempered_by_numpy)(table, inverse_temperature)
+    yield table
     for correction in rounds:
-        table = correction(table)
-    return table
+        table = correction(table) if fixed_order else correction.by_blas(table)
+        yield table

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from onlinecal.measures.decision import loss_norms
 from onlinecal.measures.decision_partitions import Ints, Partition, error_of, residuals
@@ -39,6 +40,15 @@ class Round:
     def __call__(self, table: Floats) -> Floats:
         """The corrected rows, shape (n, C)."""
         return project_rows(table + product(by_columns(self.step), self.partition(table).T).T)
+
+    def by_blas(self, table: Floats) -> Floats:
+        """The same to rounding, to the bits of models from before sums had a fixed order."""
+        scores = table @ self.partition.weights.T
+        members = softmax(scores, axis=1)
+        if self.partition.hard:
+            members = np.zeros_like(scores)
+            members[np.arange(len(scores)), scores.argmax(axis=1)] = 1.0
+        return project_rows(table + members @ self.step)
 
 
 class Progress(NamedTuple):
@@ -75,21 +85,27 @@ class WorstOfAllLosses:
 
 
 class WorstOfGivenLosses:
-    """The loss table with the largest gap, and the regions of its Bayes decisions."""
+    """The loss table with the largest gap, and the regions of its Bayes decisions.
 
-    def __init__(self, losses: Floats) -> None:
+    Decisions are those of the forecasts that will be given: of probabilities floored at `least`, for which
+    the expected loss of an action is that of `rules` for the probabilities themselves.
+    """
+
+    def __init__(self, losses: Floats, least: float = 0.0) -> None:
         norms = loss_norms(losses)
         self.losses = losses
+        share = losses.shape[2] * least
+        self.rules = (1.0 - share) * losses + least * losses.sum(axis=2, keepdims=True)
         self.norms = np.where(norms > 0.0, norms, 1.0)
 
     def __call__(self, table: Floats, residual: Floats, epsilon: float, rng: np.random.Generator) -> Found:
         """Try all, exactly; `residual` is p - Y."""
         gaps = np.empty(len(self.losses))
-        for i, loss in enumerate(self.losses):
-            biases = inner(Partition(-loss, hard=True)(table).T, residual) / len(table)
+        for i, (loss, rule) in enumerate(zip(self.losses, self.rules, strict=True)):
+            biases = inner(Partition(-rule, hard=True)(table).T, residual) / len(table)
             gaps[i] = abs((biases * loss).sum()) / self.norms[i]
         worst = int(gaps.argmax())
-        return Found(float(gaps[worst]), Partition(-self.losses[worst], hard=True))
+        return Found(float(gaps[worst]), Partition(-self.rules[worst], hard=True))
 
 
 def full_step(members: Floats, error: Floats) -> Floats:

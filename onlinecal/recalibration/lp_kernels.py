@@ -94,7 +94,13 @@ def add_up(state: State, g: int) -> None:
 @compiled
 def square_of(mass: float, labels: Floats, prediction: Floats) -> float:
     """E|prediction - y|^2 on a group, from its estimates."""
-    return mass * (1.0 + np.dot(prediction, prediction)) - 2.0 * np.dot(labels, prediction)
+    square = 0.0
+    product = 0.0
+    # not np.dot: BLAS adds up in an order that depends on the processor
+    for j in range(prediction.shape[0]):
+        square += prediction[j] * prediction[j]
+        product += labels[j] * prediction[j]
+    return mass * (1.0 + square) - 2.0 * product
 
 
 @compiled

@@ -23,9 +23,15 @@ class LevelSetMap:
     shift
         False: a row in a known level set becomes that level set's value, any other becomes rho of its
         level set. True: the value is added and the sum projected on the simplex; any other row is kept.
+    least
+        What a probability of 0 becomes in a row that is shifted; see `onlinecal.recalibration.flooring`.
     """
 
-    def __init__(self, levels: Ints, values: Floats, n_levels: int, shift: bool) -> None:
+    # maps pickled before there was a floor
+    least = 0.0
+
+    def __init__(self, levels: Ints, values: Floats, n_levels: int, shift: bool, least: float = 0.0) -> None:
+        self.least = least
         self.levels = levels
         self.values = values
         self.n_levels = n_levels
@@ -36,7 +42,7 @@ class LevelSetMap:
         """The mapped rows, shape (n, k)."""
         out = np.empty_like(table)
         slack = allowance(self.n_levels, table.shape[1])
-        _apply(table, self.levels, self.values, self.slots, self.n_levels, slack, self.shift, out)
+        _apply(table, self.levels, self.values, self.slots, self.n_levels, slack, self.shift, self.least, out)
         return out
 
 
@@ -65,6 +71,7 @@ def _apply(
     n_levels: int,
     slack: float,
     shift: bool,
+    least: float,
     out: Floats,
 ) -> None:
     n, k = table.shape
@@ -82,6 +89,8 @@ def _apply(
                 for j in range(k):
                     moved[j] = table[i, j] + values[found, j]
                 project(moved, out[i])
+                for j in range(k):
+                    out[i, j] = (1.0 - k * least) * out[i, j] + least
             else:
                 out[i] = table[i]
         elif found >= 0:

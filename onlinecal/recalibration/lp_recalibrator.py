@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.measures.level_sets import Floats
 from onlinecal.measures.multiclass import check_order
+from onlinecal.recalibration.flooring import least_probability
 from onlinecal.recalibration.lp_algorithm import Outcome, run
 from onlinecal.recalibration.lp_map import LevelSetMap
 from onlinecal.recalibration.lp_sizes import (
@@ -75,7 +76,9 @@ class LpRecalibrator(ClassifierMixin, BaseEstimator):
         the distribution nearest to their corner. "shift": each level set starts from its mean forecast, and
         its rows are shifted by what the mean was corrected by, then projected; rows of other level sets are
         kept. What the model knows inside a level set then survives, and so does its squared error; only
-        with estimation="plug-in".
+        with estimation="plug-in". Projecting could make a class 0, so a shifted row p is mixed with the
+        uniform distribution at the weight of one of the n fitted rows, (n p + 1/k)/(n + 1). "constant" has no
+        such floor, as in the paper: where a group never saw a class it may say 0.
     classes
         The labels that the columns stand for, any hashables; None: 0..k-1.
 
@@ -236,7 +239,9 @@ class LpRecalibrator(ClassifierMixin, BaseEstimator):
         values = outcome.predictions[outcome.group_of_bin]
         if statistics.means is not None:
             values = values - statistics.means
-        self.map_ = LevelSetMap(statistics.levels, values, self.n_levels_, statistics.means is not None)
+        shift = statistics.means is not None
+        least = least_probability(statistics.pools.mass_rows[0], values.shape[1]) if shift else 0.0
+        self.map_ = LevelSetMap(statistics.levels, values, self.n_levels_, shift, least)
 
     def predict_proba(self, P: ArrayLike) -> Floats:
         """Recalibrated probabilities, shape (n, k), rows with sum 1.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
+from scipy.special import softmax
 
 from onlinecal.compiling import compiled
 from onlinecal.measures.fixed_order import by_columns, exponential, logarithm, soften
@@ -47,14 +48,19 @@ class TemperatureScaling(ProbabilityRecalibrator):
            [0.25, 0.75]])
     """
 
+    fixed_order_ = False
+    """Of models that were pickled before exponentials were the same on every processor."""
+
     def __init__(self, classes: Any = None) -> None:
         self.classes = classes
 
     def _learn(self, table: Floats, labels: Ints) -> None:
         self.inverse_temperature_ = best_inverse_temperature(table, labels)
+        self.fixed_order_ = True
 
     def _map(self, table: Floats) -> Floats:
-        return tempered(table, self.inverse_temperature_)
+        temper = tempered if self.fixed_order_ else tempered_by_numpy
+        return temper(table, self.inverse_temperature_)
 
 
 def best_inverse_temperature(table: Floats, labels: Ints) -> float:
@@ -78,6 +84,11 @@ def tempered(table: Floats, inverse_temperature: float) -> Floats:
     columns *= inverse_temperature
     soften(columns)
     return np.ascontiguousarray(columns.T)
+
+
+def tempered_by_numpy(table: Floats, inverse_temperature: float) -> Floats:
+    """The same to rounding, to the bits of models from before `tempered` was fixed."""
+    return softmax(inverse_temperature * np.log(table + FLOOR), axis=1)
 
 
 @compiled

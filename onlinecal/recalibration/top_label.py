@@ -16,7 +16,9 @@ class TopLabelIsotonic(ProbabilityRecalibrator):
 
     The others keep their proportions (equal shares if all are zero), but none gets as much as the confidence,
     so that the class on top stays on top. Only a confidence below 1/C cannot be the largest of C
-    probabilities: then the proportions stand, and another class leads.
+    probabilities: then the proportions stand, and another class leads. Where the regression says 0 or 1, some
+    class would get exactly 0: with n rows confidences stay between 1/(n + 1) and n/(n + 1), which changes no
+    other value of the regression.
 
     Parameters
     ----------
@@ -27,7 +29,12 @@ class TopLabelIsotonic(ProbabilityRecalibrator):
     ----------
     curve_
         scikit-learn's IsotonicRegression from confidence to frequency.
+    floor_
+        The least confidence, 1/(n + 1); the largest is 1 less this.
     """
+
+    # models pickled before there was a floor
+    floor_ = 0.0
 
     def __init__(self, classes: Any = None) -> None:
         self.classes = classes
@@ -35,11 +42,12 @@ class TopLabelIsotonic(ProbabilityRecalibrator):
     def _learn(self, table: Floats, labels: Ints) -> None:
         top = table.argmax(axis=1)
         curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+        self.floor_ = 1.0 / (len(table) + 1.0)
         self.curve_ = curve.fit(table.max(axis=1), (top == labels).astype(float))
 
     def _map(self, table: Floats) -> Floats:
         rows, top = np.arange(len(table)), table.argmax(axis=1)
-        confidence = self.curve_.predict(table[rows, top])
+        confidence = self.curve_.predict(table[rows, top]).clip(self.floor_, 1.0 - self.floor_)
         others = table.copy()
         others[rows, top] = 0.0
         left = others.sum(axis=1, keepdims=True)

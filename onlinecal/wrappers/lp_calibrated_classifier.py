@@ -233,5 +233,7 @@ class LpCalibratedClassifier(base.Wrapper, base.Classifier):
         old = self._map
         if old is None or old.levels.shape[1] == len(self._numbers):
             return
-        more = ((0, 0), (0, len(self._numbers) - old.levels.shape[1]))
-        self._map = LevelSetMap(np.pad(old.levels, more), np.pad(old.values, more), old.n_levels, old.shift)
+        width, wider = old.levels.shape[1], len(self._numbers)
+        more = ((0, 0), (0, wider - width))
+        levels, values = np.pad(old.levels, more), np.pad(old.values, more)
+        self._map = LevelSetMap(levels, values, old.n_levels, old.shift, old.least * width / wider)

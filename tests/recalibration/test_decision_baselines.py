@@ -84,7 +84,9 @@ def test_top_label_isotonic_calibrates_the_confidence_and_keeps_the_others_propo
     mapped = model.predict_proba(table)
     confidence, right = mapped[rows, top], top == labels
     for value in np.unique(confidence):
-        assert right[confidence == value].mean() == pytest.approx(value)
+        share = right[confidence == value].mean()
+        # never quite sure: 1500 rows
+        assert np.clip(share, 1 / 1501, 1500 / 1501) == pytest.approx(value)
     second = table.argsort(axis=1)[:, -2:-3:-1].ravel()
     third = table.argsort(axis=1)[:, -3:-4:-1].ravel()
     full = mapped[rows, second] == np.nextafter(confidence, 0.0)

@@ -70,7 +70,9 @@ def test_two_classes_end_exactly_below_the_tolerance():
 
 def test_the_squared_error_never_rises_on_the_fitted_rows(fitted):
     model, table, labels = fitted
-    errors = np.array([squared_error(stage, labels) for stage in model.staged_predict_proba(table)])
+    least = model.floor_
+    stages = [(stage - least) / (1 - 3 * least) for stage in model.staged_predict_proba(table)]
+    errors = np.array([squared_error(stage, labels) for stage in stages])
     assert len(errors) == model.n_rounds_ + 1
     assert model.n_rounds_ > 0
     assert (np.diff(errors) <= 1e-12).all()
@@ -83,7 +85,8 @@ def test_replayed_rounds_are_those_of_the_fit(fitted):
     *_, last = model.staged_predict_proba(table)
     assert np.array_equal(model.predict_proba(table), last)
     assert np.abs(last.sum(axis=1) - 1).max() < 1e-12
-    assert last.min() >= 0
+    assert last.min() >= model.floor_
+    assert (model.floor_ > 0) == (model.step == "shrunk")
     assert model.history_["accuracy"][-1] == (model.predict(table) == labels).mean()
     half = model.predict_proba(table[::2])
     assert np.allclose(half, last[::2], atol=1e-12)
