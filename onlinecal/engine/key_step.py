@@ -100,6 +100,16 @@ class KeyStep:
         ValueError
             The bytes are damaged, of another version, or were kept with another configuration.
         """
+        try:
+            return self._turn(key, data, events)
+        except BaseException:
+            # what is left of the turn would be in the way of the next one
+            self._keys = HotKeys(self.config)
+            raise
+
+    def _turn(
+        self, key: str, data: bytes | None, events: Iterable[Incoming | Rejected]
+    ) -> tuple[bytes | None, list[Answer]]:
         keys, place = self._keys, self.config.place_for(key)
         before = self._read(key, data, self._sums[place])
         if data is not None:
@@ -135,8 +145,10 @@ class KeyStep:
     def _read(self, key: str, data: bytes | None, config: int) -> KeptKey:
         if data is None:
             return KeptKey(config, 0, b"", [])
-        if data[0] != VERSION:
-            raise ValueError(f"the state of key {key!r} has version {data[0]}, not {VERSION}")
+        if data[:1] != bytes([VERSION]):
+            raise ValueError(
+                f"the state of key {key!r} has version {data[0] if data else None}, not {VERSION}"
+            )
         try:
             kept = _decoder.decode(data[1:])
         except msgspec.MsgspecError as error:
