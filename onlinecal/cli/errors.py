@@ -9,6 +9,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from onlinecal.cli.output import printable
+
 DONE, CHECK_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -49,5 +51,5 @@ class Verbs(TyperGroup):
 
 def refuse(message: str) -> int:
     """Say in one line on stderr what is wrong with the request; the exit code for it."""
-    print(f"onlinecal: {' '.join(message.split())}", file=sys.stderr)
+    print(f"onlinecal: {printable(' '.join(message.split()))}", file=sys.stderr)
     return WRONG_REQUEST

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,38 +16,68 @@ PIPE_WIDTH = 200
 """Columns of a table that no terminal shows: wide enough that nothing is folded."""
 
 
+def printable(text: str, keep: str = "") -> str:
+    """Text for a terminal: control characters, and others that nobody sees, are spelt out.
+
+    Names come from whoever sends events; a terminal would obey the commands in them. `keep`: what stays.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() or sign in keep else sign.encode("unicode_escape").decode()
+        for sign in text
+    )
+
+
 def results() -> Console:
     """The console for results: stdout, plain text when it is not a terminal."""
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+    return _console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def notices() -> Console:
     """The console for progress and remarks: stderr."""
+    return _console(stderr=True)
+
+
+def _console(**settings: Any) -> Console:
+    """A console that prints texts without control characters in them."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    class HarmlessConsole(Console):
+        def print(self, *objects: Any, **settings: Any) -> None:
+            shown = [printable(one, keep="\n") if isinstance(one, str) else one for one in objects]
+            super().print(*shown, **settings)
+
+    return HarmlessConsole(highlight=False, **settings)
 
 
 def print_json(answer: Any) -> None:
     """One JSON document on stdout; numbers that JSON has no word for (NaN, infinities) become null."""
     import msgspec
 
-    text = msgspec.json.format(msgspec.json.encode(answer), indent=2)
-    print(text.decode())
+    text = msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
+    if not text.replace("\n", "").isprintable():
+        # those that JSON leaves as they are, a terminal may obey
+        text = "".join(
+            sign if sign.isprintable() or sign == "\n" else json.dumps(sign)[1:-1] for sign in text
+        )
+    print(text)
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
-    """A table in the house style: the first `left` columns are names, the others numbers."""
+    """A table in the house style: the first `left` columns are names, the others numbers.
+
+    Titles and cells are Rich's markup; control characters in them are spelt out.
+    """
     from rich import box
     from rich.table import Table
 
-    answer = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    shown = None if title is None else printable(title, keep="\n")
+    answer = Table(title=shown, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for place, name in enumerate(columns):
         answer.add_column(name, justify="left" if place < left else "right", no_wrap=place == 0)
     for row in rows:
-        answer.add_row(*row)
+        answer.add_row(*map(printable, row))
     return answer
 
 

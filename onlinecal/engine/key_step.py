@@ -69,8 +69,7 @@ class KeyStep:
 
     def __init__(self, config: EngineConfig, remember: int) -> None:
         self.config, self.remember = config, check_count(remember, "remember")
-        self._keys_of = {edition: HotKeys(replace(config, edition=edition)) for edition in (1, VERSION)}
-        self._keys = self._keys_of[VERSION]
+        self._start_over()
         # all fields: which of them msgspec takes for defaults depends on how the configuration came here
         self._sums = {
             place: crc32(_encoder.encode(_values_of(settings.config)))
@@ -101,7 +100,23 @@ class KeyStep:
         ValueError
             The bytes are damaged, of another version, or were kept with another configuration.
         """
-        version, place = VERSION if data is None else data[0], self.config.place_for(key)
+        try:
+            return self._turn(key, data, events)
+        except BaseException:
+            # what is left of the turn would be in the way of the next one
+            self._start_over()
+            raise
+
+    def _start_over(self) -> None:
+        self._keys_of = {edition: HotKeys(replace(self.config, edition=edition)) for edition in (1, VERSION)}
+        self._keys = self._keys_of[VERSION]
+
+    def _turn(
+        self, key: str, data: bytes | None, events: Iterable[Incoming | Rejected]
+    ) -> tuple[bytes | None, list[Answer]]:
+        # the first byte; 0, which no version is, if there is none
+        version = VERSION if data is None else int.from_bytes(data[:1])
+        place = self.config.place_for(key)
         before = self._read(key, data, self._sums[place])
         keys = self._keys = self._keys_of[version]
         if data is not None:
@@ -137,8 +152,9 @@ class KeyStep:
     def _read(self, key: str, data: bytes | None, config: int) -> KeptKey:
         if data is None:
             return KeptKey(config, 0, b"", [])
-        if data[0] not in self._keys_of:
-            raise ValueError(f"the state of key {key!r} has version {data[0]}, not {VERSION} or one before")
+        version = int.from_bytes(data[:1])
+        if version not in self._keys_of:
+            raise ValueError(f"the state of key {key!r} has version {version}, not {VERSION} or one before")
         try:
             kept = _decoder.decode(data[1:])
         except msgspec.MsgspecError as error:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
 from math import isfinite
+from operator import attrgetter, lt
 from typing import Any
 from zlib import crc32
 
@@ -94,7 +95,6 @@ class KeyState:
             raise ValueError(f"version {books.version}, not {VERSION}")
         self.clock, self.expired, self.late = books.clock, books.expired, books.late
         self.lanes: list[Lane] = [self.settings.kind.load(lane) for lane in books.lanes]
-        self.busy = [0] * len(self.lanes)
         self.open: dict[str, Issued] = {issued.id: issued for issued in books.open}
         require(
             len(self.lanes) <= self.settings.most_lanes and len(self.late) == len(self.lanes), "its lanes"
@@ -102,13 +102,17 @@ class KeyState:
         require(self.expired >= 0 and min(self.late, default=0) >= 0, "its counts")
         require(self.clock is None or isfinite(self.clock), "its clock")
         require(len(self.open) == len(books.open), "its open forecasts")
-        last = 0
+        numbers = list(map(attrgetter("number"), books.open))
+        require(all(map(lt, numbers, numbers[1:])), "its open forecasts")
+        times = filter(None, map(attrgetter("time"), books.open))
+        require(all(map(isfinite, times)), "its open forecasts")
+        of_lane: list[list[Issued]] = [[] for _ in self.lanes]
+        require(min(map(attrgetter("lane"), books.open), default=0) >= 0, "its lanes")
         for issued in books.open:
-            require(last < issued.number and issued.lane >= 0, "its open forecasts")
-            require(issued.time is None or isfinite(issued.time), "its open forecasts")
-            self.lanes[issued.lane].check_open(issued)
-            self.busy[issued.lane] += 1
-            last = issued.number
+            of_lane[issued.lane].append(issued)
+        for lane, waiting in zip(self.lanes, of_lane, strict=True):
+            lane.check_open(waiting)
+        self.busy = list(map(len, of_lane))
         self._list_times()
 
     def dump(self) -> bytes:

@@ -6,6 +6,7 @@ a label settles one. Both kinds of lanes are the compiled machines that the rive
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from onlinecal.forecasters.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.forecasters.cells import NO_HINT, ROUNDS
 from onlinecal.forecasters.compiled import FULL, enlarged
-from onlinecal.forecasters.grid_soundness import check_cell, check_grid_memory
+from onlinecal.forecasters.grid_soundness import check_cells, check_grid_memory
 from onlinecal.validation import check_probability, outcome_of
 
 
@@ -77,8 +78,8 @@ class Lane(Protocol):
     def dump(self) -> bytes:
         """The state, as the lanes of its kind load it."""
 
-    def check_open(self, issued: Issued) -> None:
-        """ValueError unless a forecast that was loaded with the lane can be settled."""
+    def check_open(self, waiting: list[Issued]) -> None:
+        """ValueError unless the forecasts that were loaded with the lane can be settled."""
 
 
 class Lanes(Protocol):
@@ -145,10 +146,10 @@ class BinaryLane:
         """How many forecasts may be open."""
         return 1 << 31
 
-    def check_open(self, issued: Issued) -> None:
-        """ValueError unless its cell is one of the grid."""
-        lower, step = issued.cell
-        check_cell(lower, step, issued.probability, self.memory)
+    def check_open(self, waiting: list[Issued]) -> None:
+        """ValueError unless their cells are of the grid."""
+        cells, forecasts = map(attrgetter("cell"), waiting), map(attrgetter("probability"), waiting)
+        check_cells(zip(cells, forecasts, strict=True), self.memory)
 
     def admits(self, outcome: int) -> bool:
         """Both outcomes are known."""

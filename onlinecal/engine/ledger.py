@@ -24,6 +24,11 @@ LOG = (
 """The events after a number, which is given twice; the columns are those of `Logged`."""
 
 
+HIGHEST = "SELECT " + ", ".join(
+    f"(SELECT max(number) FROM {table})" for table in ("queries", "closings", "keys")
+)
+
+
 class Ledger(LedgerFile):
     """An open ledger: what is known of ids, keys and the log, and the commits that add to it."""
 
@@ -39,9 +44,9 @@ class Ledger(LedgerFile):
 
     def last_numbers(self) -> tuple[int, int]:
         """The numbers of the last event and of the last key; 0 where there is none."""
-        highest = "SELECT max(number) FROM "
-        events = [self.rows(highest + table)[0][0] or 0 for table in ("queries", "closings")]
-        return max(events), self.rows(highest + "keys")[0][0] or 0
+        with self.telling():
+            queries, closings, keys = self.connection.execute(HIGHEST).fetchone()
+            return max(queries or 0, closings or 0), keys or 0
 
     def recall(self, ids: Iterable[str]) -> dict[str, Record]:
         """The queries among these ids that the ledger holds."""

@@ -141,13 +141,14 @@ class SimplexLane:
         state = SimplexState(list(run.numbers), memory, str(past), since, newcomers, grids)
         return msgspec.msgpack.encode(state)
 
-    def check_open(self, issued: Issued) -> None:
-        """ValueError unless its cell is one of the grid, or it has none since no class was known."""
-        forecasts = list(issued.probability.values())
-        if issued.cell is not None:
-            check_simplex_cell(Cell(*issued.cell), forecasts, self.run_state.memory)
-        elif forecasts:
-            raise ValueError("a forecast without a cell cannot be that of any run")
+    def check_open(self, waiting: list[Issued]) -> None:
+        """ValueError unless each cell is one of the grid, or there is none since no class was known."""
+        for issued in waiting:
+            forecasts = list(issued.probability.values())
+            if issued.cell is not None:
+                check_simplex_cell(Cell(*issued.cell), forecasts, self.run_state.memory)
+            elif forecasts:
+                raise ValueError("a forecast without a cell cannot be that of any run")
 
     def run(self, steps: list[Step]) -> list[float]:
         """Take the steps one by one."""

@@ -7,6 +7,7 @@ here first. What passes may still tell of rounds that never were, but nothing th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -84,14 +85,22 @@ def most_rounds(pace: int) -> int:
     return (((pace << shifts[-1]) // 3) >> 16) - 1 if shifts else 0
 
 
-def check_cell(lower: Any, step: Any, forecast: Any, memory: NDArray[np.int64]) -> None:
-    """ValueError unless a round that was reported as `forecast` in this cell can be settled."""
+def check_cells(rounds: Iterable[tuple[Any, Any]], memory: NDArray[np.int64]) -> None:
+    """ValueError unless rounds that wait, cells (lower end, step) with their forecasts, can be settled."""
     scale = int(memory[SCALE])
     most = 1 if memory[FORMAT] == FORMAT_UNIFORM else scale
-    whole = type(lower) is int and type(step) is int
-    require(whole and 0 < step <= most and step & (step - 1) == 0, "the cell of a forecast")
-    require(0 <= lower <= scale - step and lower % step == 0, "the cell of a forecast")
-    require(type(forecast) is float and 0.0 <= forecast <= 1.0, "a forecast")
+    for (lower, step), forecast in rounds:
+        if not (
+            type(lower) is type(step) is int
+            and 0 < step <= most
+            and 0 <= lower <= scale - step
+            and not (step | lower) & (step - 1)
+            and type(forecast) is float
+            and 0.0 <= forecast <= 1.0
+        ):
+            raise ValueError(
+                f"the forecast {forecast!r} in the cell {(lower, step)!r} cannot be that of any run"
+            )
 
 
 def require(holds: bool, what: str) -> None:

@@ -104,7 +104,7 @@ def totals(found: Report) -> Table:
         ("certificate, all keys together", both(total.certificate, total)),
         ("guarantee, all keys together", both(total.guarantee, total)),
     ]
-    return table(found.path, ["", ""], lines)
+    return table(escape(found.path), ["", ""], lines)
 
 
 def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:

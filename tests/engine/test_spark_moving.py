@@ -47,3 +47,18 @@ def test_a_ledger_that_is_not_there_is_refused(tmp_path):
 
     with pytest.raises(LedgerError, match="there is no such ledger"):
         list(states_in(tmp_path / "ledger.db"))
+
+
+def test_no_key_is_left_behind_without_a_word(tmp_path):
+    import sqlite3
+    from contextlib import closing
+
+    from onlinecal.engine.spark.moving import states_in
+
+    path = tmp_path / "ledger.db"
+    with Engine(path, CONFIG) as engine:
+        engine.handle(everything(200, KEYS))
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE keys SET name = 'k' || char(0) WHERE number = 2")
+    with pytest.raises(LedgerError, match=r"'k\\x00' cannot be the name of a key"):
+        list(states_in(path))

@@ -57,6 +57,9 @@ def states_in(path: Path) -> Iterator[tuple[str, bytes]]:
             while some := [name for name, _, _ in islice(names, CHUNK)]:
                 snapshots = ledger.keys_named(some)
                 with ledger.making_sense():
+                    if len(snapshots) < len(some):
+                        lost = set(some).difference(one.name for one in snapshots)
+                        raise ValueError(f"{min(lost)!r} cannot be the name of a key")
                     keys.load(snapshots)
                 records = ledger.recall(keys.open)
                 for snapshot in snapshots:

@@ -15,6 +15,7 @@ from onlinecal.compiling import compiled
 from onlinecal.forecasters.cells import NO_HINT
 from onlinecal.forecasters.compiled import compile_replay
 from onlinecal.forecasters.mixing import ROUNDS
+from onlinecal.forecasters.mixing_soundness import check_mixing_memory
 from onlinecal.forecasters.rules import Rules
 from onlinecal.validation import check_outcomes, outcome_of
 
@@ -47,12 +48,18 @@ class Baseline(base.Classifier):
 
     machine: ClassVar[Rules]
     randomised: ClassVar[bool] = False
+    places: ClassVar[tuple[int, ...]] = ()
+    """The settings in which the machine keeps the place of a value, which it changes as it plays."""
 
     def _begin(self, memory: NDArray[np.float64], seed: Any = 0) -> None:
         self._rng = generator(seed) if self.randomised else None
         self.memory = memory
         self._u = self._next_draw()
         self.resume()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        check_mixing_memory(self.memory, type(self)(**self._get_params()).memory, self.places)
 
     def _next_draw(self) -> float:
         return 0.0 if self._rng is None else float(self._rng.random())

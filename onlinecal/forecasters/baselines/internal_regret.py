@@ -126,6 +126,7 @@ class FosterVohraForecaster(GridBaseline):
     """
 
     machine = mixing_rules(mix_stationary)
+    places = (HERE,)
 
     def expected_ece(self, rounds: int) -> float:
         """T/(2m) + sqrt(m + 1) T^(3/4): bounds the expected ECE while the draws are hidden, a sum."""

@@ -58,6 +58,7 @@ class FosterForecaster(GridBaseline):
     """
 
     machine = mixing_rules(between_neighbours(lean))
+    places = (HERE,)
 
 
 class FosterHartForecaster(GridBaseline):
@@ -73,6 +74,7 @@ class FosterHartForecaster(GridBaseline):
     """
 
     machine = mixing_rules(between_neighbours(mean_error))
+    places = (HERE,)
 
     def expected_ece(self, rounds: int) -> float:
         """T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1)))), the logarithm being 0 if T is less than m + 1."""
@@ -95,6 +97,7 @@ class PowerOfTwoChoices(GridBaseline):
     """
 
     machine = mixing_rules(between_neighbours(lean))
+    places = (HERE,)
     randomised = False
 
     def __init__(self, horizon: int = 10_000, n_cells: int | None = None) -> None:

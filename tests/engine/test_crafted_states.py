@@ -1,0 +1,69 @@
+"""States with a right checksum that no engine wrote: refused, or played on without a crash or a hang."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onlinecal import AlmostOneStepAhead, OneStepAhead, SimplexAlmostOneStepAhead
+from onlinecal.forecasters.baselines import FosterForecaster
+from onlinecal.forecasters.cells import LOWER
+
+PROGRAM = Path(__file__).with_name("crafted_states.py")
+
+
+def crafted(seed, count, patience):
+    found = subprocess.run(
+        [sys.executable, str(PROGRAM), str(seed), str(count)],
+        capture_output=True,
+        text=True,
+        timeout=patience,
+    )
+    lines = found.stdout.splitlines()
+    assert found.returncode == 0, (lines[-1:], found.stderr[-2000:])
+    _, refused, _, played = lines[-1].split()
+    return int(refused), int(played)
+
+
+def test_crafted_states_neither_crash_nor_hang():
+    refused, played = crafted(0, 80, 300)
+    assert refused > 1000
+    assert played > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_many_crafted_states_neither_crash_nor_hang(seed):
+    refused, played = crafted(seed, 2000, 1800)
+    assert refused > 5000
+    assert played > 300
+
+
+@pytest.mark.parametrize(
+    "forecaster",
+    [AlmostOneStepAhead(horizon=50), AlmostOneStepAhead(), OneStepAhead(), FosterForecaster()],
+    ids=["uniform", "dyadic", "one step ahead", "mixing"],
+)
+def test_a_pickle_with_another_memory_is_refused(forecaster):
+    for y in (0, 1, 1, 0, 1):
+        forecaster.learn_one({}, y)
+    again = copy.deepcopy(forecaster)
+    assert again.predict_proba_one({}) == forecaster.predict_proba_one({})
+    again.memory[LOWER if again.memory.dtype == int else 8] = 1 << 40
+    with pytest.raises(ValueError, match="cannot be that of any run"):
+        copy.deepcopy(again)
+
+
+def test_a_pickle_of_a_simplex_with_another_memory_is_refused():
+    forecaster = SimplexAlmostOneStepAhead(labels=["a", "b", "c"])
+    for y in "abcab":
+        forecaster.learn_one({}, y)
+    again = copy.deepcopy(forecaster)
+    assert again.predict_proba_one({}) == forecaster.predict_proba_one({})
+    again.memory[-1] += 1
+    with pytest.raises(ValueError, match="cannot be that of any run"):
+        copy.deepcopy(again)
