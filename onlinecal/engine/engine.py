@@ -23,7 +23,7 @@ from onlinecal.engine.events import (
 from onlinecal.engine.hot import HotKeys
 from onlinecal.engine.keyed import Summary
 from onlinecal.engine.ledger import Ledger
-from onlinecal.engine.records import Changes
+from onlinecal.engine.records import Changes, Noted
 from onlinecal.engine.replay import catch_up
 from onlinecal.engine.settings import all_settings
 from onlinecal.engine.totals import Line, Total, Totals
@@ -31,6 +31,8 @@ from onlinecal.validation import check_count
 
 HOT_KEYS = 20_000
 WINDOW = 100_000
+
+Input = tuple[str | bytes, int] | tuple[str | bytes, int, bytes | None]
 """A state is written when the ledger has lacked it for so many events: the most that a restart replays."""
 
 
@@ -96,9 +98,7 @@ class Engine:
             self._write_states(upto)
         self._sound = True
 
-    def _write_states(
-        self, upto: int, batch: Batch | None = None, inputs: Iterable[tuple[str, int]] = ()
-    ) -> None:
+    def _write_states(self, upto: int, batch: Batch | None = None, inputs: Iterable[Input] = ()) -> None:
         """Commit a batch, and the states whose turn it is."""
         states = self._keys.due(upto, self.window, self.hot_keys)
         tail = self._keys.tail(upto)
@@ -107,16 +107,14 @@ class Engine:
                 self._ledger.commit(Changes((), (), (), states, tail))
             return
         rows = batch.created, batch.query_rows(), batch.closing_rows()
-        self._ledger.commit(Changes(*rows, states, tail, tuple(inputs)))
+        self._ledger.commit(Changes(*rows, states, tail, [Noted(*one) for one in inputs]))
 
-    def handle(
-        self, events: Iterable[Incoming | Rejected], *, inputs: Iterable[tuple[str, int]] = ()
-    ) -> list[Answer]:
+    def handle(self, events: Iterable[Incoming | Rejected], *, inputs: Iterable[Input] = ()) -> list[Answer]:
         """Answer a batch of events, one answer each in their order, and make it durable first.
 
         Refusals from `decode_lines` may be among the events; they are passed on. `inputs`, (path, position)
-        pairs, are written down with the batch. Raises LedgerError, and keeps nothing of the batch, if the
-        ledger cannot be written.
+        or (path, position, mark), are written down with the batch. Raises LedgerError, and keeps nothing of
+        the batch, if the ledger cannot be written.
         """
         with self._mutex:
             self._recover()
@@ -142,7 +140,7 @@ class Engine:
         keys.fetch(names, self._ledger)
         return Batch(keys, records, self._number, self._keys_known)
 
-    def handle_lines(self, data: bytes, *, inputs: Iterable[tuple[str, int]] = ()) -> bytes:
+    def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
         """Answer complete lines of JSON with lines of JSON, one for each."""
         return encode_lines(self.handle(decode_lines(data), inputs=inputs))
 
@@ -154,10 +152,15 @@ class Engine:
         """Settle one forecast, durably."""
         return self.handle([Outcome(id, value, time=time)])[0]
 
-    def position(self, path: str) -> int | None:
+    def position(self, path: str | bytes) -> int | None:
         """How far an input had been answered, by the `inputs` of the batches so far; None: never."""
+        noted = self.noted(path)
+        return None if noted is None else noted.position
+
+    def noted(self, path: str | bytes) -> Noted | None:
+        """What the `inputs` of the batches so far said of a path last; None: nothing."""
         with self._mutex:
-            return self._ledger.position(path)
+            return self._ledger.noted(path)
 
     def in_memory(self) -> tuple[int, int]:
         """How many keys are hot, and how many of their forecasts are open."""
