@@ -46,8 +46,9 @@ UNREADABLE = (OSError, EOFError, zlib.error)
 
 
 def say(path: str, what: str) -> None:
-    """A word about a file, on stderr."""
-    print(f"onlinecal: {path} {what}", file=sys.stderr)
+    """A word about a file, on stderr; a name may hold what a terminal would obey."""
+    shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in path)
+    print(f"onlinecal: {shown} {what}", file=sys.stderr)
 
 
 class NotAFile(OSError):
@@ -196,7 +197,7 @@ class InputFile:
         if self._packed or noted.mark is not None:
             return noted.mark is not None and MARK.unpack(noted.mark)[1] == self._digest(noted.position)
         # ledgers of version 1 knew the position alone
-        return self._pread(1, noted.position - 1) == b"\n"
+        return noted.position > 0 and self._pread(1, noted.position - 1) == b"\n"
 
     def _was_rewritten(self, size: int) -> bool:
         if self._pread(len(self._head), 0) != self._head:

@@ -137,11 +137,16 @@ class Files:
 
     def _left_of(self, name: str, noted: Noted) -> InputFile | None:
         """The file that was noted under a name, if it lies under another beside it and is not being read."""
-        path = None if noted.mark is None else beside(name, MARK.unpack(noted.mark)[0])
-        if path is None or identity_of(os.stat(path)) in {**self._names, **self._nameless}:
+        if noted.mark is None:
             return None
-        file = InputFile(path, noted)
-        if file.begun_at:
+        try:
+            path = beside(name, MARK.unpack(noted.mark)[0])
+            if path is None:
+                return None
+            file = InputFile(path, noted)
+        except OSError:
+            return None
+        if file.begun_at and file.identity not in self._names and file.identity not in self._nameless:
             return file
         file.close()
         return None

@@ -299,6 +299,9 @@ def test_resume_goes_on_with_a_ledger_of_version_1(ledger, file):
     append(file, queries(12))
     assert resumed(ledger, file) == ids(12)
     assert is_sound(ledger)
+    with contextlib.closing(sqlite3.connect(ledger)) as connection:
+        connection.executescript("UPDATE inputs SET mark = NULL, position = 0")
+        connection.commit()
     file.write_bytes(queries(20, 21, 22, 23))
     assert resumed(ledger, file) == ids(20, 21, 22, 23)
 
