@@ -25,7 +25,7 @@ from onlinecal.engine.events import (
 from onlinecal.engine.hot import HotKeys
 from onlinecal.engine.keyed import Summary
 from onlinecal.engine.ledger import Ledger
-from onlinecal.engine.records import Changes
+from onlinecal.engine.records import Changes, Noted
 from onlinecal.engine.replay import catch_up
 from onlinecal.engine.settings import NEVER, all_settings
 from onlinecal.engine.totals import Line, Total, Totals
@@ -33,6 +33,8 @@ from onlinecal.validation import check_count
 
 HOT_KEYS = 20_000
 WINDOW = 100_000
+
+Input = tuple[str | bytes, int] | tuple[str | bytes, int, bytes | None]
 """A state is written when the ledger has lacked it for so many events: the most that a restart replays."""
 
 
@@ -102,7 +104,7 @@ class Engine:
         self,
         upto: int,
         batch: Batch | None = None,
-        inputs: Iterable[tuple[str, int]] = (),
+        inputs: Iterable[Input] = (),
         window: int | None = None,
     ) -> None:
         """Commit a batch, and the states whose turn it is."""
@@ -110,18 +112,17 @@ class Engine:
         tail, after = self._keys.tail(upto), (self._number, self._keys_known)
         if batch is not None:
             rows = batch.created, batch.query_rows(), batch.closing_rows()
-            self._ledger.commit(Changes(*rows, states, tail, tuple(inputs), after))
+            noted = [Noted(*one) for one in inputs]
+            self._ledger.commit(Changes(*rows, states, tail, noted, after))
         elif states:
             self._ledger.commit(Changes((), (), (), states, tail, (), after))
 
-    def handle(
-        self, events: Iterable[Incoming | Rejected], *, inputs: Iterable[tuple[str, int]] = ()
-    ) -> list[Answer]:
+    def handle(self, events: Iterable[Incoming | Rejected], *, inputs: Iterable[Input] = ()) -> list[Answer]:
         """Answer a batch of events, one answer each in their order, and make it durable first.
 
         Refusals from `decode_lines` may be among the events; they are passed on. `inputs`, (path, position)
-        pairs, are written down with the batch. Raises LedgerError, and keeps nothing of the batch, if the
-        ledger cannot be written.
+        or (path, position, mark), are written down with the batch. Raises LedgerError, and keeps nothing of
+        the batch, if the ledger cannot be written.
         """
         with self._mutex:
             self._recover()
@@ -152,7 +153,7 @@ class Engine:
         keys.fetch(names, self._ledger)
         return Batch(keys, records, self._number, self._keys_known)
 
-    def handle_lines(self, data: bytes, *, inputs: Iterable[tuple[str, int]] = ()) -> bytes:
+    def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
         """Answer complete lines of JSON with lines of JSON, one for each."""
         return encode_lines(self.handle(decode_lines(data), inputs=inputs))
 
@@ -164,10 +165,15 @@ class Engine:
         """Settle one forecast, durably."""
         return self.handle([Outcome(id, value, time=time)])[0]
 
-    def position(self, path: str) -> int | None:
+    def position(self, path: str | bytes) -> int | None:
         """How far an input had been answered, by the `inputs` of the batches so far; None: never."""
+        noted = self.noted(path)
+        return None if noted is None else noted.position
+
+    def noted(self, path: str | bytes) -> Noted | None:
+        """What the `inputs` of the batches so far said of a path last; None: nothing."""
         with self._mutex:
-            return self._ledger.position(path)
+            return self._ledger.noted(path)
 
     def in_memory(self) -> tuple[int, int]:
         """How many keys are hot, and how many of their forecasts are open."""

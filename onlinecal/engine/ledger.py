@@ -13,7 +13,7 @@ from typing import Any
 from onlinecal.engine.events import is_name
 from onlinecal.engine.keyed import Summary
 from onlinecal.engine.ledger_file import LedgerFile
-from onlinecal.engine.records import NOTHING, Changes, Logged, Record, Snapshot, loaded, logged
+from onlinecal.engine.records import NOTHING, Changes, Logged, Noted, Record, Snapshot, loaded, logged
 
 LOG = (
     "SELECT q.number, q.key, q.id, 0, q.time, q.hint, q.probability, q.certificate FROM queries AS q"
@@ -117,10 +117,10 @@ class Ledger(LedgerFile):
         """The id and the time of a query."""
         return self.rows("SELECT id, time FROM queries WHERE number = ?", (number,))[0]
 
-    def position(self, path: str) -> int | None:
-        """How many bytes of an input have been answered; None if it was never read."""
-        rows = self.rows("SELECT position FROM inputs WHERE path = ?", (path,))
-        return rows[0][0] if rows else None
+    def noted(self, path: str | bytes) -> Noted | None:
+        """How far an input has been answered; None if it was never read."""
+        rows = self.rows("SELECT path, position, mark FROM inputs WHERE path = ?", (path,))
+        return Noted(*rows[0]) if rows else None
 
     def commit(self, changes: Changes) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it."""
@@ -143,7 +143,7 @@ class Ledger(LedgerFile):
                         for key, upto, s, state in changes.states
                     ),
                 )
-                many("INSERT OR REPLACE INTO inputs VALUES (?, ?)", changes.inputs)
+                many("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?)", changes.inputs)
                 execute("INSERT OR REPLACE INTO about VALUES ('tail', ?)", (changes.tail,))
                 execute("COMMIT")
             except BaseException:

@@ -50,6 +50,17 @@ class Snapshot(NamedTuple):
     state: bytes | None
 
 
+class Noted(NamedTuple):
+    """How far an input was answered.
+
+    `path` is bytes where it is no text in UTF-8; `mark` is what its reader wants to know about it again.
+    """
+
+    path: str | bytes
+    position: int
+    mark: bytes | None = None
+
+
 class Changes(NamedTuple):
     """What a batch adds: rows in the order of the tables' columns. `after`: the last numbers before it."""
 
@@ -58,7 +69,7 @@ class Changes(NamedTuple):
     closings: Sequence[tuple[int, int, Any, float | None]]
     states: Sequence[tuple[int, int, Summary, bytes]]
     tail: int
-    inputs: Sequence[tuple[str, int]]
+    inputs: Sequence[Noted]
     after: tuple[int, int]
 
 

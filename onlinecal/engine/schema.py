@@ -49,15 +49,22 @@ CREATE TABLE states (
     state BLOB NOT NULL
 );
 CREATE TABLE inputs (
-    path TEXT PRIMARY KEY,
-    position INTEGER NOT NULL   -- bytes of the file that have been answered
+    path TEXT PRIMARY KEY,      -- bytes where it is no text
+    position INTEGER NOT NULL,  -- bytes of the file that have been answered
+    mark BLOB                   -- by what its reader recognises the file; NULL: by nothing
 ) WITHOUT ROWID;
 """
 
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
+
+def add_marks(connection: sqlite3.Connection) -> None:
+    """From 1 to 2: how inputs are recognised."""
+    connection.execute("ALTER TABLE inputs ADD COLUMN mark BLOB")
+
+
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: add_marks}
 """From each old version to the next, inside one transaction."""
 
-VERSION = 1
+VERSION = 2
 
 
 def prepare(connection: sqlite3.Connection) -> None:

@@ -28,7 +28,8 @@ def stream(
     inputs: Annotated[
         list[Path] | None,
         typer.Option(
-            "--input", help="A file of events, or a folder of *.jsonl files; may be repeated. Default: stdin."
+            "--input",
+            help="A file of events, or a folder of *.jsonl and *.jsonl.gz; may be repeated. Default: stdin.",
         ),
     ] = None,
     follow: Annotated[

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from onlinecal.engine.events import LONGEST_LINE
@@ -15,13 +16,15 @@ class Piece(NamedTuple):
     """Lines that follow each other in an input; `start` is where the first begins, in bytes.
 
     `path` is None for inputs without positions. A piece that is not `complete` is the last line of an input
-    that ends without a newline: more of it may come later.
+    that ends without a newline: more of it may come later. `mark(position)` is what is noted beside a
+    position; None if the position is not to be noted.
     """
 
     lines: list[bytes]
     path: str | None = None
     start: int = 0
     complete: bool = True
+    mark: Callable[[int], bytes | None] | None = None
 
 
 class Gathered(NamedTuple):
@@ -29,6 +32,21 @@ class Gathered(NamedTuple):
 
     lines: list[bytes]
     positions: dict[str, int]
+    marks: dict[str, bytes] = {}  # noqa: RUF012 (never changed)
+
+    @property
+    def inputs(self) -> list[tuple[str | bytes, int, bytes | None]]:
+        """What the ledger is to note of the inputs."""
+        return [(key_of(path), end, self.marks.get(path)) for path, end in self.positions.items()]
+
+
+def key_of(path: str) -> str | bytes:
+    """What a path is called in a ledger: itself, or its bytes where it is no text."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(path)
+    return path
 
 
 class LongLine(bytes):
@@ -80,25 +98,34 @@ class LineCutter:
 
 def gather(pieces: Iterable[Piece | None], most: int) -> Iterator[Gathered]:
     """Put lines together, at most so many; None among the pieces means that nothing more is there yet."""
-    lines: list[bytes] = []
-    positions: dict[str, int] = {}
-    size = 0
+    batch, size = Gathered([], {}, {}), 0
     for piece in pieces:
         taken, position = 0, 0 if piece is None else piece.start
         while piece is not None and taken < len(piece.lines):
-            part = piece.lines[taken : taken + most - len(lines)]
+            part = piece.lines[taken : taken + most - len(batch.lines)]
             taken += len(part)
-            lines += part
+            batch.lines.extend(part)
             length = sum(map(len, part)) + len(part)
             size, position = size + length, position + length
-            if piece.path is not None:
-                # a line without end is answered, but not noted as answered: it may still grow
-                positions[piece.path] = position if piece.complete else piece.start
-            if len(lines) == most or size >= MOST_BYTES:
-                yield Gathered(lines, positions)
-                lines, positions, size = [], {}, 0
-        if piece is None and lines:
-            yield Gathered(lines, positions)
-            lines, positions, size = [], {}, 0
-    if lines:
-        yield Gathered(lines, positions)
+            # a line without end is answered, but not noted as answered: it may still grow
+            note(batch, piece, position if piece.complete else piece.start)
+            if len(batch.lines) == most or size >= MOST_BYTES:
+                yield batch
+                batch, size = Gathered([], {}, {}), 0
+        if piece is None and batch.lines:
+            yield batch
+            batch, size = Gathered([], {}, {}), 0
+    if batch.lines:
+        yield batch
+
+
+def note(batch: Gathered, piece: Piece, position: int) -> None:
+    """How far an input will have been answered."""
+    if piece.path is None:
+        return
+    if piece.mark is not None:
+        mark = piece.mark(position)
+        if mark is None:
+            return
+        batch.marks[piece.path] = mark
+    batch.positions[piece.path] = position

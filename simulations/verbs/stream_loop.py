@@ -13,8 +13,9 @@ from onlinecal.compiling import counting
 from onlinecal.engine.engine import HOT_KEYS, Engine
 from onlinecal.engine.events import decode, encode_lines
 from onlinecal.engine.settings import read_config
-from simulations.verbs.stream_inputs import Files, Stop, beginning, check_inputs, read_stream
-from simulations.verbs.stream_lines import Gathered, Piece, gather
+from simulations.verbs.stream_follow import Files, check_inputs
+from simulations.verbs.stream_inputs import Stop, read_stream
+from simulations.verbs.stream_lines import Gathered, Piece, gather, key_of
 from simulations.verbs.stream_progress import Progress
 
 GARBAGE = 100_000, 20, 100
@@ -36,6 +37,7 @@ def run(
     """Answer the inputs, or standard input if there are none, on standard output.
 
     Ends with the inputs, when nobody reads the answers any more, or by a signal, whose number it returns.
+    Raises OSError at the end if there were inputs that could not be read.
     """
     paths = list(inputs)
     settings = None if config is None else read_config(config)
@@ -49,10 +51,10 @@ def run(
         with counting() as compiled, Engine(ledger, settings, hot_keys=hot_keys or HOT_KEYS) as engine:
             progress = Progress(engine, quiet)
             pieces: Iterator[Piece | None]
+            files = Files(paths, lambda path: engine.noted(key_of(path)) if resume else None)
             if not paths:
                 pieces = read_stream(sys.stdin.fileno(), stop, progress.tick)
             else:
-                files = Files(paths, lambda path: beginning(path, engine.position(path)) if resume else 0)
                 pieces = files.for_ever(stop, progress.tick) if follow else files.once(stop)
             with progress:
                 for gathered in gather(pieces, most):
@@ -61,12 +63,14 @@ def run(
         if compiled.notice:
             progress.note(compiled.notice)
         progress.summarise(ledger)
+    if files.unread and not follow:
+        raise OSError(f"not read, or not to the end: {', '.join(files.unread)}")
     return stop.signal
 
 
 def answer(engine: Engine, gathered: Gathered, progress: Progress) -> bool:
     """Answer a batch; whether anybody reads the answers."""
-    answers = engine.handle(map(decode, gathered.lines), inputs=gathered.positions.items())
+    answers = engine.handle(map(decode, gathered.lines), inputs=gathered.inputs)
     progress.count(answers)
     try:
         write_all(sys.stdout.buffer, encode_lines(answers))

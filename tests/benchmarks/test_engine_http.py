@@ -1,12 +1,17 @@
-"""Requests a second over HTTP with a durable ledger: the server in one process, the load from another."""
+"""The HTTP server with a durable ledger: requests a second, and how it bears clients that never read."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import selectors
+import socket
 import subprocess
 import sys
+import threading
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -20,16 +25,11 @@ LOAD = Path(__file__).with_name("http_load.py")
 
 @pytest.fixture
 def server(tmp_path):
-    """The port of a server, and how to read the seconds of processor time that it has used."""
+    """The port of a server, and its process."""
     command = [sys.executable, "-c", SERVE, "--ledger", str(tmp_path / "ledger.db"), "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     line = process.stderr.readline()
-    stat = Path(f"/proc/{process.pid}/stat")
-
-    def seconds():
-        return sum(map(int, stat.read_text().split()[13:15])) / os.sysconf("SC_CLK_TCK")
-
-    yield re.search(r":(\d+)\s*$", line)[1], seconds
+    yield re.search(r":(\d+)\s*$", line)[1], process
     process.terminate()
     assert process.wait(60) == 0
     process.stderr.close()
@@ -37,7 +37,13 @@ def server(tmp_path):
 
 @pytest.mark.parametrize("connections", [16, 24, 32])
 def test_single_events_over_http(server, note, connections):
-    port, used = server
+    port, process = server
+
+    def used():
+        """Seconds of processor time."""
+        ticks = Path(f"/proc/{process.pid}/stat").read_text().split()[13:15]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
     for _ in range(3):
         before = used()
         command = [sys.executable, str(LOAD), port, str(connections), str(8_000 // connections)]
@@ -48,3 +54,49 @@ def test_single_events_over_http(server, note, connections):
             f" 2000; p50 {done['p50']:4.1f} ms, p99 {done['p99']:5.1f} ms, target 20; server {cpu:.0f} us of"
             f" processor a request; load average {os.getloadavg()[0]:.1f}"
         )
+
+
+def flood(port, connections, stop):
+    """Send requests ahead on many connections, and never read; whoever is dropped stays away."""
+    sent = b"GET /certificate HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 1_000
+    with selectors.DefaultSelector() as selector:
+        for _ in range(connections):
+            client = socket.create_connection(("127.0.0.1", port))
+            client.setblocking(False)
+            selector.register(client, selectors.EVENT_WRITE, [0])
+        while not stop.is_set():
+            for key, _ in selector.select(0.1):
+                try:
+                    key.data[0] += key.fileobj.send(sent[key.data[0] % len(sent) :])
+                except OSError:
+                    selector.unregister(key.fileobj)
+                    key.fileobj.close()
+        for key in [*selector.get_map().values()]:
+            key.fileobj.close()
+
+
+def test_a_thousand_connections_that_never_read(server, note):
+    port, process = server
+    stop, latencies, memory = threading.Event(), [], []
+    flooding = threading.Thread(target=flood, args=(int(port), 1_000, stop))
+    flooding.start()
+    try:
+        for _ in range(60):
+            start = time.perf_counter()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60) as answer:
+                assert answer.status == 200
+            latencies.append(time.perf_counter() - start)
+            resident = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())
+            memory.append(int(resident[1]) / 1024)
+            time.sleep(0.3)
+        start = time.perf_counter()
+        process.terminate()
+        process.wait(60)
+        note(
+            f"http, 1000 connections that never read: /health median {sorted(latencies)[30]:.3f} s, at most"
+            f" {max(latencies):.2f} s; memory at most {max(memory):.0f} MB; ends in"
+            f" {time.perf_counter() - start:.1f} s; load average {os.getloadavg()[0]:.1f}"
+        )
+    finally:
+        stop.set()
+        flooding.join()

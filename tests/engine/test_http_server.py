@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -175,3 +176,18 @@ def test_a_missing_extra_is_named(monkeypatch, tmp_path):
         monkeypatch.delattr(f"onlinecal.engine.http.{name}", raising=False)
     with pytest.raises(ValueError, match=r"pip install 'onlinecal\[serve\]'"):
         stream_serve.serve(tmp_path / "ledger.db")
+
+
+def test_a_server_raises_its_limit_of_open_files_as_far_as_it_may():
+    from simulations.verbs.stream_serve import allow_connections
+
+    soft, hard = before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = min(number for number in (soft, hard, 600) if number != resource.RLIM_INFINITY)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough - 100, hard))
+        allow_connections(enough)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (enough, hard)
+        allow_connections(enough - 50)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (enough, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
