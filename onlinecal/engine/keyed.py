@@ -20,6 +20,8 @@ VERSION = 1
 SUM = 4
 FEW = 64
 """So many forecasts may be open with any lanes."""
+RESERVE = 1 << 23
+"""Rounds that a lane must still bear for a key to take queries: all that are open or in one batch."""
 
 
 class Books(Struct, array_like=True):
@@ -62,8 +64,8 @@ class KeyState:
     """
 
     __slots__ = (
-        "busy", "clock", "due", "expired", "lanes", "late", "name", "number", "open", "settings", "steps",
-        "upto",
+        "busy", "clock", "due", "expired", "lanes", "late", "name", "number", "open", "settings", "spent",
+        "steps", "upto",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +83,7 @@ class KeyState:
         self.clock, self.expired, self.late = books.clock, books.expired, books.late
         self.lanes: list[Lane] = [settings.kind.load(lane) for lane in books.lanes]
         self.busy = [0] * len(self.lanes)
+        self.spent = any(map(is_spent, self.lanes))
         self.open: dict[str, Issued] = {}
         self.due = NEVER
         for issued in books.open:
@@ -124,7 +127,12 @@ class KeyState:
         return now > issued.time + self.settings.patience
 
     def is_full_at(self, time: float | None) -> bool:
-        """Whether so many forecasts are open by then that the lanes' integers could not bear another."""
+        """Whether so many forecasts are open by then that the lanes' integers could not bear another.
+
+        Or so many are settled, as of the last `run`.
+        """
+        if self.spent:
+            return True
         if len(self.open) < FEW or len(self.open) < (most := min(lane.most_open for lane in self.lanes)):
             return False
         return sum(not self.is_over(issued, time) for issued in self.open.values()) >= max(FEW, most)
@@ -168,6 +176,7 @@ class KeyState:
         steps, self.steps = self.steps, []
         if len(self.lanes) == 1:
             certificates = self.lanes[0].run(steps)
+            self.spent = is_spent(self.lanes[0])
             for (issued, outcome), certificate in zip(steps, certificates, strict=True):
                 if outcome is None:
                     issued.certificate = certificate
@@ -177,6 +186,7 @@ class KeyState:
         for step in steps:
             of_lane[step[0].lane].append(step)
         after = [iter(lane.run(own) if own else ()) for lane, own in zip(self.lanes, of_lane, strict=True)]
+        self.spent = any(map(is_spent, self.lanes))
         for issued, outcome in steps:
             now[issued.lane] = next(after[issued.lane])
             if outcome is None:
@@ -193,6 +203,11 @@ class KeyState:
             sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
             oldest,
         )
+
+
+def is_spent(lane: Lane) -> bool:
+    """Whether a lane bears fewer rounds than the reserve; it cannot before so many were settled."""
+    return lane.rounds > RESERVE and lane.rounds_left < RESERVE
 
 
 def with_sum(data: bytes) -> bytes:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from onlinecal.forecasters.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.forecasters.cells import FORMAT, NO_HINT, ROUNDS
-from onlinecal.forecasters.compiled import FULL, enlarged
+from onlinecal.forecasters.compiled import FULL, certain_rounds, enlarged
 from onlinecal.validation import check_probability, outcome_of
 
 
@@ -63,6 +63,10 @@ class Lane(Protocol):
     @property
     def most_open(self) -> int:
         """How many forecasts may be open, so that no bias leaves its integers."""
+
+    @property
+    def rounds_left(self) -> int:
+        """So many more rounds fit its integers, whatever they are."""
 
     def admits(self, outcome: Any) -> bool:
         """Whether the outcome can be told apart from all others; if so, it will come in a step."""
@@ -140,7 +144,12 @@ class BinaryLane:
     @property
     def most_open(self) -> int:
         """How many forecasts may be open."""
-        return 1 << 31
+        return 1 << 22
+
+    @property
+    def rounds_left(self) -> int:
+        """So many more rounds fit its integers, whatever they are."""
+        return certain_rounds(self.memory)
 
     def admits(self, outcome: int) -> bool:
         """Both outcomes are known."""
