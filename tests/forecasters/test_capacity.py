@@ -61,9 +61,9 @@ def test_nothing_wraps_on_the_way_to_the_brim(config):
     own = [dyadic.SAVED] if "grid" in config else []
     for word in [*WORDS, *own]:
         forecaster = AlmostOneStepAhead(**config)
-        fill(forecaster.memory, word, 1 << 39)
+        fill(forecaster.memory, word, (1 << 38) + (1 << 36))
         last = forecaster.memory[WORDS].tolist()
-        for y in [1, 0, 0, 1] * 5:
+        for y in [1, 0, 0, 1] * 50:
             token = forecaster.forecast(0.3)
             if refused(forecaster.observe, token, y):
                 break
