@@ -101,7 +101,10 @@ class Batch:
     def _issue(self, event: Query, hint: Any, state: KeyState) -> Answer | Asked:
         time = in_seconds(event.time)
         if state.is_full_at(time):
-            return refuse(event, "full", f"{len(state.open)} forecasts of key {event.key!r} are open")
+            why = (
+                "its integers bear no more rounds" if state.spent else f"{len(state.open)} forecasts are open"
+            )
+            return refuse(event, "full", f"key {event.key!r} takes no queries: {why}")
         self.number += 1
         issued = self._keys.ask(state, event.id, self.number, hint, time)
         self.asked[event.id] = asked = Asked(event, state, hint, issued)

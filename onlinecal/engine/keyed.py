@@ -27,6 +27,8 @@ VERSION = 1
 SUM = 4
 FEW = 64
 """So many forecasts may be open with any lanes."""
+RESERVE = 1 << 23
+"""Rounds that a lane must still bear for a key to take queries: all that are open or in one batch."""
 
 
 class Books(Struct, array_like=True):
@@ -70,8 +72,8 @@ class KeyState:
     """
 
     __slots__ = (
-        "busy", "clock", "expired", "lanes", "late", "name", "number", "open", "settings", "steps", "times",
-        "upto",
+        "busy", "clock", "expired", "lanes", "late", "name", "number", "open", "settings", "spent", "steps",
+        "times", "upto",
     )  # fmt: skip
 
     def __init__(
@@ -108,6 +110,7 @@ class KeyState:
         require(all(map(isfinite, times)), "its open forecasts")
         of_lane: list[list[Issued]] = [[] for _ in self.lanes]
         require(min(map(attrgetter("lane"), books.open), default=0) >= 0, "its lanes")
+        self.spent = any(map(is_spent, self.lanes))
         for issued in books.open:
             of_lane[issued.lane].append(issued)
         for lane, waiting in zip(self.lanes, of_lane, strict=True):
@@ -164,7 +167,12 @@ class KeyState:
         return issued.time is not None and self._is_past(issued.time, time)
 
     def is_full_at(self, time: float | None) -> bool:
-        """Whether so many forecasts are open by then that the lanes' integers could not bear another."""
+        """Whether so many forecasts are open by then that the lanes' integers could not bear another.
+
+        Or so many are settled, as of the last `run`.
+        """
+        if self.spent:
+            return True
         if len(self.open) < FEW:
             return False
         spare = len(self.open) - max(FEW, min(lane.most_open for lane in self.lanes))
@@ -223,6 +231,7 @@ class KeyState:
         steps, self.steps = self.steps, []
         if len(self.lanes) == 1:
             certificates = self.lanes[0].run(steps)
+            self.spent = is_spent(self.lanes[0])
             for (issued, outcome), certificate in zip(steps, certificates, strict=True):
                 if outcome is None:
                     issued.certificate = certificate
@@ -232,6 +241,7 @@ class KeyState:
         for step in steps:
             of_lane[step[0].lane].append(step)
         after = [iter(lane.run(own) if own else ()) for lane, own in zip(self.lanes, of_lane, strict=True)]
+        self.spent = any(map(is_spent, self.lanes))
         for issued, outcome in steps:
             now[issued.lane] = next(after[issued.lane])
             if outcome is None:
@@ -248,6 +258,11 @@ class KeyState:
             sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
             None if oldest is None else oldest.number,
         )
+
+
+def is_spent(lane: Lane) -> bool:
+    """Whether a lane bears fewer rounds than the reserve; it cannot before so many were settled."""
+    return lane.rounds > RESERVE and lane.rounds_left < RESERVE
 
 
 def with_sum(data: bytes) -> bytes:

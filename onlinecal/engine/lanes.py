@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from onlinecal.forecasters.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.forecasters.cells import NO_HINT, ROUNDS
-from onlinecal.forecasters.compiled import FULL, enlarged
+from onlinecal.forecasters.compiled import FULL, certain_rounds, enlarged
 from onlinecal.forecasters.grid_soundness import check_cells, check_grid_memory
 from onlinecal.validation import check_probability, outcome_of
 
@@ -65,6 +65,10 @@ class Lane(Protocol):
     @property
     def most_open(self) -> int:
         """How many forecasts may be open, so that no bias leaves its integers."""
+
+    @property
+    def rounds_left(self) -> int:
+        """So many more rounds fit its integers, whatever they are."""
 
     def admits(self, outcome: Any) -> bool:
         """Whether the outcome can be told apart from all others; if so, it will come in a step."""
@@ -144,7 +148,12 @@ class BinaryLane:
     @property
     def most_open(self) -> int:
         """How many forecasts may be open."""
-        return 1 << 31
+        return 1 << 22
+
+    @property
+    def rounds_left(self) -> int:
+        """So many more rounds fit its integers, whatever they are."""
+        return certain_rounds(self.memory)
 
     def check_open(self, waiting: list[Issued]) -> None:
         """ValueError unless their cells are of the grid."""

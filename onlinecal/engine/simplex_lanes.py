@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from onlinecal.engine.events import LONGEST_NAME, is_name
 from onlinecal.engine.lanes import Issued, Step
-from onlinecal.forecasters.simplex import certificate
+from onlinecal.forecasters.simplex import certificate, rounds_left
 from onlinecal.forecasters.simplex_almost_one_step_ahead import SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex_guarantees import FOREVER
 from onlinecal.forecasters.simplex_input import MOST_CLASSES, check_distributions
 from onlinecal.forecasters.simplex_run import SimplexRun
 from onlinecal.forecasters.simplex_soundness import check_simplex_cell, length_of
@@ -108,6 +109,12 @@ class SimplexLane:
     def most_open(self) -> int:
         """How many forecasts may be open."""
         return self.run_state.most_open
+
+    @property
+    def rounds_left(self) -> int:
+        """So many more rounds fit its integers, whatever they are."""
+        memory = self.run_state.memory
+        return rounds_left(memory, self.run_state.changing) if len(memory) else FOREVER
 
     def admits(self, outcome: str) -> bool:
         """Whether the class is known, or one more can be told apart; it is known from now on."""

@@ -6,7 +6,8 @@ one array to compiled code costs 0.15 us where a tuple of four costs 0.35. numba
 for replays, duels and single events; on a plain list the interpreter runs the same source, which is
 how the tests check the compiled code. A machine offers
 
-    has_room(memory) -> bool                   whether the table can take one more point
+    bears(memory) -> bool                      whether no accumulator can wrap in one more round
+    has_room(memory) -> bool                   whether it bears a round and the table can take one more point
     propose(memory, hint) -> (lower, step)     the valid cell to report; hint < 0 means there is none
     charge(memory, lower, step, outcome, p)    settle a round that was reported as p in that cell
     rises(memory, lower, step, p) -> (r0, r1)  by how much the certificate would rise with either outcome
@@ -43,6 +44,9 @@ COMMON = 12
 """Length of the part of the header that all grid machines share; a machine may append its own."""
 TABLE = 24
 """Where the bias table begins."""
+
+BRIM = (1 << 63) - (1 << 38)
+"""A round is only played while its accumulators are below this: none of them grows by 2^38 in a round."""
 
 REPORTS = ("midpoint", "lower", "upper", "hint")
 MIDPOINT, AT_LOWER, AT_UPPER, AT_HINT = range(4)

@@ -11,7 +11,20 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled
 from onlinecal.forecasters import dyadic, uniform
-from onlinecal.forecasters.cells import LOWER, NO_HINT, SCALE, STEP, certificate, inlined, report
+from onlinecal.forecasters.cells import (
+    BRIM,
+    FORMAT,
+    LOWER,
+    MOVED,
+    NO_HINT,
+    ROUNDS,
+    SCALE,
+    SPREAD,
+    STEP,
+    certificate,
+    inlined,
+    report,
+)
 from onlinecal.forecasters.rules import Rules
 
 FULL = -1.0
@@ -38,8 +51,23 @@ class Machine(NamedTuple):
 
 
 def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same memory, twice as long: what a machine needs when it is FULL."""
+    """The same memory, twice as long: what a machine needs when it is FULL.
+
+    ValueError if it is FULL because of its accumulators, which no room helps.
+    """
+    if not MACHINES[int(memory[FORMAT])].rules.bears(memory):
+        raise ValueError(
+            f"this forecaster's integers cannot bear another round after {memory[ROUNDS]}: begin a new one"
+        )
     return np.concatenate([memory, np.zeros(len(memory), np.int64)])
+
+
+def certain_rounds(memory: NDArray[np.int64]) -> int:
+    """So many more rounds fit whatever they are, since none adds 2^38 to an accumulator; often more do."""
+    highest = max(int(memory[MOVED]), int(memory[SPREAD]), int(memory[ROUNDS]) << 20)
+    if memory[FORMAT] == dyadic.FORMAT_DYADIC:
+        highest = max(highest, int(memory[dyadic.SAVED]))
+    return max(0, BRIM - highest) >> 38
 
 
 def compile_machine(rules: ModuleType) -> Machine:

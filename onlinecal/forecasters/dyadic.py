@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.forecasters.cells import (
+    BRIM,
     FINE,
     HIGH,
     LOW,
@@ -54,6 +55,9 @@ from onlinecal.forecasters.dyadic_search import (
 FORMAT_DYADIC = 2
 LEVELS = 28
 UNIT = 1 << LEVELS
+FINE_BITS = 8
+MOST_ROUNDS = 1 << 43
+"""So many rounds t are served: `next_step` shifts numbers up to 12 * 2^16 * (t + 1)."""
 EAGERNESS = 2
 """2 kappa = 2^-EAGERNESS says how eagerly the self-tuning grid refines: best on coins, safe elsewhere."""
 ALLOWANCE = Fraction(5, 3)
@@ -67,7 +71,7 @@ TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED = range(OWN, OWN + 8)
 
 def new_memory(rule: str, slack: float, report: str, tuned: bool) -> NDArray[np.int64]:
     """The memory before the first round."""
-    memory = header(FORMAT_DYADIC, UNIT, 1 << 8, rule, slack, report)
+    memory = header(FORMAT_DYADIC, UNIT, 1 << FINE_BITS, rule, slack, report)
     bound = Fraction(1) if rule == "sign" else Fraction(slack)
     price = 1 if report == "midpoint" else 2
     memory[TUNED], memory[PRICE], memory[BOUND] = int(tuned), price, int(bound * UNIT)
@@ -87,9 +91,16 @@ def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @inlined
+def bears(memory: Memory) -> bool:
+    """Whether no accumulator can wrap in one more round."""
+    moved_fits = memory[MOVED] < BRIM and memory[SAVED] < BRIM
+    return bool(moved_fits and memory[SPREAD] < BRIM and memory[ROUNDS] < MOST_ROUNDS)
+
+
+@inlined
 def has_room(memory: Memory) -> bool:
     """Whether a point that was never charged still fits."""
-    return memory[END] + 2 <= len(memory)
+    return bool(memory[END] + 2 <= len(memory) and bears(memory))
 
 
 @inlined
@@ -129,7 +140,8 @@ def next_step(memory: Memory) -> int:
 @inlined
 def affordable(memory: Memory) -> bool:
     """Whether one more round on a finer grid keeps the orphans' bias covered."""
-    return 2 * memory[FINE] * (memory[ORPHANED] + memory[BOUND]) <= memory[SAVED]
+    # SAVED in whole units of the bias: the bias in units of SAVED would wrap 2^9 times as soon
+    return memory[ORPHANED] + memory[BOUND] <= memory[SAVED] >> (FINE_BITS + 1)
 
 
 @inlined

@@ -10,15 +10,19 @@ from river import base
 
 from onlinecal.forecasters import dyadic, guarantees, uniform
 from onlinecal.forecasters.cells import (
+    AT_HINT,
+    FINE,
     FORMAT,
+    MIDPOINT,
     NO_HINT,
+    REPORT,
     REPORTS,
     ROUNDS,
     SCALE,
     TABLE,
     TILT,
 )
-from onlinecal.forecasters.compiled import FULL, MACHINES, enlarged
+from onlinecal.forecasters.compiled import FULL, MACHINES, certain_rounds, enlarged
 from onlinecal.forecasters.dyadic_search import END
 from onlinecal.forecasters.grid_soundness import check_grid_memory
 from onlinecal.forecasters.open_forecasts import OpenForecasts
@@ -85,6 +89,11 @@ class GridForecaster(base.Classifier):
         if grid == "uniform" or (grid == "auto" and (horizon is not None or n_cells is not None)):
             m = n_cells or guarantees.cells_for(horizon or 1, self._bound, self._reach)
             self._adopt(uniform.new_memory(m, rule, float(slack), report))
+            if horizon is not None and horizon > self.most_rounds:
+                raise ValueError(
+                    f"horizon must be at most {self.most_rounds}, which is what the integers of a grid of "
+                    f"{m} cells bear, got {horizon!r}"
+                )
         else:
             self._adopt(dyadic.new_memory(rule, float(slack), report, tuned=grid != "nested"))
 
@@ -163,8 +172,11 @@ class GridForecaster(base.Classifier):
         points = np.empty(len(played) if charged else 0)
         done = 0
         tapes = played, guide, np.empty(0), forecasts, points
-        while (done := self.machine.replay(self.memory, *tapes, done)) < len(played):
-            self.grow()
+        # where the accumulators might not bear it all, what is played is a copy
+        memory = self.memory if len(played) <= certain_rounds(self.memory) else self.memory.copy()
+        while (done := self.machine.replay(memory, *tapes, done)) < len(played):
+            memory = enlarged(memory)
+        self.memory = memory
         self.note_late(len(self._open))
         self.resume()
         return forecasts, points
@@ -181,9 +193,29 @@ class GridForecaster(base.Classifier):
         """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
             m = int(memory[SCALE])
-            return guarantees.uniform_guarantee(rounds, m, self._bound, self._reach, late)
+            # lower/m * m is exact for powers of two, and for hints on the border of a cell only for them
+            exact = memory[REPORT] != AT_HINT or m & (m - 1) == 0
+            unit = 0.0 if exact else 1.0 / (2 * m * int(memory[FINE]))
+            return guarantees.uniform_guarantee(rounds, m, self._bound, self._reach, late, unit)
         tuned, pace = bool(memory[dyadic.TUNED]), int(memory[dyadic.PACE])
         return guarantees.dyadic_guarantee(rounds, pace, self._bound, self._reach, tuned, late)
+
+    @property
+    def most_rounds(self) -> int:
+        """How many rounds this setting bears in all, whatever comes; the one after that may be refused.
+
+        Its accumulators are integers of 64 bits. On a uniform grid of m cells they bear about 2^31 m rounds
+        (2^32 m with the midpoint); grids without a horizon 2^43, unless slack or late labels are so great
+        that the guarantee passes 2^25 before.
+        """
+        memory = self.memory
+        if memory[FORMAT] == uniform.FORMAT_UNIFORM:
+            dearest = (1 if memory[REPORT] == MIDPOINT else 2) * int(memory[FINE]) + (
+                memory[REPORT] == AT_HINT
+            )
+            return guarantees.uniform_rounds(int(memory[SCALE]), int(dearest), self._bound, self._late)
+        tuned, pace = bool(memory[dyadic.TUNED]), int(memory[dyadic.PACE])
+        return guarantees.dyadic_rounds(pace, self._bound, self._reach, tuned, self._late)
 
     @property
     def n_rounds(self) -> int:

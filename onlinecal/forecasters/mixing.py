@@ -35,6 +35,8 @@ Memory = Any
 # a forecast outside the list, NOT_MIXED before the mixture is known. SETTINGS: a machine's parameters.
 ROUNDS, POINTS, PEEKS, LOOSE, ALOUD, SUPPORT = range(6)
 NOT_MIXED = -1
+EXACT = 2.0**53
+"""Up to here every whole number is a float64."""
 SETTINGS = 8
 BOOK = 16
 """Where the list of values begins; the other lists follow."""
@@ -122,9 +124,15 @@ def play_loose(memory: Memory, forecast: float) -> None:
 
 
 @inlined
+def bears(memory: Memory, rounds: int) -> bool:
+    """Whether so many more rounds leave the counts, and errors in units of 1/(2m), whole numbers."""
+    return bool(2.0 * (memory[POINTS] + 1.0) * (memory[ROUNDS] + rounds) <= EXACT)
+
+
+@inlined
 def has_room(memory: Memory) -> bool:
     """The lists never grow."""
-    return True
+    return bears(memory, 1)
 
 
 @inlined

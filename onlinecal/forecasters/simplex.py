@@ -16,7 +16,8 @@ must be run on it before the first round.
 Units: coordinates and biases 1/SCALE, so SPREAD too; MOVED, the l1 distance from the forecasts to the
 charged points, 1/(k SCALE FINE). FINE is 1 and MOVED exact if the classes are known in advance; otherwise
 k SCALE FINE is about 2^30, and MOVED is rounded up by less than a unit where a round began with fewer
-classes. With SCALE <= 2^20 and k <= 2^10 nothing overflows in 2^31 rounds, or in 2^40 if k SCALE < 2^22.
+classes. A round adds at most two to the distance, that is 2^31 units, as SCALE <= 2^20 and k <= 2^10, and
+at most 2^21 to SPREAD. So memories bear about 2^32 rounds; with FINE = 1 and k SCALE fixed 2^62/(k SCALE).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
+from onlinecal.forecasters.cells import BRIM
 from onlinecal.forecasters.simplex_guarantees import FOREVER
 from onlinecal.forecasters.simplex_labels import earned_label
 from onlinecal.forecasters.simplex_table import (
@@ -157,9 +159,29 @@ def start_afresh(memory: Memory) -> None:
 
 
 @register_jitable
+def bears(memory: Memory) -> bool:
+    """Whether no accumulator can wrap in one more round."""
+    return bool(memory[MOVED] < BRIM and memory[SPREAD] < BRIM)
+
+
+@register_jitable
 def has_room(memory: Memory) -> bool:
-    """Whether a point that was never charged still fits, and the grid serves one more round."""
-    return memory[USED] < capacity(memory) and memory[ROUNDS] < memory[LIMIT]
+    """Whether a point that was never charged still fits, and grid and integers serve one more round."""
+    return bool(memory[USED] < capacity(memory) and memory[ROUNDS] < memory[LIMIT] and bears(memory))
+
+
+def most_rounds(memory: NDArray[np.int64], changing: bool) -> int:
+    """How many rounds fit in all, whatever they are (see `rounds_left`)."""
+    return BRIM // (2 * (FINENESS if changing else units(memory)) + 1)
+
+
+def rounds_left(memory: NDArray[np.int64], changing: bool) -> int:
+    """How many more rounds fit whatever they are; with `changing` also if the grid or the classes change."""
+    now = units(memory)
+    finest = max(FINENESS, now) if changing else now
+    moved = -(-int(memory[MOVED]) * finest // now)
+    by_bias = (BRIM - int(memory[SPREAD])) >> 22
+    return max(0, min((BRIM - moved) // (2 * finest + 1), by_bias, FOREVER - int(memory[ROUNDS])))
 
 
 @register_jitable

@@ -11,6 +11,7 @@ from river import base
 
 from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.simplex import certificate
+from onlinecal.forecasters.simplex import most_rounds as rounds_borne
 from onlinecal.forecasters.simplex_guarantees import EDITION, MOST_CELLS
 from onlinecal.forecasters.simplex_input import (
     MOST_CLASSES,
@@ -145,6 +146,15 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     def n_rounds(self) -> int:
         """How many rounds have been settled."""
         return self._run.rounds
+
+    @property
+    def most_rounds(self) -> int:
+        """How many rounds this setting bears in all, whatever comes; the one after that may be refused.
+
+        Its accumulators are integers of 64 bits: 2^32 - 2 rounds fit in any setting, and about 2^62/(k m)
+        with known classes on the grid that n_cells or a horizon fixes.
+        """
+        return rounds_borne(self.memory, self._run.changing)
 
     @property
     def n_open(self) -> int:

@@ -32,6 +32,18 @@ ROUNDING = Fraction(1, 1 << 28)
 """More than the distance of a round can be rounded up, when classes are added or a hint is followed."""
 
 
+def most_late(k: int, scale: int, slack: float | None) -> int:
+    """How many late labels leave the labels' products 2 k M^2 (1 + |alpha_j|) within 64 bits; -1: not even 0.
+
+    With D labels late no alpha_j is below -c - D, and they add up to zero, so none is above (k - 1)(c + D).
+    Without slack and late labels all are within (-1, 1).
+    """
+    most = (1 << 62) // (2 * k * scale * scale) - 1
+    if slack is None and most < 2 * k:
+        return 0
+    return max(-1, most // max(1, k - 1) - math.ceil(slack or 1.0))
+
+
 class SimplexLookAhead(NamedTuple):
     """The charged sequence, point by point: `points` and `biases` alpha(point), both of shape (V, k)."""
 
@@ -91,7 +103,7 @@ class SimplexRun:
     def most_open(self) -> int:
         """How many forecasts may be open, so that late labels cannot push a bias out of the integers."""
         k, scale = self.units() if len(self.memory) else (1, 1)
-        return (1 << 60) // (2 * k * scale * scale)
+        return most_late(k, scale, self.slack) + 1
 
     def grid_at(self, rounds: int) -> tuple[int, int]:
         """The number of cells a side in that round, and the last round for which it is kept."""
@@ -107,8 +119,12 @@ class SimplexRun:
     def _fit(self, k: int) -> None:
         """Make the memory one for k classes on the grid of the coming round."""
         m, limit = self.grid_at(self.rounds + 1)
+        scale = max(m, int(self.memory[SCALE])) if len(self.memory) else m
+        if most_late(k, scale, self.slack) < 0:
+            raise ValueError(
+                f"slack must be less for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
+            )
         if len(self.memory):
-            scale = max(m, int(self.memory[SCALE]))
             self.memory = simplex.rebuilt(self.memory, k, scale, scale // m, self.slack)
         else:
             few = simplex.FEWEST_RECORDS
@@ -118,15 +134,33 @@ class SimplexRun:
         MACHINE.begin(self.memory)
 
     def make_room(self) -> None:
-        """Go on to the next grid if that is due, and let the table grow if it is full."""
+        """Go on to the next grid if that is due, and let the table grow if it is full.
+
+        Raises ValueError, and changes nothing, if the integers cannot bear another round.
+        """
+        self.check_bears(1)
         if self.memory[ROUNDS] >= self.memory[LIMIT]:
             self._fit(len(self.numbers))
         if not simplex.has_room(self.memory):
             self.memory = simplex.enlarged(self.memory)
             MACHINE.reindex(self.memory)
 
+    @property
+    def changing(self) -> bool:
+        """Whether the grid or the classes may change."""
+        return not self.fixed or (self.n_cells is None and self.horizon is None)
+
+    def check_bears(self, rounds: int) -> None:
+        """ValueError if the integers might not bear so many more rounds."""
+        if len(self.memory) and simplex.rounds_left(self.memory, self.changing) < rounds:
+            raise ValueError(
+                f"this forecaster's integers cannot bear {rounds} more rounds after {self.rounds}: "
+                "begin a new one"
+            )
+
     def welcome(self, label: Any) -> None:
         """Settle a round whose outcome is a class never met before, and know it from now on."""
+        self.check_bears(2)  # one more than there is: the distance is rounded up to a new unit
         if len(self.numbers) == MOST_CLASSES:
             raise ValueError(f"{label!r} is one class more than the {MOST_CLASSES} that can be told apart")
         if self.numbers:
@@ -228,6 +262,7 @@ class SimplexRun:
         charged: bool,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Play a whole sequence of class numbers; `newcomers` has those that are met on the way."""
+        self.check_bears(len(numbers))
         rounds, k = len(numbers), len(self.numbers) + len(newcomers)
         forecasts, points = np.zeros((rounds, k)), np.zeros((rounds if charged else 0, k))
         done = 0

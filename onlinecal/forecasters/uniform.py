@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.forecasters.cells import (
+    BRIM,
     HIGH,
     LOW,
     LOWER,
@@ -48,9 +49,15 @@ def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @inlined
+def bears(memory: Memory) -> bool:
+    """Whether no accumulator can wrap in one more round."""
+    return bool(memory[MOVED] < BRIM and memory[SPREAD] < BRIM and memory[ROUNDS] < BRIM)
+
+
+@inlined
 def has_room(memory: Memory) -> bool:
     """The table never grows."""
-    return True
+    return bears(memory)
 
 
 @inlined

@@ -16,6 +16,8 @@ from onlinecal.validation import check_outcomes, check_probabilities, check_same
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+MOST_ROUNDS = 2**53
+"""Beyond it a float no longer holds every whole number; no sum of counts may reach it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +140,8 @@ def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts
     Raises
     ------
     ValueError
-        A value outside [0, 1], a count that is negative or not whole, lengths that differ, no round at all.
+        A value outside [0, 1], a count that is negative or not whole, lengths that differ, no round at
+        all, or 2^53 and more.
 
     """
     v = check_probabilities(values, "values")
@@ -146,8 +149,11 @@ def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts
     n1 = _check_whole(ones, "ones")
     check_same_length(v, n0, "values and zeros")
     check_same_length(v, n1, "values and ones")
-    if not (n0.any() or n1.any()):
+    total = float(n0.sum(dtype=np.float64) + n1.sum(dtype=np.float64))
+    if total == 0.0:
         raise ValueError("zeros and ones count no round at all")
+    if total >= MOST_ROUNDS:
+        raise ValueError(f"zeros and ones must count fewer than 2**53 rounds in all, got about {total:g}")
     return _merge(v[n0 > 0], n0[n0 > 0], v[n1 > 0], n1[n1 > 0])
 
 
@@ -179,8 +185,7 @@ def _check_whole(counts: ArrayLike, name: str) -> Ints:
     array = check_vector(counts, name)
     if array.dtype.kind not in "iufb":
         raise ValueError(f"{name} must be whole numbers, got values like {array[0]!r}")
-    # 2**53: beyond it a float no longer holds every whole number
-    bad = ~((array >= 0) & (array < 2**53) & (np.floor(array) == array))
+    bad = ~((array >= 0) & (array < MOST_ROUNDS) & (np.floor(array) == array))
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueError(f"{name} must be whole numbers from 0 on, got {array[row].item()!r} at row {row}")

@@ -36,8 +36,10 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         How far a grid point's bias may grow: more slack follows the model more closely, for a weaker
         guarantee. At least 0.5.
     n_buckets
-        Separate bias tables for that many equal-width buckets of the hint: the Brier score is then within
-        2 sqrt(n_buckets T) of the best constant in each bucket, chosen in hindsight.
+        Separate bias tables for that many equal-width buckets of the hint: the Brier score of a binary
+        stream is then within twice the certificate of the best constant in each bucket, chosen in
+        hindsight. At the default slack, without horizon and late labels, that is at most
+        4 sqrt(3 n_buckets T).
     strategy
         "binary": the probability of the positive label (True, or 1, or the first label seen) is
         calibrated; any other label counts as the other outcome. "simplex": the probabilities of all
@@ -78,7 +80,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
 
     References
     ----------
-    docs/theory.md, sections 2 to 5; Arunachaleswaran, Collina, Roth and Shi (2024).
+    docs/theory.md, sections 2 to 6; Arunachaleswaran, Collina, Roth and Shi (2024).
     """
 
     def __init__(

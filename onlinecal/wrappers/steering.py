@@ -53,6 +53,7 @@ CELL_LOWER, CELL_STEP, FORECAST, ANSWERS, WEIGHTS, ROUNDS, SLOPE, INTERCEPT, SUM
 TICKET = ANSWERS + 3
 """Length of the ticket, at the front of the state."""
 COUNTS = SUMS + N_BINS
+# floats count every round up to 2^53; a grid machine behind the steering bears fewer
 SIZE = COUNTS + N_BINS
 
 

@@ -16,6 +16,7 @@ from simulations.duel import play
 
 ROUNDS = 10**7
 DUEL_ROUNDS = 10**6
+HINTED_ROUNDS = 10**6
 
 
 def stream(kind, rounds=ROUNDS):
@@ -46,6 +47,30 @@ def test_replay_against_cumsum(compare, kind, grid):
         lambda: np.cumsum(floats),
         target,
         setup=lambda: (AlmostOneStepAhead(horizon=horizon, grid=grid),),
+    )
+
+
+@pytest.mark.parametrize("hinted", ["the chance itself", "noise"])
+@pytest.mark.parametrize("report", ["midpoint", "hint"])
+@pytest.mark.parametrize("grid", ["uniform", "adaptive"])
+def test_replay_with_hints_against_cumsum(compare, hinted, report, grid):
+    """For a hint the nearest valid cell is searched for, the farther the worse the hints are."""
+    rng = np.random.default_rng(0)
+    chance = np.linspace(0, 1, HINTED_ROUNDS)
+    outcomes = (rng.random(HINTED_ROUNDS) < chance).astype(np.uint8)
+    hints = chance if hinted == "the chance itself" else rng.random(HINTED_ROUNDS)
+    settings = {
+        "horizon": HINTED_ROUNDS if grid == "uniform" else None,
+        "slack": 1.0 if report == "hint" else 0.5,
+        "report": report,
+    }
+    AlmostOneStepAhead(**settings).replay(outcomes[:10], hints[:10])
+    compare(
+        lambda forecaster: forecaster.replay(outcomes, hints),
+        lambda: np.cumsum(chance),
+        "none stated",
+        rounds=3,
+        setup=lambda: (AlmostOneStepAhead(**settings),),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from configurations import ANYTIME, RULES, UNIFORM, configs, fresh, hinted_seque
 from hypothesis import given, settings
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
+from onlinecal.forecasters.cells import FINE, MOVED, SCALE, SPREAD
 
 TOLERANCE = 1e-9
 
@@ -124,6 +126,38 @@ def test_the_guarantees_are_below_the_published_curves(horizon):
         for report, reach in (("midpoint", 0.5), ("lower", 1.0), ("hint", 1.0)):
             forecaster = AlmostOneStepAhead(horizon=horizon, slack=slack, report=report)
             assert forecaster.guarantee <= 2 * math.sqrt(slack * reach * horizon) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("m", [22])
+def test_the_guarantee_counts_what_hints_are_rounded_up(m):
+    """The border of a cell, as a float times m, can lie beyond it: a unit more than 1/m from the far end."""
+    forecaster = AlmostOneStepAhead(n_cells=m, slack=3.0, report="hint")
+    memory, before, dearest = forecaster.memory, 0, 0
+    for y, hint in [(y, k / m) for k in range(m + 1) for y in (0, 1)] * 4:
+        forecaster.observe(forecaster.forecast(hint), y)
+        dearest, before = max(dearest, int(memory[MOVED]) - before), int(memory[MOVED])
+    assert dearest == 2 * memory[FINE] + 1  # so this much can be due in every round
+    unit = 2 * m * int(memory[FINE])
+    for rounds in (10**3, 10**6, 10**9):
+        due = Fraction(rounds * dearest, unit) + 3 * (m - 1)
+        assert forecaster.promise(rounds) >= float(due) * (1 - 2**-51)
+
+
+@settings(max_examples=150, deadline=None)
+@given(configs, hinted_sequences())
+def test_certificates_understate_by_no_more_than_floats_round(config, played):
+    """In exact arithmetic: 2^-52 for a round that follows a hint, and 2^-51 of the whole."""
+    outcomes, hints = played
+    forecaster, moved = fresh(config), Fraction(0)
+    for y, hint in zip(outcomes.tolist(), hints, strict=True):
+        token = forecaster.forecast(hint)
+        scale = int(forecaster.memory[SCALE])
+        lower, step = token.cell
+        moved += abs(Fraction(token.probability) - Fraction(lower + step * y, scale))
+        forecaster.observe(token, y)
+    exact = moved + Fraction(int(forecaster.memory[SPREAD]), scale)
+    slip = len(outcomes) * Fraction(1, 2**52)
+    assert exact <= Fraction(forecaster.certificate) * (1 + Fraction(1, 2**51)) + slip
 
 
 @pytest.mark.parametrize("grid", ["nested", "adaptive"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from configurations import configs, fresh, sequences
@@ -62,3 +65,50 @@ def test_the_self_tuning_grid_keeps_few_points_in_nasty_worlds(adversary):
     forecaster = AlmostOneStepAhead()
     play(forecaster, adversaries.create(adversary, horizon=300_000), 300_000)
     assert len(forecaster.look_ahead.points) - 2 <= 4.25 * np.sqrt(300_000) + 1
+
+
+@given(st.integers(1, 12), st.integers(0, 11), st.lists(st.integers(0, 1), min_size=1, max_size=30))
+def test_in_a_bucket_some_constant_is_hardly_worse_than_any_hints(buckets, bucket, outcomes):
+    width = Fraction(1, buckets)
+    low = width * (bucket % buckets)
+    rounds, ones = len(outcomes), sum(outcomes)
+    constant = Fraction(ones * (rounds - ones), rounds)
+    hints = ones * (1 - low - width) ** 2 + (rounds - ones) * low**2
+    assert constant <= hints + rounds * (width / 2 - width**2 / 4)
+
+
+def bucketed(hints, outcomes_of, buckets, m):
+    """Forecasts and outcomes with a forecaster for each bucket; `outcomes_of` sees the forecast."""
+    tables = [AlmostOneStepAhead(n_cells=m) for _ in range(buckets)]
+    forecasts, outcomes = [], []
+    for t, hint in enumerate(hints):
+        token = (table := tables[min(int(hint * buckets), buckets - 1)]).forecast(hint)
+        forecasts.append(token.probability)
+        outcomes.append(outcomes_of(t, token))
+        table.observe(token, outcomes[-1])
+    return np.array(forecasts), np.array(outcomes)
+
+
+ANSWERS = {
+    "coins of the hint": lambda t, token: int((t * 0.6180339887) % 1.0 < token.hint),
+    "against the forecast": lambda t, token: int(token.probability < 0.5),
+    "against the hint": lambda t, token: int(token.hint < 0.5),
+    "for the hint": lambda t, token: int(token.hint > 0.5),
+    "in turn": lambda t, token: t % 2,
+}
+
+
+@pytest.mark.parametrize("answers", ANSWERS)
+@pytest.mark.parametrize("hinted", ["any", "two values", "alternating"])
+def test_with_hint_buckets_the_brier_score_is_near_that_of_the_hints(answers, hinted):
+    rounds, hints = 2000, np.random.default_rng(3).random(2000)
+    buckets = used = round((rounds / 4) ** (1 / 3))
+    if hinted != "any":
+        used = 2
+        hints = np.where(hints < 0.5, 0.51, 1.0) if hinted == "two values" else np.tile([0.51, 1.0], 1000)
+    p, y = bucketed(hints.tolist(), ANSWERS[answers], buckets, math.isqrt((rounds - 1) // used) + 1)
+    bucket = np.minimum((hints * buckets).astype(int), buckets - 1)
+    means = np.bincount(bucket, y, buckets) / np.maximum(np.bincount(bucket, minlength=buckets), 1)
+    score, slip = np.sum((p - y) ** 2), 2 * math.sqrt(used * rounds) + 1e-9
+    assert score <= np.sum((means[bucket] - y) ** 2) + slip
+    assert score <= np.sum((hints - y) ** 2) + (rounds / (2 * buckets) if hinted == "any" else 0.0) + slip

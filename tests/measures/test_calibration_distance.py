@@ -205,3 +205,10 @@ def test_bad_input_is_refused_by_name(arguments, options, message):
 def test_bad_counts_are_refused_by_name(arguments, message):
     with pytest.raises(ValueError, match=message):
         calibration_distance_from_counts(*arguments)
+
+
+def test_more_rounds_than_floats_can_count_are_refused():
+    """Each count is a whole float, their sum wraps to a negative number of rounds."""
+    many = np.full(2000, 2**53 - 1)
+    with pytest.raises(ValueError, match="zeros and ones must count fewer than 2\\*\\*53 rounds in all"):
+        calibration_distance_from_counts(np.linspace(0, 1, 2000), many, many, method="bracket")

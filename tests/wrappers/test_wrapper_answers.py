@@ -239,6 +239,25 @@ def test_buckets_have_tables_of_their_own():
     assert sum(table.n_rounds for table in model._binary.tables) == 500
 
 
+@pytest.mark.parametrize("buckets", [1, 5])
+@pytest.mark.parametrize("fights", [False, True])
+def test_the_brier_score_is_near_that_of_the_best_constant_in_each_bucket(buckets, fights):
+    model, rng = CalibratedClassifier(Said(), n_buckets=buckets), np.random.default_rng(2)
+    groups = {}
+    for t, said in enumerate(rng.random(1500).tolist()):
+        p = model.predict_proba_one(x := {"p": said, "t": t}).get(True, 1.0)
+        y = p < 0.5 if fights else bool(rng.random() < said)
+        if model._binary is not None:
+            groups.setdefault(model._binary.tables.index(model._binary._table), []).append((p, y))
+        model.learn_one(x, y)
+    gap = 0.0
+    for group in groups.values():
+        forecasts, outcomes = np.array(group).T
+        gap += np.sum((forecasts - outcomes) ** 2) - np.sum((outcomes.mean() - outcomes) ** 2)
+    assert gap <= 2 * model.certificate
+    assert 2 * sum(table.guarantee for table in model._binary.tables) <= 4 * math.sqrt(3 * buckets * 1500)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -14,7 +14,7 @@ from river import base
 from onlinecal.compiling import compiled
 from onlinecal.forecasters.cells import NO_HINT
 from onlinecal.forecasters.compiled import compile_replay
-from onlinecal.forecasters.mixing import ROUNDS
+from onlinecal.forecasters.mixing import EXACT, POINTS, ROUNDS, bears
 from onlinecal.forecasters.mixing_soundness import check_mixing_memory
 from onlinecal.forecasters.rules import Rules
 from onlinecal.validation import check_outcomes, outcome_of
@@ -70,6 +70,7 @@ class Baseline(base.Classifier):
         Raises ValueError, and learns nothing, when y is not 0, 1, False or True.
         """
         outcome = outcome_of(y, "y")
+        self._check_bears(1)
         u, self._u = self._u, self._next_draw()
         self._probability = float(entry_points(self.machine).advance(self.memory, outcome, u, self._u))
 
@@ -83,6 +84,7 @@ class Baseline(base.Classifier):
         from the present state. ValueError, before anything is played, for outcomes that are none.
         """
         played = check_outcomes(outcomes)
+        self._check_bears(len(played))
         forecasts, charged = np.empty(len(played)), np.empty(len(played))
         nothing = np.empty(0)
         entry_points(self.machine).replay(
@@ -119,7 +121,20 @@ class Baseline(base.Classifier):
         return drawn[:-1]
 
     def grow(self) -> None:
-        """The memory never has to grow."""
+        """The memory never has to grow; ValueError if its counts are full."""
+        self._check_bears(1)
+
+    def _check_bears(self, rounds: int) -> None:
+        if not bears(self.memory, rounds):
+            raise ValueError(
+                f"this forecaster's counts cannot bear {rounds} more rounds after {self.n_rounds}: "
+                "begin a new one"
+            )
+
+    @property
+    def most_rounds(self) -> int:
+        """How many rounds it bears in all: 2^53/(2 (n + 1)) with n values to forecast from."""
+        return int(EXACT / (2.0 * (float(self.memory[POINTS]) + 1.0)))
 
     def resume(self) -> None:
         """Take up the memory again after a compiled loop has played on it."""
