@@ -119,7 +119,7 @@ def _recalibrate(job: Job, settings: DecisionSettings, seed: int) -> Report:
         },
         probabilities=written_rows(job, fitted("decision", job.other.name, job.other.table)),
         sections=sections,
-        warnings=remarks,
+        warnings=[*job.remarks, *remarks],
         pictures=lambda: pictures(job, fitted, model, losses, clinic),
     )
 
