@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ class LabelWarning(UserWarning):
 
 
 def label_remarks(
-    table: Floats, labels: NDArray[Any], classes: Sequence[Any] | None = None, name: str = "the labels"
+    table: Floats, labels: NDArray[Any], classes: Iterable[Any] | None = None, name: str = "the labels"
 ) -> list[str]:
     """Remarks on probabilities of shape (n, k) and class numbers of shape (n,); none if all is well.
 

@@ -6,9 +6,18 @@ import warnings
 import numpy as np
 import polars as pl
 import pytest
+from river import linear_model
 from typer.testing import CliRunner
 
-from onlinecal import BoostedRecalibrator, DecisionRecalibrator, GroupRecalibrator, LpRecalibrator
+from onlinecal import (
+    BoostedRecalibrator,
+    CalibratedClassifier,
+    DecisionRecalibrator,
+    GroupCalibratedClassifier,
+    GroupRecalibrator,
+    LpRecalibrator,
+    PlattScaling,
+)
 from onlinecal.recalibration import TemperatureScaling
 from onlinecal.remarks import LabelWarning, agreement, label_remarks, outcome_remarks
 from simulations.cli import app
@@ -153,3 +162,25 @@ def test_verbs_say_so_once_on_stderr_and_in_their_json(files, name):
     if right is not None:
         said, listed = ran(files, right)
         assert not any(word in said + str(listed) for word in ("never come", "chance", "opposite"))
+
+
+@pytest.mark.parametrize(
+    "wrap", [CalibratedClassifier, PlattScaling, lambda m: GroupCalibratedClassifier(m, ["a"])]
+)
+def test_a_model_that_names_none_of_the_labels_is_warned_of_once(wrap):
+    model = wrap(linear_model.LogisticRegression())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LabelWarning)
+        for t in range(20):
+            model.predict_proba_one({"a": t % 2})
+            model.learn_one({"a": t % 2}, "10"[t % 2])
+    (text,) = [str(one.message) for one in caught if one.category is LabelWarning]
+    assert "labels False, True, and none of them has come; those that have are '1', '0'" in text
+
+
+def test_class_numbers_from_one_are_refused_with_a_guess():
+    rows = np.full((4, 3), 1 / 3)
+    with pytest.raises(ValueError, match=r"0\.\.2, got 3 at row 2: are they counted from 1\?"):
+        TemperatureScaling().fit(rows, [1, 2, 3, 1])
+    with pytest.raises(ValueError, match=r"got 3 at row 2$"):
+        TemperatureScaling().fit(rows, [0, 2, 3, 1])
