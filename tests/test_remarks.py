@@ -120,6 +120,8 @@ def files(tmp_path_factory, table, events):
     p, y = events
     lost = {"p": p, "won": y, "lost": 1 - y, "never": 0 * y, "sex": np.arange(N) % 2}
     pl.DataFrame(lost).write_csv(folder / "events.csv")
+    losses = ["action," + ",".join(f"c{c}" for c in range(K)), "go" + ",0" * K, "stay" + ",1,0,0,0,0" * 2]
+    (folder / "losses.csv").write_text("\n".join(losses))
     np.savez(folder / "classes.npz", predictions=np.roll(rows, 1, axis=1), ground_truth=labels)
     return folder
 
@@ -129,6 +131,11 @@ GROUPS = ("recalibrate", "events.csv", "--method", "groups", "--group", "sex", *
 LP = ("recalibrate", "classes.csv", "--method", "lp", "--levels", "2")
 COMMANDS = {
     "recalibrate-lp": ((*LP, "--label", "hit"), (*LP, "--label", "y"), "(c2, c3, c4, c5, c6, ...) never"),
+    "recalibrate-decision": (
+        ("recalibrate", "classes.npz", "--method", "decision", "--losses", "losses.csv"),
+        None,
+        "are the columns of probabilities in the order of the classes",
+    ),
     "recalibrate-groups": ((*GROUPS, "lost"), (*GROUPS, "won"), "lost what was forecast, or its opposite?"),
     "measure": (
         ("measure", "events.csv", *EVENTS, "lost"),
