@@ -24,7 +24,11 @@ ERRORS = 2.0
 
 
 class LabelWarning(UserWarning):
-    """Labels that can be read, but are hardly meant so."""
+    """Labels or outcomes that can be read, but are hardly meant so.
+
+    Recalibrators warn of them when they are fitted, wrappers when a model's labels are not those that come.
+    `warnings.simplefilter("ignore", onlinecal.LabelWarning)` silences them.
+    """
 
 
 def label_remarks(

@@ -15,11 +15,12 @@ from onlinecal import (
     DecisionRecalibrator,
     GroupCalibratedClassifier,
     GroupRecalibrator,
+    LabelWarning,
     LpRecalibrator,
     PlattScaling,
 )
 from onlinecal.recalibration import TemperatureScaling
-from onlinecal.remarks import LabelWarning, agreement, label_remarks, outcome_remarks
+from onlinecal.remarks import agreement, label_remarks, outcome_remarks
 from simulations.cli import app
 
 N, K = 600, 10
