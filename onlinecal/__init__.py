@@ -34,6 +34,7 @@ _HOME = {
     "multicalibration_error": "onlinecal.measures",
     "smooth_calibration_error": "onlinecal.measures",
     "CalibrationMonitor": "onlinecal.measures",
+    "LabelWarning": "onlinecal.remarks",
 }
 
 __all__ = ["__version__", *_HOME]

@@ -137,8 +137,9 @@ def check_labels(labels: ArrayLike, n_classes: int, name: str = "labels") -> NDA
         bad |= array != np.floor(array)
     if bad.any():
         row = int(np.argmax(bad))
+        hint = ": are they counted from 1?" if array.min() >= 1 and array.max() == n_classes else ""
         raise ValueError(
-            f"{name} must be class numbers 0..{n_classes - 1}, got {array[row].item()!r} at row {row}"
+            f"{name} must be class numbers 0..{n_classes - 1}, got {array[row].item()!r} at row {row}{hint}"
         )
     return array.astype(np.int64, copy=False)
 

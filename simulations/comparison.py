@@ -37,14 +37,22 @@ def comparison(measured: Sequence[Measured], title: str) -> Table:
 
 
 def machine_readable(
-    measured: Sequence[Measured], broken: Sequence[str], pictures: Sequence[Path]
+    measured: Sequence[Measured],
+    broken: Sequence[str],
+    pictures: Sequence[Path],
+    remarks: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The games as plain records, with what is derived from them."""
     games = [
         {**msgspec.structs.asdict(one), "regret": one.regret, "regret_bound": one.regret_bound}
         for one in measured
     ]
-    return {"games": games, "broken": list(broken), "pictures": [str(path) for path in pictures]}
+    return {
+        "games": games,
+        "broken": list(broken),
+        "warnings": list(remarks),
+        "pictures": [str(path) for path in pictures],
+    }
 
 
 def _both(value: float | None, rounds: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,19 +11,21 @@ from numpy.typing import NDArray
 
 import adversaries
 from adversaries import Adversary, Stream
+from onlinecal.remarks import outcome_remarks
 
 
 @dataclass(frozen=True, eq=False)
 class Opponent:
     """An adversary, for how many rounds, and the hints that come with them, shape (T,), if there are any.
 
-    `hints_name` says in tables where they come from.
+    `hints_name` says in tables where they come from, `remarks` what looks wrong in the columns of a file.
     """
 
     adversary: Adversary
     rounds: int
     hints: NDArray[np.float64] | None = None
     hints_name: str = ""
+    remarks: Sequence[str] = ()
 
     @property
     def name(self) -> str:
@@ -44,7 +47,10 @@ def from_file(
 ) -> Opponent:
     """The first so many rounds of a file, or all; errors as from `adversaries.replay_file`."""
     stream = adversaries.replay_file(path, outcome, forecast, sort=sort)
-    return _from_stream(stream, rounds, f"{forecast} itself")
+    opponent = _from_stream(stream, rounds, f"{forecast} itself")
+    outcomes = stream.outcomes[: opponent.rounds]
+    remarks = outcome_remarks(outcomes, opponent.hints, outcome, forecast or "")
+    return replace(opponent, remarks=remarks)
 
 
 def from_river(name: str, rounds: int | None) -> Opponent:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import typer
@@ -53,3 +53,9 @@ def refuse(message: str) -> int:
     """Say in one line on stderr what is wrong with the request; the exit code for it."""
     print(f"onlinecal: {printable(' '.join(message.split()))}", file=sys.stderr)
     return WRONG_REQUEST
+
+
+def warn(remarks: Iterable[str]) -> None:
+    """Say on stderr, a line each, what looks wrong though it can be done."""
+    for text in remarks:
+        print(f"onlinecal: warning: {' '.join(text.split())}", file=sys.stderr)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         decision_calibration_error,
         decision_loss_gap,
         decision_losses,
+        loss_set_gaps,
     )
     from onlinecal.measures.decision_width import confidence_width
     from onlinecal.measures.distance import (
@@ -72,6 +73,7 @@ __all__ = [
     "functional_multicalibration_error",
     "group_mean_error",
     "is_perfectly_calibrated",
+    "loss_set_gaps",
     "lower_calibration_distance",
     "lower_calibration_distance_from_counts",
     "lp_calibration_error",
@@ -104,6 +106,7 @@ _HOME = {
     "functional_multicalibration_error": ".multicalibration",
     "group_mean_error": ".multicalibration",
     "is_perfectly_calibrated": ".levels",
+    "loss_set_gaps": ".decision",
     "lower_calibration_distance": ".lower",
     "lower_calibration_distance_from_counts": ".lower",
     "multicalibration_error": ".multicalibration",

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from onlinecal.measures.multicalibration import grid_level
 from onlinecal.recalibration.boosted_input import check_features, initial_forecasts
 from onlinecal.recalibration.group_held_out import held_out_rows
+from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import check_count, check_probabilities, check_same_length, check_share
 
 Floats = NDArray[np.float64]
@@ -151,9 +152,14 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         ValueError
             A bad parameter, bad X, y or initial: names the argument and the value.
 
+        Warns
+        -----
+        LabelWarning
+            y is always the same.
         """
         m = self._check_parameters()
         outcomes = check_probabilities(y, "y")
+        warn_of(outcome_remarks(outcomes, outcome="y"))
         n, width, names = check_features(X)
         if n != len(outcomes):
             raise ValueError(f"X and y must have the same length, got {n} and {len(outcomes)}")

@@ -26,6 +26,7 @@ from onlinecal.recalibration.group_history import (
 )
 from onlinecal.recalibration.group_maker import GroupMaker
 from onlinecal.recalibration.group_repair import GroupRepair
+from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import (
     check_choice,
     check_count,
@@ -154,10 +155,15 @@ class GroupRecalibrator(BaseEstimator):
         ValueError
             A bad parameter, bad p, y or groups: names the argument and the value.
 
+        Warns
+        -----
+        LabelWarning
+            y is always the same, or p is on the wrong side of 1/2 more often than by chance.
         """
         m = self._check_parameters()
         forecasts, outcomes = check_probabilities(p, "p"), check_outcomes(y, "y")
         check_same_length(forecasts, outcomes, "p and y")
+        warn_of(outcome_remarks(outcomes, forecasts, "y", "p"))
         maker = GroupMaker(self.min_mass, self.predicates)
         members = maker.fit(groups, len(forecasts)).view(np.uint8)
         held = held_out_rows(len(forecasts), self.validation_fraction, self.seed)

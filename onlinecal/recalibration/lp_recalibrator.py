@@ -32,6 +32,7 @@ from onlinecal.recalibration.lp_statistics import (
     pool_statistics,
 )
 from onlinecal.recalibration.tables import check_columns, column_names, number_labels
+from onlinecal.remarks import label_remarks, warn_of
 from onlinecal.validation import check_choice, check_count, check_probability_rows, check_same_length
 
 WITHIN = ("constant", "shift")
@@ -161,6 +162,8 @@ class LpRecalibrator(ClassifierMixin, BaseEstimator):
 
         Warns
         -----
+        LabelWarning
+            A class never comes, or P agrees with y less than by chance.
         SampleSizeWarning
             There are fewer rows than the guarantee needs.
         ConvergenceWarning
@@ -172,6 +175,7 @@ class LpRecalibrator(ClassifierMixin, BaseEstimator):
         labels, known = number_labels(y, k, self.classes)
         check_same_length(table, labels, "P and y")
         self.classes_ = known
+        warn_of(label_remarks(table, labels, known, "y"))
         if n < needs.needed(self.estimation):
             warnings.warn(
                 f"{n:,} rows are fewer than the {needs.needed(self.estimation):,} that the guarantee needs"

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.recalibration.tables import check_columns, column_names, number_labels
+from onlinecal.remarks import label_remarks, warn_of
 from onlinecal.validation import check_probability_rows, check_same_length
 
 Floats = NDArray[np.float64]
@@ -45,6 +46,11 @@ class ProbabilityRecalibrator(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             A bad table, label or parameter; the message names it and the value.
+
+        Warns
+        -----
+        LabelWarning
+            A class never comes, or P agrees with y less than by chance.
         """
         table = check_probability_rows(P, "P")
         labels, known = number_labels(y, table.shape[1], self.classes)
@@ -52,6 +58,7 @@ class ProbabilityRecalibrator(ClassifierMixin, BaseEstimator):
         if table.shape[1] < 2:
             raise ValueError(f"P must have at least 2 columns, got {table.shape[1]}")
         self._check_parameters()
+        warn_of(label_remarks(table, labels, known, "y"))
         self._learn(table, labels)
         self.classes_ = known
         self.n_features_in_ = table.shape[1]

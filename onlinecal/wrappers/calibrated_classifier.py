@@ -45,8 +45,9 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         calibrated; any other label counts as the other outcome. "simplex": the probabilities of all
         labels together, as a vector; for few labels, since the guarantee grows as T^(1 - 1/k). "classwise":
         the probability of each label, one against the rest. "top-label": the probability of the model's
-        top label. "auto": binary for two labels, simplex for three, classwise for up to ten, top-label
-        for more; it changes as labels appear.
+        top label, which stays the answer unless that is below 1/k, rarer than a guess among k labels.
+        "auto": binary for two labels, simplex for three, classwise for up to ten, top-label for more; it
+        changes as labels appear.
     horizon
         How many rounds will be played, if known.
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from onlinecal.remarks import LabelWarning
 
 Label = Any
 
@@ -16,6 +19,8 @@ class Labels:
     Of two labels the positive one is True (or 1, for numbers 0 and 1); of other labels it is the first
     that was met as an outcome. Once there are two, `pair` is (negative, positive).
     """
+
+    _strange = False
 
     def __init__(self) -> None:
         self.known: dict[Label, int] = {}
@@ -37,12 +42,23 @@ class Labels:
             self.pair = (second, first) if self.positive == first else (first, second)
 
     def read(self, answer: Mapping[Label, float]) -> float:
-        """The positive label's probability in a model's answer; 1/2 if the model has none to give."""
+        """The positive label's probability in a model's answer; 1/2 if the model has none to give.
+
+        Warns, once, of a model that names none of the labels when two have come.
+        """
         positive = True if self.positive is None else self.positive
         if positive in answer:
             return answer[positive]
         if not answer or self.positive is None:
             return 0.5
+        if self.pair is not None and not self._strange and not any(label in answer for label in self.known):
+            self._strange = True
+            warnings.warn(
+                f"classifier answers with the labels {', '.join(map(repr, answer))}, and none of them has "
+                f"come; those that have are {', '.join(map(repr, self.known))}",
+                LabelWarning,
+                stacklevel=3,
+            )
         return 1.0 - sum(answer.values())
 
     def both(self, answer: Mapping[Label, float], p: float) -> dict[Label, float]:

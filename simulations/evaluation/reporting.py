@@ -30,11 +30,14 @@ def score_table(scores: Sequence[Score], late: int) -> Table:
     )  # fmt: skip
 
 
-def machine_readable(scores: Sequence[Score], broken: Sequence[str], files: Sequence[Path]) -> dict[str, Any]:
+def machine_readable(
+    scores: Sequence[Score], broken: Sequence[str], files: Sequence[Path], remarks: Sequence[str] = ()
+) -> dict[str, Any]:
     """The scores as plain records."""
     return {
         "scores": [msgspec.structs.asdict(score) for score in scores],
         "broken": list(broken),
+        "warnings": list(remarks),
         "pictures": [str(path) for path in files],
     }
 

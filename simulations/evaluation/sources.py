@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import adversaries
+from onlinecal.remarks import outcome_remarks
 
 Floats = NDArray[np.float64]
 
@@ -33,6 +34,8 @@ class Source:
         Whether there are more than two labels; of two, True is the positive one.
     recorded
         Whether the features are a model's forecasts, so that there is no model to choose.
+    remarks
+        What looks wrong in the columns of a file.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Source:
     label: Callable[[int, float], Any]
     is_multiclass: bool = False
     recorded: bool = True
+    remarks: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.features)
@@ -69,8 +73,10 @@ def from_file(path: Path, outcome: str, forecast: str, sort: str | None, rounds:
     stream = adversaries.replay_file(path, outcome, forecast, sort=sort)
     assert stream.hints is not None
     count = _count(rounds, len(stream), stream.name)
-    outcomes = [bool(y) for y in stream.outcomes[:count]]
-    return Source(stream.name, _recorded(stream.hints[:count]), lambda t, _: outcomes[t])
+    forecasts, outcomes = stream.hints[:count], stream.outcomes[:count]
+    labels = [bool(y) for y in outcomes]
+    remarks = outcome_remarks(outcomes, forecasts, outcome, forecast)
+    return Source(stream.name, _recorded(forecasts), lambda t, _: labels[t], remarks=remarks)
 
 
 def hard(name: str, rounds: int, seed: int) -> Source:

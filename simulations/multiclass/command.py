@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onlinecal.cli.errors import warn
 from onlinecal.cli.output import number, print_json, progress, results, table
 from simulations.multiclass import opponents
 from simulations.multiclass.measuring import (
@@ -73,6 +74,8 @@ def simulate_multiclass(request: Request, folder: Path | None, as_json: bool) ->
     for opponent in against:
         for player in players:
             player.build(opponent.adversary.n_classes, opponent.rounds)
+    remarks = [text for opponent in against for text in opponent.remarks]
+    warn(remarks)
     games = play_all(against, players, request.budget)
     pictures = []
     if folder is not None:
@@ -87,7 +90,7 @@ def simulate_multiclass(request: Request, folder: Path | None, as_json: bool) ->
         for text in one.broken_bounds()
     ]
     if as_json:
-        print_json(machine_readable(measured, broken, pictures))
+        print_json(machine_readable(measured, broken, pictures, remarks))
         return not broken
     console = results()
     if len(players) == 1 and len(against) > 1:
@@ -201,10 +204,18 @@ def comparison(
 
 
 def machine_readable(
-    measured: Sequence[MeasuredMulticlass], broken: Sequence[str], pictures: Sequence[Path]
+    measured: Sequence[MeasuredMulticlass],
+    broken: Sequence[str],
+    pictures: Sequence[Path],
+    remarks: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What was played, found broken and drawn, for a machine."""
-    return {"games": records(measured), "broken": list(broken), "pictures": [str(path) for path in pictures]}
+    """What was played, found broken, looks wrong in the labels, and was drawn, for a machine."""
+    return {
+        "games": records(measured),
+        "broken": list(broken),
+        "warnings": list(remarks),
+        "pictures": [str(path) for path in pictures],
+    }
 
 
 def _both(value: float | None, rounds: int) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import adversaries
 from adversaries import LabelStream, MulticlassAdversary
+from onlinecal.remarks import label_remarks
 from simulations.multiclass.rules import Floats
 
 TABLES = (".npz",)
@@ -15,11 +17,15 @@ TABLES = (".npz",)
 
 @dataclass(frozen=True, eq=False)
 class MulticlassOpponent:
-    """An adversary, for how many rounds, and the hints that come with them, shape (T, k), or None."""
+    """An adversary, for how many rounds, and the hints that come with them, shape (T, k), or None.
+
+    `remarks` says what looks wrong in recorded labels.
+    """
 
     adversary: MulticlassAdversary
     rounds: int
     hints: Floats | None = None
+    remarks: Sequence[str] = ()
 
     @property
     def title(self) -> str:
@@ -54,4 +60,5 @@ def _from_stream(stream: LabelStream, n_classes: int | None, rounds: int | None)
         raise ValueError(f"rounds must be at most the {len(stream)} that {stream.name} has, got {rounds}")
     wanted = rounds or len(stream)
     hints = None if stream.hints is None else stream.hints[:wanted]
-    return MulticlassOpponent(stream.adversary(), wanted, hints)
+    remarks = [] if hints is None else label_remarks(hints, stream.labels[:wanted], stream.classes or None)
+    return MulticlassOpponent(stream.adversary(), wanted, hints, remarks)

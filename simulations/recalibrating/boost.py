@@ -14,7 +14,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from onlinecal.measures import expected_calibration_error, functional_multicalibration_error
 from onlinecal.recalibration.boosted_recalibrator import BoostedRecalibrator
-from simulations.recalibrating.events import Events, numbers, read_parts, written_events
+from simulations.recalibrating.events import Events, event_remarks, numbers, read_parts, written_events
 from simulations.recalibrating.multiclass import gathered_warnings
 from simulations.recalibrating.report import NONE, Picture, Report, Section, measure_lines
 from simulations.recalibrating.scores import BINS, EVENT_MEASURES, event_scores
@@ -101,7 +101,7 @@ def recalibrate_boost(
         },
         probabilities=written_events(other, before[other.name], mapped[other.name]["boost"]),
         sections=[Section("squared error by round", rounds.to_dicts())],
-        warnings=remarks,
+        warnings=[*event_remarks(fit, settings.outcome, settings.forecast), *remarks],
         pictures=lambda: pictures(rounds, mapped[shown.name], shown, name),
     )
 

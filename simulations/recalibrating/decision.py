@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ def _recalibrate(job: Job, settings: DecisionSettings, seed: int) -> Report:
     with gathered_warnings() as remarks:
         model.fit(job.fit.table, job.fit.labels)
     if clinic is not None and job.classes != tuple(clinic.classes):
-        job = Job(job.file, tuple(clinic.classes), job.fit, job.other)
+        job = replace(job, classes=tuple(clinic.classes))
     fitted = compare(job, "decision", model.predict_proba)
     k = len(job.classes)
     losses = gaussian_losses(model.n_actions, k, N_LOSSES, SEED) if clinic is None else clinic.values[None]
@@ -119,7 +119,7 @@ def _recalibrate(job: Job, settings: DecisionSettings, seed: int) -> Report:
         },
         probabilities=written_rows(job, fitted("decision", job.other.name, job.other.table)),
         sections=sections,
-        warnings=remarks,
+        warnings=[*job.remarks, *remarks],
         pictures=lambda: pictures(job, fitted, model, losses, clinic),
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from onlinecal.remarks import outcome_remarks
 from onlinecal.validation import check_outcomes, check_probabilities
 from simulations.recalibrating.parts import LEAST_ROWS, split_rows
 from simulations.recalibrating.tables import read_frame
@@ -145,6 +146,12 @@ def _range_names(bounds: tuple[float, ...]) -> list[str]:
     ends = [f"{bound:g}" for bound in bounds]
     middle = [f"{low} to {high}" for low, high in pairwise(ends)]
     return [f"below {ends[0]}", *middle, f"from {ends[-1]}"]
+
+
+def event_remarks(fit: Events, outcome: str | None, forecast: str | None) -> list[str]:
+    """What looks wrong in the columns of the rows to fit."""
+    assert fit.outcomes is not None
+    return outcome_remarks(fit.outcomes, fit.forecasts, outcome or "", forecast or "")
 
 
 def written_events(part: Events, before: Floats, after: Floats) -> pl.DataFrame:

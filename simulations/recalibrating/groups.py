@@ -18,7 +18,13 @@ from onlinecal.recalibration.group_maker import GroupMaker
 from onlinecal.recalibration.group_recalibrator import GroupRecalibrator
 from onlinecal.recalibration.group_shift import replay_shift_patches
 from onlinecal.recalibration.group_value import replay_value_patches
-from simulations.recalibrating.events import Events, GroupColumns, read_parts, written_events
+from simulations.recalibrating.events import (
+    Events,
+    GroupColumns,
+    event_remarks,
+    read_parts,
+    written_events,
+)
 from simulations.recalibrating.multiclass import gathered_warnings
 from simulations.recalibrating.report import NONE, Picture, Report, Section, measure_lines
 from simulations.recalibrating.scores import EVENT_MEASURES, event_scores
@@ -116,7 +122,7 @@ def recalibrate_groups(
         sections=[
             Section(f"each group before and after ({shown.name} rows)", repair, shown=20, hidden=("mass",))
         ],
-        warnings=remarks,
+        warnings=[*event_remarks(fit, settings.outcome, settings.forecast), *remarks],
         pictures=lambda: pictures(model, repair, f"{name}, {shown.name} rows", labelled, members),
     )
 

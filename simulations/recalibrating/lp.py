@@ -98,7 +98,7 @@ def recalibrate_lp(job: Job, settings: LpSettings, seed: int = 0) -> Report:
         facts=facts(model),
         probabilities=written_rows(job, fitted("lp", job.other.name, job.other.table)),
         sections=[_carriers(cells, job.labelled[-1][0])],
-        warnings=remarks,
+        warnings=[*job.remarks, *remarks],
         pictures=lambda: pictures(job, fitted, model, cells, seed),
     )
 

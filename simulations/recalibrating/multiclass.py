@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from onlinecal.remarks import LabelWarning, label_remarks
 from simulations.recalibrating.parts import LEAST_ROWS, split_rows
 from simulations.recalibrating.report import NONE, Line, measure_lines
 from simulations.recalibrating.rivals import rivals
@@ -36,12 +37,16 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """The rows to fit, and the others: a test part with labels, or a new file that may have none."""
+    """The rows to fit, and the others: a test part with labels, or a new file that may have none.
+
+    `remarks` says what looks wrong in the labels of FILE.
+    """
 
     file: str
     classes: tuple[str, ...]
     fit: Part
     other: Part
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def labelled(self) -> list[tuple[str, Floats, Ints]]:
@@ -77,9 +82,10 @@ def read_job(
         raise ValueError(f"{file} has no labels to fit to: name their column with --label")
     if len(table.classes) < 2:
         raise ValueError(f"{file} has one class only")
+    remarks = label_remarks(table.probabilities, table.labels, table.classes, label or "the labels")
     if apply is None:
         fit, test = split_rows(len(table), test_share, seed)
-        return Job(table.name, table.classes, _part(table, "fit", fit), _part(table, "test", test))
+        return Job(table.name, table.classes, _part(table, "fit", fit), _part(table, "test", test), remarks)
     if len(table) < LEAST_ROWS:
         raise ValueError(f"{file} has {len(table)} rows to fit, which are too few: {LEAST_ROWS} are needed")
     new = _read_new(apply, probabilities, label)
@@ -88,7 +94,8 @@ def read_job(
             f"{apply} has the classes {', '.join(new.classes)}, {file} has {', '.join(table.classes)}"
         )
     everything, others = np.arange(len(table)), np.arange(len(new))
-    return Job(table.name, table.classes, _part(table, "fit", everything), _part(new, "apply", others))
+    parts = _part(table, "fit", everything), _part(new, "apply", others)
+    return Job(table.name, table.classes, *parts, remarks)
 
 
 def _read_new(apply: Path, probabilities: str | None, label: str | None) -> Table:
@@ -119,7 +126,8 @@ def compare(job: Job, method: str, map_: Callable[[Floats], Floats]) -> Fitted:
     for name, rival in rivals().items():
         if len(job.classes) == 2 and name == "isotonic top label":
             continue  # of two classes one is all there is
-        maps[name] = rival.fit(job.fit.table, job.fit.labels).predict_proba
+        with gathered_warnings():
+            maps[name] = rival.fit(job.fit.table, job.fit.labels).predict_proba
     return Fitted(maps)
 
 
@@ -148,9 +156,10 @@ def written_rows(job: Job, after: Floats) -> pl.DataFrame:
 
 @contextmanager
 def gathered_warnings() -> Iterator[list[str]]:
-    """What is warned of inside, each text once."""
+    """What is warned of inside, each text once, but for labels: the command names their column itself."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("ignore", LabelWarning)
         yield texts
     texts.extend(dict.fromkeys(" ".join(str(one.message).split()) for one in caught))

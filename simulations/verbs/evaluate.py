@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onlinecal.cli.errors import CHECK_FAILED
+from onlinecal.cli.errors import CHECK_FAILED, warn
 
 if TYPE_CHECKING:
     from simulations.evaluation.scoring import Evaluation
@@ -82,6 +82,8 @@ def evaluate(
         raise ValueError(f"budget must be positive, got {budget!r}")
     sources = _sources(river, file, forecast, outcome, sort, stream, rounds, seed)
     names = _model_names(model, sources)
+    remarks = [text for source in sources for text in source.remarks]
+    warn(remarks)
     evaluations = _play(sources, names, late, slack, buckets, budget)
     scores = [one.score for one in evaluations]
     files = []
@@ -93,7 +95,7 @@ def evaluate(
         for text in one.broken_bounds()
     ]
     if as_json:
-        print_json(machine_readable(scores, broken, files))
+        print_json(machine_readable(scores, broken, files, remarks))
     else:
         console = results()
         console.print(score_table(scores, late))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onlinecal.cli.errors import CHECK_FAILED
+from onlinecal.cli.errors import CHECK_FAILED, warn
 from onlinecal.cli.output import number
 
 if TYPE_CHECKING:
@@ -149,6 +149,8 @@ def measure(
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
     streams = _read(file, forecast, outcome, sort)
+    remarks = _remarks(streams, forecast, outcome)
+    warn(remarks)
     reports = {}
     if groups:
         from simulations.recalibrating.group_tables import group_reports, group_table
@@ -167,6 +169,7 @@ def measure(
                 "bins": bins,
                 "columns": [asdict(one) for one in shown],
                 "broken": broken,
+                "warnings": remarks,
                 **({"groups": {name: one.rows() for name, one in reports.items()}} if groups else {}),
                 "pictures": [str(path) for path in files],
             }
@@ -245,6 +248,18 @@ def _read(file: Path, forecasts: list[str], outcome: str, sort: str | None) -> l
     if len(set(forecasts)) < len(forecasts):
         raise ValueError(f"a forecast is listed twice: {', '.join(forecasts)}")
     return [replay_file(file, outcome, column, sort=sort) for column in forecasts]
+
+
+def _remarks(streams: list[Stream], forecasts: list[str], outcome: str) -> list[str]:
+    """What looks wrong in the columns, each text once."""
+    from onlinecal.remarks import outcome_remarks
+
+    found = [
+        text
+        for stream, column in zip(streams, forecasts, strict=True)
+        for text in outcome_remarks(stream.outcomes, stream.hints, outcome, column)
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _measure(streams: list[Stream], forecasts: list[str], budget: float, bins: int) -> list[Measurement]:

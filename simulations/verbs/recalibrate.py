@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from onlinecal.cli.errors import warn
 
 if TYPE_CHECKING:
     from simulations.recalibrating.report import Report
@@ -185,8 +186,7 @@ def recalibrate(
     chosen = {name.removeprefix("--"): value for name, value in given.items() if value is not None}
     share = 0.5 if test_share is None else test_share
     report = _run(method, file, apply, share, seed, chosen)
-    for text in report.warnings:
-        print(f"onlinecal: warning: {text}", file=sys.stderr)
+    warn(report.warnings)
     _show(report, folder, as_json)
 
 

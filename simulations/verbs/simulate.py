@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onlinecal.cli.errors import CHECK_FAILED
+from onlinecal.cli.errors import CHECK_FAILED, warn
 from simulations.names import FORECASTERS
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def simulate(
     if len({player.spec for player in chosen}) < len(chosen):
         raise ValueError(f"a forecaster is listed twice: {', '.join(player.spec for player in chosen)}")
     opponent = _opponent(adversary, rounds, seed, file, outcome, forecast, sort, river)
+    warn(opponent.remarks)
     with counting() as compiled:
         games = _play(opponent, chosen, seed, budget)
     if compiled.notice:
@@ -136,7 +137,7 @@ def simulate(
     measured = [game.measured for game in games]
     broken = [f"BROKEN: {text} ({one.forecaster})" for one in measured for text in one.broken_bounds()]
     if as_json:
-        print_json(machine_readable(measured, broken, pictures))
+        print_json(machine_readable(measured, broken, pictures, opponent.remarks))
     else:
         console = results()
         console.print(comparison(measured, opponents.title(opponent)))

@@ -10,7 +10,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_the_code_runs(block, capsys):
+def test_the_code_runs(block, capsys, without_extras):
     exec(block, {})
     printed = re.findall(r"\d\.\d+", capsys.readouterr().out)
     promised = re.findall(r"\d\.\d+", " ".join(re.findall(r"print.*#(.*)", block)))

@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "wrap-a-classifier.md"
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
-def test_the_code_runs(block, capsys):
+def test_the_code_runs(block, capsys, without_extras):
     exec(block, {})
     printed = capsys.readouterr().out
     promised = re.findall(r"\d\.\d+", " ".join(re.findall(r"#(.*)", block)))

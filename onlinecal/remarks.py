@@ -1,0 +1,112 @@
+"""What forecasts and labels say together that is possible, but hardly meant.
+
+Checks of single values are in `onlinecal.validation`, and refuse. These look at whole columns and only
+remark: a column of labels that is something else, columns of probabilities in another order, an outcome and
+its opposite taken for each other. Each can be read, and makes every number that follows meaningless.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+SHOWN = 5
+"""So many of the classes that are missing are named."""
+ERRORS = 2.0
+"""An accuracy is below chance when so many standard errors do not reach it."""
+
+
+class LabelWarning(UserWarning):
+    """Labels or outcomes that can be read, but are hardly meant so.
+
+    Recalibrators warn of them when they are fitted, wrappers when a model's labels are not those that come.
+    `warnings.simplefilter("ignore", onlinecal.LabelWarning)` silences them.
+    """
+
+
+def label_remarks(
+    table: Floats, labels: NDArray[Any], classes: Iterable[Any] | None = None, name: str = "the labels"
+) -> list[str]:
+    """Remarks on probabilities of shape (n, k) and class numbers of shape (n,); none if all is well.
+
+    Classes that never come, and an accuracy below chance by more than two standard errors. Chance is 1/k, or
+    the agreement that forecasts and labels dealt out independently would have, whichever is more. `classes`
+    are what the k columns are called.
+    """
+    k = table.shape[1]
+    called = [str(one) for one in (range(k) if classes is None else classes)]
+    counts = np.bincount(labels, minlength=k)
+    missing = [called[number] for number in np.flatnonzero(counts == 0)]
+    remarks = []
+    if missing:
+        dots = ", ..." if len(missing) > SHOWN else ""
+        numbers = " (0 and 1 are read as class numbers)" if k > 2 and not counts[2:].any() else ""
+        remarks.append(
+            f"{len(missing)} of the {k} classes ({', '.join(missing[:SHOWN])}{dots}) never come in {name}, "
+            f"so that nothing can be learnt about them: is it the column of classes{numbers}?"
+        )
+    accuracy, chance = agreement(table, counts, labels)
+    if _below(accuracy, chance, len(labels)):
+        remarks.append(
+            f"the most probable class agrees with {name} in {_percent(accuracy)} of the rows, less than by "
+            f"chance ({_percent(chance)}): are the columns of probabilities in the order of the classes, and "
+            f"is {name} the column of classes?"
+        )
+    return remarks
+
+
+def outcome_remarks(
+    outcomes: NDArray[Any],
+    forecasts: Floats | None = None,
+    outcome: str = "the outcome",
+    forecast: str = "the forecast",
+) -> list[str]:
+    """Remarks on outcomes and forecasts of them, both of shape (n,); none if all is well.
+
+    Outcomes that are all the same, and forecasts on the wrong side of 1/2 more often than chance would be.
+    With forecasts outcomes must be 0 and 1.
+    """
+    remarks = []
+    if np.all(outcomes == outcomes[0]):
+        value = f"{float(outcomes[0]):g} in all {len(outcomes):,} rounds"
+        remarks.append(f"{outcome} is {value}: is it the column of outcomes?")
+    if forecasts is not None:
+        labels = np.asarray(outcomes, dtype=np.int64)
+        counts = np.bincount(labels, minlength=2)
+        accuracy, chance = agreement(np.column_stack([1.0 - forecasts, forecasts]), counts, labels)
+        if _below(accuracy, chance, len(outcomes)):
+            remarks.append(
+                f"{forecast} is on the right side of 1/2 in {_percent(accuracy)} of the rounds, less than by "
+                f"chance ({_percent(chance)}): is {outcome} what was forecast, or its opposite?"
+            )
+    return remarks
+
+
+def agreement(table: Floats, counts: NDArray[np.int64], labels: NDArray[np.int64]) -> tuple[float, float]:
+    """Accuracy of the most probable class, and what chance alone would give; ties are shared evenly."""
+    n, k = table.shape
+    top = table == table.max(axis=1, keepdims=True)
+    shares = top / top.sum(axis=1, keepdims=True)
+    accuracy = float(shares[np.arange(n), labels].mean())
+    return accuracy, max(1.0 / k, float(shares.mean(axis=0) @ counts) / n)
+
+
+def warn_of(remarks: Iterable[str]) -> None:
+    """A LabelWarning for each, at the line that called the caller."""
+    for text in remarks:
+        warnings.warn(text, LabelWarning, stacklevel=3)
+
+
+def _below(accuracy: float, chance: float, n: int) -> bool:
+    return accuracy + ERRORS * math.sqrt(chance * (1.0 - chance) / n) < chance
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.1f} %"

@@ -1,0 +1,32 @@
+"""What tests of every folder may ask for."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+EXTRAS = ("pandas", "pyarrow", "pyspark", "starlette", "uvicorn", "httptools", "dask", "distributed", "ray")
+"""What `pip install onlinecal` does not bring, by the names they are imported by."""
+
+
+class Blind:
+    """A finder of modules that does not see the extras."""
+
+    def __init__(self, finder: Any) -> None:
+        self.finder = finder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.finder, name)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        return None if name.partition(".")[0] in EXTRAS else self.finder.find_spec(name, path, target)
+
+
+@pytest.fixture
+def without_extras(monkeypatch):
+    """Only the base dependencies are found, as if the extras were not installed."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in EXTRAS]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Blind(finder) for finder in sys.meta_path])

@@ -1,0 +1,100 @@
+"""Imports go one way: as the table in CONTRIBUTING.md says, and nowhere in a circle."""
+
+from __future__ import annotations
+
+import ast
+import re
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import onlinecal
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("onlinecal", "adversaries", "simulations")
+SHARED = "onlinecal/*.py"
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for package in PACKAGES
+    for path in (ROOT / package).rglob("*.py")
+}
+
+
+def folder(module: str) -> str:
+    """The row of the table that a module belongs to."""
+    package, *rest = module.split(".")
+    if package != "onlinecal":
+        return package
+    return f"onlinecal/{rest[0]}" if rest and (ROOT / package / rest[0]).is_dir() else SHARED
+
+
+def imported(name: str, node: ast.AST) -> list[str]:
+    """The modules of the three packages that a statement imports; lazy names count where they live."""
+    if isinstance(node, ast.Import):
+        wanted = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            own = name.split(".") if FILES[name].name == "__init__.py" else name.split(".")[:-1]
+            base = ".".join([*own[: len(own) + 1 - node.level], *filter(None, [node.module])])
+        lazy = onlinecal._HOME if base == "onlinecal" else {}
+        wanted = [lazy.get(alias.name, f"{base}.{alias.name}") for alias in node.names]
+    else:
+        return []
+    ours = [one for one in wanted if one.split(".")[0] in PACKAGES]
+    return [one if one in FILES else one.rpartition(".")[0] for one in ours]
+
+
+def imports(name: str, nodes: list[ast.AST]) -> set[str]:
+    return {module for node in nodes for module in imported(name, node)} - {name}
+
+
+def at_loading(node: ast.AST) -> list[ast.AST]:
+    """The statements that run when a module is loaded, but not those for type checkers only."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return []
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        return []
+    return [node, *(found for child in ast.iter_child_nodes(node) for found in at_loading(child))]
+
+
+def table() -> dict[str, set[str]]:
+    rows = re.findall(r"^\| `([\w/*.]+)` \|.*\| ([^|]*) \|$", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    allowed = {name: set(re.findall(r"`([\w/*.]+)`", cell)) for name, cell in rows if name != "tests"}
+    for name, cell in rows:
+        if cell == "all of the above":
+            allowed[name] = set(allowed) - {name}
+    return allowed
+
+
+TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
+REAL: dict[str, set[str]] = {}
+for _name, _tree in TREES.items():
+    found = {folder(module) for module in imports(_name, list(ast.walk(_tree)))}
+    REAL.setdefault(folder(_name), set()).update(found - {folder(_name)})
+
+
+def test_every_folder_stands_in_the_table():
+    assert set(REAL) == set(table())
+
+
+def test_nothing_is_imported_that_the_table_does_not_allow():
+    allowed = table()
+    wrong = {name: found - allowed[name] for name, found in REAL.items() if found - allowed[name]}
+    assert not wrong
+
+
+def test_the_table_allows_nothing_that_is_not_done():
+    for name, allowed in table().items():
+        if name not in ("simulations", "onlinecal/cli"):
+            assert allowed <= REAL[name], name
+
+
+def test_the_table_has_no_circles():
+    order = list(TopologicalSorter(table()).static_order())
+    assert order.index("onlinecal/measures") < order.index("onlinecal/wrappers")
+
+
+def test_no_module_is_loaded_in_a_circle():
+    graph = {name: imports(name, at_loading(tree)) for name, tree in TREES.items()}
+    assert graph["onlinecal.wrappers.calibrated_classifier"] >= {"onlinecal.wrappers.projection"}
+    assert len(list(TopologicalSorter(graph).static_order())) == len(FILES)
