@@ -25,14 +25,18 @@ _HOME = {
     "LpRecalibrator": "onlinecal.recalibration",
     "calibration_distance": "onlinecal.measures",
     "calibration_distance_from_counts": "onlinecal.measures",
+    "classwise_calibration_error": "onlinecal.measures",
+    "confidence_calibration_error": "onlinecal.measures",
     "decision_calibration_error": "onlinecal.measures",
     "decision_loss_gap": "onlinecal.measures",
     "expected_calibration_error": "onlinecal.measures",
+    "linf_conditional_error": "onlinecal.measures",
     "lower_calibration_distance": "onlinecal.measures",
     "lp_calibration_error": "onlinecal.measures",
     "multiclass_calibration_distance": "onlinecal.measures",
     "multicalibration_error": "onlinecal.measures",
     "smooth_calibration_error": "onlinecal.measures",
+    "top_label_calibration_error": "onlinecal.measures",
     "CalibrationMonitor": "onlinecal.measures",
 }
 
