@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-from importlib import import_module
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -124,10 +121,3 @@ def test_bad_input_is_refused_by_name(error, arguments, message):
 def test_min_rows_is_checked():
     with pytest.raises(ValueError, match=r"min_rows.*0"):
         linf_conditional_error([[0.5, 0.5]], [0], min_rows=0)
-
-
-@pytest.mark.parametrize("module", ["multiclass_events", "multiclass_conditional"])
-def test_examples_show_what_really_comes_out(module):
-    results = doctest.testmod(import_module(f"onlinecal.measures.{module}"))
-    assert results.attempted > 0
-    assert results.failed == 0
