@@ -23,10 +23,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-MEASURES = {"distance": "distance_upper", "ece": "ece", "certificate": "certificate"}
-"""What is fitted, and the column of results that it is: the distance by the upper end of its bracket."""
+MEASURES = {"distance": "distance_upper", "ece": "ece", "certificate": "certificate", "regret": "regret"}
+"""What is fitted, and the column of results that it is.
 
-NOMINAL = {"distance": 1 / 2, "ece": 2 / 3, "certificate": 1 / 2}
+The distance is taken by the upper end of its bracket, the regret is the Brier score beyond that of the best
+constant forecast in hindsight.
+"""
+
+NOMINAL = {"distance": 1 / 2, "ece": 2 / 3, "certificate": 1 / 2, "regret": 1 / 2}
 """The exponent at which the constant is taken."""
 
 LEAST = 0.5
@@ -84,10 +88,9 @@ def fit(rounds: ArrayLike, seeds: ArrayLike, errors: ArrayLike) -> Rate | None:
 def rates_table(results: pl.DataFrame) -> pl.DataFrame:
     """One row per forecaster, adversary and measure; empty if no pair has played two values of T.
 
-    Columns: forecaster, adversary, measure ("distance", "ece" or "certificate"), exponent, standard_error
-    (null if there is one seed and two values of T), nominal (an exponent that theory names), constant (the
-    largest error / T^nominal of all games), n_seeds, n_rounds (how many values of T), most_rounds (the
-    largest).
+    Columns: forecaster, adversary, measure (a key of `MEASURES`), exponent, standard_error (null if there is
+    one seed and two values of T), nominal (an exponent that theory names), constant (the largest error /
+    T^nominal of all games), n_seeds, n_rounds (how many values of T), most_rounds (the largest).
     """
     rows = []
     for (forecaster, adversary), games in results.group_by("forecaster", "adversary", maintain_order=True):

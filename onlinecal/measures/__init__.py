@@ -43,9 +43,15 @@ if TYPE_CHECKING:
         lp_calibration_error,
         lp_calibration_report,
     )
+    from onlinecal.measures.multiclass_conditional import linf_conditional_error
     from onlinecal.measures.multiclass_distance import (
         MulticlassDistance,
         multiclass_calibration_distance,
+    )
+    from onlinecal.measures.multiclass_events import (
+        classwise_calibration_error,
+        confidence_calibration_error,
+        top_label_calibration_error,
     )
     from onlinecal.measures.multiclass_interval import lp_calibration_interval
     from onlinecal.measures.smooth import (
@@ -65,6 +71,8 @@ __all__ = [
     "bayes_decisions",
     "calibration_distance",
     "calibration_distance_from_counts",
+    "classwise_calibration_error",
+    "confidence_calibration_error",
     "confidence_width",
     "decision_calibration_error",
     "decision_loss_gap",
@@ -73,6 +81,7 @@ __all__ = [
     "functional_multicalibration_error",
     "group_mean_error",
     "is_perfectly_calibrated",
+    "linf_conditional_error",
     "loss_set_gaps",
     "lower_calibration_distance",
     "lower_calibration_distance_from_counts",
@@ -85,6 +94,7 @@ __all__ = [
     "smooth_calibration_error",
     "smooth_calibration_error_from_counts",
     "smooth_calibration_witness",
+    "top_label_calibration_error",
 ]
 
 _HOME = {
@@ -98,6 +108,8 @@ _HOME = {
     "calibration_distance": ".distance",
     "calibration_distance_from_counts": ".distance",
     "bayes_decisions": ".decision",
+    "classwise_calibration_error": ".multiclass_events",
+    "confidence_calibration_error": ".multiclass_events",
     "confidence_width": ".decision_width",
     "decision_calibration_error": ".decision",
     "decision_loss_gap": ".decision",
@@ -106,6 +118,7 @@ _HOME = {
     "functional_multicalibration_error": ".multicalibration",
     "group_mean_error": ".multicalibration",
     "is_perfectly_calibrated": ".levels",
+    "linf_conditional_error": ".multiclass_conditional",
     "loss_set_gaps": ".decision",
     "lower_calibration_distance": ".lower",
     "lower_calibration_distance_from_counts": ".lower",
@@ -118,6 +131,7 @@ _HOME = {
     "smooth_calibration_error": ".smooth",
     "smooth_calibration_error_from_counts": ".smooth",
     "smooth_calibration_witness": ".smooth",
+    "top_label_calibration_error": ".multiclass_events",
 }
 
 

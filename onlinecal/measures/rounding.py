@@ -55,8 +55,8 @@ class Tables:
     @property
     def arrays(self) -> tuple[Floats | Ints, ...]:
         """In the order in which the kernel takes them."""
-        values, *sums = self.sums
-        return values, self.zero_potential, self.one_potential, *sums, self.zero_lifts, self.one_lifts
+        potentials = (self.zero_potential, self.one_potential)
+        return self.sums.values, *potentials, *self.sums[1:], self.zero_lifts, self.one_lifts
 
 
 def search_tables(counts: Counts, sums: PrefixSums, relaxation: Relaxation) -> Tables:

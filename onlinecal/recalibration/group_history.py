@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from onlinecal.measures.multicalibration import grid_level
 from onlinecal.recalibration import group_shift as shift
+from onlinecal.recalibration import group_unrounded as unrounded
 from onlinecal.recalibration import group_value as value
 
 Floats = NDArray[np.float64]
@@ -36,7 +37,7 @@ PATCH = np.dtype(
 the patch made the former `patched`, by adding `shift`. `violation` is count/n (forecast - outcome)^2; `fall`
 is what the mean squared error lost (under shift patches before clipping, which takes off more);
 `validation_error` is the mean squared error of the held-out rows once the patch is made, NaN when none are
-held out. All value patches belong to epoch 0."""
+held out. All value patches belong to epoch 0; without a grid they have no level, which is -1."""
 
 
 def fit_values(
@@ -95,6 +96,31 @@ def fit_shifts(
     return made, np.concatenate([[squared_error(held, outcomes)], made["validation_error"]])
 
 
+def fit_unrounded(
+    rows: Rows, aside: Rows | None, n_levels: int, alpha: float, by_fall: bool, most: int
+) -> tuple[Any, Floats | None]:
+    """Value patches without a grid, like `fit_values`; what a patch saves and what was wrong are the same."""
+    p, y, members = rows
+    values, groups, counts, ones, targets = unrounded.fit_unrounded_patches(p, y, members, alpha, most)
+    made = np.zeros(len(values), PATCH)
+    made["level"], made["group"], made["count"] = -1, groups, counts
+    made["forecast"], made["patched"] = values, targets
+    made["outcome"], made["shift"] = ones / np.maximum(counts, 1), targets - values
+    made["violation"] = made["fall"] = counts / len(p) * (values - made["outcome"]) ** 2
+    made["validation_error"] = np.nan
+    if aside is None:
+        return made, None
+    held, outcomes, members = aside
+    start = squared_error(held, outcomes)
+    moves = unrounded.unrounded_moves(held, members, values, groups, targets)
+    change = [
+        np.sum((new - outcomes[moved]) ** 2 - (old - outcomes[moved]) ** 2)
+        for moved, old, new in zip(moves, values, targets, strict=True)
+    ]
+    made["validation_error"] = start + np.cumsum(change) / len(held)
+    return made, np.concatenate([[start], made["validation_error"]])
+
+
 def by_level(rows: Rows, n_levels: int) -> Rows:
     """The rows sorted by level, as copies: a patch then reads memory in order, where its time goes."""
     p, y, members = rows
@@ -108,6 +134,11 @@ def compile_values(history: Any, n_levels: int) -> tuple[Any, ...]:
     """The arguments with which `replay_value_patches` plays a history."""
     targets = np.rint(history["patched"] * n_levels).astype(np.int64)
     return value.chain_patches(np.column_stack([history["level"], history["group"], targets]), n_levels)
+
+
+def compile_unrounded(history: Any, n_levels: int) -> tuple[Any, ...]:
+    """The arguments with which `unrounded_moves` plays a history."""
+    return history["forecast"], history["group"], history["patched"]
 
 
 def compile_shifts(history: Any, n_levels: int) -> tuple[Any, ...]:

@@ -13,13 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 from onlinecal.measures.group_report import multicalibration_report
 from onlinecal.measures.multicalibration import grid_level, level_sets, violations_of_levels
 from onlinecal.recalibration import group_shift as shift
+from onlinecal.recalibration import group_unrounded as unrounded
 from onlinecal.recalibration import group_value as value
 from onlinecal.recalibration.group_held_out import held_out_rows
 from onlinecal.recalibration.group_history import (
     compile_shifts,
+    compile_unrounded,
     compile_values,
     default_levels,
     fit_shifts,
+    fit_unrounded,
     fit_values,
     most_shifts,
     squared_error,
@@ -40,7 +43,14 @@ Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 
 REPORT_LEVELS = 20
-"""Levels of the report when only means were the target."""
+"""Levels of the report where patches know no grid."""
+
+STEPS = {
+    "value": (fit_values, compile_values),
+    "shift": (fit_shifts, compile_shifts),
+    "unrounded": (fit_unrounded, compile_unrounded),
+}
+"""How each kind of patch is found, and how a history of them is made ready to replay."""
 
 
 class GroupRecalibrator(BaseEstimator):
@@ -61,10 +71,13 @@ class GroupRecalibrator(BaseEstimator):
         "shift": the difference is added to their forecasts, which keeps what the predictor knew inside the
         cell; levels then are the forecasts that round to the same grid point, compared by their means.
         Shifts of one epoch may be added in any order. Usually better on fresh data.
+        "unrounded": as "value" without a grid: the rows of one exact forecast inside a group take exactly
+        their mean outcome. For forecasts of few values; where they hardly repeat, every row is a level set
+        and what is learned is noise. A forecast that `fit` has not seen stays as it is.
     n_levels
         m; ceil(1/alpha) by default. Value patches need m >= 1/(2 sqrt(alpha)), and with any m given here
         patch the cell that saves most squared error. m = ceil(1/sqrt(alpha)) does with fewer, better
-        filled level sets: prefer it with small alpha.
+        filled level sets: prefer it with small alpha. None for unrounded patches.
     target
         "multicalibration", or "means": only the mean forecast of each group is made right, to
         mu(g) (E[f | g] - E[y | g])^2 <= alpha. For means, patch must be "shift": overlapping groups can undo
@@ -88,7 +101,7 @@ class GroupRecalibrator(BaseEstimator):
     n_patches_, max_patches_
         How many there are, and how many there can be at most.
     n_levels_
-        m; 0 for the target "means".
+        m; 0 for the target "means" and for unrounded patches.
     n_groups_, group_names_
         The groups.
     violations_before_, violations_
@@ -172,12 +185,14 @@ class GroupRecalibrator(BaseEstimator):
         aside = (forecasts[held], outcomes[held], members[held]) if held.any() else None
         self._maker = maker
         self.group_names_, self.n_groups_, self.n_levels_ = list(maker.names_), maker.n_groups_, m
-        steps = fit_values if self.patch == "value" else fit_shifts
+        steps, compiled = STEPS[self.patch]
+        if self.patch == "unrounded":
+            error = squared_error(fitted[0], fitted[1])
+            self.max_patches_ = unrounded.most_unrounded_patches(fitted[0], error, self.alpha)
         made, curve = steps(fitted, aside, m, self.alpha, self.n_levels is not None, self.max_patches_)
         keep = len(made) if curve is None else int(np.argmin(curve))
         self.n_taken_back_ = len(made) - keep
         self.history_, self.n_patches_ = made[:keep], keep
-        compiled = compile_values if self.patch == "value" else compile_shifts
         self._replayed: tuple[Any, ...] = compiled(self.history_, m)
         after = self._replay(fitted[0], fitted[2])
         self.violations_before_ = self._violations(*fitted)
@@ -220,7 +235,7 @@ class GroupRecalibrator(BaseEstimator):
 
     def _check_parameters(self) -> int:
         alpha = check_share(self.alpha, "alpha")
-        check_choice(self.patch, ("value", "shift"), "patch")
+        check_choice(self.patch, tuple(STEPS), "patch")
         check_choice(self.target, ("multicalibration", "means"), "target")
         if self.target == "means":
             if self.patch != "shift":
@@ -230,6 +245,10 @@ class GroupRecalibrator(BaseEstimator):
             self.max_patches_ = most_shifts(alpha, 0)
             return 0
         given = self.n_levels
+        if self.patch == "unrounded":
+            if given is not None:
+                raise ValueError(f"n_levels must be None for the patch 'unrounded', got {given!r}")
+            return 0
         m = default_levels(alpha) if given is None else check_count(given, "n_levels", most=1 << 20)
         if self.patch == "shift":
             self.max_patches_ = most_shifts(alpha, m)
@@ -248,6 +267,13 @@ class GroupRecalibrator(BaseEstimator):
             value.replay_value_patches(level, members, *self._replayed)
             return level / m
         forecasts = p.copy()
+        if self.patch == "unrounded":
+            targets = self._replayed[2]
+            for moved, target in zip(
+                unrounded.unrounded_moves(p, members, *self._replayed), targets, strict=True
+            ):
+                forecasts[moved] = target
+            return forecasts
         shift.replay_shift_patches(forecasts, members, *self._replayed, m)
         return forecasts
 
@@ -255,5 +281,5 @@ class GroupRecalibrator(BaseEstimator):
         if self.target == "means":
             order, starts = np.arange(len(p)), np.array([0, len(p)])
         else:
-            _, order, starts = level_sets(p, self.n_levels_)
+            _, order, starts = level_sets(p, self.n_levels_ or None)
         return violations_of_levels(p, y, members.view(np.bool_), order, starts)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adversaries import MulticlassAdversary
-from onlinecal.measures import expected_calibration_error, multiclass_calibration_distance
+from onlinecal.measures import classwise_calibration_error, multiclass_calibration_distance
 from simulations.measuring import unkept
 from simulations.multiclass.duel import MulticlassDuel, play_multiclass
 from simulations.multiclass.players import MulticlassPlayer
@@ -224,9 +224,7 @@ def _measure(
         rounds=rounds,
         seed=seed,
         ece=float(np.abs(biases_of(forecasts, outcomes)[1]).sum()),
-        classwise_ece=sum(
-            expected_calibration_error(np.minimum(forecasts[:, c], 1.0), outcomes == c) for c in range(k)
-        ),
+        classwise_ece=classwise_calibration_error(forecasts, outcomes),
         distance_lower=distance.lower,
         distance_upper=distance.upper,
         certificate=certificate,

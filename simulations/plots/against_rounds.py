@@ -100,10 +100,8 @@ def draw_panels(
     first, last = int(table["rounds"].min()), int(table["rounds"].max())  # type: ignore[arg-type]
     right = last * 1.15 if last > first else last * 3
     left = first / (1.15 if last > first else 3)
-    top = max(
-        float(table["high"].max()),  # type: ignore[arg-type]
-        *(curve.value(right) for spec in forecasters for curve in curves(spec)),
-    )
+    highest = float(table["high"].max())  # type: ignore[arg-type]
+    top = max([highest, *(curve.value(right) for spec in forecasters for curve in curves(spec))])
     bottom = max(float(table.filter(pl.col("line") > 0)["line"].min() or 1.0), top / 1e6)  # type: ignore[arg-type]
     for spec, axis in axes.items():
         axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 1.6))

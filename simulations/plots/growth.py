@@ -10,6 +10,7 @@ NAMES = {
     "distance": "distance to calibration",
     "ece": "expected calibration error (ECE)",
     "certificate": "certificate",
+    "regret": "Brier regret",
 }
 
 FRACTIONS = {1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1.0: "1"}

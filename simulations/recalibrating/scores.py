@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.measures import expected_calibration_error
+from onlinecal.measures import confidence_calibration_error, expected_calibration_error
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,15 +23,12 @@ def class_scores(probabilities: Floats, labels: Ints) -> dict[str, float | None]
     rows = np.arange(len(labels))
     errors = probabilities.copy()
     errors[rows, labels] -= 1.0
-    top = probabilities.argmax(axis=1)
-    confidence = np.clip(probabilities[rows, top], 0.0, 1.0)
-    right = (top == labels).astype(np.uint8)
     given = np.clip(probabilities[rows, labels], CLIP, None)
     values = (
         float((errors**2).sum(axis=1).mean()),
         float(-np.log(given).mean()),
-        float(right.mean()),
-        expected_calibration_error(confidence, right, BINS, normalize=True),
+        float((probabilities.argmax(axis=1) == labels).mean()),
+        confidence_calibration_error(probabilities, labels, BINS, normalize=True),
     )
     return dict(zip(CLASS_MEASURES, values, strict=True))
 

@@ -25,7 +25,9 @@ def plot(
     ] = None,
     measure: Annotated[
         str | None,
-        typer.Option("--measure", help="Of landscape and matrix: distance (default), ece or certificate."),
+        typer.Option(
+            "--measure", help="Of landscape and matrix: distance (default), ece, certificate, regret."
+        ),
     ] = None,
     adversary: Annotated[
         str | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
@@ -35,6 +36,33 @@ def test_the_brier_score_is_within_twice_the_distance_of_the_best_constant(round
     p, y = np.array(rounds, dtype=float).T
     distance = calibration_distance(p, y.astype(int), method="exact").exact
     assert np.sum((p - y) ** 2) <= np.sum((y.mean() - y) ** 2) + 2 * distance + 1e-9
+
+
+def test_the_brier_score_is_within_the_bound_of_every_map_on_all_short_histories():
+    values = np.linspace(0.0, 1.0, 5)
+    tight = 0.0
+    for places in combinations_with_replacement(range(5), 4):
+        used, place = np.unique(values[list(places)], return_inverse=True)
+        maps = np.array(list(product(values, repeat=len(used))))
+        slopes = np.abs(np.diff(maps, axis=1)) / np.diff(used)
+        steepest = slopes.max(axis=1, initial=0.0)
+        for outcomes in product((0, 1), repeat=4):
+            p, y = used[place], np.array(outcomes)
+            regrets = np.sum((p - y) ** 2) - np.sum((maps[:, place] - y) ** 2, axis=1)
+            distance = calibration_distance(p, y, "exact").exact
+            assert (regrets <= 2.0 * (1.0 + steepest) * distance + 1e-12).all()
+            if distance > 0:
+                tight = max(tight, float((regrets / (2.0 * (1.0 + steepest) * distance)).max()))
+    # the claim has something to lose
+    assert tight > 0.6
+
+
+def test_no_multiple_of_the_distance_bounds_the_regret_against_every_map():
+    for small in (0.1, 0.01, 0.001):
+        p, y = np.tile([0.5 - small, 0.5 + small], 10), np.tile([1, 0], 10)
+        # the best map gives each forecast its own outcome, and is never wrong
+        assert np.sum((p - y) ** 2) == pytest.approx(20 * (0.5 + small) ** 2)
+        assert calibration_distance(p, y).upper <= 20 * small + 1e-12
 
 
 @given(history, history)

@@ -107,6 +107,37 @@ def test_measure_and_adversary_become_part_of_the_name(swept):
         draw_sweep(swept, "matrix", measure="loss")
 
 
+def test_regret_is_drawn_against_rounds_under_twice_the_bound_on_the_distance(swept):
+    results = Store(swept).read_table("results")
+    table = figure_module("regret").prepare(results)
+    assert table["rounds"].unique().sort().to_list() == [20, 200]
+    for row in table.to_dicts():
+        games = results.filter(
+            pl.col("forecaster") == row["forecaster"],
+            pl.col("adversary") == row["adversary"],
+            pl.col("rounds") == row["rounds"],
+        )
+        assert row["regret"] == games["regret"].median()
+        assert row["line"] == max(games["regret"].median(), 0.5)
+        assert row["high"] == max(games["regret"].max(), 0.5)
+        assert row["bound"] == 2 * players.create(row["forecaster"]).bound(row["rounds"])
+        assert games["regret"].max() <= row["bound"]
+    for adversary in table["adversary"].unique():
+        path = draw_sweep(swept, "landscape", "regret", adversary)
+        assert path.name == f"landscape-regret-{adversary}.png"
+
+
+def test_a_forecaster_without_a_bound_has_no_guarantee_in_the_picture_of_regret(tmp_path):
+    module = figure_module("regret")
+    results = pl.DataFrame(
+        {"forecaster": ["foster"] * 2, "adversary": ["coin"] * 2, "rounds": [10, 100], "regret": [-3.0, 4.0]}
+    )
+    table = module.prepare(results)
+    assert table["bound"].to_list() == [None, None]
+    assert module.curves("foster") == ()
+    assert "a distance that is proven" in module.draw(table).texts[0].get_text()
+
+
 def test_the_matrix_groups_forecasters_and_adversaries():
     keys = [
         (forecaster, adversary, T)
@@ -115,7 +146,11 @@ def test_the_matrix_groups_forecasters_and_adversaries():
         for T in (10, 100)
     ]
     results = pl.DataFrame(keys, schema=["forecaster", "adversary", "rounds"], orient="row").with_columns(
-        seed=1, distance_upper=pl.col("rounds").sqrt(), ece=pl.col("rounds") / 2, certificate=None
+        seed=1,
+        distance_upper=pl.col("rounds").sqrt(),
+        ece=pl.col("rounds") / 2,
+        certificate=None,
+        regret=pl.col("rounds").sqrt(),
     )
     table = figure_module("matrix").prepare(results)
     assert table["forecaster"].unique(maintain_order=True).to_list() == [

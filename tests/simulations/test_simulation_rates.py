@@ -64,11 +64,14 @@ def test_the_table_has_a_row_per_pair_and_measure():
         {
             "forecaster": "sign", "adversary": "coin", "rounds": T, "seed": seed,
             "distance_upper": errors, "ece": 0.5 * T, "certificate": pl.Series([None] * len(T)),
+            "regret": errors - 1000.0,
         }
     )  # fmt: skip
     table = rates_table(results)
-    assert table["measure"].to_list() == ["distance", "ece"]
-    distance, ece = table.to_dicts()
+    assert table["measure"].to_list() == ["distance", "ece", "regret"]
+    distance, ece, regret = table.to_dicts()
+    # below zero the constant forecast does worse: nothing grows
+    assert (regret["exponent"], regret["nominal"]) == (0.0, 0.5)
     assert ece["exponent"] == pytest.approx(1.0)
     assert ece["constant"] == pytest.approx(0.5 * 10_000 ** (1 / 3))
     assert distance["constant"] == pytest.approx((2 * math.sqrt(300) + 2) / math.sqrt(300))

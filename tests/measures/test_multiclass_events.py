@@ -1,0 +1,123 @@
+"""Classwise, confidence and top-label errors, and the largest conditional one, against loops over rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal.measures import (
+    classwise_calibration_error,
+    confidence_calibration_error,
+    expected_calibration_error,
+    linf_conditional_error,
+    lp_calibration_error,
+    top_label_calibration_error,
+)
+
+EVENTS = [classwise_calibration_error, confidence_calibration_error, top_label_calibration_error]
+
+
+@st.composite
+def tables(draw):
+    """Rows on a grid of 1/8, so that level sets and ties are many and all sums exact, and labels."""
+    n, k = draw(st.integers(1, 30)), draw(st.integers(2, 4))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return rng.multinomial(8, np.full(k, 1 / k), n) / 8, rng.integers(0, k, n)
+
+
+def by_sets(rows):
+    """Sum over keys of |sum of biases|; rows are (key, bias)."""
+    sums: dict[object, float] = {}
+    for key, bias in rows:
+        sums[key] = sums.get(key, 0.0) + bias
+    return sum(map(abs, sums.values()))
+
+
+def bin_of(v, bins):
+    return v if bins is None else min(int(v * bins), bins - 1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables(), st.sampled_from([None, 1, 2, 4, 16]))
+def test_the_three_errors_are_those_of_loops_over_rows(table, bins):
+    p, y = table
+    n, k = p.shape
+    top = [max(range(k), key=lambda j: row[j]) for row in p]
+    classwise = by_sets(
+        ((j, bin_of(p[i, j], bins)), p[i, j] - (y[i] == j)) for i in range(n) for j in range(k)
+    )
+    confident = [(bin_of(p[i].max(), bins), p[i].max() - (y[i] == top[i])) for i in range(n)]
+    expected = [
+        classwise,
+        by_sets(confident),
+        by_sets(((t, key), bias) for t, (key, bias) in zip(top, confident, strict=True)),
+    ]
+    for error, value in zip(EVENTS, expected, strict=True):
+        assert error(p, y, bins) == pytest.approx(value, abs=1e-12)
+        assert error(p, y, bins, normalize=True) == pytest.approx(value / n, abs=1e-12)
+    assert expected[1] <= expected[2] + 1e-12
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables(), st.sampled_from([1, 2, 3, 8]), st.integers(1, 4))
+def test_the_largest_conditional_error_is_that_of_a_loop_over_level_sets(table, n_levels, min_rows):
+    p, y = table
+    sets: dict[tuple, list[int]] = {}
+    for i, row in enumerate(p):
+        sets.setdefault(tuple(np.floor(row * n_levels + 1e-9).tolist()), []).append(i)
+    expected = max(
+        (
+            abs(np.mean([p[i, j] - (y[i] == j) for i in rows]))
+            for rows in sets.values()
+            if len(rows) >= min_rows
+            for j in range(p.shape[1])
+        ),
+        default=0.0,
+    )
+    assert linf_conditional_error(p, y, n_levels, min_rows) == pytest.approx(expected, abs=1e-12)
+    weighted, largest = lp_calibration_error(p, y, np.inf, n_levels), linf_conditional_error(p, y, n_levels)
+    smallest = min(map(len, sets.values()))
+    assert weighted - 1e-12 <= largest <= weighted * len(p) / smallest + 1e-12
+
+
+def test_a_rare_level_set_counts_in_full_only_without_weights():
+    p = np.array([[0.75, 0.25]] * 96 + [[0.25, 0.75]] * 4)
+    y = np.array([0] * 72 + [1] * 24 + [0] * 4)
+    assert lp_calibration_error(p, y, np.inf, 4) == pytest.approx(0.03)
+    assert linf_conditional_error(p, y, 4) == 0.75
+    assert linf_conditional_error(p, y, 4, min_rows=5) == 0.0
+
+
+def test_two_classes_are_one_event_twice():
+    rng = np.random.default_rng(0)
+    v = rng.integers(0, 9, 200) / 8
+    y = rng.integers(0, 2, 200)
+    table = np.column_stack([1 - v, v])
+    assert classwise_calibration_error(table, y) == pytest.approx(2 * expected_calibration_error(v, y))
+
+
+def test_a_row_that_exceeds_one_by_rounding_is_taken():
+    for error in EVENTS:
+        assert error([[1.0 + 1e-7, 0.0]], [0]) == 0.0
+
+
+@pytest.mark.parametrize("error", [*EVENTS, linf_conditional_error])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([[0.5, 0.6]], [0]), r"probabilities must sum to 1.*row 0"),
+        (([[0.5, 0.5]], [2]), "labels.*2"),
+        (([[0.5, 0.5]], [0, 1]), "probabilities and labels"),
+        (([[0.5, 0.5]], [0], 0), "bins|n_levels"),
+    ],
+)
+def test_bad_input_is_refused_by_name(error, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        error(*arguments)
+
+
+def test_min_rows_is_checked():
+    with pytest.raises(ValueError, match=r"min_rows.*0"):
+        linf_conditional_error([[0.5, 0.5]], [0], min_rows=0)
