@@ -37,7 +37,7 @@ def draw(table: pl.DataFrame) -> Figure:
         figure,
         [
             ("full steps, as in the paper", LINES["full steps"]),
-            ("shrunk steps, the default", LINES["shrunk steps"]),
+            ("shrunk steps, the default (dot: where its folds stop)", LINES["shrunk steps"]),
             ("Dirichlet (dash-dotted)", FLAT["Dirichlet"][0]),
             ("perfect probabilities (dotted)", FLAT["chance"][0]),
         ],
@@ -85,7 +85,3 @@ def _mark_kept(axis: Axes, table: pl.DataFrame) -> None:
     one = table.filter(method="shrunk steps", part="test").sort("step")
     height = float(np.interp(kept, one["step"].to_numpy(), one["mean"].to_numpy()))
     axis.scatter([kept], [height], s=60, color=LINES["shrunk steps"], edgecolor="white", lw=1.2, zorder=6)
-    axis.annotate(
-        "the folds stop here", (kept, height), xytext=(0, -14), textcoords="offset points", ha="center",
-        fontsize=8.5, color=LINES["shrunk steps"], path_effects=HALO, zorder=7,
-    )  # fmt: skip

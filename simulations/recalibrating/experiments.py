@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from onlinecal.measures.decision import decision_losses, loss_norms
-from onlinecal.recalibration.decision_recalibrator import DecisionRecalibrator
+from onlinecal.recalibration.decision_recalibrator import MOST_CAUTIOUS_ROUNDS, DecisionRecalibrator
 from onlinecal.recalibration.losses import gaussian_losses
 from simulations.recalibrating.drifts import DRIFTS
-from simulations.recalibrating.parts import split_rows
+from simulations.recalibrating.parts import LEAST_ROWS, part_sizes, split_rows
 from simulations.recalibrating.report import NONE
 from simulations.recalibrating.rivals import VectorScaling, chosen_dirichlet, rivals
 from simulations.recalibrating.tables import Table
@@ -97,14 +97,14 @@ def score(table: Floats, labels: Ints, losses: Floats) -> dict[str, float]:
 
 
 def chance_score(table: Floats, losses: Floats, seed: int) -> dict[str, float]:
-    """`score` of labels drawn from the probabilities themselves: what cannot be told from none."""
+    """Gaps of labels drawn from the probabilities themselves: what cannot be told from none."""
     rng = np.random.default_rng([seed, 21])
     ends = table.cumsum(axis=1)
     draws = [
         score(table, (ends < rng.random((len(table), 1)) * ends[:, -1:]).sum(axis=1), losses)
         for _ in range(CHANCE_DRAWS)
     ]
-    return {name: float(np.mean([draw[name] for draw in draws])) for name in draws[0]}
+    return {name: float(np.mean([draw[name] for draw in draws])) for name in ("mean_gap", "worst_gap")}
 
 
 def fitted_maps(both: Halves, n_actions: int | None) -> dict[str, Map]:
@@ -122,22 +122,19 @@ def fitted_maps(both: Halves, n_actions: int | None) -> dict[str, Map]:
 def steps(experiment: Experiment, split: int) -> Rows:
     """Gaps and losses after each round, with the paper's full steps and with the defaults' shrunk ones.
 
-    Columns method, part, step (None for what has no steps), kept: rounds that the defaults' folds keep.
+    Columns method, part, step (None for what has no steps), kept: rounds that the folds keep, with the
+    defaults' cap.
     """
     table, labels = experiment.table.probabilities, _labels(experiment)
     both = halves(experiment, split, table, labels)
     k = experiment.n_actions
     losses = gaussian_losses(k, table.shape[1], experiment.n_losses)
-    common: dict[str, Any] = {
-        "n_folds": 0,
-        "max_rounds": experiment.n_rounds,
-        "epsilon": NEVER,
-        "seed": both.seed,
-    }
-    kept = DecisionRecalibrator(k, NEVER, max_rounds=experiment.n_rounds, seed=both.seed).fit(*both.fit)
+    common: dict[str, Any] = {"epsilon": NEVER, "max_rounds": experiment.n_rounds, "seed": both.seed}
+    cap = min(experiment.n_rounds, MOST_CAUTIOUS_ROUNDS)
+    kept = DecisionRecalibrator(k, **{**common, "max_rounds": cap}).fit(*both.fit)
     models = {
         PAPER: DecisionRecalibrator.as_in_paper(k, start="temperature", **common).fit(*both.fit),
-        HOUSE: DecisionRecalibrator(k, **common).fit(*both.fit),
+        HOUSE: DecisionRecalibrator(k, n_folds=0, **common).fit(*both.fit),
     }
     dirichlet = chosen_dirichlet(both.seed).fit(*both.fit)
     rows: Rows = []
@@ -178,17 +175,34 @@ def actions(experiment: Experiment, split: int) -> Rows:
 def classes(experiment: Experiment, split: int) -> Rows:
     """The same for 2 to C of the classes: their columns, brought to sum 1, and their rows.
 
-    The classes are the first of a random order, another one for each split.
+    The classes are the first of a random order, another one for each split; counts with too few rows in any
+    split are left out.
     """
     table, labels = experiment.table.probabilities, _labels(experiment)
-    order = np.random.default_rng([experiment.seed, split, 22]).permutation(table.shape[1])
+    order = class_order(experiment, split)
     rows: Rows = []
-    for count in counts(2, table.shape[1]):
+    for count in class_counts(experiment):
         both = halves(experiment, split, *restricted(table, labels, order[:count]))
         mapped = {name: m(both.test[0]) for name, m in fitted_maps(both, experiment.n_actions).items()}
         losses = gaussian_losses(experiment.n_actions, count, experiment.n_losses)
         rows += _counted(both, mapped, losses, count)
     return rows
+
+
+def class_order(experiment: Experiment, split: int) -> Ints:
+    """The order in which `classes` takes the classes in."""
+    rng = np.random.default_rng([experiment.seed + split, 22])
+    return rng.permutation(len(experiment.table.classes))
+
+
+def class_counts(experiment: Experiment) -> list[int]:
+    """How many classes `classes` tries: those with rows enough to fit and to test in every split."""
+    sizes = np.bincount(_labels(experiment), minlength=len(experiment.table.classes))
+    orders = [class_order(experiment, split) for split in range(experiment.n_splits)]
+    fewest = {
+        count: min(int(sizes[order[:count]].sum()) for order in orders) for count in counts(2, len(sizes))
+    }
+    return [count for count, n in fewest.items() if min(part_sizes(n, experiment.test_share)) >= LEAST_ROWS]
 
 
 def restricted(table: Floats, labels: Ints, chosen: Ints) -> tuple[Floats, Ints]:
@@ -227,7 +241,7 @@ def drift(experiment: Experiment, split: int) -> Rows:
     for number, (name, kind) in enumerate(DRIFTS.items()):
         for severity in kind.severities:
             rng = np.random.default_rng([both.seed, 23, number])
-            P, y = kind.corrupt(*both.test, severity, rng)
+            P, y = both.test if severity == kind.clean else kind.corrupt(*both.test, severity, rng)
             rows += [
                 {
                     "drift": name,

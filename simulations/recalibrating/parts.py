@@ -20,11 +20,17 @@ def split_rows(n_rows: int, test_share: float, seed: int) -> tuple[Ints, Ints]:
     """
     if isinstance(test_share, bool) or math.isnan(test_share) or not 0.0 < test_share < 1.0:
         raise ValueError(f"--test-share must lie between 0 and 1, got {test_share!r}")
-    n_test = round(test_share * n_rows)
-    if min(n_test, n_rows - n_test) < LEAST_ROWS:
+    n_fit, n_test = part_sizes(n_rows, test_share)
+    if min(n_fit, n_test) < LEAST_ROWS:
         raise ValueError(
-            f"{n_rows} rows are too few: {n_rows - n_test} to fit and {n_test} to test, "
+            f"{n_rows} rows are too few: {n_fit} to fit and {n_test} to test, "
             f"and each part needs {LEAST_ROWS}"
         )
     order = np.random.default_rng(seed).permutation(n_rows)
-    return order[: n_rows - n_test], order[n_rows - n_test :]
+    return order[:n_fit], order[n_fit:]
+
+
+def part_sizes(n_rows: int, test_share: float) -> tuple[int, int]:
+    """How many rows are fitted, and how many tested."""
+    n_test = round(test_share * n_rows)
+    return n_rows - n_test, n_test

@@ -16,6 +16,8 @@ from simulations.recalibrating.experiments import (
     NEVER,
     Experiment,
     chance_score,
+    class_counts,
+    class_order,
     counts,
     halves,
     play,
@@ -25,6 +27,7 @@ from simulations.recalibrating.experiments import (
 )
 from simulations.recalibrating.made_up import made_up_table
 from simulations.recalibrating.rivals import VectorScaling
+from simulations.recalibrating.tables import Table
 
 LOSSES = 40
 
@@ -59,11 +62,10 @@ def agree(row, table, labels, losses):
 def test_steps_are_those_of_the_algorithms_on_fitted_and_on_tested_rows(small, played):
     both = halves(small, 1, small.table.probabilities, small.table.labels)
     losses = gaussian_losses(3, 3, LOSSES)
-    paper = DecisionRecalibrator.as_in_paper(3, NEVER, start="temperature", max_rounds=3, seed=1).fit(
-        *both.fit
-    )
+    common = {"epsilon": NEVER, "max_rounds": 3, "seed": 1}
+    paper = DecisionRecalibrator.as_in_paper(3, start="temperature", **common).fit(*both.fit)
     begun = TemperatureScaling().fit(*both.fit)
-    house = DecisionRecalibrator(3, NEVER, max_rounds=3, n_folds=0, seed=1).fit(*both.fit)
+    house = DecisionRecalibrator(3, n_folds=0, **common).fit(*both.fit)
     for part, (P, y) in (("fit", both.fit), ("test", both.test)):
         mine = played["steps"].filter(split=1, part=part)
         agree(only(mine, method="none"), P, y, losses)
@@ -143,6 +145,16 @@ def test_some_classes_keep_their_rows_and_proportions():
     part, labels = restricted(table, np.array([2, 0, 0, 1]), np.array([2, 0]))
     assert labels.tolist() == [0, 1, 1]
     assert part == pytest.approx(np.array([[5 / 7, 2 / 7], [0.5, 0.5], [1 / 3, 2 / 3]]))
+
+
+def test_classes_with_too_few_rows_are_left_out_before_anything_is_fitted():
+    probabilities = np.full((60, 3), 1 / 3)
+    labels = np.repeat([0, 1, 2], [52, 5, 3])
+    table = Table("rare", probabilities, labels, ("a", "b", "c"))
+    orders = [class_order(Experiment(table), split)[:2].tolist() for split in range(5)]
+    assert any(0 not in order for order in orders)  # then two classes have at most 8 rows
+    assert class_counts(Experiment(table)) == [3]
+    assert class_counts(Experiment(made_up_table(300, 3))) == [2, 3]
 
 
 def test_counts_and_stops_end_where_they_must():
