@@ -17,6 +17,7 @@ from simulations.verbs.search import search
 from simulations.verbs.simulate import simulate
 from simulations.verbs.stream import app as stream
 from simulations.verbs.sweep import sweep
+from simulations.verbs.warmup import warmup
 from simulations.verbs.worst import worst
 
 app = typer.Typer(
@@ -29,7 +30,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verb in (simulate, sweep, plot, measure, evaluate, recalibrate, forecasters, adversaries, worst, search):
+for verb in (
+    simulate, sweep, plot, measure, evaluate, recalibrate, forecasters, adversaries, worst, search, warmup
+):  # fmt: skip
     app.command(verb.__name__)(verb)
 app.add_typer(stream, name="stream")
 
