@@ -18,6 +18,7 @@ from simulations.verbs.search import search
 from simulations.verbs.simulate import simulate
 from simulations.verbs.stream import app as stream
 from simulations.verbs.sweep import sweep
+from simulations.verbs.warmup import warmup
 from simulations.verbs.worst import worst
 
 app = typer.Typer(
@@ -32,7 +33,7 @@ app = typer.Typer(
 
 for verb in (
     simulate, sweep, plot, measure, evaluate, recalibrate, experiment, forecasters, adversaries, worst,
-    search,
+    search, warmup,
 ):  # fmt: skip
     app.command(verb.__name__)(verb)
 app.add_typer(stream, name="stream")

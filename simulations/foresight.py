@@ -7,9 +7,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
+from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.cells import NO_HINT
 from onlinecal.forecasters.rules import Rules
 
@@ -29,7 +29,7 @@ def foresight(rules: Rules) -> Callable[..., tuple[float, float]]:
     """
     turn, settle, rises, certificate = rules.turn, rules.settle, rules.rises, rules.certificate
 
-    @register_jitable
+    @kernel_part
     def foresee(
         memory: NDArray[Any], a: int, b: int, forecast: float, seen: bool, depth: int
     ) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
 from onlinecal.forecasters.cells import NO_HINT
 from onlinecal.forecasters.rules import Rules
 from onlinecal.measures.counts import Floats, Ints
@@ -44,7 +44,7 @@ def steps_up_to(rounds: int) -> Steps:
     return Steps(np.concatenate(rows), begins[0], begins[1])
 
 
-@compiled
+@kernel_part
 def small_distance(forecasts: Floats, outcomes: NDArray[np.uint8], steps: Steps) -> float:
     """The exact distance to calibration of a short game, a sum; forecasts and outcomes of shape (T,)."""
     sorted_rounds = np.sort(forecasts[outcomes == 0]), np.sort(forecasts[outcomes == 1])
@@ -54,7 +54,7 @@ def small_distance(forecasts: Floats, outcomes: NDArray[np.uint8], steps: Steps)
     return float(shortest_paths(sorted_rounds[0], sorted_rounds[1], rows, last_step)[n0, n1])
 
 
-@compiled
+@kernel_part
 def small_ece(forecasts: Floats, outcomes: NDArray[np.uint8]) -> float:
     """The expected calibration error of a short game by exact forecast, a sum."""
     order = np.argsort(forecasts, kind="mergesort")

@@ -12,6 +12,7 @@ import pickle
 import sys
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 import llvmlite
 import numba
@@ -30,12 +31,17 @@ SETTINGS = ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_
 """What numba's configuration can change in the code."""
 
 
+kernels: WeakSet[Any] = WeakSet()
+"""All kernels of this process, compiled or not yet."""
+
+
 def compiled(function: Callable[..., Any]) -> Any:
     """A kernel: compiled at its first call with arguments of these types, or loaded from disk."""
     dispatcher = njit(function)
     if dispatcher is not function:  # with NUMBA_DISABLE_JIT it is
         listen()
         dispatcher._cache = KernelCache(function)
+        kernels.add(dispatcher)
     return dispatcher
 
 

@@ -27,9 +27,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numba.extending import register_jitable
+from onlinecal.compiling import kernel_part
 
-inlined = register_jitable(forceinline=True, error_model="numpy")
+inlined = kernel_part(forceinline=True, error_model="numpy")
 """How a rule is compiled: into the loop that calls it, with divisions that do not raise (no divisor here is
 ever 0). Around a call that stays a call or could raise, numba counts references to the memory: two atomic
 operations, about 10 ns, in every round, even if the call is on a branch that is hardly ever taken."""
@@ -119,7 +119,7 @@ def header(form: int, scale: int, fine: int, rule: str, slack: float, report: st
     return memory
 
 
-@register_jitable
+@kernel_part
 def bias_part(memory: Memory) -> float:
     """Sum over points of |alpha|: the expected calibration error of the look-ahead sequence."""
     return float(memory[SPREAD] / memory[SCALE])

@@ -25,9 +25,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
+from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.cells import BRIM
 from onlinecal.forecasters.simplex_guarantees import FOREVER
 from onlinecal.forecasters.simplex_labels import earned_label
@@ -143,14 +143,14 @@ def records_of(memory: NDArray[np.int64]) -> NDArray[np.int64]:
     return memory[first : first + used * width].reshape(used, width)
 
 
-@register_jitable
+@kernel_part
 def begin(memory: Memory) -> None:
     """Index the records and find the first cell, near the barycentre that the current frame holds."""
     rehash(memory)
     start_afresh(memory)
 
 
-@register_jitable
+@kernel_part
 def start_afresh(memory: Memory) -> None:
     """Make a full cell current, found from the barycentre that the current frame holds."""
     set_anchor(memory, memory[HERE] + 1)
@@ -158,13 +158,13 @@ def start_afresh(memory: Memory) -> None:
     change_places(memory)
 
 
-@register_jitable
+@kernel_part
 def bears(memory: Memory) -> bool:
     """Whether no accumulator can wrap in one more round."""
     return bool(memory[MOVED] < BRIM and memory[SPREAD] < BRIM)
 
 
-@register_jitable
+@kernel_part
 def has_room(memory: Memory) -> bool:
     """Whether a point that was never charged still fits, and grid and integers serve one more round."""
     return bool(memory[USED] < capacity(memory) and memory[ROUNDS] < memory[LIMIT] and bears(memory))
@@ -184,7 +184,7 @@ def rounds_left(memory: NDArray[np.int64], changing: bool) -> int:
     return max(0, min((BRIM - moved) // (2 * finest + 1), by_bias, FOREVER - int(memory[ROUNDS])))
 
 
-@register_jitable
+@kernel_part
 def aim(memory: Memory, hint: Any) -> None:
     """Make a hint, one probability a class, the target of `propose`."""
     target, units = point_of(memory), memory[CLASSES] * memory[SCALE]
@@ -192,7 +192,7 @@ def aim(memory: Memory, hint: Any) -> None:
         memory[target + c] = int(hint[c] * units + 0.5)
 
 
-@register_jitable
+@kernel_part
 def propose(memory: Memory) -> int:
     """The frame of a full cell near the target in `point_of`, given in units of 1/(k SCALE).
 
@@ -202,7 +202,7 @@ def propose(memory: Memory) -> int:
     return restart(memory, memory[SLACK] > 0)
 
 
-@register_jitable
+@kernel_part
 def vertex_of(memory: Memory, frame: int, outcome: int) -> int:
     """The vertex of the frame's cell that is labelled with the outcome."""
     labels = frame + 2 + 2 * memory[CLASSES]
@@ -212,7 +212,7 @@ def vertex_of(memory: Memory, frame: int, outcome: int) -> int:
     return i
 
 
-@register_jitable
+@kernel_part
 def travelled(memory: Memory, frame: int, i: int) -> int:
     """l1 distance from the barycentre of the frame's cell to its vertex i, in units of 1/(k SCALE)."""
     k = memory[CLASSES]
@@ -222,14 +222,14 @@ def travelled(memory: Memory, frame: int, i: int) -> int:
     return distance
 
 
-@register_jitable
+@kernel_part
 def charge(memory: Memory, frame: int, outcome: int) -> None:
     """Charge a round, announced as the barycentre, to its vertex of the frame's cell, while `has_room`."""
     i = vertex_of(memory, frame, outcome)
     charge_vertex(memory, frame, i, outcome, travelled(memory, frame, i) * memory[FINE])
 
 
-@register_jitable
+@kernel_part
 def charge_vertex(memory: Memory, frame: int, i: int, outcome: int, moved: int) -> None:
     """Charge a round to vertex i of the frame's cell, `moved` away from what was announced."""
     k = memory[CLASSES]
@@ -242,7 +242,7 @@ def charge_vertex(memory: Memory, frame: int, i: int, outcome: int, moved: int) 
         relabel(memory, i, label)
 
 
-@register_jitable
+@kernel_part
 def settle(memory: Memory, outcome: int, moved: int) -> None:
     """Charge a round to the point in `point_of`. Call it only while `has_room`."""
     x = point_of(memory)
@@ -251,7 +251,7 @@ def settle(memory: Memory, outcome: int, moved: int) -> None:
     follow(memory, x, key, book(memory, x, key, outcome))
 
 
-@register_jitable
+@kernel_part
 def book(memory: Memory, x: int, key: int, outcome: int) -> int:
     """Enter a round with that outcome into the record of the point at x: its new label."""
     record = record_of(memory, x, key)
@@ -273,7 +273,7 @@ def book(memory: Memory, x: int, key: int, outcome: int) -> int:
     return label
 
 
-@register_jitable
+@kernel_part
 def follow(memory: Memory, x: int, key: int, label: int) -> None:
     """Tell the current cell the label of the point at x, if that is one of its vertices."""
     k, here = memory[CLASSES], memory[HERE]
@@ -288,7 +288,7 @@ def follow(memory: Memory, x: int, key: int, label: int) -> None:
             return
 
 
-@register_jitable
+@kernel_part
 def relabel(memory: Memory, i: int, label: int) -> None:
     """Give vertex i of the current cell another label and walk to a cell that is full again."""
     here = memory[HERE]
@@ -298,7 +298,7 @@ def relabel(memory: Memory, i: int, label: int) -> None:
         start_afresh(memory)
 
 
-@register_jitable
+@kernel_part
 def rise(memory: Memory, frame: int, outcome: int) -> float:
     """By how much the certificate would rise if the frame's cell were charged with the outcome."""
     k, scale = memory[CLASSES], memory[SCALE]

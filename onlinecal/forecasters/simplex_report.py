@@ -12,18 +12,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numba.extending import register_jitable
-
+from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.simplex_table import CLASSES, FINE, SCALE, STEP, Memory
 
 
-@register_jitable
+@kernel_part
 def vertices_of(memory: Memory, frame: int) -> int:
     """Where the coordinates of the frame's vertices begin."""
     return frame + 5 + 5 * memory[CLASSES]
 
 
-@register_jitable
+@kernel_part
 def step_class(memory: Memory, frame: int, i: int) -> int:
     """The class that loses a unit from vertex i to vertex i + 1."""
     k = memory[CLASSES]
@@ -33,7 +32,7 @@ def step_class(memory: Memory, frame: int, i: int) -> int:
     return c
 
 
-@register_jitable
+@kernel_part
 def weight_of(memory: Memory, frame: int, last: int, i: int, hint: Any) -> float:
     """How many units of step i (0: none before the first) lead from w_0 to the hint."""
     k = memory[CLASSES]
@@ -45,7 +44,7 @@ def weight_of(memory: Memory, frame: int, last: int, i: int, hint: Any) -> float
     return total / memory[STEP]
 
 
-@register_jitable
+@kernel_part
 def move_inside(memory: Memory, frame: int, hint: Any, vector: Any) -> None:
     """Write the point of the frame's cell towards the hint, k probabilities, into `vector`."""
     k = memory[CLASSES]
@@ -63,7 +62,7 @@ def move_inside(memory: Memory, frame: int, hint: Any, vector: Any) -> None:
         vector[c] = min(max(centre + share * (hint[c] - centre), 0.0), 1.0)
 
 
-@register_jitable
+@kernel_part
 def way_to(memory: Memory, frame: int, i: int, vector: Any) -> int:
     """l1 distance from a forecast to vertex i, in units of 1/(k SCALE FINE), rounded up."""
     k, scale = memory[CLASSES], memory[SCALE]

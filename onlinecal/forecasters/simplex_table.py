@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.extending import register_jitable
+from onlinecal.compiling import kernel_part
 
 Memory = Any
 """An int64 array, or a list of int when the interpreter runs the machine."""
@@ -40,31 +40,31 @@ KEY, LABEL, SUPPORT, POINT = range(4)
 """Parts of a record; SUPPORT counts the classes of weight above zero, the biases follow the k coordinates."""
 
 
-@register_jitable
+@kernel_part
 def anchor_of(memory: Memory) -> int:
     """Where the anchor is kept: the point b whose upward cell b + e_0, ..., b + e_(k-1) starts a restart."""
     return HEADER + memory[CLASSES]
 
 
-@register_jitable
+@kernel_part
 def point_of(memory: Memory) -> int:
     """Where a single point is kept: the one to be charged, or a target for the anchor."""
     return HEADER + 2 * memory[CLASSES]
 
 
-@register_jitable
+@kernel_part
 def frame_size(k: int) -> int:
     """Key sum, coordinate sums (k), then steps, labels, keys, levels and coordinates of k + 1 vertices."""
     return 5 + 5 * k + k * (k + 1)
 
 
-@register_jitable
+@kernel_part
 def capacity(memory: Memory) -> int:
     """How many records fit; half of the slots stay empty."""
     return (memory[MASK] + 1) >> 1
 
 
-@register_jitable
+@kernel_part
 def key_of(memory: Memory, x: int) -> int:
     """The key of the point at x."""
     key = 0
@@ -73,7 +73,7 @@ def key_of(memory: Memory, x: int) -> int:
     return key
 
 
-@register_jitable
+@kernel_part
 def slot_of(memory: Memory, x: int, key: int) -> int:
     """The slot of the point at x: the one that names its record, or the empty one where it belongs."""
     k, mask, slots = memory[CLASSES], memory[MASK], memory[SLOTS]
@@ -90,14 +90,14 @@ def slot_of(memory: Memory, x: int, key: int) -> int:
     return slots + slot
 
 
-@register_jitable
+@kernel_part
 def record_of(memory: Memory, x: int, key: int) -> int:
     """Where the record of the point at x begins, or -1 if it was never charged."""
     number = memory[slot_of(memory, x, key)]
     return memory[RECORDS] + (number - 1) * memory[WIDTH] if number else -1
 
 
-@register_jitable
+@kernel_part
 def insert(memory: Memory, x: int, key: int) -> int:
     """A new record for the point at x, unbiased; the memory must have room and no record of it."""
     memory[slot_of(memory, x, key)] = memory[USED] + 1
@@ -111,7 +111,7 @@ def insert(memory: Memory, x: int, key: int) -> int:
     return record
 
 
-@register_jitable
+@kernel_part
 def rehash(memory: Memory) -> None:
     """Fill the empty slots from the records, whose keys are brought up to date."""
     for number in range(memory[USED]):

@@ -20,8 +20,7 @@ the walk ends at the top, in a cell with all labels. docs/theory-simplex.md has 
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
+from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.simplex_labels import anchored_label, label_near, label_of
 from onlinecal.forecasters.simplex_table import (
     CLASSES,
@@ -42,7 +41,7 @@ from onlinecal.forecasters.simplex_table import (
 FULL_CELL, OUTSIDE = -1, -2
 
 
-@register_jitable
+@kernel_part
 def pivot(memory: Memory, frame: int, length: int, i: int) -> bool:
     """Exchange vertex i of the word for the one on the other side; False if that is outside the simplex."""
     k, unit = memory[CLASSES], memory[STEP]
@@ -74,7 +73,7 @@ def pivot(memory: Memory, frame: int, length: int, i: int) -> bool:
     return True
 
 
-@register_jitable
+@kernel_part
 def twin_of(memory: Memory, frame: int, length: int, i: int) -> int:
     """The other vertex with the label of vertex i, or FULL_CELL if there is none."""
     labels = frame + 2 + 2 * memory[CLASSES]
@@ -85,7 +84,7 @@ def twin_of(memory: Memory, frame: int, length: int, i: int) -> int:
     return FULL_CELL
 
 
-@register_jitable
+@kernel_part
 def through(memory: Memory, frame: int, i: int) -> int:
     """Leave a cell through the facet opposite vertex i: which vertex to drop next, FULL_CELL or OUTSIDE."""
     k = memory[CLASSES]
@@ -96,7 +95,7 @@ def through(memory: Memory, frame: int, i: int) -> int:
     return twin_of(memory, frame, k, i)
 
 
-@register_jitable
+@kernel_part
 def doors(memory: Memory, first: int, second: int) -> bool:
     """Walk from the current cell through both of its doors in turn; the new cell becomes current.
 
@@ -125,13 +124,13 @@ def doors(memory: Memory, first: int, second: int) -> bool:
     return False
 
 
-@register_jitable
+@kernel_part
 def change_places(memory: Memory) -> None:
     """Make the other frame's cell current."""
     memory[HERE], memory[OTHER] = memory[OTHER], memory[HERE]
 
 
-@register_jitable
+@kernel_part
 def set_anchor(memory: Memory, target: int) -> None:
     """Choose the anchor whose upward cell has its barycentre nearest to a target.
 
@@ -154,7 +153,7 @@ def set_anchor(memory: Memory, target: int) -> None:
         missing -= up
 
 
-@register_jitable
+@kernel_part
 def restart(memory: Memory, leaning: bool) -> int:
     """A cell with all labels, found from the anchor through the slab: the other frame, where it is put.
 
@@ -192,7 +191,7 @@ def restart(memory: Memory, leaning: bool) -> int:
     return upper_cell(memory, slab, old)
 
 
-@register_jitable
+@kernel_part
 def upper_cell(memory: Memory, slab: int, dropped: int) -> int:
     """The cell on top of the slab that is left when the only lower vertex is dropped: its frame."""
     k, cell = memory[CLASSES], memory[OTHER]
@@ -210,7 +209,7 @@ def upper_cell(memory: Memory, slab: int, dropped: int) -> int:
     return cell
 
 
-@register_jitable
+@kernel_part
 def sum_up(memory: Memory, frame: int) -> None:
     """Bring the sums of the vertices' coordinates up to date: k SCALE times the barycentre."""
     k = memory[CLASSES]

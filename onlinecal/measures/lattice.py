@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.counts import Counts, Floats, Ints
 from onlinecal.measures.levels import Levels, make_levels
 
@@ -36,7 +36,7 @@ def primitive_steps(n_zeros: int, n_ones: int) -> Ints:
     return steps[np.argsort(steps[:, 1] / steps.sum(axis=1), kind="stable")]
 
 
-@compiled
+@kernel_part
 def prefix_costs(rounds: Floats, value: float, out: Floats) -> None:
     """Fill out[i] = sum of |rounds[j] - value| over j < i."""
     out[0] = 0.0
@@ -53,7 +53,10 @@ def shortest_paths(zeros: Floats, ones: Floats, steps: Ints, last_step: NDArray[
     Returns the costs, shape (n0+1, n1+1) float64, infinite where no such path was needed.
     """
     n0, n1 = len(zeros), len(ones)
-    cost = np.full((n0 + 1, n1 + 1), np.inf)
+    cost = np.empty((n0 + 1, n1 + 1))
+    for a in range(n0 + 1):
+        for b in range(n1 + 1):
+            cost[a, b] = np.inf
     cost[0, 0] = 0.0
     zero_costs = np.empty(n0 + 1)
     one_costs = np.empty(n1 + 1)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -64,13 +64,13 @@ def levels_of(table: Floats, n_levels: int) -> Ints:
     return np.floor(table * n_levels + allowance(n_levels, table.shape[-1])).astype(np.int64)
 
 
-@compiled
+@kernel_part
 def level_of(u: float, n_levels: int, slack: float) -> np.int64:
     """The level of one probability."""
     return np.int64(np.floor(u * n_levels + slack))
 
 
-@compiled
+@kernel_part
 def mixed(j: int, level: int) -> Any:
     """64 well-mixed bits for one class and its level (the finaliser of splitmix64)."""
     z = np.uint64(j) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(level) * np.uint64(0xD1B54A32D192ED03)
@@ -79,7 +79,7 @@ def mixed(j: int, level: int) -> Any:
     return z ^ (z >> np.uint64(31))
 
 
-@compiled
+@kernel_part
 def hash_of_levels(levels: Ints) -> Any:
     """Hash of one row of levels; classes at level 0 do not enter."""
     key = np.uint64(0)
@@ -89,7 +89,7 @@ def hash_of_levels(levels: Ints) -> Any:
     return key
 
 
-@compiled
+@kernel_part
 def fill_levels(row: Floats, n_levels: int, slack: float, levels: Ints) -> Any:
     """Write a row's levels into `levels`; their hash."""
     key = np.uint64(0)
@@ -109,7 +109,9 @@ def _number_rows(table: Floats, n_levels: int, slack: float) -> tuple[Ints, Ints
     while size < 2 * n:
         size *= 2
     mask = np.uint64(size - 1)
-    slots = np.full(size, -1, dtype=np.int64)
+    slots = np.empty(size, dtype=np.int64)
+    for i in range(size):
+        slots[i] = -1
     keys = np.empty(n, dtype=np.uint64)
     first_rows = np.empty(n, dtype=np.int64)
     numbers = np.empty(n, dtype=np.int64)
@@ -134,7 +136,7 @@ def _number_rows(table: Floats, n_levels: int, slack: float) -> tuple[Ints, Ints
     return numbers, first_rows[:found].copy()
 
 
-@compiled
+@kernel_part
 def _has_levels(row: Floats, n_levels: int, slack: float, levels: Ints) -> bool:
     same = True
     for j in range(row.shape[0]):
@@ -142,7 +144,7 @@ def _has_levels(row: Floats, n_levels: int, slack: float, levels: Ints) -> bool:
     return same
 
 
-@compiled
+@kernel_part
 def norm_of_pair(a: float, b: float, p: float) -> float:
     """The l_p norm of (a, b), both from 0 up, without overflow or underflow of the powers."""
     high = max(a, b)
@@ -152,7 +154,7 @@ def norm_of_pair(a: float, b: float, p: float) -> float:
     return high * (1.0 + (low / high) ** p) ** (1.0 / p)
 
 
-@compiled
+@kernel_part
 def norm(values: Floats, p: float) -> float:
     """The l_p norm of a vector, scaled by its largest entry."""
     high = 0.0

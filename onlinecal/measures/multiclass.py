@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.level_sets import (
     Floats,
     Ints,
@@ -158,7 +158,7 @@ def _by_level_set(numbers: Ints, n_sets: int) -> tuple[Ints, Ints]:
     return np.argsort(numbers, kind="stable"), starts
 
 
-@compiled
+@kernel_part
 def _sum_level_set(table: Floats, labels: Ints, rows: Ints, sums: Floats) -> None:
     """The sum of f - y over some rows, divided by all rows, into `sums`."""
     sums[:] = 0.0

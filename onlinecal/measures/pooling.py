@@ -11,6 +11,7 @@ import numpy as np
 
 from onlinecal.compiling import compiled
 from onlinecal.measures.counts import Counts, Floats, Ints, PrefixSums, prefix_sums
+from onlinecal.measures.kernel_parts import count_up_to, infinite
 from onlinecal.measures.levels import Levels, make_levels
 
 MAX_CUTS = 700
@@ -36,7 +37,7 @@ def best_cuts(values: Floats, zeros: Ints, ones: Ints, sums0: Floats, sums1: Flo
     cuts (C,): increasing numbers of forecasts to the left, from 0 to K.
     """
     n = len(cuts)
-    cost = np.full(n, np.inf)
+    cost = infinite(n)
     came_from = np.zeros(n, dtype=np.int64)
     cost[0] = 0.0
     for i in range(1, n):
@@ -45,7 +46,7 @@ def best_cuts(values: Floats, zeros: Ints, ones: Ints, sums0: Floats, sums1: Flo
             start = cuts[h]
             s = ones[end] - ones[start]
             v = s / (zeros[end] - zeros[start] + s)
-            g = min(max(np.searchsorted(values, v, side="right"), start), end)
+            g = min(max(count_up_to(values, v), start), end)
             moved_up = v * (zeros[g] - zeros[start] + ones[g] - ones[start])
             moved_up -= sums0[g] - sums0[start] + sums1[g] - sums1[start]
             moved_down = sums0[end] - sums0[g] + sums1[end] - sums1[g]

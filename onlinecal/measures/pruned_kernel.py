@@ -13,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.counts import Floats, Ints
+from onlinecal.measures.kernel_parts import infinite
 
 Side = tuple[Floats, Floats, Floats, Floats]
 Flags = NDArray[np.int32]
@@ -26,7 +27,7 @@ WINDOW_WORK = 200
 """Finding where a step fits takes about as long as looking at so many lattice points."""
 
 
-@compiled
+@kernel_part
 def first_fractions(numerator: int, denominator: int, order: int) -> tuple[int, int, int, int]:
     """A fraction in lowest terms and the next larger one with a denominator of at most `order`."""
     a, b = numerator, denominator
@@ -40,14 +41,14 @@ def first_fractions(numerator: int, denominator: int, order: int) -> tuple[int, 
     return s, size, 1, 1
 
 
-@compiled
+@kernel_part
 def next_fraction(s: int, size: int, next_s: int, next_size: int, order: int) -> tuple[int, int, int, int]:
     """Move one fraction on among those with a denominator of at most `order`."""
     k = (order + size) // next_size
     return next_s, next_size, k * next_s - s, k * next_size - size
 
 
-@compiled
+@kernel_part
 def prefix_excess(side: Side, i: int, v: float, below: int, u: float) -> float:
     """Sum of f(v) over the first i rounds of one outcome; `below` of them have a forecast of at most v."""
     _, _, sums, lifts = side
@@ -55,13 +56,13 @@ def prefix_excess(side: Side, i: int, v: float, below: int, u: float) -> float:
     return distance - lifts[i] + i * u
 
 
-@compiled
+@kernel_part
 def step_excess(side: Side, i: int, size: int, v: float, below: int, u: float) -> float:
     """Sum of f(v) over rounds i..i+size-1 of one outcome."""
     return prefix_excess(side, i + size, v, below, u) - prefix_excess(side, i, v, below, u)
 
 
-@compiled
+@kernel_part
 def fitting_starts(side: Side, size: int, v: float, below: int, u: float, room: float) -> tuple[int, int]:
     """First and last i for which rounds i..i+size-1 have a total excess of at most `room` (empty: 1, 0)."""
     rounds, potentials, _, _ = side
@@ -102,7 +103,7 @@ def fitting_starts(side: Side, size: int, v: float, below: int, u: float, room: 
     return first, low
 
 
-@compiled
+@kernel_part
 def fitting_window(
     zeros: Side,
     ones: Side,
@@ -144,7 +145,16 @@ def fitting_window(
     return (a_first, a_last, b_first, b_last) if left >= 0.0 else (1, 0, 1, 0)
 
 
-@compiled
+@kernel_part
+def no_steps(size: int) -> Flags:
+    """Room for the last steps to so many points, none of which has one."""
+    steps = np.empty(size, dtype=np.int32)
+    for i in range(size):
+        steps[i] = -1
+    return steps
+
+
+@kernel_part
 def make_room(
     reached: Floats,
     last_step: Flags,
@@ -168,10 +178,10 @@ def make_room(
             last = min(end, max(column, last + old_width))
     width = last - first + 1
     if used + width > len(reached):
-        longer = np.full(2 * (used + width), np.inf)
-        longer[:used] = reached[:used]
-        longer_steps = np.full(2 * (used + width), -1, dtype=np.int32)
-        longer_steps[:used] = last_step[:used]
+        longer, longer_steps = infinite(2 * (used + width)), no_steps(2 * (used + width))
+        for j in range(used):
+            longer[j] = reached[j]
+            longer_steps[j] = last_step[j]
         reached, last_step = longer, longer_steps
     for j in range(old_width):
         reached[used + old_start - first + j] = reached[offsets[row] + j]
@@ -215,23 +225,22 @@ def extend_paths(
     offsets = np.zeros(n_rounds + 1, dtype=np.int64)
     starts = np.zeros(n_rounds + 1, dtype=np.int64)
     widths = np.zeros(n_rounds + 1, dtype=np.int64)
-    reached = np.full(16 * (n_rounds + 1), np.inf)
-    last_step = np.full(16 * (n_rounds + 1), -1, dtype=np.int32)
+    reached, last_step = infinite(16 * (n_rounds + 1)), no_steps(16 * (n_rounds + 1))
     reached, last_step, used = make_room(reached, last_step, 0, offsets, starts, widths, 0, 0, n1)
     reached[offsets[0]] = 0.0
-    first_alive = np.full(n_rounds + 1, n1 + 1)
-    last_alive = np.full(n_rounds + 1, -1)
+    first_alive, last_alive = np.empty(n_rounds + 1, np.int64), np.empty(n_rounds + 1, np.int64)
+    for n in range(n_rounds + 1):
+        first_alive[n], last_alive[n] = n1 + 1, -1
     first_alive[0] = last_alive[0] = 0
     nearest = farthest = 0
 
     # the least excess of the points of a row, so far and ahead, and of blocks of rows
     n_blocks = n_rounds // BLOCK + 1
-    row_least = np.full(n_rounds + 1, np.inf)
-    block_least = np.full(n_blocks, np.inf)
+    row_least, block_least = infinite(n_rounds + 1), infinite(n_blocks)
     row_least[0] = block_least[0] = 0.0
-    row_ahead = np.full(n_rounds + 1, ahead_elsewhere)
-    block_ahead = np.full(n_blocks + 1, np.inf)
+    row_ahead, block_ahead = np.empty(n_rounds + 1), infinite(n_blocks + 1)
     for n in range(n_rounds + 1):
+        row_ahead[n] = ahead_elsewhere
         for j in range(ahead_offsets[n], ahead_offsets[n] + ahead_widths[n]):
             row_ahead[n] = min(row_ahead[n], ahead[j])
         block_ahead[n // BLOCK] = min(block_ahead[n // BLOCK], row_ahead[n])
@@ -287,7 +296,8 @@ def extend_paths(
                 if done[1] < 0:
                     if n_steps == len(steps):
                         longer = np.empty((2 * n_steps, 2), dtype=np.int64)
-                        longer[:n_steps] = steps
+                        for k in range(n_steps):
+                            longer[k, 0], longer[k, 1] = steps[k, 0], steps[k, 1]
                         steps = longer
                     steps[n_steps, 0], steps[n_steps, 1] = r, s
                     n_steps += 1

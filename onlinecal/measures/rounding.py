@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.counts import Counts, Floats, Ints, PrefixSums, prefix
+from onlinecal.measures.kernel_parts import count_up_to
 from onlinecal.measures.levels import Levels, distance_by_sums, make_levels
 from onlinecal.measures.relaxation import Relaxation
 
@@ -170,7 +171,7 @@ def _pass(tables: Tables, curve: Curve, reach: int, work_limit: float) -> tuple[
     return None, work
 
 
-@compiled
+@kernel_part
 def transport(
     start: int, end: int, sum_start: float, sum_end: float, value: float, below: int, sum_below: float
 ) -> float:
@@ -214,8 +215,12 @@ def path_through_windows(
     n0, n1 = zeros[-1], ones[-1]
     n_levels, length, depth = len(level_values), lowest.shape[1], 2 * across + 1
     reach = length // 2
-    excess = np.full((n_levels + 1, length, depth), np.inf)
-    came_from = np.full((n_levels + 1, length, depth), -1, dtype=np.int32)
+    excess = np.empty((n_levels + 1, length, depth))
+    came_from = np.empty((n_levels + 1, length, depth), dtype=np.int32)
+    for k in range(n_levels + 1):
+        for i in range(length):
+            for j in range(depth):
+                excess[k, i, j], came_from[k, i, j] = np.inf, -1
     # per window in turn: is it a lattice point, sums of its first zeros and ones, its share of the lower
     # bound
     inside = np.zeros((2, length, depth), dtype=np.bool_)
@@ -236,8 +241,8 @@ def path_through_windows(
                 fixed_elsewhere = is_end and (i != reach or j != across)
                 inside[new, i, j] = 0 <= a <= n0 and 0 <= b <= n1 and not fixed_elsewhere
                 if inside[new, i, j]:
-                    g0 = min(np.searchsorted(zeros, a, side="right") - 1, len(values) - 1)
-                    g1 = min(np.searchsorted(ones, b, side="right") - 1, len(values) - 1)
+                    g0 = min(count_up_to(zeros, a) - 1, len(values) - 1)
+                    g1 = min(count_up_to(ones, b) - 1, len(values) - 1)
                     sum0[new, i, j] = sums0[g0] + (a - zeros[g0]) * values[g0]
                     sum1[new, i, j] = sums1[g1] + (b - ones[g1]) * values[g1]
                     lift[new, i, j] = lifts0[g0] + (a - zeros[g0]) * u0[g0]
@@ -246,7 +251,10 @@ def path_through_windows(
             excess[0, reach, across] = 0.0
             continue
         v = level_values[k - 1]
-        least = excess[k - 1].min()
+        least = np.inf
+        for i in range(length):
+            for j in range(depth):
+                least = min(least, excess[k - 1, i, j])
         for i in range(length):
             for j in range(depth):
                 so_far = excess[k - 1, i, j]
@@ -270,7 +278,7 @@ def path_through_windows(
                         total = so_far - (lift[new, i2, j2] - lift[old, i, j])
                         if size > 0:
                             value = s / size
-                            g = np.searchsorted(values, value, side="right")
+                            g = count_up_to(values, value)
                             a = n - b
                             total += transport(
                                 a,
@@ -291,7 +299,9 @@ def path_through_windows(
                             came_from[k, i2, j2] = i * depth + j
         if tried > most:
             break
-    path = np.full((n_levels + 1, 2), -1, dtype=np.int64)
+    path = np.empty((n_levels + 1, 2), dtype=np.int64)
+    for k in range(n_levels + 1):
+        path[k, 0] = path[k, 1] = -1
     i, j = reach, across
     if excess[n_levels, i, j] == np.inf:
         return path, tried

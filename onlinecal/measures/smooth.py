@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.counts import Counts, Floats, Ints, check_counts, count_rounds
 
 Words = NDArray[np.uint64]
@@ -134,7 +134,7 @@ def best_weights(values: Floats, gains: Floats) -> Floats:
     return weights
 
 
-@compiled
+@kernel_part
 def add_to(sums: Floats, place: int, amount: float) -> None:
     """Add an amount at a place of a Fenwick tree of sums."""
     node = place + 1
@@ -143,7 +143,7 @@ def add_to(sums: Floats, place: int, amount: float) -> None:
         node += node & -node
 
 
-@compiled
+@kernel_part
 def sum_before(sums: Floats, place: int) -> float:
     """Sum of the amounts before a place."""
     total, node = 0.0, place
@@ -153,7 +153,7 @@ def sum_before(sums: Floats, place: int) -> float:
     return total
 
 
-@compiled
+@kernel_part
 def lowest_bit(word: Any) -> int:
     """The place of the lowest bit of a word that has one."""
     place = 0
@@ -164,7 +164,7 @@ def lowest_bit(word: Any) -> int:
     return place
 
 
-@compiled
+@kernel_part
 def mark(words: Words, summary: Words, place: int, filled: bool) -> None:
     """Note whether a place is filled: a bit each, and a bit in the summary for every word that has one."""
     word, bit = place >> 6, np.uint64(1) << np.uint64(place & 63)
@@ -176,7 +176,7 @@ def mark(words: Words, summary: Words, place: int, filled: bool) -> None:
         summary[word >> 6] &= ~above
 
 
-@compiled
+@kernel_part
 def next_filled(words: Words, summary: Words, place: int) -> int:
     """The first filled place from this one on; there must be one."""
     word, shift = place >> 6, np.uint64(place & 63)
@@ -202,7 +202,9 @@ def maximal_intervals(gaps: Floats, drop: Ints) -> tuple[Floats, Floats]:
     zero: the next one from an end is found 4096 at a time.
     """
     n = len(drop) - 1
-    n_drops = drop.max() + 1
+    n_drops = 0
+    for i in range(n + 1):
+        n_drops = max(n_drops, drop[i] + 1)
     sizes, sums = np.zeros(n_drops), np.zeros(n_drops + 1)
     # side 0 counts the drops from the first, side 1 from the last; a place behind all is always filled
     words = np.zeros((2, (n_drops >> 6) + 2), dtype=np.uint64)

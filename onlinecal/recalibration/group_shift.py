@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,7 +24,7 @@ TARGET_SHARE = 0.75
 """An epoch goes on until no violation exceeds this share of alpha, so that the next one has less to do."""
 
 
-@compiled
+@kernel_part
 def level_of(forecast: float, n_levels: int) -> int:
     """The number of the nearest grid point; halves go up. With no levels at all, everything is level 0."""
     return math.floor(forecast * n_levels + 0.5)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,19 +22,19 @@ SOURCE, GROUP, TARGET, COUNT, ONES = range(5)
 among them."""
 
 
-@compiled
+@kernel_part
 def nearest_level(ones: int, count: int, n_levels: int) -> int:
     """The number of the grid point nearest to ones/count; halves go up. Exact."""
     return (2 * ones * n_levels + count) // (2 * count)
 
 
-@compiled
+@kernel_part
 def squared_bias(level: int, ones: int, count: int, n_levels: int) -> float:
     """Count times (level/m - ones/count)^2: what moving the rows to their mean would save, a sum."""
     return float(count * level - n_levels * ones) ** 2 / (float(count) * n_levels * n_levels)
 
 
-@compiled
+@kernel_part
 def _score_level(
     i: int, counts: Ints, ones: Ints, n_levels: int, by_fall: bool, violations: Floats, scores: Floats
 ) -> int:
@@ -58,7 +58,7 @@ def _score_level(
 LAST = np.uint64(1)
 
 
-@compiled
+@kernel_part
 def _pack(members: Bytes, outcome: int, words: NDArray[np.uint64]) -> None:
     """Write the groups of a row as bits, and behind them its outcome."""
     words[:] = 0
@@ -68,7 +68,7 @@ def _pack(members: Bytes, outcome: int, words: NDArray[np.uint64]) -> None:
     words[g >> 6] |= np.uint64(outcome) << np.uint64(g & 63)
 
 
-@compiled
+@kernel_part
 def _spread(
     store: NDArray[np.uint64], starts: Ints, lengths: Ints, rooms: Ints, more: int
 ) -> tuple[NDArray[np.uint64], int]:

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.level_sets import Floats, Ints, fill_levels, hash_of_levels, norm, norm_of_pair
 from onlinecal.recalibration.lp_state import Pools, State
 
 
-@compiled
+@kernel_part
 def project(z: Floats, out: Floats) -> None:
     """pi: the point of the simplex nearest to z in l2, into `out` (Michelot's shrinking support)."""
     k = z.shape[0]
     count = k
-    shift = (z.sum() - 1.0) / k
+    sum_of_all = 0.0
+    for j in range(k):
+        sum_of_all += z[j]
+    shift = (sum_of_all - 1.0) / k
     while True:
         kept = 0
         total = 0.0
@@ -35,7 +38,7 @@ def project(z: Floats, out: Floats) -> None:
         out[j] = max(z[j] - shift, 0.0)
 
 
-@compiled
+@kernel_part
 def climb(tree: Floats, g: int, value: float, p: float) -> None:
     """Put a group's value into a tree of l_p norms; p = inf makes it a tree of maxima."""
     place = tree.shape[0] // 2 + g
@@ -45,7 +48,7 @@ def climb(tree: Floats, g: int, value: float, p: float) -> None:
         tree[place] = norm_of_pair(tree[2 * place], tree[2 * place + 1], p)
 
 
-@compiled
+@kernel_part
 def largest(tree: Floats) -> int:
     """The group with the largest value, the first of equals."""
     place = 1
@@ -55,43 +58,49 @@ def largest(tree: Floats) -> int:
     return place - half
 
 
-@compiled
+@kernel_part
 def estimate(state: State, pools: Pools, node: int, size: int) -> None:
     """Estimate a node of 2^size bins from its pools, once, with noise of its own, kept within [0, 1]."""
     pool = min(size, pools.masses.shape[0] - 1)
     labels = state.node_labels[node]
-    labels[:] = 0.0
+    k = labels.shape[0]
+    for j in range(k):
+        labels[j] = 0.0
     mass = 0.0
     b = state.heads[node]
     while b >= 0:
         mass += pools.masses[pool, b]
-        labels += pools.labels[pool, b]
+        for j in range(k):
+            labels[j] += pools.labels[pool, b, j]
         b = state.next_bin[b]
     mass /= pools.mass_rows[pool]
-    labels /= pools.label_rows[pool]
+    for j in range(k):
+        labels[j] /= pools.label_rows[pool]
     if pools.mass_noise.shape[0] > 0:
         mass += pools.mass_scales[pool] * pools.mass_noise[node]
-        labels += pools.label_scales[pool] * pools.label_noise[node]
-        for j in range(labels.shape[0]):
-            labels[j] = min(max(labels[j], 0.0), 1.0)
+        for j in range(k):
+            noisy = labels[j] + pools.label_scales[pool] * pools.label_noise[node, j]
+            labels[j] = min(max(noisy, 0.0), 1.0)
     state.node_masses[node] = min(max(mass, 0.0), 1.0)
 
 
-@compiled
+@kernel_part
 def add_up(state: State, g: int) -> None:
     """A group's estimates: the sums over its parts in M."""
     labels = state.labels[g]
-    labels[:] = 0.0
+    for j in range(labels.shape[0]):
+        labels[j] = 0.0
     mass = 0.0
     for size in range(state.parts.shape[1]):
         node = state.parts[g, size]
         if node >= 0:
             mass += state.node_masses[node]
-            labels += state.node_labels[node]
+            for j in range(labels.shape[0]):
+                labels[j] += state.node_labels[node, j]
     state.masses[g] = mass
 
 
-@compiled
+@kernel_part
 def square_of(mass: float, labels: Floats, prediction: Floats) -> float:
     """E|prediction - y|^2 on a group, from its estimates."""
     square = 0.0
@@ -103,14 +112,17 @@ def square_of(mass: float, labels: Floats, prediction: Floats) -> float:
     return mass * (1.0 + square) - 2.0 * product
 
 
-@compiled
+@kernel_part
 def refresh(state: State, g: int, p: float, errors: Floats) -> None:
     """Bring a group's errors, its places in the trees and its square up to date."""
     mass = state.masses[g]
     for j in range(errors.shape[0]):
         # an estimated mass of 0 says nothing about frequencies
         errors[j] = abs(mass * state.predictions[g, j] - state.labels[g, j]) if mass > 0.0 else 0.0
-    worst = int(np.argmax(errors))
+    worst = 0
+    for j in range(1, errors.shape[0]):
+        if errors[j] > errors[worst]:
+            worst = j
     state.worst_class[g] = worst
     climb(state.worst, g, errors[worst], np.inf)
     climb(state.norms, g, norm(errors, p), p)
@@ -119,7 +131,7 @@ def refresh(state: State, g: int, p: float, errors: Floats) -> None:
     state.squares[g] = square
 
 
-@compiled
+@kernel_part
 def enter(state: State, g: int) -> None:
     """Put a group into the hash table under its level set."""
     bucket = np.int64(state.keys[g] & np.uint64(state.buckets.shape[0] - 1))
@@ -127,7 +139,7 @@ def enter(state: State, g: int) -> None:
     state.buckets[bucket] = g
 
 
-@compiled
+@kernel_part
 def leave(state: State, g: int) -> None:
     """Take a group out of the hash table."""
     bucket = np.int64(state.keys[g] & np.uint64(state.buckets.shape[0] - 1))
@@ -140,7 +152,7 @@ def leave(state: State, g: int) -> None:
     state.next_group[other] = state.next_group[g]
 
 
-@compiled
+@kernel_part
 def find(state: State, g: int) -> int:
     """The entered group with the level set of g, or -1; there is at most one."""
     other = state.buckets[np.int64(state.keys[g] & np.uint64(state.buckets.shape[0] - 1))]
@@ -151,7 +163,7 @@ def find(state: State, g: int) -> int:
     return -1
 
 
-@compiled
+@kernel_part
 def join(state: State, pools: Pools, first: int, second: int, size: int) -> int:
     """A new node of 2^(size + 1) bins from two nodes of 2^size, estimated anew."""
     node = state.counts[0]
@@ -165,7 +177,7 @@ def join(state: State, pools: Pools, first: int, second: int, size: int) -> int:
     return node
 
 
-@compiled
+@kernel_part
 def merge_parts(state: State, pools: Pools, g: int, other: int) -> None:
     """Give g the parts of `other`; parts of equal size are joined until all sizes differ: binary addition."""
     carry = -1
@@ -202,7 +214,7 @@ def start(state: State, pools: Pools, p: float) -> None:
     state.counts[0] = state.levels.shape[0]
 
 
-@compiled
+@kernel_part
 def contradicts(mass: float, labels: Floats, slack: float) -> bool:
     """Whether no distribution u has |mass u_j - labels_j| <= slack for all classes.
 
@@ -251,21 +263,24 @@ def advance(
             state.counts[3] += 1
             continue
         j = state.worst_class[g]
-        z[:] = state.predictions[g]
+        for c in range(k):
+            z[c] = state.predictions[g, c]
         z[j] = min(state.labels[g, j] / state.masses[g], 1.0)
         project(z, new)
         square = square_of(state.masses[g], state.labels[g], new)
         amounts[t, 0] = square - state.squares[g]
         amounts[t, 1] = 0.0
         leave(state, g)
-        state.predictions[g] = new
+        for c in range(k):
+            state.predictions[g, c] = new[c]
         state.keys[g] = fill_levels(new, n_levels, slack, state.levels[g])
         other = find(state, g)
         if other >= 0:
             leave(state, other)
             if state.masses[g] <= state.masses[other]:
                 # the level set stays the same, and with it the key
-                state.predictions[g] = state.predictions[other]
+                for c in range(k):
+                    state.predictions[g, c] = state.predictions[other, c]
                 moved = square_of(state.masses[g], state.labels[g], state.predictions[g])
                 amounts[t, 1] = moved - square
             else:

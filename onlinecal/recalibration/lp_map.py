@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.level_sets import Floats, Ints, allowance, fill_levels, hash_of_levels
 from onlinecal.recalibration.lp_kernels import project
 
@@ -52,7 +52,9 @@ def _table_of(levels: Ints) -> Ints:
     size = 2
     while size < 2 * levels.shape[0]:
         size *= 2
-    slots = np.full(size, -1, dtype=np.int64)
+    slots = np.empty(size, dtype=np.int64)
+    for i in range(size):
+        slots[i] = -1
     mask = np.uint64(size - 1)
     for b in range(levels.shape[0]):
         slot = hash_of_levels(levels[b]) & mask
@@ -92,11 +94,15 @@ def _apply(
                 for j in range(k):
                     out[i, j] = (1.0 - k * least) * out[i, j] + least
             else:
-                out[i] = table[i]
+                for j in range(k):
+                    out[i, j] = table[i, j]
         elif found >= 0:
-            out[i] = values[found]
+            for j in range(k):
+                out[i, j] = values[found, j]
         else:
-            total = mine.sum()
+            total = 0
+            for j in range(k):
+                total += mine[j]
             # as `rho`
             spare = (n_levels - total) / (n_levels * k) if total <= n_levels else 0.0
             whole = max(n_levels, total)
@@ -104,7 +110,7 @@ def _apply(
                 out[i, j] = mine[j] / whole + spare
 
 
-@compiled
+@kernel_part
 def _equal(first: Ints, second: Ints) -> bool:
     same = True
     for j in range(first.shape[0]):

@@ -23,10 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
 from onlinecal.forecasters.cells import report
 
 ETA = 2.0
@@ -65,7 +64,7 @@ def new_steering() -> NDArray[np.float64]:
     return state
 
 
-@register_jitable
+@kernel_part
 def within(p: float) -> float:
     """The value of p moved into [0, 1]; NaN, no opinion, counts as 1/2."""
     p = float(p)
@@ -74,40 +73,40 @@ def within(p: float) -> float:
     return min(max(p, 0.0), 1.0)
 
 
-@register_jitable
+@kernel_part
 def logit(p: float) -> float:
     """log(p / (1 - p)) with p kept within [CLIP, 1 - CLIP]."""
     p = min(max(p, CLIP), 1.0 - CLIP)
     return math.log(p / (1.0 - p))
 
 
-@register_jitable
+@kernel_part
 def platt(slope: float, intercept: float, p: float) -> float:
     """Platt's map: a logistic curve in the logit of p."""
     z = slope * logit(p) + intercept
     return 1.0 / (1.0 + math.exp(-min(max(z, -30.0), 30.0)))
 
 
-@register_jitable
+@kernel_part
 def platt_gradient(p: float, answer: float, outcome: int) -> tuple[float, float]:
     """Derivatives of the log loss in slope and intercept, where the map answered p with `answer`."""
     error = answer - outcome
     return error * logit(p), error
 
 
-@register_jitable
+@kernel_part
 def bin_of(p: float, n_bins: int) -> int:
     """Which of n equal-width bins holds p; 1 belongs to the last."""
     return min(int(p * n_bins), n_bins - 1)
 
 
-@register_jitable
+@kernel_part
 def bin_mean(total: float, count: float, bin: int, n_bins: int) -> float:
     """The mean outcome of a bin, with its centre counted as one more outcome."""
     return (total + (bin + 0.5) / n_bins) / (count + 1.0)
 
 
-@register_jitable
+@kernel_part
 def consult(state: Any, p: float) -> None:
     """Note in the ticket what the three maps make of p."""
     b = bin_of(p, N_BINS)
@@ -116,7 +115,7 @@ def consult(state: Any, p: float) -> None:
     state[ANSWERS + 2] = bin_mean(state[SUMS + b], state[COUNTS + b], b, N_BINS)
 
 
-@register_jitable
+@kernel_part
 def pooled_loss(state: Any, outcome: int) -> float:
     """The squared error that the weighted answers amount to, were this the outcome."""
     mass = 0.0
@@ -125,7 +124,7 @@ def pooled_loss(state: Any, outcome: int) -> float:
     return -math.log(mass) / ETA
 
 
-@register_jitable
+@kernel_part
 def steer(state: Any, p: float) -> float:
     """The mixture's probability for a raw probability p: no outcome costs it more than the pooled loss."""
     consult(state, p)
@@ -133,7 +132,7 @@ def steer(state: Any, p: float) -> float:
     return min(max(mixed, 0.0), 1.0)
 
 
-@register_jitable
+@kernel_part
 def learn(state: Any, outcome: int) -> None:
     """Learn the outcome of the ticket: weights, Platt's curve, the bin."""
     total = 0.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
+from onlinecal.compiling import kernel_part
 from simulations.multiclass.rules import Floats, MulticlassRules
 
 
@@ -35,13 +35,13 @@ class Baseline:
         return math.nan
 
 
-@register_jitable
+@kernel_part
 def has_room(memory: Floats) -> bool:
     """Always."""
     return True
 
 
-@register_jitable
+@kernel_part
 def announce(memory: Floats, hint: Floats, forecast: Floats) -> int:
     """All alike, or the frequencies; hints are not heeded."""
     k, prior = len(forecast), memory[0]
@@ -53,7 +53,7 @@ def announce(memory: Floats, hint: Floats, forecast: Floats) -> int:
     return 0
 
 
-@register_jitable
+@kernel_part
 def rises(memory: Floats, frame: int, forecast: Floats, rising: Floats) -> None:
     """By how much |sum of (p - y)|, summed over classes, would rise for each outcome."""
     k = len(forecast)
@@ -64,7 +64,7 @@ def rises(memory: Floats, frame: int, forecast: Floats, rising: Floats) -> None:
             rising[outcome] += abs(bias + forecast[c] - (1.0 if c == outcome else 0.0)) - abs(bias)
 
 
-@register_jitable
+@kernel_part
 def settle(memory: Floats, frame: int, forecast: Floats, outcome: int, charged: Floats) -> None:
     """Count the outcome; the round is charged to its forecast."""
     k = len(forecast)

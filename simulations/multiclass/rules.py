@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
+from onlinecal.compiling import kernel_part
 from onlinecal.forecasters import simplex, simplex_report
 from onlinecal.forecasters.simplex_run import SimplexRun
 from onlinecal.forecasters.simplex_table import CLASSES, HERE, REPORT, SCALE, STEP
@@ -101,7 +101,7 @@ class SimplexPlayer:
         return float(self.run.promise(rounds))
 
 
-@register_jitable
+@kernel_part
 def announce(memory: NDArray[np.int64], hint: Floats, forecast: Floats) -> int:
     """The barycentre of the current cell, or of one near the hint, or the hint moved into that."""
     frame = memory[HERE]
@@ -117,14 +117,14 @@ def announce(memory: NDArray[np.int64], hint: Floats, forecast: Floats) -> int:
     return frame
 
 
-@register_jitable
+@kernel_part
 def rises(memory: NDArray[np.int64], frame: int, forecast: Floats, rising: Floats) -> None:
     """How much each outcome would raise the certificate."""
     for c in range(len(rising)):
         rising[c] = simplex.rise(memory, frame, c)
 
 
-@register_jitable
+@kernel_part
 def settle(memory: NDArray[np.int64], frame: int, forecast: Floats, outcome: int, charged: Floats) -> None:
     """Charge the round to the vertex that is labelled with the outcome."""
     k, i = memory[CLASSES], simplex.vertex_of(memory, frame, outcome)

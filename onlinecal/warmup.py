@@ -1,0 +1,137 @@
+"""Everything that is compiled, used once with the usual types of arguments: the one list of it.
+
+Each entry does a little of what its users do, so it compiles what they would wait for. A test holds the list
+against every kernel of the library.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROUNDS = 300
+
+
+def _history() -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    rng = np.random.default_rng(0)
+    forecasts = rng.random(ROUNDS)
+    return forecasts, rng.random(ROUNDS) < forecasts
+
+
+def _table() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    rng = np.random.default_rng(0)
+    table = rng.dirichlet(np.ones(3), ROUNDS)
+    # labels in no relation to the probabilities: there is something to recalibrate
+    return table, rng.integers(0, 3, ROUNDS)
+
+
+def warm_forecasters() -> None:
+    """The forecasters of two outcomes: hints, late labels, replay."""
+    from onlinecal import AlmostOneStepAhead
+
+    forecasts, outcomes = _history()
+    for horizon in (None, ROUNDS):
+        forecaster = AlmostOneStepAhead(horizon=horizon)
+        token = forecaster.forecast(hint=0.8)
+        forecaster.learn_one({}, True)
+        forecaster.observe(token, True)
+        forecaster.replay(outcomes[:10], forecasts[:10])
+        forecaster.machine.certify(forecaster.memory)
+
+
+def warm_simplex() -> None:
+    """The forecaster of several classes."""
+    from onlinecal import SimplexAlmostOneStepAhead
+
+    table, labels = _table()
+    forecaster = SimplexAlmostOneStepAhead(n_classes=3, report="hint")
+    token = forecaster.forecast(hint=table[0])
+    forecaster.learn_one({}, 0)
+    forecaster.observe(token, 1)
+    forecaster.replay(labels[:100], table[:100])
+
+
+def warm_wrappers() -> None:
+    """The wrapper around a classifier, of two labels and of several."""
+    from river import naive_bayes
+
+    from onlinecal import CalibratedClassifier
+
+    for strategy, labels in (("auto", 2), ("simplex", 3)):
+        model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy=strategy)
+        for t in range(40):
+            model.predict_proba_one({"x": t % 5})
+            model.learn_one({"x": t % 5}, t % labels)
+
+
+def warm_distance() -> None:
+    """The distance to calibration, of short and of long histories."""
+    from onlinecal import calibration_distance
+
+    forecasts, outcomes = _history()
+    calibration_distance(forecasts[:20], outcomes[:20])
+    calibration_distance(forecasts, outcomes, method="bracket", budget=0.1)
+
+
+def warm_measures() -> None:
+    """The other measures."""
+    from onlinecal.measures import (
+        lp_calibration_error,
+        lp_calibration_interval,
+        lp_calibration_report,
+        multicalibration_error,
+        smooth_calibration_error,
+    )
+
+    forecasts, outcomes = _history()
+    smooth_calibration_error(forecasts, outcomes)
+    multicalibration_error(forecasts, outcomes, np.ones((ROUNDS, 1), bool))
+    table, labels = _table()
+    lp_calibration_error(table, labels)
+    lp_calibration_report(table, labels)
+    lp_calibration_interval(table, labels, n_resamples=2)
+
+
+def warm_lp_recalibrator() -> None:
+    """Recalibration level set by level set."""
+    from onlinecal import LpRecalibrator
+
+    table, labels = _table()
+    with warnings.catch_warnings():
+        # that there are too few rows for the guarantee
+        warnings.simplefilter("ignore")
+        LpRecalibrator(epsilon=0.5).fit(table, labels).predict_proba(table)
+
+
+def warm_decision_recalibrator() -> None:
+    """Recalibration for decision makers."""
+    from onlinecal.recalibration.simplex_projection import project_rows
+
+    project_rows(_table()[0])
+
+
+def warm_group_recalibrator() -> None:
+    """Recalibration for overlapping groups, with either kind of patch."""
+    from onlinecal import GroupRecalibrator
+
+    forecasts, outcomes = _history()
+    groups = np.column_stack([np.ones(ROUNDS, bool), forecasts < 0.5])
+    for patch in ("value", "shift"):
+        recalibrator = GroupRecalibrator(0.001, patch=patch, validation_fraction=0.5)
+        recalibrator.fit(forecasts, ~outcomes, groups).predict(forecasts, groups)
+
+
+LIBRARY: dict[str, Callable[[], None]] = {
+    "forecasters": warm_forecasters,
+    "simplex forecaster": warm_simplex,
+    "wrappers": warm_wrappers,
+    "distance to calibration": warm_distance,
+    "other measures": warm_measures,
+    "LpRecalibrator": warm_lp_recalibrator,
+    "DecisionRecalibrator": warm_decision_recalibrator,
+    "GroupRecalibrator": warm_group_recalibrator,
+}
+"""What the library compiles, by what people use it for."""

@@ -1,0 +1,70 @@
+"""What `warmup` compiles is everything that there is, and nobody has to wait after it."""
+
+import pkgutil
+from importlib import import_module, util
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import onlinecal
+from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibration_error
+from onlinecal.compiling import counting, kept
+from onlinecal.warmup import LIBRARY
+from simulations.cli import app
+from simulations.verbs import warmup
+
+
+@pytest.fixture(scope="module")
+def warm():
+    for step in LIBRARY.values():
+        step()
+
+
+def test_every_kernel_of_the_library_is_on_the_list(warm):
+    extras = {"http": "starlette", "spark": "pyspark"}
+    for module in pkgutil.walk_packages(onlinecal.__path__, "onlinecal."):
+        needed = [library for part, library in extras.items() if f".{part}" in module.name]
+        if not any(util.find_spec(library) is None for library in needed):
+            import_module(module.name)
+    ours = [kernel for kernel in kept.kernels if kernel.py_func.__module__.startswith("onlinecal.")]
+    # the baselines' entry points are made when one of them is first played, so they need not be here
+    missed = {
+        f"{kernel.py_func.__module__}.{kernel.py_func.__name__}" for kernel in ours if not kernel.overloads
+    }
+    assert missed - {f"onlinecal.forecasters.{name}" for name in LATER} == set()
+    assert len(ours) > 30
+
+
+LATER = {"baselines.baseline.present", "baselines.baseline.advance", "compiled.replay"}
+
+
+@pytest.mark.parametrize("kind", [bool, np.uint8, np.int64, float])
+@pytest.mark.parametrize("step", [1, 2], ids=["in one piece", "strided"])
+def test_after_it_other_types_of_arguments_compile_nothing(warm, kind, step):
+    rng = np.random.default_rng(1)
+    forecasts = rng.random(200)[::step]
+    outcomes = (rng.random(200) < 0.5).astype(kind)[::step]
+    with counting() as count:
+        forecaster = AlmostOneStepAhead()
+        forecaster.observe(forecaster.forecast(hint=0.8), outcomes[0])
+        forecaster.replay(outcomes, forecasts)
+        smooth_calibration_error(forecasts, outcomes)
+        calibration_distance(forecasts, outcomes)
+        calibration_distance(forecasts.tolist()[:9], outcomes.tolist()[:9])
+    assert count.loops == 0
+
+
+def test_the_verb_says_what_it_did(monkeypatch, warm):
+    monkeypatch.setattr(warmup, "_steps", lambda: iter(LIBRARY.items()))
+    answer = CliRunner().invoke(app, ["warmup"])
+    assert answer.exit_code == 0
+    assert "everything was there already, in" in answer.stdout
+
+
+def test_the_demonstrations_games_are_on_the_verbs_list():
+    names = dict(warmup._steps())
+    assert "sign against coin" in names
+    assert "balanced against coin" not in names, "the same loop as that of sign"
+    assert "nested against two-phase" in names
+    assert len(names) == len(LIBRARY) + 26
