@@ -1,11 +1,13 @@
 """A digest of every number that recalibrators and decision measures find on small tables: one line each.
 
-Run as a program under different settings of the processor, BLAS and threads, it must print the same lines.
+Run as a program under other settings of the processor, BLAS and threads it must print the same lines. Its
+argument is "decision" (floating point searches) or "counting" (searches over counts).
 """
 
 from __future__ import annotations
 
 import hashlib
+import sys
 import warnings
 
 import numpy as np
@@ -17,6 +19,7 @@ from onlinecal import (
     LpRecalibrator,
     decision_calibration_error,
     decision_loss_gap,
+    lp_calibration_error,
     multicalibration_error,
 )
 from onlinecal.measures.decision import bayes_decisions, decision_losses, loss_set_gaps
@@ -24,7 +27,7 @@ from onlinecal.recalibration import TemperatureScaling, TopLabelIsotonic, gaussi
 
 
 def draw(n_rows, n_classes):
-    """Probabilities that are too sure, without functions that processors compute differently."""
+    """Probabilities that are too sure, made without functions that processors compute differently."""
     rng = np.random.default_rng(n_classes)
     truth = rng.random((n_rows, n_classes)) ** 2 + 0.05
     truth /= truth.sum(axis=1, keepdims=True)
@@ -34,30 +37,40 @@ def draw(n_rows, n_classes):
     return table / table.sum(axis=1, keepdims=True), labels
 
 
-def found():
-    """Names and arrays, in a fixed order."""
-    table, labels = draw(600, 5)
+def decision():
+    """Names and arrays: what climbs, exponentials and linear scores decide."""
+    table, labels = draw(300, 5)
     losses = gaussian_losses(3, 5, 40)
     for name, model in {
-        "decision": DecisionRecalibrator(3),
-        "decision, hard": DecisionRecalibrator(3, partition="hard", n_folds=2, max_rounds=6),
-        "decision, as in the paper": DecisionRecalibrator.as_in_paper(3, 0.05),
-        "decision, given losses": DecisionRecalibrator(losses=losses),
+        "default": DecisionRecalibrator(3, max_rounds=4),
+        "hard": DecisionRecalibrator(2, partition="hard", n_folds=0, max_rounds=2),
+        "as in the paper": DecisionRecalibrator.as_in_paper(3, 0.15),
+        "given losses": DecisionRecalibrator(losses=losses, max_rounds=4),
         "temperature": TemperatureScaling(),
-        "top label": TopLabelIsotonic(),
-        "lp": LpRecalibrator(p=3.0, n_levels=4, tolerance=0.01),
-        "lp, shifts": LpRecalibrator(n_levels=3, tolerance=0.004, within="shift"),
     }.items():
         yield name, model.fit(table, labels).predict_proba(table)
-        if name.startswith("decision"):
+        if name != "temperature":
             yield f"{name}: history", np.array(model.history_.tolist())
-    for kind in ("soft", "hard"):
-        yield f"error, {kind}", decision_calibration_error(table, labels, 3, kind)
-    yield "error, few rows", decision_calibration_error(table[:10], labels[:10], 3, "hard")
+    yield "error", decision_calibration_error(table, labels, 3)
+    yield "error, few rows", decision_calibration_error(table[:8], labels[:8], 2, "hard")
     yield "gaps", decision_loss_gap(table, labels, losses)
     yield "losses", np.array(decision_losses(table, labels, losses))
     yield "loss set", loss_set_gaps(table, labels, losses[:5])
     yield "decisions", bayes_decisions(table, losses)
+
+
+def counting():
+    """Names and arrays: what counts, sums and sorting decide."""
+    table, labels = draw(200, 4)
+    for name, model in {
+        "top label": TopLabelIsotonic(),
+        "lp": LpRecalibrator(p=np.inf, n_levels=4, tolerance=0.01),
+        "lp, shifts": LpRecalibrator(n_levels=3, tolerance=0.004, within="shift"),
+    }.items():
+        yield name, model.fit(table, labels).predict_proba(table)
+        if name.startswith("lp"):
+            yield f"{name}: history", model.history_.squared_error
+    yield "lp error", lp_calibration_error(table, labels, 2, 4)
     forecasts, outcomes = table[:, 0], labels == 0
     groups = table[:, 1:] > 0.2
     for patch in ("value", "shift"):
@@ -67,8 +80,14 @@ def found():
     yield "boosted", BoostedRecalibrator(alpha=0.02).fit(table, outcomes).predict(table)
 
 
+def digests(part):
+    """One line a result: the beginning of the SHA-256 of its bytes, and its name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, values in {"decision": decision, "counting": counting}[part]():
+            array = np.ascontiguousarray(values, dtype=np.float64)
+            yield f"{hashlib.sha256(array.tobytes()).hexdigest()[:16]}  {name}"
+
+
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    for name, values in found():
-        array = np.ascontiguousarray(values, dtype=np.float64)
-        print(f"{hashlib.sha256(array.tobytes()).hexdigest()[:16]}  {name}")
+    print(*digests(sys.argv[1]), sep="\n")

@@ -1,0 +1,117 @@
+"""The same rows and seed give the same bits on every processor, with every BLAS and number of threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reproducible_fits import digests
+
+from onlinecal.measures.climbing import climb
+from onlinecal.measures.fixed_order import eigenvectors, exponential, inner, logarithm, product
+
+PROGRAM = Path(__file__).parent / "reproducible_fits.py"
+
+
+def dispatched():
+    """What numpy would choose by the processor on this machine, by numpy's names."""
+    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+    return [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]
+
+
+OLD = {
+    "NUMBA_CPU_NAME": "generic",
+    "NUMBA_CPU_FEATURES": "",
+    "OPENBLAS_CORETYPE": "Prescott",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "NPY_DISABLE_CPU_FEATURES": " ".join(dispatched()),
+    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4,-AVX512F",
+}
+"""A processor of twenty years ago: SSE, no fused multiplication."""
+
+
+def elsewhere(part, **settings):
+    """The digests of another process with these settings."""
+    end = subprocess.run(
+        [sys.executable, str(PROGRAM), part],
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert end.returncode == 0, end.stderr
+    return end.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("part", "settings"),
+    # counting kernels are short enough to be interpreted: nothing is then left to a compiler either
+    [("decision", OLD), ("counting", {**OLD, "NUMBA_DISABLE_JIT": "1"})],
+    ids=["decision", "counting"],
+)
+def test_fits_are_the_same_bits_on_an_old_processor(part, settings):
+    assert elsewhere(part, **settings) == list(digests(part))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("core", ["Haswell", "Zen", "Prescott", "SkylakeX"])
+def test_fits_are_the_same_bits_with_every_blas(core, threads):
+    settings = {"OPENBLAS_CORETYPE": core, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+    for part in ("decision", "counting"):
+        assert elsewhere(part, **settings) == list(digests(part))
+
+
+def test_exponentials_and_logarithms_are_those_of_the_library_to_two_units_in_the_last_place():
+    rng = np.random.default_rng(0)
+    for x in (0.0, -1e-300, -708.0, 700.0, 1.0, *(-40.0 * rng.random(2000)), *rng.standard_normal(500)):
+        assert abs(exponential(x) - np.exp(x)) <= 2.0 * np.spacing(np.exp(x))
+        assert exponential(x) == exponential.py_func(x)
+    assert exponential(-709.0) == exponential(-np.inf) == 0.0
+    for x in (1.0, 2.0**-1022, 1e-12, 1.0 + 2.0**-52, 1.0 - 2.0**-53, 1e300, *rng.random(2000)):
+        assert abs(logarithm(x) - np.log(x)) <= 2.0 * np.spacing(abs(np.log(x)))
+        assert logarithm(x) == logarithm.py_func(x)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 12])
+def test_eigenvectors_solve_their_equation(size):
+    rng = np.random.default_rng(size)
+    half = rng.random((size, max(1, size - 1)))
+    matrix = half @ half.T  # one eigenvalue is 0
+    values, vectors = eigenvectors(matrix)
+    assert np.allclose(matrix @ vectors, vectors * values, atol=1e-13)
+    assert np.allclose(vectors.T @ vectors, np.eye(size), atol=1e-13)
+    assert np.allclose(values, np.linalg.eigvalsh(matrix), atol=1e-13)
+
+
+@pytest.mark.parametrize("n", [1, 511, 512, 1300])
+def test_products_are_sums_in_the_order_of_the_classes_and_of_the_rows(n):
+    rng = np.random.default_rng(n)
+    weights, columns = rng.standard_normal((3, 7)), rng.standard_normal((7, n))
+    expected = np.zeros((3, n))
+    for c in range(7):
+        expected += weights[:, c, None] * columns[c]
+    assert np.array_equal(product(weights, columns), expected)
+    summed = np.zeros((3, 7))
+    for row in range(n):
+        summed += expected[:, row, None] * columns[:, row]
+    assert np.array_equal(inner(expected, columns.T), summed)
+
+
+def test_climbs_end_at_the_top():
+    curves = np.array([[1.0, 30.0], [500.0, 2.0]])
+
+    def hill(point):
+        return -float((curves * (point - 3.0) ** 2).sum()), -2.0 * curves * (point - 3.0)
+
+    value, point = climb(hill, np.zeros((2, 2)), 60)
+    assert value > -1e-6
+    assert np.allclose(point, 3.0, atol=1e-4)
+    # a gradient of zero: nowhere to go
+    assert climb(lambda point: (1.0, np.zeros(2)), np.ones(2), 5)[1].tolist() == [1.0, 1.0]
