@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onlinecal.cli.output import printable
+
 if TYPE_CHECKING:
     from simulations.recalibrating.report import Report
 
@@ -186,7 +188,7 @@ def recalibrate(
     share = 0.5 if test_share is None else test_share
     report = _run(method, file, apply, share, seed, chosen)
     for text in report.warnings:
-        print(f"onlinecal: warning: {text}", file=sys.stderr)
+        print(f"onlinecal: warning: {printable(text)}", file=sys.stderr)
     _show(report, folder, as_json)
 
 
