@@ -58,4 +58,4 @@ def refuse(message: str) -> int:
 def warn(remarks: Iterable[str]) -> None:
     """Say on stderr, a line each, what looks wrong though it can be done."""
     for text in remarks:
-        print(f"onlinecal: warning: {' '.join(text.split())}", file=sys.stderr)
+        print(f"onlinecal: warning: {printable(' '.join(text.split()))}", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -58,10 +57,14 @@ def print_json(answer: Any) -> None:
     text = msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
     if not text.replace("\n", "").isprintable():
         # those that JSON leaves as they are, a terminal may obey
-        text = "".join(
-            sign if sign.isprintable() or sign == "\n" else json.dumps(sign)[1:-1] for sign in text
-        )
+        text = "".join(sign if sign.isprintable() or sign == "\n" else in_json(sign) for sign in text)
     print(text)
+
+
+def in_json(sign: str) -> str:
+    """A character as JSON can spell any."""
+    units = sign.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:

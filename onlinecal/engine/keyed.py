@@ -83,7 +83,7 @@ class KeyState:
         self.steps: list[Step] = []
         if data is None:
             data = with_sum(_encoder.encode(Books(VERSION, None, 0, [], [], [])))
-        if with_sum(data[SUM:]) != data:
+        if data[:SUM] != sum_of(memoryview(data)[SUM:]):
             raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
         try:
             with garbage_left_alone():
@@ -97,7 +97,7 @@ class KeyState:
             raise ValueError(f"version {books.version}, not {VERSION}")
         self.clock, self.expired, self.late = books.clock, books.expired, books.late
         self.lanes: list[Lane] = [self.settings.kind.load(lane) for lane in books.lanes]
-        self.open: dict[str, Issued] = {issued.id: issued for issued in books.open}
+        self.open: dict[str, Issued] = dict(zip(map(attrgetter("id"), books.open), books.open, strict=True))
         require(
             len(self.lanes) <= self.settings.most_lanes and len(self.late) == len(self.lanes), "its lanes"
         )
@@ -267,7 +267,12 @@ def is_spent(lane: Lane) -> bool:
 
 def with_sum(data: bytes) -> bytes:
     """The bytes behind their checksum: compiled code must never run on what a disk has made of a state."""
-    return crc32(data).to_bytes(SUM, "little") + data
+    return sum_of(data) + data
+
+
+def sum_of(data: bytes | memoryview) -> bytes:
+    """The checksum of some bytes."""
+    return crc32(data).to_bytes(SUM, "little")
 
 
 @contextmanager

@@ -123,7 +123,7 @@ class BinaryLanes:
     def load(self, data: bytes) -> BinaryLane:
         """The lane that was dumped; ValueError if it cannot be played on."""
         memory = unpack(data)
-        check_grid_memory(memory, self.model.memory)
+        check_grid_memory(memory, self.model)
         return BinaryLane(self.model, memory)
 
 

@@ -92,7 +92,8 @@ def _salvage(
 ) -> tuple[list[Incoming], dict[str, tuple[Any, float]]]:
     """The readable events in their order, and what the queries among them were answered."""
     names = {row[0]: row[1] for row in _readable(connection, "keys", lost)}
-    numbered: dict[int, Incoming] = {}
+    # where two processes wrote at once, a query and a closing may have one number
+    numbered: dict[tuple[int, bool], Incoming] = {}
     asked: dict[int, tuple[str, str]] = {}
     answered: dict[str, tuple[Any, float]] = {}
     for number, id, key, hint, time, probability, certificate in _readable(connection, "queries", lost):
@@ -104,14 +105,15 @@ def _salvage(
         except (ValueError, TypeError) as error:
             lost.append(f"query {id!r} makes no sense: {error}")
             continue
-        numbered[number], answered[id], asked[number] = query, answer, (id, names[key])
+        numbered[number, False], answered[id], asked[number] = query, answer, (id, names[key])
     for number, closes, value, time in _readable(connection, "closings", lost):
         if closes not in asked:
             lost.append(f"event {number} closes query {closes}, which is lost")
             continue
         id, key = asked[closes]
-        numbered[number] = Withdraw(id, key, time) if value is None else Outcome(id, value, key, time)
-    return [numbered[number] for number in sorted(numbered)], answered
+        event = Withdraw(id, key, time) if value is None else Outcome(id, value, key, time)
+        numbered[number, True] = event
+    return [numbered[place] for place in sorted(numbered)], answered
 
 
 def _readable(connection: sqlite3.Connection, table: str, lost: list[str]) -> Iterator[tuple[Any, ...]]:

@@ -127,7 +127,7 @@ class GridForecaster(base.Classifier):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        check_grid_memory(self.memory, type(self)(**self._get_params()).memory)
+        check_grid_memory(self.memory, type(self)(**self._get_params()))
         self.machine = MACHINES[int(self.memory[FORMAT])]
 
     def settle(self, lower: int, step: int, outcome: int, forecast: float) -> None:

@@ -8,7 +8,7 @@ here first. What passes may still tell of rounds that never were, but nothing th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from onlinecal.forecasters.cells import (
     LOW,
     LOWER,
     MOVED,
+    REPORT,
+    REPORTS,
     ROUNDS,
     SCALE,
     SPREAD,
@@ -29,22 +31,30 @@ from onlinecal.forecasters.cells import (
 )
 from onlinecal.forecasters.dyadic import BASE, BOUND, LEVELS, PACE, PRICE, TUNED
 from onlinecal.forecasters.dyadic_search import ABOVE, BELOW, END
-from onlinecal.forecasters.uniform import FORMAT_UNIFORM
+from onlinecal.forecasters.uniform import FORMAT_UNIFORM, new_memory
+
+if TYPE_CHECKING:
+    from onlinecal.forecasters.grid import GridForecaster
 
 CONSTANT = range(FORMAT, FINE + 1)
 CONSTANT_DYADIC = (TUNED, PRICE, PACE, BOUND)
 MOST = 1 << 62
 
 
-def check_grid_memory(memory: Any, fresh: NDArray[np.int64]) -> None:
-    """ValueError unless a machine can play on the memory; `fresh` is one as it was before the first round."""
+def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
+    """ValueError unless a machine can play on the memory, begun with the parameters of the forecaster."""
     require(isinstance(memory, np.ndarray) and memory.dtype == np.int64 and memory.ndim == 1, "its type")
     require(len(memory) > TABLE, "its length")
-    head, like = memory[:TABLE].tolist(), fresh[:TABLE].tolist()
+    head, like = memory[:TABLE].tolist(), forecaster.memory[:TABLE].tolist()
+    if head[FORMAT] == like[FORMAT] == FORMAT_UNIFORM:
+        require(len(memory) == TABLE + head[SCALE] + 1, "its length")
+        if head[SCALE] != like[SCALE] and forecaster.n_cells is None:
+            # how many cells suit a horizon is not for ever; what was begun with others goes on with them
+            report = REPORTS[like[REPORT]]
+            like = new_memory(head[SCALE], forecaster.rule, float(forecaster.slack), report)[:TABLE].tolist()
     require(all(head[place] == like[place] for place in CONSTANT), "what its configuration says")
     require(0 <= head[MOVED] < MOST and 0 <= head[SPREAD] < MOST, "its certificate")
     if head[FORMAT] == FORMAT_UNIFORM:
-        require(len(memory) == len(fresh), "its length")
         require(0 <= head[ROUNDS] < MOST, "its rounds")
         require(head[STEP] == 1, "its cell")
         _check_table(head, np.arange(head[SCALE] + 1), memory[TABLE:])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.forecasters.grid_soundness import require
-from onlinecal.forecasters.mixing import BOOK, NOT_MIXED, PEEKS, POINTS, ROUNDS, SUPPORT
+from onlinecal.forecasters.mixing import BOOK, NOT_MIXED, PEEKS, POINTS, ROUNDS, SETTINGS, SUPPORT
 
 
 def check_mixing_memory(memory: Any, fresh: NDArray[np.float64], kept: Iterable[int] = ()) -> None:
@@ -18,8 +18,11 @@ def check_mixing_memory(memory: Any, fresh: NDArray[np.float64], kept: Iterable[
     `kept` are the settings in which the machine keeps the place of a value.
     """
     require(isinstance(memory, np.ndarray) and memory.dtype == np.float64, "its type")
-    require(memory.shape == fresh.shape and bool(np.isfinite(memory).all()), "its length")
+    require(memory.shape == fresh.shape, "its length")
     n = int(fresh[POINTS])
+    # the machine's settings and its own numbers are its own affair
+    for part in (memory[:SETTINGS], memory[BOOK : BOOK + 5 * n], memory[list(kept)]):
+        require(bool(np.isfinite(part).all()), "its numbers")
     require((memory[POINTS], memory[PEEKS]) == (n, fresh[PEEKS]) and memory[ROUNDS] >= 0, "its header")
     values, counts, ones, places = (memory[BOOK + part * n : BOOK + (part + 1) * n] for part in range(4))
     require(bool((values == fresh[BOOK : BOOK + n]).all()), "its values")

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from io import BufferedReader
 
+from onlinecal.cli.output import printable
 from onlinecal.engine.records import Noted
 from simulations.verbs.stream_lines import LineCutter, Piece
 
@@ -47,8 +48,7 @@ UNREADABLE = (OSError, EOFError, zlib.error)
 
 def say(path: str, what: str) -> None:
     """A word about a file, on stderr; a name may hold what a terminal would obey."""
-    shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in path)
-    print(f"onlinecal: {shown} {what}", file=sys.stderr)
+    print(f"onlinecal: {printable(path)} {what}", file=sys.stderr)
 
 
 class NotAFile(OSError):

@@ -16,7 +16,7 @@ from fault_tools import command
 from onlinecal.cli.output import printable
 from onlinecal.engine import Engine, Outcome, Query
 
-EVIL = "rain\x1b[2J\x9b31m\u202eoslo\x07\r\n\u2028\x85\u200f[bold]"
+EVIL = "rain\x1b[2J\x9b31m\u202eoslo\x07\r\n\u2028\x85\u200f\x7f\U000e0001[bold]"
 
 
 def is_harmless(text):
@@ -52,7 +52,7 @@ def test_a_report_shows_names_as_they_are_spelt(folder, ledger, options):
     if "--json" in options:
         assert json.loads(text)["keys"][0]["name"] == EVIL
     else:
-        assert text.count(r"rain\x1b[2J\x9b31m\u202eoslo\x07\r\n\u2028\x85\u200f[bold]") == 3
+        assert text.count(r"rain\x1b[2J\x9b31m\u202eoslo\x07\r\n\u2028\x85\u200f\x7f\U000e0001[bold]") == 3
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

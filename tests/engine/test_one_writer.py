@@ -14,7 +14,16 @@ import pytest
 from engine_scripts import assert_sound, tables_of
 from fault_tools import INPUT, assert_refused, command, in_child, raises_for
 
-from onlinecal.engine import Engine, LedgerError, Outcome, Query, Settled, check_ledger, read_report
+from onlinecal.engine import (
+    Engine,
+    LedgerError,
+    Outcome,
+    Query,
+    Settled,
+    check_ledger,
+    read_report,
+    repair_ledger,
+)
 
 
 @pytest.fixture
@@ -147,6 +156,9 @@ def test_a_number_that_stands_for_two_events_is_named_by_the_check(path):
     connection.commit()
     connection.close()
     assert any("number 2 stands for two events" in problem for problem in check_ledger(path).problems)
+    # and all events are saved
+    assert repair_ledger(path, path.with_name("saved.db")).events == 4
+    assert_sound(path.with_name("saved.db"))
 
 
 def test_the_lock_file_is_neither_followed_nor_emptied(path):
