@@ -84,7 +84,8 @@ def lp_calibration_error(
 
     References
     ----------
-    Bairaktari & Nguyen, "Sample-efficient Multiclass Calibration under l_p Error" (2025), Definition 6.
+    Bairaktari & Nguyen, "Sample-efficient Multiclass Calibration under Probability-weighted l_p Error"
+    (2025), Definition 6.
 
     Examples
     --------

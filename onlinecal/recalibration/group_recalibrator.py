@@ -61,6 +61,9 @@ class GroupRecalibrator(BaseEstimator):
     squared error on the rows of `fit` by at least alpha^2/4 (under the default grid), so there are at most
     4/alpha^2 of them, and afterwards the predictor is alpha-multicalibrated on these rows.
 
+    0 and 1 are among the forecasts, and an outcome may contradict them: clip them before a log loss. A floor
+    would take the forecasts off the grid on which the guarantee is proved.
+
     Parameters
     ----------
     alpha

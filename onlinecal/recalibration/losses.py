@@ -72,7 +72,8 @@ def classwise_losses(n_classes: int, false_alarms: ArrayLike = PRICES, misses: A
     """L_cr of the paper: is it class c? Yes, no, or refrain at price 1; shape (C A B, 3, C).
 
     For each class c, false alarm price and miss price: action 0 (yes) costs the false alarm's price when the
-    class is not c, action 1 (no) the miss's price when it is c, action 2 always 1. Probabilities are
+    class is not c, action 1 (no) the miss's price when it is c, action 2 always 1, as in appendix C of the
+    paper; its Table 1 has "y = c" and "y != c" exchanged. Probabilities are
     classwise calibrated exactly if no loss of this family, for any prices, has a gap.
 
     Raises

@@ -113,7 +113,8 @@ class LpRecalibrator(ClassifierMixin, BaseEstimator):
 
     References
     ----------
-    Bairaktari & Nguyen, "Sample-efficient Multiclass Calibration under l_p Error" (2025), Algorithm 2.
+    Bairaktari & Nguyen, "Sample-efficient Multiclass Calibration under Probability-weighted l_p Error"
+    (2025), Algorithm 2.
 
     Examples
     --------

@@ -115,7 +115,8 @@ def lp_sample_complexity(p: float, epsilon: float, delta: float, n_classes: int)
 
     References
     ----------
-    Bairaktari & Nguyen, "Sample-efficient Multiclass Calibration under l_p Error" (2025), Lemmas 8 and 9.
+    Bairaktari & Nguyen, "Sample-efficient Multiclass Calibration under Probability-weighted l_p Error"
+    (2025), Lemmas 8 and 9.
 
     Examples
     --------

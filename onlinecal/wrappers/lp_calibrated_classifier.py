@@ -73,7 +73,8 @@ class LpCalibratedClassifier(base.Wrapper, base.Classifier):
 
     References
     ----------
-    Bairaktari & Nguyen, "Sample-efficient Multiclass Calibration under l_p Error" (2025); Misra & Gries,
+    Bairaktari & Nguyen, "Sample-efficient Multiclass Calibration under Probability-weighted l_p Error"
+    (2025); Misra & Gries,
     "Finding repeated elements" (1982).
     """
 
