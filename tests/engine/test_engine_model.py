@@ -91,6 +91,13 @@ class Key:
                 self.expired += 1
 
 
+def is_outcome(key, value):
+    """Whether the value can be an outcome of the key; any text is a class where classes are discovered."""
+    if key.startswith("weather/"):
+        return isinstance(value, str)
+    return value in (CLASSES if is_simplex(key) else (0, 1))
+
+
 class Model:
     """Events in, answers out, as docs/engine.md says it, one dict entry for each id."""
 
@@ -127,7 +134,7 @@ class Model:
         answer = Settled(event.id) if isinstance(event, Outcome) else Withdrawn(event.id)
         if event.key not in (None, known["key"]):
             return "invalid"
-        if isinstance(event, Outcome) and value not in (CLASSES if is_simplex(known["key"]) else (0, 1)):
+        if isinstance(event, Outcome) and not is_outcome(known["key"], value):
             return "invalid"
         if known["closed"] is not None:
             how = "withdrawn" if known["closed"][0] is None else "settled"
