@@ -4,10 +4,12 @@ import contextlib
 import gzip
 import json
 import os
+import random
 import signal
 import sqlite3
 import stat
 import subprocess
+from functools import partial
 
 import pytest
 from stream_events import COMMAND, expected, is_sound, late, lines_of, piped, query, started, stream
@@ -107,6 +109,34 @@ def test_a_followed_file_may_become_another_and_no_line_is_lost(file, change, re
     file.write_bytes(beginning + numbered(10, 11))
     assert followed(file, lambda: change(file)) == beginning + numbered(*read)
     assert capfd.readouterr().err
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_line_of_random_writers_is_read_once(tmp_path, seed):
+    """Between two looks: perhaps a truncation, some lines, perhaps a rotation, some lines."""
+    rng = random.Random(seed)
+    written = []
+
+    def add(path, most):
+        for _ in range(rng.randrange(most)):
+            written.append(b"line %05d" % len(written))
+            append(path, written[-1] + b"\n")
+
+    def step(path, number):
+        # nobody can know of a file that comes and goes between two looks
+        seen = path.exists()
+        if rng.random() < 0.2 and seen:
+            os.truncate(path, 0)
+        add(path, 200 if rng.random() < 0.1 else 4)
+        if rng.random() < 0.3 and seen:
+            path.rename(path.with_suffix(f".{number}"))
+            if rng.random() < 0.5:
+                path.touch()
+            add(path, 4)
+
+    paths = [tmp_path / f"{name}.jsonl" for name in "ab"]
+    steps = [partial(step, rng.choice(paths), number) for number in range(300)]
+    assert sorted(followed(tmp_path, *steps).splitlines()) == written
 
 
 def test_what_a_writer_adds_to_a_file_that_was_renamed_is_read(file):
