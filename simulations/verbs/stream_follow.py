@@ -160,7 +160,8 @@ class Files:
         """A file has lost its name, and is read without it for a while."""
         file = self._files.pop(name)
         self._open.pop(name, None)
-        del self._names[file.identity]
+        # another name of the same file may have taken this place
+        self._names.pop(file.identity, None)
         path = beside(name, file.identity[1]) if not file.is_open else None
         if file.is_open or (path is not None and file.reopen(path)):
             self._nameless[file.identity] = file

@@ -172,6 +172,14 @@ def test_a_file_that_is_renamed_in_its_folder_is_not_read_twice(tmp_path, new):
     assert sorted(lines.splitlines()) == numbered(10, 11, 12, 13, 14).splitlines()
 
 
+def test_a_file_with_two_names_is_read_under_both(tmp_path):
+    names = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    names[0].write_bytes(numbered(10))
+    names[1].hardlink_to(names[0])
+    steps = [lambda: append(names[0], numbered(11)), names[0].unlink, names[1].unlink]
+    assert followed(tmp_path, *steps) == numbered(10, 10, 11, 11)
+
+
 def test_few_files_are_kept_open_and_all_are_followed(tmp_path, monkeypatch):
     monkeypatch.setattr(stream_follow, "MOST_OPEN", 2)
     names = [tmp_path / f"{number}.jsonl" for number in range(10, 20)]
