@@ -46,6 +46,7 @@ class Files:
         self._nameless: dict[Identity, InputFile] = {}
         self._open: dict[str, None] = {}
         self._told: dict[str, str] = {}
+        self._met: set[str] = set()
         self.unread: dict[str, None] = {}
 
     def once(self, stop: Stop) -> Iterator[Piece | None]:
@@ -96,8 +97,7 @@ class Files:
             if file is not None:
                 yield from self._lose(name, stop)
             raise
-        # while the new file is empty its writer may still be at work on the old one
-        if file is not None and identity_of(found) != file.identity and found.st_size:
+        if file is not None and identity_of(found) != file.identity:
             yield from self._lose(name, stop)
             say(name, "was replaced: it is read from its beginning")
             file = None
@@ -123,8 +123,10 @@ class Files:
         if renamed is not None:
             self._know(name, renamed)
             return
-        noted = self._noted(name)
+        # the ledger knows of the file that had this name when the run began
+        noted = None if name in self._met else self._noted(name)
         file = InputFile(name, noted)
+        self._met.add(name)
         self._know(name, file)
         if noted is not None and noted.position and not file.begun_at:
             left = self._left_of(name, noted)
@@ -158,7 +160,8 @@ class Files:
         """A file has lost its name, and is read without it for a while."""
         file = self._files.pop(name)
         self._open.pop(name, None)
-        del self._names[file.identity]
+        # another name of the same file may have taken this place
+        self._names.pop(file.identity, None)
         path = beside(name, file.identity[1]) if not file.is_open else None
         if file.is_open or (path is not None and file.reopen(path)):
             self._nameless[file.identity] = file

@@ -4,10 +4,12 @@ import contextlib
 import gzip
 import json
 import os
+import random
 import signal
 import sqlite3
 import stat
 import subprocess
+from functools import partial
 
 import pytest
 from stream_events import COMMAND, expected, is_sound, late, lines_of, piped, query, started, stream
@@ -109,6 +111,34 @@ def test_a_followed_file_may_become_another_and_no_line_is_lost(file, change, re
     assert capfd.readouterr().err
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_every_line_of_random_writers_is_read_once(tmp_path, seed):
+    """Between two looks: perhaps a truncation, some lines, perhaps a rotation, some lines."""
+    rng = random.Random(seed)
+    written = []
+
+    def add(path, most):
+        for _ in range(rng.randrange(most)):
+            written.append(b"line %05d" % len(written))
+            append(path, written[-1] + b"\n")
+
+    def step(path, number):
+        # nobody can know of a file that comes and goes between two looks
+        seen = path.exists()
+        if rng.random() < 0.2 and seen:
+            os.truncate(path, 0)
+        add(path, 200 if rng.random() < 0.1 else 4)
+        if rng.random() < 0.3 and seen:
+            path.rename(path.with_suffix(f".{number}"))
+            if rng.random() < 0.5:
+                path.touch()
+            add(path, 4)
+
+    paths = [tmp_path / f"{name}.jsonl" for name in "ab"]
+    steps = [partial(step, rng.choice(paths), number) for number in range(300)]
+    assert sorted(followed(tmp_path, *steps).splitlines()) == written
+
+
 def test_what_a_writer_adds_to_a_file_that_was_renamed_is_read(file):
     file.write_bytes(numbered(10))
     old = file.with_suffix(".1")
@@ -140,6 +170,14 @@ def test_a_file_that_is_renamed_in_its_folder_is_not_read_twice(tmp_path, new):
 
     lines = followed(tmp_path, rotate, lambda: append(other, numbered(14)))
     assert sorted(lines.splitlines()) == numbered(10, 11, 12, 13, 14).splitlines()
+
+
+def test_a_file_with_two_names_is_read_under_both(tmp_path):
+    names = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    names[0].write_bytes(numbered(10))
+    names[1].hardlink_to(names[0])
+    steps = [lambda: append(names[0], numbered(11)), names[0].unlink, names[1].unlink]
+    assert followed(tmp_path, *steps) == numbered(10, 10, 11, 11)
 
 
 def test_few_files_are_kept_open_and_all_are_followed(tmp_path, monkeypatch):
