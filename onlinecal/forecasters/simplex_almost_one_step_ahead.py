@@ -151,8 +151,8 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     def most_rounds(self) -> int:
         """How many rounds this setting bears in all, whatever comes; the one after that may be refused.
 
-        Its accumulators are integers of 64 bits: 2^32 - 2 rounds fit in any setting, and about 2^62/(k m)
-        with known classes on the grid that n_cells or a horizon fixes.
+        Its accumulators are integers of 64 bits: about 2^32 rounds fit in any setting, and about 2^62/(k m)
+        with known classes, reported barycentres and a grid that n_cells or a horizon fixes.
         """
         return rounds_borne(self.memory, self._run.changing)
 
