@@ -129,9 +129,8 @@ class SimplexRun:
 
     def welcome(self, label: Any) -> None:
         """Settle a round whose outcome is a class never met before, and know it from now on."""
-        check_bears(
-            self.memory, self.changing, 2
-        )  # one more than there is: the distance is rounded up to a new unit
+        # for one round more than there is, since the distance is rounded up to a new unit
+        check_bears(self.memory, self.changing, 2)
         if len(self.numbers) == MOST_CLASSES:
             raise ValueError(f"{label!r} is one class more than the {MOST_CLASSES} that can be told apart")
         if self.numbers:
