@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from onlinecal.engine.events import LONGEST_NAME, is_name
 from onlinecal.engine.lanes import Issued, Step
-from onlinecal.forecasters.simplex import certificate, rounds_left
+from onlinecal.forecasters.simplex import certificate
 from onlinecal.forecasters.simplex_almost_one_step_ahead import SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex_capacity import rounds_left
 from onlinecal.forecasters.simplex_guarantees import FOREVER
 from onlinecal.forecasters.simplex_input import MOST_CLASSES, check_distributions
 from onlinecal.forecasters.simplex_run import SimplexRun

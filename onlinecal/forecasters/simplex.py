@@ -170,20 +170,6 @@ def has_room(memory: Memory) -> bool:
     return bool(memory[USED] < capacity(memory) and memory[ROUNDS] < memory[LIMIT] and bears(memory))
 
 
-def most_rounds(memory: NDArray[np.int64], changing: bool) -> int:
-    """How many rounds fit in all, whatever they are (see `rounds_left`)."""
-    return BRIM // (2 * (FINENESS if changing else units(memory)) + 1)
-
-
-def rounds_left(memory: NDArray[np.int64], changing: bool) -> int:
-    """How many more rounds fit whatever they are; with `changing` also if the grid or the classes change."""
-    now = units(memory)
-    finest = max(FINENESS, now) if changing else now
-    moved = -(-int(memory[MOVED]) * finest // now)
-    by_bias = (BRIM - int(memory[SPREAD])) >> 22
-    return max(0, min((BRIM - moved) // (2 * finest + 1), by_bias, FOREVER - int(memory[ROUNDS])))
-
-
 @kernel_part
 def aim(memory: Memory, hint: Any) -> None:
     """Make a hint, one probability a class, the target of `propose`."""

@@ -11,7 +11,7 @@ from river import base
 
 from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.simplex import certificate
-from onlinecal.forecasters.simplex import most_rounds as rounds_borne
+from onlinecal.forecasters.simplex_capacity import most_rounds
 from onlinecal.forecasters.simplex_guarantees import EDITION, MOST_CELLS
 from onlinecal.forecasters.simplex_input import (
     MOST_CLASSES,
@@ -151,10 +151,10 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     def most_rounds(self) -> int:
         """How many rounds this setting bears in all, whatever comes; the one after that may be refused.
 
-        Its accumulators are integers of 64 bits: 2^32 - 2 rounds fit in any setting, and about 2^62/(k m)
-        with known classes on the grid that n_cells or a horizon fixes.
+        Its accumulators are integers of 64 bits: about 2^32 rounds fit in any setting, and about 2^62/(k m)
+        with known classes, reported barycentres and a grid that n_cells or a horizon fixes.
         """
-        return rounds_borne(self.memory, self._run.changing)
+        return most_rounds(self.memory, self._run.changing)
 
     @property
     def n_open(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.forecasters import simplex
+from onlinecal.forecasters.simplex_capacity import check_bears, most_late
 from onlinecal.forecasters.simplex_compiled import MACHINE
 from onlinecal.forecasters.simplex_guarantees import (
     EDITION,
@@ -30,18 +31,6 @@ NEWCOMER = 2
 
 ROUNDING = Fraction(1, 1 << 28)
 """More than the distance of a round can be rounded up, when classes are added or a hint is followed."""
-
-
-def most_late(k: int, scale: int, slack: float | None) -> int:
-    """How many late labels leave the labels' products 2 k M^2 (1 + |alpha_j|) within 64 bits; -1: not even 0.
-
-    With D labels late no alpha_j is below -c - D, and they add up to zero, so none is above (k - 1)(c + D).
-    Without slack and late labels all are within (-1, 1).
-    """
-    most = (1 << 62) // (2 * k * scale * scale) - 1
-    if slack is None and most < 2 * k:
-        return 0
-    return max(-1, most // max(1, k - 1) - math.ceil(slack or 1.0))
 
 
 class SimplexLookAhead(NamedTuple):
@@ -138,7 +127,7 @@ class SimplexRun:
 
         Raises ValueError, and changes nothing, if the integers cannot bear another round.
         """
-        self.check_bears(1)
+        check_bears(self.memory, self.changing, 1)
         if self.memory[ROUNDS] >= self.memory[LIMIT]:
             self._fit(len(self.numbers))
         if not simplex.has_room(self.memory):
@@ -150,17 +139,10 @@ class SimplexRun:
         """Whether the grid or the classes may change."""
         return not self.fixed or (self.n_cells is None and self.horizon is None)
 
-    def check_bears(self, rounds: int) -> None:
-        """ValueError if the integers might not bear so many more rounds."""
-        if len(self.memory) and simplex.rounds_left(self.memory, self.changing) < rounds:
-            raise ValueError(
-                f"this forecaster's integers cannot bear {rounds} more rounds after {self.rounds}: "
-                "begin a new one"
-            )
-
     def welcome(self, label: Any) -> None:
         """Settle a round whose outcome is a class never met before, and know it from now on."""
-        self.check_bears(2)  # one more than there is: the distance is rounded up to a new unit
+        # for one round more than there is, since the distance is rounded up to a new unit
+        check_bears(self.memory, self.changing, 2)
         if len(self.numbers) == MOST_CLASSES:
             raise ValueError(f"{label!r} is one class more than the {MOST_CLASSES} that can be told apart")
         if self.numbers:
@@ -262,7 +244,7 @@ class SimplexRun:
         charged: bool,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Play a whole sequence of class numbers; `newcomers` has those that are met on the way."""
-        self.check_bears(len(numbers))
+        check_bears(self.memory, self.changing, len(numbers))
         rounds, k = len(numbers), len(self.numbers) + len(newcomers)
         forecasts, points = np.zeros((rounds, k)), np.zeros((rounds if charged else 0, k))
         done = 0

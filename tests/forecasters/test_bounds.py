@@ -171,6 +171,16 @@ def test_the_anytime_guarantee_is_below_sqrt_3t_at_all_times(grid):
         assert sign.promise(t) <= 2 * math.sqrt(3 * t)
 
 
+CLOSED = [(0.75, "midpoint", 0.5), (1.5, "midpoint", 0.5), (0.5, "hint", 1.0), (3.0, "hint", 1.0)]
+
+
+@pytest.mark.parametrize(("slack", "report", "reach"), CLOSED)
+def test_the_closed_form_holds_while_the_slack_is_at_most_three_times_the_reach(slack, report, reach):
+    forecaster = AlmostOneStepAhead(slack=slack, report=report)
+    for t in [*range(1, 3000), *np.geomspace(3000, 1e12, 2000).astype(np.int64).tolist()]:
+        assert forecaster.promise(t) <= 2 * math.sqrt(3 * slack * reach * t) * (1 + 1e-15)
+
+
 def test_the_table_of_an_anytime_grid_stays_small():
     rng = np.random.default_rng(1)
     for grid in ("nested", "adaptive"):
