@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from onlinecal import (
     BoostedRecalibrator,
     CalibratedClassifier,
+    DecisionCalibratedClassifier,
     DecisionRecalibrator,
     GroupCalibratedClassifier,
     GroupRecalibrator,
@@ -184,6 +185,16 @@ def test_a_model_that_names_none_of_the_labels_is_warned_of_once(wrap):
             model.learn_one({"a": t % 2}, "10"[t % 2])
     (text,) = [str(one.message) for one in caught if one.category is LabelWarning]
     assert "labels False, True, and none of them has come; those that have are '1', '0'" in text
+
+
+def test_a_wrapper_names_the_labels_as_the_stream_does():
+    model = DecisionCalibratedClassifier(linear_model.LogisticRegression(), first_fit=20)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LabelWarning)
+        for t in range(20):
+            model.learn_one({"a": t % 2}, "10"[t % 2])
+    text, *_ = [str(one.message) for one in caught if one.category is LabelWarning]
+    assert text.startswith("2 of the 4 classes (False, True) never come in the labels kept")
 
 
 def test_class_numbers_from_one_are_refused_with_a_guess():

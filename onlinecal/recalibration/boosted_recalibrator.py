@@ -159,10 +159,10 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         """
         m = self._check_parameters()
         outcomes = check_probabilities(y, "y")
-        warn_of(outcome_remarks(outcomes, outcome="y"))
         n, width, names = check_features(X)
         if n != len(outcomes):
             raise ValueError(f"X and y must have the same length, got {n} and {len(outcomes)}")
+        warn_of(outcome_remarks(outcomes, outcome="y"))
         start: Any = float(outcomes.mean()) if initial is None else initial
         forecasts = initial_forecasts(start, X, n)
         regressor = self.regressor if self.regressor is not None else default_regressor()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections import deque
 from typing import Any
 
@@ -13,6 +14,7 @@ from river import base, linear_model
 from onlinecal.measures.decision import decision_loss_gap
 from onlinecal.recalibration.decision_recalibrator import DecisionRecalibrator
 from onlinecal.recalibration.losses import gaussian_losses
+from onlinecal.remarks import LabelWarning, label_remarks, warn_of
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.answers import normalised
 from onlinecal.wrappers.labels import Label, plain
@@ -195,7 +197,12 @@ class DecisionCalibratedClassifier(base.Wrapper, base.Classifier):
             self.recalibrator = DecisionRecalibrator(
                 self.n_actions, losses=self.losses, seed=self.seed, warm_start=True
             )
-        self.recalibrator.fit(self._table([answer for answer, _ in rows]), self._numbers(y for _, y in rows))
+        table, numbers = self._table([answer for answer, _ in rows]), self._numbers(y for _, y in rows)
+        warn_of(label_remarks(table, numbers, self._columns, "the labels kept"))
+        with warnings.catch_warnings():
+            # the same, by numbers
+            warnings.simplefilter("ignore", LabelWarning)
+            self.recalibrator.fit(table, numbers)
         self.n_fits += 1
 
     def _recalibrated(self, answer: Answer) -> Answer:
