@@ -148,6 +148,36 @@ def compile_shifts(history: Any, n_levels: int) -> tuple[Any, ...]:
     return shift.sum_shifts(history["epoch"], places, history["shift"], n_levels, n_epochs)
 
 
+def replay_values(p: Floats, members: Bytes, compiled: tuple[Any, ...], n_levels: int) -> Floats:
+    """The forecasts p, shape (n,), after a history of value patches; members (n, G)."""
+    level = grid_level(p, n_levels)
+    value.replay_value_patches(level, members, *compiled)
+    return np.asarray(level / n_levels)
+
+
+def replay_unrounded(p: Floats, members: Bytes, compiled: tuple[Any, ...], n_levels: int) -> Floats:
+    """The same for value patches without a grid."""
+    forecasts, targets = p.copy(), compiled[2]
+    for moved, target in zip(unrounded.unrounded_moves(p, members, *compiled), targets, strict=True):
+        forecasts[moved] = target
+    return forecasts
+
+
+def replay_shifts(p: Floats, members: Bytes, compiled: tuple[Any, ...], n_levels: int) -> Floats:
+    """The same for shift patches."""
+    forecasts = p.copy()
+    shift.replay_shift_patches(forecasts, members, *compiled, n_levels)
+    return forecasts
+
+
+KINDS = {
+    "value": (fit_values, compile_values, replay_values),
+    "shift": (fit_shifts, compile_shifts, replay_shifts),
+    "unrounded": (fit_unrounded, compile_unrounded, replay_unrounded),
+}
+"""How each kind of patch is found, how a history of them is made ready, and how it is replayed."""
+
+
 def default_levels(alpha: float) -> int:
     """m = ceil(1/alpha), with a hair's breadth for reciprocals that floating point misses."""
     return math.ceil(1.0 / alpha - 1e-9)

@@ -11,24 +11,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.measures.group_report import multicalibration_report
-from onlinecal.measures.multicalibration import grid_level, level_sets, violations_of_levels
-from onlinecal.recalibration import group_shift as shift
-from onlinecal.recalibration import group_unrounded as unrounded
-from onlinecal.recalibration import group_value as value
+from onlinecal.measures.multicalibration import level_sets, violations_of_levels
 from onlinecal.recalibration.group_held_out import held_out_rows
-from onlinecal.recalibration.group_history import (
-    compile_shifts,
-    compile_unrounded,
-    compile_values,
-    default_levels,
-    fit_shifts,
-    fit_unrounded,
-    fit_values,
-    most_shifts,
-    squared_error,
-)
+from onlinecal.recalibration.group_history import KINDS, default_levels, most_shifts, squared_error
 from onlinecal.recalibration.group_maker import GroupMaker
 from onlinecal.recalibration.group_repair import GroupRepair
+from onlinecal.recalibration.group_unrounded import most_unrounded_patches
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import (
     check_choice,
@@ -43,14 +31,7 @@ Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 
 REPORT_LEVELS = 20
-"""Levels of the report where patches know no grid."""
-
-STEPS = {
-    "value": (fit_values, compile_values),
-    "shift": (fit_shifts, compile_shifts),
-    "unrounded": (fit_unrounded, compile_unrounded),
-}
-"""How each kind of patch is found, and how a history of them is made ready to replay."""
+"""Levels of the report when only means were the target."""
 
 
 class GroupRecalibrator(BaseEstimator):
@@ -188,10 +169,10 @@ class GroupRecalibrator(BaseEstimator):
         aside = (forecasts[held], outcomes[held], members[held]) if held.any() else None
         self._maker = maker
         self.group_names_, self.n_groups_, self.n_levels_ = list(maker.names_), maker.n_groups_, m
-        steps, compiled = STEPS[self.patch]
+        steps, compiled, _ = KINDS[self.patch]
         if self.patch == "unrounded":
             error = squared_error(fitted[0], fitted[1])
-            self.max_patches_ = unrounded.most_unrounded_patches(fitted[0], error, self.alpha)
+            self.max_patches_ = most_unrounded_patches(fitted[0], error, self.alpha)
         made, curve = steps(fitted, aside, m, self.alpha, self.n_levels is not None, self.max_patches_)
         keep = len(made) if curve is None else int(np.argmin(curve))
         self.n_taken_back_ = len(made) - keep
@@ -230,7 +211,7 @@ class GroupRecalibrator(BaseEstimator):
         forecasts = check_probabilities(p, "p")
         members = self._maker.transform(groups, len(forecasts))
         after = self._replay(forecasts, members.view(np.uint8))
-        m = self.n_levels_ or REPORT_LEVELS
+        m = self.n_levels_ or (REPORT_LEVELS if self.target == "means" else None)
         return GroupRepair(
             multicalibration_report(forecasts, y, members, m, self.group_names_),
             multicalibration_report(after, y, members, m, self.group_names_),
@@ -238,7 +219,7 @@ class GroupRecalibrator(BaseEstimator):
 
     def _check_parameters(self) -> int:
         alpha = check_share(self.alpha, "alpha")
-        check_choice(self.patch, tuple(STEPS), "patch")
+        check_choice(self.patch, tuple(KINDS), "patch")
         check_choice(self.target, ("multicalibration", "means"), "target")
         if self.target == "means":
             if self.patch != "shift":
@@ -264,21 +245,7 @@ class GroupRecalibrator(BaseEstimator):
         return m
 
     def _replay(self, p: Floats, members: Bytes) -> Floats:
-        m = self.n_levels_
-        if self.patch == "value":
-            level = grid_level(p, m)
-            value.replay_value_patches(level, members, *self._replayed)
-            return level / m
-        forecasts = p.copy()
-        if self.patch == "unrounded":
-            targets = self._replayed[2]
-            for moved, target in zip(
-                unrounded.unrounded_moves(p, members, *self._replayed), targets, strict=True
-            ):
-                forecasts[moved] = target
-            return forecasts
-        shift.replay_shift_patches(forecasts, members, *self._replayed, m)
-        return forecasts
+        return KINDS[self.patch][2](p, members, self._replayed, self.n_levels_)
 
     def _violations(self, p: Floats, y: Bytes, members: Bytes) -> Floats:
         if self.target == "means":

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
 from onlinecal.measures.group_report import MulticalibrationReport, multicalibration_report
-from onlinecal.recalibration.group_history import compile_shifts, compile_values
+from onlinecal.recalibration.group_history import KINDS
 from onlinecal.recalibration.group_maker import GroupMaker
 from onlinecal.recalibration.group_recalibrator import GroupRecalibrator
-from onlinecal.recalibration.group_shift import replay_shift_patches
-from onlinecal.recalibration.group_value import replay_value_patches
 from simulations.recalibrating.events import (
     Events,
     GroupColumns,
@@ -55,7 +53,7 @@ class GroupSettings:
         alpha = ALPHA if self.alpha is None else self.alpha
         patch = self.patch or "shift"
         levels = self.levels or None
-        if levels is None:
+        if levels is None and patch != "unrounded":
             fine = math.ceil(alpha**-0.5) if 0 < alpha <= 1 else 1
             levels = max(LEVELS, fine) if patch == "value" else LEVELS
         return GroupRecalibrator(alpha=alpha, patch=patch, n_levels=levels)
@@ -97,7 +95,7 @@ def recalibrate_groups(
         assert part.outcomes is not None
         for kind, forecasts in mapped[part.name].items():
             reports[part.name, kind] = multicalibration_report(
-                forecasts, part.outcomes, members[part.name], model.n_levels_, model.group_names_
+                forecasts, part.outcomes, members[part.name], model.n_levels_ or None, model.group_names_
             )
     scores: dict[str, dict[str, Scores]] = {}
     for part in labelled:
@@ -172,7 +170,9 @@ def violations_by_patches(
         inside = members[part.name]
         for stop in stops.tolist():
             p = replay(model, part.forecasts, inside, stop)
-            report = multicalibration_report(p, part.outcomes, inside, model.n_levels_, model.group_names_)
+            report = multicalibration_report(
+                p, part.outcomes, inside, model.n_levels_ or None, model.group_names_
+            )
             rows.append(
                 {
                     "part": part.name,
@@ -188,14 +188,8 @@ def violations_by_patches(
 
 def replay(model: GroupRecalibrator, p: Floats, members: NDArray[np.bool_], n_patches: int) -> Floats:
     """The forecasts after the first patches of a fitted model, shape (n,)."""
-    m, history = model.n_levels_, model.history_[:n_patches]
-    inside = np.ascontiguousarray(members).view(np.uint8)
     if n_patches == 0:
         return p
-    if model.patch == "value":
-        level = np.floor(p * m + 0.5).astype(np.int64)
-        replay_value_patches(level, inside, *compile_values(history, m))
-        return level / m
-    forecasts = p.copy()
-    replay_shift_patches(forecasts, inside, *compile_shifts(history, m), m)
-    return forecasts
+    _, compiled, played = KINDS[model.patch]
+    m, inside = model.n_levels_, np.ascontiguousarray(members).view(np.uint8)
+    return played(p, inside, compiled(model.history_[:n_patches], m), m)

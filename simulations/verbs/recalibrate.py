@@ -121,7 +121,10 @@ def recalibrate(
         ),
     ] = None,
     patch: Annotated[
-        str | None, typer.Option(rich_help_panel="Only groups", help="groups: shift (default) or value.")
+        str | None,
+        typer.Option(
+            rich_help_panel="Only groups", help="groups: shift (default), value or unrounded; see the docs."
+        ),
     ] = None,
     alpha: Annotated[
         float | None,

@@ -240,6 +240,17 @@ def test_groups_say_what_the_class_says(folder, halves, tmp_path, patch, n_level
     assert patches["worst"][0] == pytest.approx(repair.before.worst.violation)
 
 
+def test_patches_without_a_grid_are_made_and_replayed_too(folder, tmp_path):
+    arguments = [
+        folder / "events.csv", "--method", "groups", "--forecast", "risk", "--outcome", "ill",
+        "--group", "side", "--alpha", 0.05, "--patch", "unrounded",
+    ]  # fmt: skip
+    record(*arguments, "--out", tmp_path)
+    patches = pl.read_csv(tmp_path / "patches.csv").filter(pl.col("part") == "fit")
+    assert patches["worst"][0] > 0.05 >= patches["worst"][-1]
+    assert "n_levels must be None for the patch 'unrounded', got 5" in refusal(*arguments, "--levels", 5)
+
+
 def test_a_column_of_many_numbers_is_cut_into_ranges_for_new_rows_too(folder, tmp_path):
     report = record(
         folder / "events.csv", "--method", "groups", "--forecast", "risk", "--outcome", "ill",

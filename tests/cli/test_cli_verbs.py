@@ -194,7 +194,8 @@ def test_sweep_then_plot(grid, tmp_path):
     assert "4 of 4" in answer.stderr
     again = run("sweep", grid, "--out", out, "--jobs", 1)
     assert "0 played, 4 were there already" in again.stdout
-    assert pl.read_parquet(out / "rates.parquet").height == 6
+    # two pairs, four measures
+    assert pl.read_parquet(out / "rates.parquet").height == 8
     refusal = refused("plot", out, "--figure", "distance", "--measure", "ece")
     assert "--measure is for the figures landscape and matrix" in refusal
     drawn = run("plot", out, "--figure", "distance")

@@ -81,6 +81,8 @@ def test_a_forecast_that_fit_has_not_seen_stays_and_others_are_exact():
     assert answer.tolist() == [1 / 3, 2 / 3, 0.25, 0.5]
     assert model.history_["level"].tolist() == [-1, -1]
     assert model.n_levels_ == 0
+    # the report looks at the same level sets
+    assert model.report(p, y, groups).after.worst.violation == 0.0
 
 
 def test_held_out_rows_take_patches_back():
