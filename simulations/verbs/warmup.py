@@ -14,9 +14,9 @@ def warmup(
 ) -> None:
     """Compile everything that the library and this command use, once, e.g. while an image is built.
 
-    Compiled code is kept in $NUMBA_CACHE_DIR, else in $XDG_CACHE_HOME or ~/.cache, in the folder onlinecal. What
-    is there already is not compiled again: after an interrupt the same command goes on from there. Another user
-    may read what root has compiled.
+    Compiled code is kept in $NUMBA_CACHE_DIR, else in $XDG_CACHE_HOME or ~/.cache, in the folder onlinecal.
+    What is there already is not compiled again: after an interrupt the same command goes on from there. What
+    root has compiled, other users can load.
 
     Example: [bold]NUMBA_CACHE_DIR=/opt/kernels onlinecal warmup[/bold]
     """
