@@ -5,7 +5,7 @@ All functions raise ValueError and leave their arguments alone.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +38,11 @@ def check_count(value: Any, name: str, most: int | None = None) -> int:
     if most is not None and value > most:
         raise ValueError(f"{name} must be at most {most}, got {value!r}")
     return int(value)
+
+
+PLAIN: tuple[Literal["C", "A", "W"], ...] = ("C", "A", "W")
+"""How checked arrays lie in memory. Kernels are compiled for each kind of array: strided ones, and ones that
+may not be written to, as pandas hands them out, would be other kinds."""
 
 
 def check_probability(value: Any, name: str) -> float:
@@ -90,7 +95,7 @@ def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
     if array.size == 0:
         raise ValueError(f"{name} is empty")
-    return array
+    return np.require(array, requirements=PLAIN)
 
 
 ROW_TOLERANCE = 1e-6
@@ -112,7 +117,7 @@ def check_probability_rows(values: ArrayLike, name: str = "probabilities") -> ND
         raise ValueError(f"{name} is empty, its shape is {table.shape}")
     if table.dtype.kind not in "iufb":
         raise ValueError(f"{name} must be numbers in [0, 1], got values like {table.flat[0]!r}")
-    table = table.astype(np.float64, copy=False)
+    table = np.require(table, np.float64, PLAIN)
     bad = ~((table >= 0.0) & (table <= 1.0 + ROW_TOLERANCE))
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])

@@ -13,14 +13,17 @@ from onlinecal.forecasters.cells import (
     AT_HINT,
     FINE,
     FORMAT,
+    LOWER,
     MIDPOINT,
     NO_HINT,
     REPORT,
     REPORTS,
     ROUNDS,
     SCALE,
+    STEP,
     TABLE,
     TILT,
+    report,
 )
 from onlinecal.forecasters.compiled import FULL, MACHINES, certain_rounds, enlarged
 from onlinecal.forecasters.dyadic_search import END
@@ -118,7 +121,9 @@ class GridForecaster(base.Classifier):
 
     def resume(self) -> None:
         """Take up the memory again after a compiled loop has played on it."""
-        self._probability = self.machine.issue(self.memory, NO_HINT)[2]
+        # the current cell's report, without waiting for a kernel that looks for cells
+        lower, step = int(self.memory[LOWER]), int(self.memory[STEP])
+        self._probability = float(report(self.memory, lower, step, NO_HINT))
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()

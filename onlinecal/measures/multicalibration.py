@@ -189,7 +189,8 @@ def scan_levels(
     found = np.zeros((n_groups, 12))
     cell = np.zeros((n_groups, 3))
     for k in range(len(starts) - 1):
-        cell[:] = 0.0
+        for g in range(n_groups):
+            cell[g, 0] = cell[g, 1] = cell[g, 2] = 0.0
         for j in range(starts[k], starts[k + 1]):
             row = order[j]
             forecast, outcome = p[row], float(y[row])
@@ -200,7 +201,7 @@ def scan_levels(
                     cell[g, 2] += outcome
                     found[g, SQUARES] += (forecast - outcome) ** 2
         for g in range(n_groups):
-            count, forecasts, outcomes = cell[g]
+            count, forecasts, outcomes = cell[g, 0], cell[g, 1], cell[g, 2]
             if count == 0.0:
                 continue
             mean = forecasts / count
@@ -213,7 +214,8 @@ def scan_levels(
             found[g, VIOLATION] += violation
             if violation > found[g, WORST_VIOLATION] or found[g, WORST_COUNT] == 0.0:
                 found[g, WORST_SET] = k
-                found[g, WORST_COUNT:] = count, forecasts, outcomes, violation
+                found[g, WORST_COUNT], found[g, WORST_FORECASTS] = count, forecasts
+                found[g, WORST_OUTCOMES], found[g, WORST_VIOLATION] = outcomes, violation
     return found
 
 

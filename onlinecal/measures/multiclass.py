@@ -162,12 +162,14 @@ def _by_level_set(numbers: Ints, n_sets: int) -> tuple[Ints, Ints]:
 @kernel_part
 def _sum_level_set(table: Floats, labels: Ints, rows: Ints, sums: Floats) -> None:
     """The sum of f - y over some rows, divided by all rows, into `sums`."""
-    sums[:] = 0.0
+    for j in range(sums.shape[0]):
+        sums[j] = 0.0
     for i in rows:
         for j in range(sums.shape[0]):
             sums[j] += table[i, j]
         sums[labels[i]] -= 1.0
-    sums /= table.shape[0]
+    for j in range(sums.shape[0]):
+        sums[j] /= table.shape[0]
 
 
 @compiled
@@ -196,7 +198,7 @@ def _largest(table: Floats, labels: Ints, order: Ints, starts: Ints, top: int) -
             spot = min(found, top - 1)
             while spot > 0 and abs(errors[spot - 1]) < size:
                 errors[spot] = errors[spot - 1]
-                places[spot] = places[spot - 1]
+                places[spot, 0], places[spot, 1] = places[spot - 1, 0], places[spot - 1, 1]
                 spot -= 1
             errors[spot] = sums[j]
             places[spot, 0] = number

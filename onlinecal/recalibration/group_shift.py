@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, kernel_part
+from onlinecal.recalibration.group_value import column_sums, copy_rows, largest_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,6 +29,24 @@ TARGET_SHARE = 0.75
 def level_of(forecast: float, n_levels: int) -> int:
     """The number of the nearest grid point; halves go up. With no levels at all, everything is level 0."""
     return math.floor(forecast * n_levels + 0.5)
+
+
+@kernel_part
+def add_up(starts: Ints, free: Ints) -> None:
+    """Make starts[i + 1], the rows of each level, the end of that level; free[i] becomes its beginning."""
+    for i in range(len(free)):
+        free[i] = starts[i]
+        starts[i + 1] += starts[i]
+
+
+@kernel_part
+def place_of_largest(values: Floats) -> int:
+    """The place of the largest number, the first of equals."""
+    best = 0
+    for place in range(1, len(values)):
+        if values[place] > values[best]:
+            best = place
+    return best
 
 
 @compiled
@@ -62,9 +81,8 @@ def fit_shift_epoch(
     for row in range(n_rows):
         level[row] = level_of(forecasts[row], n_levels)
         starts[level[row] + 1] += 1
-    starts = np.cumsum(starts)
-    order = np.empty(n_rows, np.int64)
-    free = starts[:-1].copy()
+    order, free = np.empty(n_rows, np.int64), np.empty(size, np.int64)
+    add_up(starts, free)
     counts = np.zeros((size, n_groups), np.int64)
     bias = np.zeros((size, n_groups))
     mean = np.zeros((size, n_groups))
@@ -76,12 +94,14 @@ def fit_shift_epoch(
             counts[i, g] += members[row, g]
             bias[i, g] += members[row, g] * (y[row] - forecasts[row])
             mean[i, g] += members[row, g] * forecasts[row]
-    violations = bias**2 / np.maximum(counts, 1)
-    mean /= np.maximum(counts, 1)
-    best = np.empty(size, np.int64)
+    violations, best = np.empty((size, n_groups)), np.empty(size, np.int64)
     for i in range(size):
-        best[i] = np.argmax(violations[i])
-    totals = violations.sum(axis=0)
+        for g in range(n_groups):
+            violations[i, g] = bias[i, g] ** 2 / max(counts[i, g], 1)
+            mean[i, g] /= max(counts[i, g], 1)
+        best[i] = place_of_largest(violations[i])
+    totals = np.empty(n_groups)
+    column_sums(violations, totals)
     places, numbers = np.empty((64, 3), np.int64), np.empty((64, 2))
     made = 0
     shifts = np.zeros((size, n_groups))
@@ -89,10 +109,8 @@ def fit_shift_epoch(
     limit = alpha * n_rows
     while made < most:
         # the totals are kept by differences: near the limit they are summed anew
-        if totals.max() <= limit * (1.0 + 1e-9):
-            totals = violations.sum(axis=0)
-            if totals.max() <= limit:
-                break
+        if largest_of(totals) <= limit * (1.0 + 1e-9) and column_sums(violations, totals) <= limit:
+            break
         limit = TARGET_SHARE * alpha * n_rows
         i = 0
         for k in range(size):
@@ -104,13 +122,15 @@ def fit_shift_epoch(
             break
         if made == len(places):
             longer, wider = np.empty((2 * made, 3), np.int64), np.empty((2 * made, 2))
-            longer[:made], wider[:made] = places, numbers
+            copy_rows(places, 0, longer, 0, made)
+            copy_rows(numbers, 0, wider, 0, made)
             places, numbers = longer, wider
-        places[made] = i, g, counts[i, g]
-        numbers[made] = shift, mean[i, g]
+        places[made, 0], places[made, 1], places[made, 2] = i, g, counts[i, g]
+        numbers[made, 0], numbers[made, 1] = shift, mean[i, g]
         made += 1
         shifts[i, g] += shift
-        shared[:] = 0
+        for h in range(n_groups):
+            shared[h] = 0
         for j in range(starts[i], starts[i + 1]):
             row = order[j]
             if members[row, g]:
@@ -123,14 +143,14 @@ def fit_shift_epoch(
                 mean[i, h] += shift * shared[h] / counts[i, h]
                 violations[i, h] = bias[i, h] ** 2 / counts[i, h]
                 totals[h] += violations[i, h]
-        best[i] = np.argmax(violations[i])
+        best[i] = place_of_largest(violations[i])
     for row in range(n_rows):
         total = 0.0
         for g in range(n_groups):
             if members[row, g]:
                 total += shifts[level[row], g]
         forecasts[row] = min(max(forecasts[row] + total, 0.0), 1.0)
-    return places[:made].copy(), numbers[:made].copy()
+    return places[:made], numbers[:made]
 
 
 def sum_shifts(
@@ -185,13 +205,14 @@ def shift_curve(
         return after
     size = n_levels + 1
     level = np.empty(n_rows, np.int64)
-    order = np.empty(n_rows, np.int64)
+    order, free = np.empty(n_rows, np.int64), np.empty(size, np.int64)
     totals = np.zeros(n_rows)
     error = 0.0
     starts = np.zeros(size + 1, np.int64)
     for patch in range(len(shifts)):
         if patch == 0 or epochs[patch] != epochs[patch - 1]:
-            starts[:] = 0
+            for i in range(size + 1):
+                starts[i] = 0
             error = 0.0
             for row in range(n_rows):
                 forecasts[row] = min(max(forecasts[row] + totals[row], 0.0), 1.0)
@@ -199,8 +220,7 @@ def shift_curve(
                 level[row] = level_of(forecasts[row], n_levels)
                 starts[level[row] + 1] += 1
                 error += (forecasts[row] - y[row]) ** 2
-            starts = np.cumsum(starts)
-            free = starts[:-1].copy()
+            add_up(starts, free)
             for row in range(n_rows):
                 order[free[level[row]]] = row
                 free[level[row]] += 1

@@ -8,6 +8,8 @@ writes in order: time grows with the rows, not with cache misses.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,7 +63,8 @@ LAST = np.uint64(1)
 @kernel_part
 def _pack(members: Bytes, outcome: int, words: NDArray[np.uint64]) -> None:
     """Write the groups of a row as bits, and behind them its outcome."""
-    words[:] = 0
+    for word in range(len(words)):
+        words[word] = 0
     for g in range(len(members)):
         words[g >> 6] |= np.uint64(members[g]) << np.uint64(g & 63)
     g = len(members)
@@ -69,14 +72,45 @@ def _pack(members: Bytes, outcome: int, words: NDArray[np.uint64]) -> None:
 
 
 @kernel_part
+def copy_rows(source: Any, first: int, target: Any, place: int, number: int) -> None:
+    """Copy so many rows of a table, from row `first` on, to those of another from `place` on."""
+    for i in range(number):
+        for j in range(source.shape[1]):
+            target[place + i, j] = source[first + i, j]
+
+
+@kernel_part
+def column_sums(table: Floats, totals: Floats) -> float:
+    """Sum each column of a table into `totals`, from the top; the largest of them."""
+    for j in range(len(totals)):
+        totals[j] = table[0, j]
+    for i in range(1, table.shape[0]):
+        for j in range(len(totals)):
+            totals[j] += table[i, j]
+    return largest_of(totals)
+
+
+@kernel_part
+def largest_of(values: Floats) -> float:
+    """The largest of some numbers."""
+    most = values[0]
+    for value in values:
+        most = max(most, value)
+    return most
+
+
+@kernel_part
 def _spread(
     store: NDArray[np.uint64], starts: Ints, lengths: Ints, rooms: Ints, more: int
 ) -> tuple[NDArray[np.uint64], int]:
     """Move all levels to a new store without gaps, with place for more rows."""
-    longer = np.empty((2 * lengths.sum() + 2 * more, store.shape[1]), np.uint64)
+    rows = 0
+    for i in range(len(lengths)):
+        rows += lengths[i]
+    longer = np.empty((2 * rows + 2 * more, store.shape[1]), np.uint64)
     top = 0
     for i in range(len(starts)):
-        longer[top : top + lengths[i]] = store[starts[i] : starts[i] + lengths[i]]
+        copy_rows(store, starts[i], longer, top, lengths[i])
         starts[i], rooms[i] = top, lengths[i]
         top += lengths[i]
     return longer, top
@@ -111,11 +145,12 @@ def fit_value_patches(
         for g in range(n_groups):
             counts[level[row], g] += members[row, g]
             ones[level[row], g] += members[row, g] & y[row]
-    starts = np.zeros(size, np.int64)
-    starts[1:] = np.cumsum(lengths)[:-1]
-    rooms = lengths.copy()
+    starts, free, rooms = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for i in range(size):
+        if i > 0:
+            starts[i] = starts[i - 1] + lengths[i - 1]
+        free[i], rooms[i] = starts[i], lengths[i]
     store = np.empty((n_rows, n_words), np.uint64)
-    free = starts.copy()
     for row in range(n_rows):
         _pack(members[row], y[row], store[free[level[row]]])
         free[level[row]] += 1
@@ -125,7 +160,8 @@ def fit_value_patches(
     best = np.empty(size, np.int64)
     for i in range(size):
         best[i] = _score_level(i, counts, ones, n_levels, by_fall, violations, scores)
-    totals = violations.sum(axis=0)
+    totals = np.empty(n_groups)
+    column_sums(violations, totals)
     limit = alpha * n_rows
     patches = np.empty((64, 5), np.int64)
     made = 0
@@ -133,10 +169,8 @@ def fit_value_patches(
     moved_ones = np.empty(n_groups, np.int64)
     while made < most:
         # the totals are kept by differences: near the limit they are summed anew
-        if totals.max() <= limit * (1.0 + 1e-9):
-            totals = violations.sum(axis=0)
-            if totals.max() <= limit:
-                break
+        if largest_of(totals) <= limit * (1.0 + 1e-9) and column_sums(violations, totals) <= limit:
+            break
         source = 0
         for i in range(size):
             if scores[i, best[i]] > scores[source, best[source]]:
@@ -147,24 +181,25 @@ def fit_value_patches(
         target = nearest_level(ones[source, g], counts[source, g], n_levels)
         if made == len(patches):
             longer = np.empty((2 * made, 5), np.int64)
-            longer[:made] = patches
+            copy_rows(patches, 0, longer, 0, made)
             patches = longer
-        patches[made] = source, g, target, counts[source, g], ones[source, g]
+        patches[made, SOURCE], patches[made, GROUP], patches[made, TARGET] = source, g, target
+        patches[made, COUNT], patches[made, ONES] = counts[source, g], ones[source, g]
         made += 1
-        moved_counts[:] = 0
-        moved_ones[:] = 0
+        for h in range(n_groups):
+            moved_counts[h] = moved_ones[h] = 0
         if lengths[target] + counts[source, g] > rooms[target]:
             needed = lengths[target] + counts[source, g]
             if top + 2 * needed > len(store):
                 store, top = _spread(store, starts, lengths, rooms, 2 * needed)
             old, starts[target], rooms[target] = starts[target], top, 2 * needed
-            store[top : top + lengths[target]] = store[old : old + lengths[target]]
+            copy_rows(store, old, store, top, lengths[target])
             top += 2 * needed
         kept, end = starts[source], starts[target] + lengths[target]
         word, bit = g >> 6, np.uint64(g & 63)
         for place in range(starts[source], starts[source] + lengths[source]):
             if (store[place, word] >> bit) & LAST:
-                store[end] = store[place]
+                copy_rows(store, place, store, end, 1)
                 end += 1
                 outcome = (store[place, n_groups >> 6] >> np.uint64(n_groups & 63)) & LAST
                 for h in range(n_groups):
@@ -172,16 +207,18 @@ def fit_value_patches(
                     moved_counts[h] += np.int64(here)
                     moved_ones[h] += np.int64(here & outcome)
             else:
-                store[kept] = store[place]
+                copy_rows(store, place, store, kept, 1)
                 kept += 1
         lengths[source], lengths[target] = kept - starts[source], end - starts[target]
         for i, sign in ((source, -1), (target, 1)):
-            totals -= violations[i]
-            counts[i] += sign * moved_counts
-            ones[i] += sign * moved_ones
+            for h in range(n_groups):
+                totals[h] -= violations[i, h]
+                counts[i, h] += sign * moved_counts[h]
+                ones[i, h] += sign * moved_ones[h]
             best[i] = _score_level(i, counts, ones, n_levels, by_fall, violations, scores)
-            totals += violations[i]
-    return patches[:made].copy()
+            for h in range(n_groups):
+                totals[h] += violations[i, h]
+    return patches[:made]
 
 
 def chain_patches(patches: Ints, n_levels: int) -> tuple[Ints, Ints]:

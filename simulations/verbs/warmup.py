@@ -15,8 +15,8 @@ def warmup(
     """Compile everything that the library and this command use, once, e.g. while an image is built.
 
     Compiled code is kept in $NUMBA_CACHE_DIR, else in $XDG_CACHE_HOME or ~/.cache, in the folder onlinecal.
-    What is there already is not compiled again: after an interrupt the same command goes on from there.
-    Another user may read what root has compiled.
+    What is there already is not compiled again: after an interrupt the same command goes on from there. What
+    root has compiled, other users can load.
 
     Example: [bold]NUMBA_CACHE_DIR=/opt/kernels onlinecal warmup[/bold]
     """
@@ -53,7 +53,7 @@ def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
     from itertools import product
 
     import adversaries
-    from onlinecal.warmup import LIBRARY
+    from onlinecal.cli.everything import LIBRARY
     from simulations import players
     from simulations.config import find_config, read_config
     from simulations.measuring import play_and_measure

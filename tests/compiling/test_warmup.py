@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import onlinecal
 from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibration_error
+from onlinecal.cli.everything import LIBRARY
 from onlinecal.compiling import counting, kept
-from onlinecal.warmup import LIBRARY
 from simulations.cli import app
 from simulations.verbs import warmup
 
@@ -29,9 +29,8 @@ def test_every_kernel_of_the_library_is_on_the_list(warm):
             import_module(module.name)
     ours = [kernel for kernel in kept.kernels if kernel.py_func.__module__.startswith("onlinecal.")]
     # the baselines' entry points are made when one of them is first played, so they need not be here
-    missed = {
-        f"{kernel.py_func.__module__}.{kernel.py_func.__name__}" for kernel in ours if not kernel.overloads
-    }
+    unused = [kernel.py_func for kernel in ours if not kernel.overloads]
+    missed = {f"{function.__module__}.{function.__name__}" for function in unused}
     assert missed - {f"onlinecal.forecasters.{name}" for name in LATER} == set()
     assert len(ours) > 30
 
@@ -40,11 +39,14 @@ LATER = {"baselines.baseline.present", "baselines.baseline.advance", "compiled.r
 
 
 @pytest.mark.parametrize("kind", [bool, np.uint8, np.int64, float])
-@pytest.mark.parametrize("step", [1, 2], ids=["in one piece", "strided"])
-def test_after_it_other_types_of_arguments_compile_nothing(warm, kind, step):
+@pytest.mark.parametrize("memory", ["plain", "strided", "read-only"])
+def test_after_it_other_types_of_arguments_compile_nothing(warm, kind, memory):
     rng = np.random.default_rng(1)
+    step = 2 if memory == "strided" else 1
     forecasts = rng.random(200)[::step]
     outcomes = (rng.random(200) < 0.5).astype(kind)[::step]
+    for array in (forecasts, outcomes):
+        array.flags.writeable = memory != "read-only"
     with counting() as count:
         forecaster = AlmostOneStepAhead()
         forecaster.observe(forecaster.forecast(hint=0.8), outcomes[0])
