@@ -32,6 +32,8 @@ LIBRARIES = frozenset({"numpy", "numba", "llvmlite", "scipy", "sklearn", "river"
 IMPORT = re.compile(
     rb"^(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]+))", re.MULTILINE
 )
+GONE = "gone"
+"""The digest of a source that is no longer there."""
 BEGAN = time.time()
 """When this process could begin to load sources."""
 
@@ -87,8 +89,10 @@ def fingerprint(value: Any, modules: set[str]) -> str:
 def check_unchanged(modules: Iterable[str]) -> None:
     """NotKept if a source was changed since this process began: it may have loaded the older state."""
     now = time.time()
-    for name in _sources(modules):
+    for name, digest in _sources(modules).items():
         path = _path(name)
+        if digest == GONE:
+            raise NotKept(f"{path} was removed while this process runs")
         try:
             state = os.stat(str(path))
         except OSError:
@@ -130,9 +134,12 @@ def _read(module: ModuleType) -> tuple[str, bytes]:
             with open(path, "rb") as file:
                 content = file.read()
         except OSError:
-            # in an archive
+            # in an archive, or removed meanwhile
             loader: Any = getattr(module.__spec__, "loader", None)
-            content = loader.get_data(path) if hasattr(loader, "get_data") else b""
+            try:
+                content = loader.get_data(path)
+            except (AttributeError, OSError):
+                return GONE, b""
         imports = b"\n".join(found.group() for found in IMPORT.finditer(content))
         _known[key] = hashlib.sha256(content).hexdigest(), imports
     return _known[key]

@@ -89,11 +89,11 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
                 return place
         return -1
 
-    def for_new_ledger(self) -> EngineConfig:
-        """The configuration with today's edition, if it names none and the edition makes a difference."""
+    def for_new_ledger(self, edition: int = EDITION) -> EngineConfig:
+        """The configuration with an edition, today's, if it names none and that makes a difference."""
         configs = [self.default, *(match.config for match in self.matches)]
         matters = any(one.kind == "simplex" and one.report == "hint" and one.horizon for one in configs)
-        return replace(self, edition=EDITION) if matters and not self.edition else self
+        return replace(self, edition=edition) if matters and not self.edition else self
 
     def at(self, place: int) -> KeyConfig:
         """The configuration with that number."""

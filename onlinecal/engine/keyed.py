@@ -115,6 +115,7 @@ class KeyState:
             of_lane[issued.lane].append(issued)
         for lane, waiting in zip(self.lanes, of_lane, strict=True):
             lane.check_open(waiting)
+            require(lane.rounds_left >= len(waiting), "its rounds")
         self.busy = list(map(len, of_lane))
         self._list_times()
 

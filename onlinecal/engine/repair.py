@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
@@ -81,8 +80,7 @@ def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
 def _config(connection: sqlite3.Connection, source: Path) -> EngineConfig:
     try:
         [row] = connection.execute("SELECT value FROM about WHERE name = 'config'")
-        config = msgspec.json.decode(row[0], type=EngineConfig)
-        return replace(config, edition=config.edition or 1)
+        return msgspec.json.decode(row[0], type=EngineConfig).for_new_ledger(edition=1)
     except (sqlite3.Error, ValueError) as error:
         raise LedgerError(f"{source}: the configuration cannot be read: {error}") from error
 

@@ -48,8 +48,10 @@ COMMON = 12
 TABLE = 24
 """Where the bias table begins."""
 
-BRIM = (1 << 63) - (1 << 38)
-"""A round is only played while its accumulators are below this: none of them grows by 2^38 in a round."""
+GAIN = 38
+"""No accumulator grows by 2^GAIN in a round."""
+BRIM = (1 << 63) - (1 << GAIN)
+"""A round is only played while the accumulators are below this."""
 
 REPORTS = ("midpoint", "lower", "upper", "hint")
 MIDPOINT, AT_LOWER, AT_UPPER, AT_HINT = range(4)

@@ -14,6 +14,7 @@ from onlinecal.forecasters import dyadic, uniform
 from onlinecal.forecasters.cells import (
     BRIM,
     FORMAT,
+    GAIN,
     LOWER,
     MOVED,
     NO_HINT,
@@ -63,11 +64,11 @@ def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def certain_rounds(memory: NDArray[np.int64]) -> int:
-    """So many more rounds fit whatever they are, since none adds 2^38 to an accumulator; often more do."""
+    """So many more rounds fit whatever they are, since none adds 2^GAIN to an accumulator; often more do."""
     highest = max(int(memory[MOVED]), int(memory[SPREAD]), int(memory[ROUNDS]) << 20)
     if memory[FORMAT] == dyadic.FORMAT_DYADIC:
         highest = max(highest, int(memory[dyadic.SAVED]))
-    return max(0, BRIM - highest) >> 38
+    return max(0, BRIM - highest) >> GAIN
 
 
 def compile_machine(rules: ModuleType) -> Machine:

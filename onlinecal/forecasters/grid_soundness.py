@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from onlinecal.forecasters.cells import (
     FINE,
     FORMAT,
+    GAIN,
     HIGH,
     LOW,
     LOWER,
@@ -29,7 +30,7 @@ from onlinecal.forecasters.cells import (
     TABLE,
     TILT,
 )
-from onlinecal.forecasters.dyadic import BASE, BOUND, LEVELS, PACE, PRICE, TUNED
+from onlinecal.forecasters.dyadic import BASE, BOUND, LEVELS, PACE, PRICE, SAVED, TUNED
 from onlinecal.forecasters.dyadic_search import ABOVE, BELOW, END
 from onlinecal.forecasters.uniform import FORMAT_UNIFORM, new_memory
 
@@ -53,16 +54,18 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
             report = REPORTS[like[REPORT]]
             like = new_memory(head[SCALE], forecaster.rule, float(forecaster.slack), report)[:TABLE].tolist()
     require(all(head[place] == like[place] for place in CONSTANT), "what its configuration says")
-    require(0 <= head[MOVED] < MOST and 0 <= head[SPREAD] < MOST, "its certificate")
+    require(head[ROUNDS] >= 0, "its rounds")
+    gained = head[ROUNDS] << GAIN
+    require(0 <= head[MOVED] <= gained and 0 <= head[SPREAD] <= gained, "its certificate")
     if head[FORMAT] == FORMAT_UNIFORM:
-        require(0 <= head[ROUNDS] < MOST, "its rounds")
         require(head[STEP] == 1, "its cell")
         _check_table(head, np.arange(head[SCALE] + 1), memory[TABLE:])
         return
     require(all(head[place] == like[place] for place in CONSTANT_DYADIC), "what its configuration says")
     end = head[END]
     require(TABLE + 4 <= end <= len(memory) and end % 2 == 0, "the end of its table")
-    require(0 <= head[ROUNDS] <= most_rounds(head[PACE]), "its rounds")
+    require(head[ROUNDS] <= most_rounds(head[PACE]), "its rounds")
+    require(head[SAVED] <= like[SAVED] + gained, "its accounts")
     for place in (STEP, BASE):
         require(0 < head[place] <= head[SCALE] and head[place] & (head[place] - 1) == 0, "its grids")
     points = memory[TABLE:end:2]

@@ -121,7 +121,7 @@ def test_the_conventions_of_estimators():
         ({"alpha": 0.0}, "alpha must be a number above 0 and at most 1, got 0.0"),
         ({"alpha": float("nan")}, "alpha must be .* got nan"),
         ({"alpha": "x"}, "alpha must be .* got 'x'"),
-        ({"patch": "move"}, "patch must be one of value, shift, got 'move'"),
+        ({"patch": "move"}, "patch must be one of value, shift, unrounded, got 'move'"),
         ({"target": "medians"}, "target must be one of multicalibration, means, got 'medians'"),
         ({"target": "means"}, "patch must be 'shift' for the target 'means', got 'value'"),
         ({"target": "means", "patch": "shift", "n_levels": 3}, "n_levels must be None"),
