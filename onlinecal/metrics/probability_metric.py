@@ -34,7 +34,8 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
 
     They raise ValueError, and change nothing, when the probability is not a number in [0, 1], or when a label
     cannot be told to be the positive one or not. `get` raises ValueError when two other labels have come or
-    been answered, and the positive one neither: then it is misspelt, or there is nothing to say about it yet. What is printed of the metric says so instead.
+    been answered, and the positive one neither: then it is misspelt, or there is nothing to say about it yet.
+    What is printed of the metric says so instead.
     """
 
     _fmt = ".6f"

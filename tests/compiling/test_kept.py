@@ -312,7 +312,11 @@ def test_what_is_typed_into_a_console_depends_on_the_files_of_what_it_calls(own,
 
 
 def test_an_import_that_is_tried_is_one(own, tmp_path):
-    tried = OWN["own_helper.py"].replace("from own", "try:\n    from own").replace("STEP\n\n", "STEP\nfinally:\n    pass\n\n")
+    tried = (
+        OWN["own_helper.py"]
+        .replace("from own", "try:\n    from own")
+        .replace("STEP\n\n", "STEP\nfinally:\n    pass\n\n")
+    )
     (tmp_path / "own_helper.py").write_text(tried)
     before = name_of(own.kernel)
     (tmp_path / "own_constant.py").write_text("STEP = 2  # and a line that is longer\n")
