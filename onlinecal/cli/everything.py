@@ -115,13 +115,16 @@ def warm_decision_recalibrator() -> None:
 
 def warm_group_recalibrator() -> None:
     """Recalibration for overlapping groups, with either kind of patch."""
-    from onlinecal import GroupRecalibrator
+    from onlinecal import GroupRecalibrator, LabelWarning
 
     forecasts, outcomes = _history()
     groups = np.column_stack([np.ones(ROUNDS, bool), forecasts < 0.5])
     for patch in ("value", "shift"):
         recalibrator = GroupRecalibrator(0.001, patch=patch, validation_fraction=0.5)
-        recalibrator.fit(forecasts, ~outcomes, groups).predict(forecasts, groups)
+        with warnings.catch_warnings():
+            # that forecasts are the opposite of what comes, so that there is much to patch
+            warnings.simplefilter("ignore", LabelWarning)
+            recalibrator.fit(forecasts, ~outcomes, groups).predict(forecasts, groups)
 
 
 LIBRARY: dict[str, Callable[[], None]] = {

@@ -97,7 +97,9 @@ class _Crier(_Outermost):
             return
         self.timer = threading.Timer(max(0.0, LONG - self.spent.get(family, 0.0)), self.tell, (family,))
         self.timer.daemon = True
-        self.timer.start()
+        # at the end of the interpreter, or of the threads that there may be, none can be started
+        with suppress(RuntimeError):
+            self.timer.start()
 
     def ends(self, dispatcher: Any, seconds: float) -> None:
         if self.timer is not None:

@@ -25,7 +25,7 @@ from numba.core.serialize import dumps
 
 from onlinecal.compiling import folder
 from onlinecal.compiling.events import listen
-from onlinecal.compiling.sources import NotKept, check_unchanged, fingerprint, source_digest
+from onlinecal.compiling.sources import check_unchanged, fingerprint, source_digest
 
 SETTINGS = ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT", "USING_SVML")
 """What numba's configuration can change in the code."""
@@ -76,6 +76,7 @@ class KernelCache(_Cache):
         if not self._enabled:
             return None
         try:
+            self._check_unchanged()
             data = folder.read(self._name(sig, target_context.codegen()))
             return None if data is None else CompileResult._rebuild(target_context, *pickle.loads(data))
         except Exception:
@@ -91,13 +92,18 @@ class KernelCache(_Cache):
         ):
             return
         try:
-            modules: set[str] = set()
-            fingerprint(self._function, modules)
-            check_unchanged(modules)
+            self._check_unchanged()
             name, code = self._name(sig, data.codegen), dumps(data._reduce())
-        except NotKept:
+        except Exception:
+            # whatever cannot be told or taken apart, it has been compiled
             return
         folder.write(name, code)
+
+    def _check_unchanged(self) -> None:
+        """NotKept unless the sources on disk are what this process has loaded."""
+        modules: set[str] = set()
+        fingerprint(self._function, modules)
+        check_unchanged(modules)
 
     def _name(self, sig: Any, codegen: Any) -> str:
         """The name of the code's file: a digest of all that it depends on."""

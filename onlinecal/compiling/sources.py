@@ -30,7 +30,7 @@ PACKAGES = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
 LIBRARIES = frozenset({"numpy", "numba", "llvmlite", "scipy", "sklearn", "river", "polars", "pandas"})
 """Wherever they are, these are not read."""
 IMPORT = re.compile(
-    rb"^(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]+))", re.MULTILINE
+    rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]+))", re.MULTILINE
 )
 GONE = "gone"
 """The digest of a source that is no longer there."""
@@ -65,7 +65,9 @@ def fingerprint(value: Any, modules: set[str]) -> str:
     value = getattr(value, "py_func", value)
     if isinstance(value, FunctionType):
         if _path(value.__module__) is None:
-            # typed into a console: it is what it is, with the values that it refers to
+            # typed into a console: it is what it is, with the values that it refers to; of what comes from
+            # files only the names
+            modules.update(_origins(value.__globals__.values()))
             return _pickled(value)
         modules.add(value.__module__)
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
@@ -100,6 +102,12 @@ def check_unchanged(modules: Iterable[str]) -> None:
         # a date in the future tells nothing
         if BEGAN < max(state.st_mtime, state.st_ctime) <= now:
             raise NotKept(f"{path} was changed while this process runs")
+
+
+def _origins(values: Iterable[Any]) -> set[str]:
+    """The modules that values come from, or are."""
+    found = [v.__name__ if isinstance(v, ModuleType) else getattr(v, "__module__", None) for v in values]
+    return {name for name in found if isinstance(name, str)}
 
 
 def _pickled(value: Any) -> str:
@@ -140,7 +148,11 @@ def _read(module: ModuleType) -> tuple[str, bytes]:
                 content = loader.get_data(path)
             except (AttributeError, OSError):
                 return GONE, b""
-        imports = b"\n".join(found.group() for found in IMPORT.finditer(content))
+        # ours import at the top what kernels need, and elsewhere what need not be there; of those of others
+        # nothing is known, e.g. whether they try to import something
+        all_of_it = module.__name__.partition(".")[0] not in OURS
+        found = (one.group() for one in IMPORT.finditer(content))
+        imports = b"\n".join(one for one in found if all_of_it or not one[:1].isspace())
         _known[key] = hashlib.sha256(content).hexdigest(), imports
     return _known[key]
 

@@ -38,7 +38,8 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     max_jump
         Of keys whose forecasts expire: seconds by which an event's time may be ahead of the key's clock; with
         more it is rejected, and the clock stays where it is. A key's first time may be as far from 0 as that,
-        or as 1e10 if that is more. Choose it longer than any silence of a key.
+        or as 1e10 if that is more. Choose it longer than any silence of a key. It says what is
+        accepted from now on, not how it is forecast, so it may be changed at any time.
     """
 
     kind: Literal["binary", "simplex"] = "binary"
@@ -94,6 +95,11 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         configs = [self.default, *(match.config for match in self.matches)]
         matters = any(one.kind == "simplex" and one.report == "hint" and one.horizon for one in configs)
         return replace(self, edition=edition) if matters and not self.edition else self
+
+    def without_bounds(self) -> EngineConfig:
+        """What forecasts depend on: the configuration with the default for `max_jump`, everywhere."""
+        matches = [replace(one, config=replace(one.config, max_jump=MAX_JUMP)) for one in self.matches]
+        return replace(self, default=replace(self.default, max_jump=MAX_JUMP), matches=tuple(matches))
 
     def at(self, place: int) -> KeyConfig:
         """The configuration with that number."""

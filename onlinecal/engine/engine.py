@@ -254,7 +254,10 @@ class Engine:
 
 
 def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
-    """The ledger's configuration; a new ledger takes the one wanted, unless a parameter is out of range."""
+    """The ledger's configuration; a new ledger takes the one wanted, unless a parameter is out of range.
+
+    An old one takes its bounds.
+    """
     written = ledger.about("config")
     if written is None:
         config = (wanted or EngineConfig()).for_new_ledger()
@@ -263,6 +266,9 @@ def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
         return config
     with ledger.making_sense():
         config = msgspec.json.decode(written, type=EngineConfig)
-    if wanted is not None and replace(wanted, edition=config.edition) != config:
+    agreed = config if wanted is None else replace(wanted, edition=config.edition)
+    if agreed.without_bounds() != config.without_bounds():
         raise ValueError(f"{ledger.path}: the ledger was made with another configuration: {written}")
-    return config
+    if agreed != config:
+        ledger.tell("config", msgspec.json.encode(agreed).decode())
+    return agreed

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from onlinecal.engine.batch import Batch, in_seconds, refuse
-from onlinecal.engine.config import MAX_JUMP, EngineConfig, KeyConfig
+from onlinecal.engine.config import EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Query, Rejected
 from onlinecal.engine.hot import HotKeys
 from onlinecal.engine.records import Record, Snapshot
@@ -188,9 +188,8 @@ class KeyStep:
 
 
 def _values_of(config: KeyConfig) -> tuple[Any, ...]:
-    """All fields; without the last ones as long as they are what was done before there were such fields."""
-    values = astuple(config)
-    return values[:-1] if values[-1] == MAX_JUMP else values
+    """All fields that forecasts depend on: all but the last, `max_jump`."""
+    return astuple(config)[:-1]
 
 
 def _foreign(event: Incoming | Rejected, key: str) -> Rejected | None:

@@ -14,6 +14,10 @@ PARTS = ("", "-wal", "-shm")
 """What SQLite adds to the name of a database for the files that belong to it while it is open."""
 
 
+TAKEN = (errno.EWOULDBLOCK, errno.EACCES)
+"""What `flock` says of a file that another one has locked."""
+
+
 class WriterLock:
     """Keeps other writers away from a file as long as this process lives, and until `release`.
 
@@ -80,6 +84,8 @@ def take(path: str) -> int:
                 held, descriptor = descriptor, -1
                 return held
         except OSError as error:
+            if error.errno not in TAKEN:
+                raise ValueError(f"cannot be locked here: {error.strerror}") from error
             raise ValueError(
                 "another process writes to this ledger; stop it first, or read with `stream report`"
             ) from error

@@ -35,6 +35,7 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     They raise ValueError, and change nothing, when the probability is not a number in [0, 1], or when a label
     cannot be told to be the positive one or not. `get` raises ValueError when two other labels have come or
     been answered, and the positive one neither: then it is misspelt, or there is nothing to say about it yet.
+    What is printed of the metric says so instead.
     """
 
     _fmt = ".6f"
@@ -80,6 +81,12 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         """The average over rounds; ValueError while it would speak of a label that nobody has named."""
         self._check_met()
         return self._average()
+
+    def __repr__(self) -> str:
+        # river shows metrics while a stream is on its way: a rare label that is still to come must not end it
+        if self._is_unmet:
+            return f"{type(self).__name__}: none yet, pos_val={self.pos_val!r} has not come"
+        return super().__repr__()
 
     @abstractmethod
     def _count(self, forecast: float, outcome: int, w: float) -> None:
@@ -131,8 +138,12 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
             if len(self._others) < 2 and label not in self._others:
                 self._others = (*self._others, label)
 
+    @property
+    def _is_unmet(self) -> bool:
+        return not self._met and len(self._others) > 1
+
     def _check_met(self) -> None:
-        if not self._met and len(self._others) > 1:
+        if self._is_unmet:
             first, second = self._others
             raise ValueError(
                 f"pos_val={self.pos_val!r} has not come, and no answer has named it, though {first!r} and "

@@ -56,3 +56,12 @@ def test_nobody_needs_to_be_there_to_read_it(crier, monkeypatch):
     monkeypatch.setattr("sys.stderr", None)
     crier.tell("measures")
     assert crier.told == {"measures"}
+
+
+def test_where_no_thread_can_be_started_nothing_is_told(crier, monkeypatch):
+    def refused(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(events.threading.Thread, "start", refused)
+    compile_for(crier, maximal_intervals, told=False)
+    assert crier.spent == {"measures": 0.25}

@@ -15,7 +15,7 @@ import pytest
 from numba.core import config, event
 
 from adversaries.oblivious import coin_step
-from onlinecal.compiling import compiled, counting, folder, kept_in
+from onlinecal.compiling import compiled, counting, folder, kept_in, sources
 from onlinecal.compiling.kept import KernelCache
 from onlinecal.compiling.sources import _sources, fingerprint
 from onlinecal.forecasters import AlmostOneStepAhead
@@ -282,3 +282,55 @@ def test_nothing_is_said_while_all_goes_well(capsys):
         warnings.simplefilter("error")
         assert [loops_compiled(), loops_compiled()] == [1, 0]
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_process_loads_no_code_of_sources_that_are_newer_than_it(own, tmp_path, cache, monkeypatch):
+    def loaded_before(seconds):
+        monkeypatch.setattr(sources, "BEGAN", time.time() + seconds)
+
+    old, began = {name.removesuffix(".py"): sys.modules.pop(name.removesuffix(".py")) for name in OWN}, 0
+    time.sleep(0.05)
+    began = time.time()
+    time.sleep(0.05)
+    (tmp_path / "own_constant.py").write_text("STEP = 100\n")
+    invalidate_caches()
+    loaded_before(0)
+    assert loops_compiled(import_module("own_kernel").kernel, answer=101) == 1
+    assert only_file(cache)
+    sys.modules.update(old)
+    monkeypatch.setattr(sources, "BEGAN", began)
+    assert loops_compiled(own.kernel) == 1
+
+
+def test_what_is_typed_into_a_console_depends_on_the_files_of_what_it_calls(own, tmp_path):
+    console = {"__name__": "no_file", "helper": sys.modules["own_helper"], "helped": own.helped}
+    exec("def plain(x): return helped(x)\ndef dotted(x): return helper.helped(x)", console)
+    before = [name_of(console[name]) for name in ("plain", "dotted")]
+    (tmp_path / "own_constant.py").write_text("STEP = 2  # and a line that is longer\n")
+    assert [name_of(console[name]) for name in ("plain", "dotted")] != before
+    assert not {name_of(console[name]) for name in ("plain", "dotted")} & set(before)
+
+
+def test_an_import_that_is_tried_is_one(own, tmp_path):
+    tried = (
+        OWN["own_helper.py"]
+        .replace("from own", "try:\n    from own")
+        .replace("STEP\n\n", "STEP\nfinally:\n    pass\n\n")
+    )
+    (tmp_path / "own_helper.py").write_text(tried)
+    before = name_of(own.kernel)
+    (tmp_path / "own_constant.py").write_text("STEP = 2  # and a line that is longer\n")
+    assert name_of(own.kernel) != before
+
+
+def test_a_kernel_that_calls_itself_can_be_called():
+    def make():
+        @compiled
+        def factorial(n):
+            if n <= 1:
+                return 1
+            return n * factorial(n - 1)
+
+        return factorial
+
+    assert make()(5) == 120

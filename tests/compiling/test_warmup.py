@@ -57,6 +57,12 @@ def test_after_it_other_types_of_arguments_compile_nothing(warm, kind, memory):
     assert count.loops == 0
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("what", LIBRARY)
+def test_nobody_is_warned_of_what_was_made_up_to_compile(warm, what):
+    LIBRARY[what]()
+
+
 def test_the_verb_says_what_it_did(monkeypatch, warm):
     monkeypatch.setattr(warmup, "_steps", lambda: iter(LIBRARY.items()))
     answer = CliRunner().invoke(app, ["warmup"])

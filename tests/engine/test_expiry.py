@@ -184,6 +184,24 @@ def test_what_was_accepted_before_there_was_a_bound_is_replayed_and_repaired_as_
         assert engine.handle(events) == wanted
 
 
+def test_the_bound_of_a_ledger_can_be_changed_and_nothing_else(folder):
+    path, ms = folder / "ledger.db", NOW * 1e3
+    with Engine(path, brief(10.0, max_jump=100.0)) as engine:
+        assert told(engine.query("a", "k", None, NOW)) == "Forecast"
+        assert told(engine.query("b", "k", None, NOW + 200)) == "invalid"
+        assert told(engine.query("c", "new", None, ms)) == "invalid"
+    with pytest.raises(ValueError, match="another configuration"):
+        Engine(path, brief(11.0, max_jump=1e300))
+    Engine(path, brief(10.0, max_jump=1e300)).close()
+    with Engine(path) as engine:
+        assert told(engine.query("b", "k", None, NOW + 200)) == "Forecast"
+        assert told(engine.query("c", "new", None, ms)) == "Forecast"
+    assert_sound(path)
+    kept, _ = KeyStep(brief(max_jump=100.0), 10)("k", None, [Query("a", "k", None, NOW)])
+    _, [answer] = KeyStep(brief(), 10)("k", kept, [Query("b", "k", None, NOW + 200)])
+    assert told(answer) == "Forecast"
+
+
 def test_keys_kept_elsewhere_before_there_was_a_bound_are_still_of_the_same_configuration():
     # the checksums of (default, expiring) configurations as they were
     for config, sum in ((EngineConfig(), 4270985922), (brief(60.0, lanes=2), 1585554087)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import multiprocessing
 import os
 import signal
@@ -281,3 +282,12 @@ def test_the_command_says_that_its_ledger_is_gone(folder, path):
     )
     assert_refused(found, path, "removed or replaced")
     assert found[1].count(b"\n") == 50
+
+
+def test_a_file_system_without_locks_is_not_taken_for_another_writer(tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", refused)
+    with pytest.raises(LedgerError, match="cannot be locked here: No locks available"):
+        Engine(tmp_path / "ledger.db")

@@ -39,9 +39,10 @@ def test_a_positive_label_that_nobody_names_is_said_when_the_number_is_asked_for
     metric = kind(pos_val="Spam")
     for y, answer in SPAM:
         metric.update(y, answer)
-    for ask in (metric.get, lambda: repr(metric), lambda: getattr(metric, "interval", metric.get())):
+    for ask in (metric.get, lambda: getattr(metric, "interval", metric.get())):
         with pytest.raises(ValueError, match=r"pos_val='Spam' has not come, .* 'spam' and 'ham' have"):
             ask()
+    assert repr(metric) == f"{type(metric).__name__}: none yet, pos_val='Spam' has not come"
     metric.update("Spam", {"spam": 0.5, "ham": 0.5})
     assert metric.get() > 0.0
 
@@ -139,3 +140,15 @@ def test_metrics_that_were_pickled_before_they_watched_labels_go_on():
     opened.update("ham", 0.5)
     opened.update("eggs", 0.5)
     assert opened.get() == 0.25
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_progress_can_be_shown_before_a_rare_label_of_three_has_come(kind, capsys):
+    labels = ["fine", "late", *["fine"] * 28, "fraud", "late"]
+    stream = [({"x": float(i)}, label) for i, label in enumerate(labels)]
+    metric = kind(pos_val="fraud")
+    both = metric + metrics.Accuracy()
+    evaluate.progressive_val_score(stream, naive_bayes.GaussianNB(), both, print_every=10)
+    said = capsys.readouterr().out
+    assert f"{type(metric).__name__}: none yet, pos_val='fraud' has not come" in said
+    assert metric.get() > 0.0
