@@ -107,10 +107,15 @@ def warm_lp_recalibrator() -> None:
 
 
 def warm_decision_recalibrator() -> None:
-    """Recalibration for decision makers."""
-    from onlinecal.recalibration.simplex_projection import project_rows
+    """Recalibration for decision makers, and the errors that they see."""
+    from onlinecal import DecisionRecalibrator, LabelWarning, decision_calibration_error, decision_loss_gap
 
-    project_rows(_table()[0])
+    table, labels = _table()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)
+        DecisionRecalibrator(n_actions=2).fit(table, labels).predict_proba(table)
+    decision_calibration_error(table, labels, n_actions=2)
+    decision_loss_gap(table, labels, 1.0 - np.eye(3))
 
 
 def warm_group_recalibrator() -> None:

@@ -45,6 +45,11 @@ def compiled(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
+def entry_point(kernel: Any, *types: Any) -> Callable[..., Any]:
+    """The kernel for these types of arguments alone, compiled now: numba need not choose at every call."""
+    return kernel.compile(types) if hasattr(kernel, "compile") else kernel
+
+
 class KernelCache(_Cache):
     """What a dispatcher asks for its code; nothing is read or hashed before it does."""
 

@@ -25,7 +25,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling import compiled, entry_point, kernel_part
 from onlinecal.forecasters.cells import report
 
 ETA = 2.0
@@ -192,11 +192,10 @@ def steered(rules: ModuleType) -> Steered:
         learn(state, outcome)
         return True
 
-    # With its signature fixed, a function's own entry point can be called without numba's choosing among
-    # versions by the types of the arguments, which is a third of the cost of a call.
+    # choosing among versions by the types of the arguments is a third of the cost of a call
     table, floats = types.int64[::1], types.float64[::1]
     return Steered(
-        hint.compile((floats, types.float64)),
-        ask.compile((table, floats, types.float64)),
-        settle.compile((table, floats, types.int64)),
+        entry_point(hint, floats, types.float64),
+        entry_point(ask, table, floats, types.float64),
+        entry_point(settle, table, floats, types.int64),
     )

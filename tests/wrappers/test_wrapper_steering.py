@@ -1,6 +1,9 @@
 """Steering keeps its bounds, buckets pay, and a long stream stays small."""
 
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -149,3 +152,26 @@ def test_memory_grows_like_the_root_of_the_rounds(kind, rounds):
     # two integers a point, at most doubled by growing, and a header
     assert table.memory.size <= 4 * (inner + 2) + 200
     assert projection.certificate <= projection.guarantee
+
+
+def test_without_a_compiler_the_interpreter_gives_the_same_answers():
+    code = """
+from river import naive_bayes
+from onlinecal import CalibratedClassifier
+model = CalibratedClassifier(naive_bayes.GaussianNB())
+for t in range(60):
+    answer = model.predict_proba_one({"x": t % 5})
+    model.learn_one({"x": t % 5}, t % 3 == 0)
+print(answer, model.certificate)
+"""
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"NUMBA_DISABLE_JIT": disabled},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for disabled in "01"
+    ]
+    assert told[0] == told[1] != ""
