@@ -60,8 +60,8 @@ def warm_wrappers() -> None:
 
     from onlinecal import CalibratedClassifier
 
-    for strategy, labels in (("auto", 2), ("simplex", 3)):
-        model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy=strategy)
+    for strategy, labels, buckets in (("auto", 2, 1), ("auto", 2, 2), ("simplex", 3, 1)):
+        model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy=strategy, n_buckets=buckets)
         for t in range(40):
             model.predict_proba_one({"x": t % 5})
             model.learn_one({"x": t % 5}, t % labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from onlinecal.forecasters import AlmostOneStepAhead
-from onlinecal.wrappers.steering import FORECAST, TICKET, new_steering, steered
+from onlinecal.wrappers.steering import FORECAST, TICKET, new_steering, steered, steered_hint
 
 
 class Ticket(NamedTuple):
@@ -51,7 +51,7 @@ class Projection:
 
     def _compile(self) -> None:
         # kept one by one: to look each up in a tuple would cost a tenth of a call
-        self._hint, self._ask, self._settle = steered(self._table.machine.rules)
+        self._ask, self._settle = steered(self._table.machine.rules)
 
     def ask(self, raw: float) -> float:
         """Issue a forecast for a model's probability; its ticket stays here until the next one.
@@ -59,7 +59,7 @@ class Projection:
         NaN counts as 1/2, and values are moved into [0, 1].
         """
         if self._last:
-            hint = self._hint(self._state, raw)
+            hint = steered_hint(self._state, raw)
             self._table = self.tables[min(int(hint * (self._last + 1)), self._last)]
         return self._ask(self._table.memory, self._state, raw)
 
@@ -78,7 +78,7 @@ class Projection:
         self._state[:TICKET] = ticket.kept
 
     def __getstate__(self) -> dict[str, Any]:
-        compiled = ("_hint", "_ask", "_settle")
+        compiled = ("_ask", "_settle")
         return {name: value for name, value in self.__dict__.items() if name not in compiled}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

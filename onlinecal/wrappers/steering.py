@@ -152,15 +152,19 @@ def learn(state: Any, outcome: int) -> None:
     state[COUNTS + b] += 1.0
 
 
+@compiled
+def steered_hint(state: NDArray[np.float64], raw: float) -> float:
+    """The hint alone: what chooses the bucket, where there are several."""
+    return steer(state, within(raw))
+
+
 class Steered(NamedTuple):
     """A grid machine behind steering, as compiled entry points.
 
-    hint(state, raw) -> the steered hint; it chooses the bucket.
     ask(memory, state, raw) -> the forecast; its ticket is left in the state.
     settle(memory, state, outcome) -> whether the memory had room: charge the ticket, learn to steer.
     """
 
-    hint: Callable[[NDArray[np.float64], float], float]
     ask: Callable[[NDArray[np.int64], NDArray[np.float64], float], float]
     settle: Callable[[NDArray[np.int64], NDArray[np.float64], int], bool]
 
@@ -169,10 +173,6 @@ class Steered(NamedTuple):
 def steered(rules: ModuleType) -> Steered:
     """The entry points for a machine's rules (see `onlinecal.forecasters.cells`)."""
     propose, charge, has_room = rules.propose, rules.charge, rules.has_room
-
-    @compiled
-    def hint(state: NDArray[np.float64], raw: float) -> float:
-        return steer(state, within(raw))
 
     @compiled
     def ask(memory: NDArray[np.int64], state: NDArray[np.float64], raw: float) -> float:
@@ -195,7 +195,6 @@ def steered(rules: ModuleType) -> Steered:
     # choosing among versions by the types of the arguments is a third of the cost of a call
     table, floats = types.int64[::1], types.float64[::1]
     return Steered(
-        entry_point(hint, floats, types.float64),
         entry_point(ask, table, floats, types.float64),
         entry_point(settle, table, floats, types.int64),
     )
