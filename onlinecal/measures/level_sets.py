@@ -90,6 +90,15 @@ def hash_of_levels(levels: Ints) -> Any:
 
 
 @kernel_part
+def same_levels(first: Ints, second: Ints) -> bool:
+    """Whether two rows of levels are the same."""
+    same = True
+    for j in range(first.shape[0]):
+        same &= first[j] == second[j]
+    return same
+
+
+@kernel_part
 def fill_levels(row: Floats, n_levels: int, slack: float, levels: Ints) -> Any:
     """Write a row's levels into `levels`; their hash."""
     key = np.uint64(0)

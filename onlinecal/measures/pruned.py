@@ -22,7 +22,7 @@ import numpy as np
 
 from onlinecal.measures.counts import Counts, Floats, Ints
 from onlinecal.measures.levels import Levels, make_levels
-from onlinecal.measures.pruned_kernel import Side, extend_paths
+from onlinecal.measures.pruned_kernel import Side, extend_paths, room_for
 from onlinecal.measures.relaxation import Relaxation
 
 VALUE_BINS = 64
@@ -130,7 +130,8 @@ def _extend(
             starts,
             np.ascontiguousarray(from_end.widths[::-1]),
         )
-    excess, last_step, offsets, starts, widths, steps, complete, work = extend_paths(
+    room = room_for(counts.n_zeros, counts.n_ones)
+    excess, last_step, steps, n_steps, complete, work = extend_paths(
         *_sides(counts, relaxation),
         np.ascontiguousarray(relaxation.nodes),
         np.ascontiguousarray(relaxation.zero_potential),
@@ -140,8 +141,10 @@ def _extend(
         *ahead,
         float(unreached),
         int(min(max(work_limit, 0), 2**62)),
+        *room,
     )
-    return _Reached(excess, last_step, offsets, starts, widths, steps, complete, work)
+    offsets, starts, widths = room[2][:3]
+    return _Reached(excess, last_step, offsets, starts, widths, steps[:n_steps], complete, work)
 
 
 def _sides(counts: Counts, relaxation: Relaxation) -> list[Side]:

@@ -10,6 +10,8 @@ sorted.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -190,6 +192,26 @@ def make_room(
     return reached, last_step, used + width
 
 
+def room_for(n_zeros: int, n_ones: int) -> tuple[NDArray[Any], ...]:
+    """The arrays that `extend_paths` works in.
+
+    Two pools for rows of lattice points; by row, its offset, start, width, first and last point reached
+    (5, T+1), and the least excess of its points so far and ahead (T+1,); these two of blocks of rows; what
+    the zeros and the ones of a step cost; steps.
+    """
+    n_rows = n_zeros + n_ones + 1
+    n_blocks = (n_rows - 1) // BLOCK + 1
+    rows = np.zeros((5, n_rows), dtype=np.int64)
+    rows[3], rows[4] = n_ones + 1, -1
+    return (
+        *(np.full(16 * n_rows, np.inf), np.full(16 * n_rows, -1, dtype=np.int32)),
+        *(rows, np.full(n_rows, np.inf), np.empty(n_rows)),
+        *(np.full(n_blocks, np.inf), np.full(n_blocks + 1, np.inf)),
+        *(np.empty(n_zeros + 1), np.empty(n_ones + 1)),
+        np.empty((1024, 2), dtype=np.int64),
+    )
+
+
 @compiled
 def extend_paths(
     zeros: Side,
@@ -205,47 +227,45 @@ def extend_paths(
     ahead_widths: Ints,
     ahead_elsewhere: float,
     work_limit: int,
-) -> tuple[Floats, Flags, Ints, Ints, Ints, Ints, bool, int]:
+    reached: Floats,
+    last_step: Flags,
+    rows: Ints,
+    row_least: Floats,
+    row_ahead: Floats,
+    block_least: Floats,
+    block_ahead: Floats,
+    zero_costs: Floats,
+    one_costs: Floats,
+    steps: Ints,
+) -> tuple[Floats, Flags, Ints, int, bool, int]:
     """The least excess of every lattice point that paths below the cutoff reach.
 
     zeros, ones: the rounds of either outcome; nodes, potential0, potential1 (n,): the potentials as
     functions; step_limits: by range of v, the largest step worth trying. ahead: no more than the excess from
     a point on to the end, in ragged rows (see below), ahead_elsewhere at points in no row.
 
-    Returns reached (float64, infinite where not) and last_step (int32, row of steps, -1), both flat; the
-    offsets, starts and widths of their rows, (T+1,) int64: the point of n rounds and b ones is at offsets[n]
-    + b
-    - starts[n] if 0 <= b - starts[n] < widths[n]; steps (N, 2) int64; whether the search is complete; the
-    work.
+    The rest is what `room_for` makes: numba takes long to compile what makes arrays.
+
+    Returns reached (float64, infinite where not) and last_step (int32, row of steps, -1), both flat, of which
+    rows has the offsets, starts and widths: the point of n rounds and b ones is at offsets[n] + b - starts[n]
+    if 0 <= b - starts[n] < widths[n]; steps (N, 2) int64, the first so many of which count; whether the
+    search is complete; the work.
     """
     n0, n1 = len(zeros[0]), len(ones[0])
     n_rounds, n_bins = n0 + n1, len(step_limits)
-    zero_costs, one_costs = np.empty(n0 + 1), np.empty(n1 + 1)
-
-    offsets = np.zeros(n_rounds + 1, dtype=np.int64)
-    starts = np.zeros(n_rounds + 1, dtype=np.int64)
-    widths = np.zeros(n_rounds + 1, dtype=np.int64)
-    reached, last_step = infinite(16 * (n_rounds + 1)), no_steps(16 * (n_rounds + 1))
+    offsets, starts, widths, first_alive, last_alive = rows[0], rows[1], rows[2], rows[3], rows[4]
     reached, last_step, used = make_room(reached, last_step, 0, offsets, starts, widths, 0, 0, n1)
     reached[offsets[0]] = 0.0
-    first_alive, last_alive = np.empty(n_rounds + 1, np.int64), np.empty(n_rounds + 1, np.int64)
-    for n in range(n_rounds + 1):
-        first_alive[n], last_alive[n] = n1 + 1, -1
     first_alive[0] = last_alive[0] = 0
     nearest = farthest = 0
 
-    # the least excess of the points of a row, so far and ahead, and of blocks of rows
-    n_blocks = n_rounds // BLOCK + 1
-    row_least, block_least = infinite(n_rounds + 1), infinite(n_blocks)
     row_least[0] = block_least[0] = 0.0
-    row_ahead, block_ahead = np.empty(n_rounds + 1), infinite(n_blocks + 1)
     for n in range(n_rounds + 1):
         row_ahead[n] = ahead_elsewhere
         for j in range(ahead_offsets[n], ahead_offsets[n] + ahead_widths[n]):
             row_ahead[n] = min(row_ahead[n], ahead[j])
         block_ahead[n // BLOCK] = min(block_ahead[n // BLOCK], row_ahead[n])
 
-    steps = np.empty((1024, 2), dtype=np.int64)
     n_steps = 0
     work = 0
     below0 = below1 = node = 0
@@ -354,6 +374,6 @@ def extend_paths(
                         block_least[target // BLOCK] = min(block_least[target // BLOCK], excess)
                 possible = improved and work <= work_limit
             if work > work_limit:
-                return reached, last_step, offsets, starts, widths, steps[:n_steps], False, work
+                return reached, last_step, steps, n_steps, False, work
             s, size, next_s, next_size = next_fraction(s, size, next_s, next_size, order)
-    return reached, last_step, offsets, starts, widths, steps[:n_steps], True, work
+    return reached, last_step, steps, n_steps, True, work

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -164,11 +165,28 @@ def _pass(tables: Tables, curve: Curve, reach: int, work_limit: float) -> tuple[
         if work > work_limit:
             break
         most = int(min(work_limit - work, 2**62))
-        path, tried = path_through_windows(*tables.arrays, curve.rounds, values, lowest, ACROSS, margin, most)
+        path, tried = path_through_windows(tables, curve, lowest, margin, most)
         work += tried
         if path[-1, 0] >= 0:
             return path, work
     return None, work
+
+
+def path_through_windows(
+    tables: Tables, curve: Curve, lowest: Ints, margin: float, most: int
+) -> tuple[Ints, int]:
+    """Cheapest path with one corner in each window (see `search_windows`), and the level sets tried.
+
+    The path is (L+1, 2) int64 of (rounds, ones), -1 throughout if there is none or more than `most` level
+    sets would be tried.
+    """
+    points = (*lowest.shape, 2 * ACROSS + 1)
+    excess, came_from = np.full(points, np.inf), np.full(points, -1, dtype=np.int32)
+    sums, inside = np.zeros((3, 2, *points[1:])), np.zeros((2, *points[1:]), dtype=np.bool_)
+    path = np.full((len(curve.rounds), 2), -1)
+    windows = (curve.rounds, curve.values, lowest, ACROSS, margin, most)
+    tried = search_windows(*tables.arrays, *windows, excess, came_from, sums, inside, path)
+    return path, tried
 
 
 @kernel_part
@@ -187,7 +205,7 @@ def transport(
 
 
 @compiled
-def path_through_windows(
+def search_windows(
     values: Floats,
     u0: Floats,
     u1: Floats,
@@ -203,32 +221,27 @@ def path_through_windows(
     across: int,
     margin: float,
     most: int,
-) -> tuple[Ints, int]:
+    excess: Floats,
+    came_from: Ints,
+    sums: Floats,
+    inside: Any,
+    path: Ints,
+) -> int:
     """Cheapest path with one corner in each window.
 
     values, u0, u1 (K,): forecasts and their potentials; zeros, ones (K+1,) int64 prefix counts, with prefix
     sums of forecasts and of potentials. Window k, k = 0..L, holds the points of corners[k] + i - reach
     rounds and lowest[k, i] + j ones, i in 0..2 reach, j in 0..2 across; the first and last corner are
-    fixed. Returns the path, (L+1, 2) int64 of (rounds, ones), with -1 in the last row if there is none or if
-    more than `most` level sets would be tried, and the level sets tried.
+    fixed. Writes the path, unless there is none or more than `most` level sets would be tried; returns the
+    level sets tried. Room to work in, since numba takes long to compile what makes arrays: excess and
+    came_from (int32), infinite and -1, for each point of each window; sums, three, and inside, for two
+    windows.
     """
     n0, n1 = zeros[-1], ones[-1]
     n_levels, length, depth = len(level_values), lowest.shape[1], 2 * across + 1
     reach = length // 2
-    excess = np.empty((n_levels + 1, length, depth))
-    came_from = np.empty((n_levels + 1, length, depth), dtype=np.int32)
-    for k in range(n_levels + 1):
-        for i in range(length):
-            for j in range(depth):
-                excess[k, i, j], came_from[k, i, j] = np.inf, -1
-    # per window in turn: is it a lattice point, sums of its first zeros and ones, its share of the lower
-    # bound
-    inside = np.zeros((2, length, depth), dtype=np.bool_)
-    sum0, sum1, lift = (
-        np.empty((2, length, depth)),
-        np.empty((2, length, depth)),
-        np.empty((2, length, depth)),
-    )
+    # per window in turn: sums of the first zeros and ones of a lattice point, its share of the lower bound
+    sum0, sum1, lift = sums[0], sums[1], sums[2]
     tried = 0
     for k in range(n_levels + 1):
         new, old = k % 2, (k + 1) % 2
@@ -299,14 +312,11 @@ def path_through_windows(
                             came_from[k, i2, j2] = i * depth + j
         if tried > most:
             break
-    path = np.empty((n_levels + 1, 2), dtype=np.int64)
-    for k in range(n_levels + 1):
-        path[k, 0] = path[k, 1] = -1
     i, j = reach, across
     if excess[n_levels, i, j] == np.inf:
-        return path, tried
+        return tried
     for k in range(n_levels, -1, -1):
         path[k, 0], path[k, 1] = corners[k] + i - reach, lowest[k, i] + j
         if k > 0:
             i, j = came_from[k, i, j] // depth, came_from[k, i, j] % depth
-    return path, tried
+    return tried

@@ -9,7 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.level_sets import Floats, Ints, fill_levels, hash_of_levels, norm, norm_of_pair
+from onlinecal.measures.level_sets import (
+    Floats,
+    Ints,
+    fill_levels,
+    hash_of_levels,
+    norm,
+    norm_of_pair,
+    same_levels,
+)
 from onlinecal.recalibration.lp_state import Pools, State
 
 
@@ -157,7 +165,7 @@ def find(state: State, g: int) -> int:
     """The entered group with the level set of g, or -1; there is at most one."""
     other = state.buckets[np.int64(state.keys[g] & np.uint64(state.buckets.shape[0] - 1))]
     while other >= 0:
-        if state.keys[other] == state.keys[g] and np.array_equal(state.levels[other], state.levels[g]):
+        if state.keys[other] == state.keys[g] and same_levels(state.levels[other], state.levels[g]):
             return other
         other = state.next_group[other]
     return -1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.level_sets import Floats, Ints, allowance, fill_levels, hash_of_levels
+from onlinecal.compiling import compiled
+from onlinecal.measures.level_sets import Floats, Ints, allowance, fill_levels, hash_of_levels, same_levels
 from onlinecal.recalibration.lp_kernels import project
 
 
@@ -83,7 +83,7 @@ def _apply(
     for i in range(n):
         slot = fill_levels(table[i], n_levels, slack, mine) & mask
         found = slots[slot]
-        while found >= 0 and not _equal(levels[found], mine):
+        while found >= 0 and not same_levels(levels[found], mine):
             slot = (slot + np.uint64(1)) & mask
             found = slots[slot]
         if shift:
@@ -108,11 +108,3 @@ def _apply(
             whole = max(n_levels, total)
             for j in range(k):
                 out[i, j] = mine[j] / whole + spare
-
-
-@kernel_part
-def _equal(first: Ints, second: Ints) -> bool:
-    same = True
-    for j in range(first.shape[0]):
-        same &= first[j] == second[j]
-    return same

@@ -26,7 +26,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, entry_point, kernel_part
-from onlinecal.forecasters.cells import report
+from onlinecal.forecasters.cells import clip, report
 
 ETA = 2.0
 """Learning rate of the weights; squared errors on [0, 1] can be aggregated at no greater one."""
@@ -70,13 +70,13 @@ def within(p: float) -> float:
     p = float(p)
     if p != p:
         return 0.5
-    return min(max(p, 0.0), 1.0)
+    return clip(p, 0.0, 1.0)
 
 
 @kernel_part
 def logit(p: float) -> float:
     """log(p / (1 - p)) with p kept within [CLIP, 1 - CLIP]."""
-    p = min(max(p, CLIP), 1.0 - CLIP)
+    p = clip(p, CLIP, 1.0 - CLIP)
     return math.log(p / (1.0 - p))
 
 
@@ -84,7 +84,7 @@ def logit(p: float) -> float:
 def platt(slope: float, intercept: float, p: float) -> float:
     """Platt's map: a logistic curve in the logit of p."""
     z = slope * logit(p) + intercept
-    return 1.0 / (1.0 + math.exp(-min(max(z, -30.0), 30.0)))
+    return 1.0 / (1.0 + math.exp(-clip(z, -30.0, 30.0)))
 
 
 @kernel_part
@@ -129,7 +129,7 @@ def steer(state: Any, p: float) -> float:
     """The mixture's probability for a raw probability p: no outcome costs it more than the pooled loss."""
     consult(state, p)
     mixed = 0.5 + 0.5 * (pooled_loss(state, 0) - pooled_loss(state, 1))
-    return min(max(mixed, 0.0), 1.0)
+    return clip(mixed, 0.0, 1.0)
 
 
 @kernel_part

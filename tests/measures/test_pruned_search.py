@@ -12,7 +12,7 @@ from onlinecal.measures.counts import count_rounds
 from onlinecal.measures.lattice import exact_levels, primitive_steps
 from onlinecal.measures.levels import conditional_means, distance_to
 from onlinecal.measures.pruned import _sides, _step_limits, search_below
-from onlinecal.measures.pruned_kernel import extend_paths, first_fractions, next_fraction
+from onlinecal.measures.pruned_kernel import extend_paths, first_fractions, next_fraction, room_for
 from onlinecal.measures.relaxation import relax, relaxation_nodes
 
 
@@ -124,5 +124,10 @@ def test_the_compiled_search_agrees_with_plain_python():
             _step_limits(counts, relaxation, cutoff),
             *(np.zeros(0), empty, empty, empty, 0.0, 10**9),
         )
-        for compiled, plain in zip(extend_paths(*arguments), extend_paths.py_func(*arguments), strict=True):
+        answers = []
+        for search in (extend_paths, extend_paths.py_func):
+            room = room_for(counts.n_zeros, counts.n_ones)
+            excess, last_step, steps, n_steps, *rest = search(*arguments, *room)
+            answers.append((excess, last_step, room[2], steps[:n_steps], *rest))
+        for compiled, plain in zip(*answers, strict=True):
             np.testing.assert_array_equal(compiled, plain)

@@ -10,6 +10,7 @@ from onlinecal.measures import (
     calibration_distance,
     lower_calibration_distance,
     lower_calibration_distance_from_counts,
+    rounding,
     smooth_calibration_error,
 )
 from onlinecal.measures.counts import count_rounds, prefix_sums
@@ -29,6 +30,7 @@ from onlinecal.measures.rounding import (
     path_through_windows,
     round_near,
     search_tables,
+    search_windows,
 )
 
 
@@ -151,8 +153,10 @@ def test_the_compiled_windows_agree_with_plain_python():
     lowest = np.repeat(curve.ones[:, None], 5, axis=1) - 4
     tables = search_tables(counts, prefix_sums(counts), relaxation)
     for most in (10**9, 100):
-        arguments = (*tables.arrays, curve.rounds, curve.values, lowest, 4, np.inf, most)
-        compiled, plain = path_through_windows(*arguments), path_through_windows.py_func(*arguments)
+        compiled = path_through_windows(tables, curve, lowest, np.inf, most)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rounding, "search_windows", search_windows.py_func)
+            plain = path_through_windows(tables, curve, lowest, np.inf, most)
         for one, other in zip(compiled, plain, strict=True):
             np.testing.assert_array_equal(one, other)
         # with too little work there is no path
