@@ -121,7 +121,8 @@ def play(
             first = done
             while done < stop:
                 shared = phase.state, begin, theirs, ours, first, guide, draw == "seen"
-                done = loop(forecaster.memory, *shared, *tape, done)
+                place = int(np.searchsorted(checkpoints, done + 1))
+                done = loop(forecaster.memory, *shared, *tape, place, done)
                 if done < stop:
                     forecaster.grow()
             if progress is not None:
@@ -140,7 +141,8 @@ def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
     """The loop for a forecaster's rules and an adversary's step: compiled once, then kept on disk.
 
     It plays rounds `start`, `start` + 1, ... as far as there are draws (theirs[0] and ours[0] belong to
-    round `first`) and returns the round it reached: less than that if the forecaster's memory has no room.
+    round `first`), writes certificates from `place` on, and returns the round it reached: less than all if the
+    forecaster's memory has no room.
     With depth 0 the adversary is not told by how much the certificate would rise, with 1 it is, with more
     it is told the largest rise that so many rounds can bring.
     """
@@ -163,11 +165,11 @@ def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
         charged: NDArray[np.float64],
         checkpoints: NDArray[np.int64],
         certificates: NDArray[np.float64],
+        place: int,
         start: int,
     ) -> int:
         hinted, drawn = len(hints) > 0, len(ours) > 0
         told = seen or not drawn
-        place = np.searchsorted(checkpoints, start + 1)
         for t in range(start, first + len(theirs)):
             if not has_room(memory):
                 return t
