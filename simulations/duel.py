@@ -141,8 +141,8 @@ def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
     """The loop for a forecaster's rules and an adversary's step: compiled once, then kept on disk.
 
     It plays rounds `start`, `start` + 1, ... as far as there are draws (theirs[0] and ours[0] belong to
-    round `first`), writes certificates from `place` on, and returns the round it reached: less than all if the
-    forecaster's memory has no room.
+    round `first`), writes certificates from `place` on, and returns the round it reached: less
+    than all of them if the forecaster's memory has no room.
     With depth 0 the adversary is not told by how much the certificate would rise, with 1 it is, with more
     it is told the largest rise that so many rounds can bring.
     """
