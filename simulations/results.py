@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
+from onlinecal.tables import write_table, write_whole
 from simulations import extensions
 from simulations.config import Config
 from simulations.measuring import Measured
@@ -184,29 +185,6 @@ def trajectories_table(finished: Iterable[Finished]) -> pl.DataFrame:
         for one in finished
     ]
     return pl.concat(parts)
-
-
-def write_table(table: pl.DataFrame, path: Path) -> Path:
-    """Write a table in the format of the path's extension; it appears when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path)
-    if path.suffix == ".csv":
-        table.write_csv(temporary)
-    else:
-        table.write_parquet(temporary)
-    os.replace(temporary, path)
-    return path
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is either not there, or the old one, or complete."""
-    temporary = _temporary(path)
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.part")
 
 
 def _toml(value: object) -> str:

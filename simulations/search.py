@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adversaries import Genome
+from onlinecal.tables import write_whole
 from onlinecal.validation import check_count
 from simulations import players
 from simulations.breeding import crossed, mutated, normalised, random_genome
 from simulations.fitness import Task, exact_distance, rate
 from simulations.pool import work
-from simulations.results import write_whole
 
 Record = TypeVar("Record")
 

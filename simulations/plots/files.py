@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 from matplotlib.figure import Figure
 
-from simulations.results import write_table
+from onlinecal.tables import write_table
 
 
 def write_figure(figure: Figure, table: pl.DataFrame, stem: Path) -> Path:

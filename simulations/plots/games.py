@@ -7,10 +7,11 @@ from pathlib import Path
 
 import polars as pl
 
+from onlinecal.tables import write_table
 from simulations.measuring import Game
 from simulations.plots import GAME_FIGURES, figure_module
 from simulations.plots.files import write_figure
-from simulations.results import results_table, write_table
+from simulations.results import results_table
 
 
 def write_games(games: Sequence[Game], folder: Path) -> list[Path]:

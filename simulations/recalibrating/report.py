@@ -140,8 +140,8 @@ def report_tables(report: Report) -> list[Table]:
 
 def write_report(report: Report, folder: Path) -> list[Path]:
     """Write recalibrated.parquet, report.json, report.csv and the pictures, each only when it is complete."""
+    from onlinecal.tables import write_table
     from simulations.plots.files import write_figure
-    from simulations.results import write_table
 
     pictures = [(one, one.module.draw(one.table)) for one in report.pictures()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -157,7 +157,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
 
 def write_json(record: Any, path: Path) -> Path:
     """Write one JSON document; NaN and infinities become null."""
-    from simulations.results import write_whole
+    from onlinecal.tables import write_whole
 
     write_whole(path, msgspec.json.format(msgspec.json.encode(record), indent=2))
     return path

@@ -111,9 +111,9 @@ def _draw(name: str, task: Experiment, out: Path, jobs: int, written: list[Path]
     import polars as pl
 
     from onlinecal.cli.output import milestones, progress
+    from onlinecal.tables import write_table
     from simulations.plots.files import write_figure
     from simulations.recalibrating.experiments import play
-    from simulations.results import write_table
 
     words = f"{name}: splits finished"
     tell = milestones(words)

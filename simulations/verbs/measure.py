@@ -306,9 +306,9 @@ def _write(measured: list[Measurement], folder: Path) -> list[Path]:
     """Write results.csv (sums), reliability and transport, each picture beside a CSV of its numbers."""
     import polars as pl
 
+    from onlinecal.tables import write_table
     from simulations.plots import reliability, transport
     from simulations.plots.files import write_figure
-    from simulations.results import write_table
 
     games = [game for game, _ in measured]
     drawn = [(figure, figure.prepare(games)) for figure in (reliability, transport)]

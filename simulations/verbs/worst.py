@@ -135,9 +135,9 @@ def _write(found: Enumeration, folder: Path) -> list[Path]:
     """worst.json, and worst.png, .svg and .csv; the files to look at."""
     import msgspec
 
+    from onlinecal.tables import write_whole
     from simulations.plots.files import write_figure
     from simulations.plots.worst import draw, prepare
-    from simulations.results import write_whole
 
     table = prepare(found)
     picture = write_figure(draw(table), table, folder / "worst")
