@@ -23,7 +23,7 @@ $(VENV)/.spark: $(VENV)/.run
 	@touch $@
 
 demo-spark: $(VENV)/.spark  ## a thousand streams on Spark, on two executors of this machine; needs Java 17
-	$(BIN)/python -m simulations.spark_demo --out results/demo-spark
+	$(BIN)/python -m simulations.demos.spark_demo --out results/demo-spark
 
 test: $(VENV)/.dev  ## style, types and the test suite
 	$(BIN)/ruff check .

@@ -8,13 +8,11 @@ a sequence down for any horizon, and `stored_champions` are those found to be ha
 `create_multiclass`, `describe_multiclass`, `replay_labels`, `replay_table` and `replay_river_labels`.
 """
 
-from .adversary import Adversary
-from .cards import Row
-from .champions import Champion, champions_text, read_champions, stored_champions
-from .exhaustive import all_sequences, sequence_chunks
-from .files import replay_file
-from .genome import Genome
-from .multiclass import (
+from adversaries.adversary import Adversary
+from adversaries.cards import Row
+from adversaries.exhaustive import all_sequences, sequence_chunks
+from adversaries.kinds.genome import Genome
+from adversaries.multiclass import (
     LabelStream,
     MulticlassAdversary,
     MulticlassKind,
@@ -25,10 +23,12 @@ from .multiclass import (
     replay_river_labels,
     replay_table,
 )
-from .phased import Seed
-from .protocol import Kind, Parameter, Phase, Power, State, Step
-from .registry import catalogue, create, describe, register
-from .streams import Stream, replay_river, replay_sequence, river_datasets
+from adversaries.phased import Seed
+from adversaries.protocol import Kind, Parameter, Phase, Power, State, Step
+from adversaries.registry import catalogue, create, describe, register
+from adversaries.replayed.champions import Champion, champions_text, read_champions, stored_champions
+from adversaries.replayed.files import replay_file
+from adversaries.replayed.streams import Stream, replay_river, replay_sequence, river_datasets
 
 __all__ = [
     "Adversary",

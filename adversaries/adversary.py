@@ -10,8 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .phased import Phased
-from .protocol import State, Step
+from adversaries.phased import Phased
+from adversaries.protocol import State, Step
 
 
 class Adversary(Phased):

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypedDict, TypeVar
 
-from .protocol import POWERS, Card, Parameter
-from .specs import join_spec, split_spec
+from adversaries.protocol import POWERS, Card, Parameter
+from adversaries.specs import join_spec, split_spec
 
 _KEBAB_CASE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 

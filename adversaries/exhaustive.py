@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from .phased import check_rounds
+from adversaries.phased import check_rounds
 
 LARGEST_T_AT_ONCE = 20
 LARGEST_T = 62

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .protocol import POWERS, Card, Phase, Power
+from adversaries.protocol import POWERS, Card, Phase, Power
 
 Seed = int | Sequence[int] | np.random.SeedSequence
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import adaptive, bisection, internal, oblivious, recorded
-from .adversary import Adversary
-from .cards import Catalogue, Row, canonical
-from .champions import CHAMPION
-from .genome import GENOME
-from .mixed import TWO_PHASE
-from .mixture import MIXTURE
-from .phased import Seed, check_rounds
-from .protocol import Kind, Phase
+from adversaries.adversary import Adversary
+from adversaries.cards import Catalogue, Row, canonical
+from adversaries.kinds import adaptive, bisection, internal, oblivious
+from adversaries.kinds.genome import GENOME
+from adversaries.kinds.mixed import TWO_PHASE
+from adversaries.kinds.mixture import MIXTURE
+from adversaries.phased import Seed, check_rounds
+from adversaries.protocol import Kind, Phase
+from adversaries.replayed import recorded
+from adversaries.replayed.champions import CHAMPION
 
 _CATALOGUE: Catalogue[Kind] = Catalogue(
     "adversary",

@@ -1,4 +1,4 @@
-"""Tables on disk: a file is either not there, or the old one, or complete."""
+"""Tables: on disk a file is either not there, or the old one, or complete; for people, numbers are short."""
 
 from __future__ import annotations
 
@@ -31,3 +31,17 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
+def number(value: float | None) -> str:
+    """A number for a table: thousands separated, about five digits."""
+    if value is None:
+        return "–"
+    if value != value:
+        return "?"
+    size = abs(value)
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if size >= 100 else f"{value:.2f}" if size >= 0.1 else f"{value:.3g}"

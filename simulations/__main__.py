@@ -1,5 +1,5 @@
 """`python -m simulations` is the console command `onlinecal`."""
 
-from simulations.cli import main
+from simulations.cli.console import main
 
 main()

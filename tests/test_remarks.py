@@ -22,7 +22,7 @@ from onlinecal import (
 )
 from onlinecal.recalibration import TemperatureScaling
 from onlinecal.remarks import agreement, label_remarks, outcome_remarks
-from simulations.cli import app
+from simulations.cli.console import app
 
 N, K = 600, 10
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")

@@ -5,10 +5,10 @@ numbers 0, ..., k - 1. `create_multiclass` and `describe_multiclass` are the way
 protocol` tells what an adversary of several classes is made of.
 """
 
-from .adversary import MulticlassAdversary
-from .protocol import MulticlassKind
-from .registry import create_multiclass, describe_multiclass, multiclass_catalogue
-from .streams import LabelStream, replay_labels, replay_river_labels, replay_table
+from adversaries.multiclass.adversary import MulticlassAdversary
+from adversaries.multiclass.protocol import MulticlassKind
+from adversaries.multiclass.registry import create_multiclass, describe_multiclass, multiclass_catalogue
+from adversaries.multiclass.streams import LabelStream, replay_labels, replay_river_labels, replay_table
 
 __all__ = [
     "LabelStream",

@@ -9,9 +9,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from ..phased import Phased, Seed
-from ..protocol import Card, Phase, State
-from .protocol import Floats, Step
+from adversaries.multiclass.protocol import Floats, Step
+from adversaries.phased import Phased, Seed
+from adversaries.protocol import Card, Phase, State
 
 SUM_TOLERANCE = 1e-6
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from ..protocol import Parameter, State, state_of
-from .path import drawn, move, path_state
-from .protocol import MOST_ROUNDS, Floats, MulticlassKind
+from adversaries.multiclass.path import drawn, move, path_state
+from adversaries.multiclass.protocol import MOST_ROUNDS, Floats, MulticlassKind
+from adversaries.protocol import Parameter, State, state_of
 
 BELOW_ONE = 1.0 - 2.0**-53
 """The largest draw there is."""

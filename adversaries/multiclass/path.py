@@ -17,8 +17,8 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
-from ..protocol import State
-from .protocol import Floats
+from adversaries.multiclass.protocol import Floats
+from adversaries.protocol import State
 
 SPACING, ROOT, LEG, FIRST = range(4)
 """Parts of the state: rounds a leg lasts, g, the present leg; then its ends and the present point, k each."""

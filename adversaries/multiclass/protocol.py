@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..protocol import Build, Card, Phase, State
+from adversaries.protocol import Build, Card, Phase, State
 
 Floats = NDArray[np.float64]
 Step = Callable[[State, int, Floats, Floats, float], int]

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ..cards import Catalogue, Row, canonical
-from ..mixed import two_phases
-from ..phased import Seed, check_rounds
-from ..protocol import Build, Parameter, Phase
-from . import adaptive, oblivious, streams
-from .adversary import MulticlassAdversary
-from .protocol import MOST_CLASSES, MOST_ROUNDS, MulticlassKind
+from adversaries.cards import Catalogue, Row, canonical
+from adversaries.kinds.mixed import two_phases
+from adversaries.multiclass import adaptive, oblivious, streams
+from adversaries.multiclass.adversary import MulticlassAdversary
+from adversaries.multiclass.protocol import MOST_CLASSES, MOST_ROUNDS, MulticlassKind
+from adversaries.phased import Seed, check_rounds
+from adversaries.protocol import Build, Parameter, Phase
 
 
 def two_multiclass_phases(
     values: Mapping[str, Any], n_classes: int, horizon: int | None, build: Build
 ) -> tuple[Phase, ...]:
-    """The phases of both players, see `adversaries.mixed.two_phases`."""
+    """The phases of both players, see `adversaries.kinds.mixed.two_phases`."""
     return two_phases(values, horizon, build)
 
 

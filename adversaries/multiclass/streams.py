@@ -13,10 +13,10 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
-from ..protocol import Build, Parameter, Phase, State
-from ..streams import river_datasets
-from .adversary import SUM_TOLERANCE, MulticlassAdversary
-from .protocol import Floats, MulticlassKind
+from adversaries.multiclass.adversary import SUM_TOLERANCE, MulticlassAdversary
+from adversaries.multiclass.protocol import Floats, MulticlassKind
+from adversaries.protocol import Build, Parameter, Phase, State
+from adversaries.replayed.streams import river_datasets
 
 TASKS = ("Binary classification", "Multi-class classification")
 PROBABILITIES, LABELS = "predictions", "ground_truth"

@@ -117,17 +117,3 @@ def milestones(name: str) -> Callable[[int, int], None]:
         last = max(last, tenth)
 
     return tell
-
-
-def number(value: float | None) -> str:
-    """A number for a table: thousands separated, about five digits."""
-    if value is None:
-        return "–"
-    if value != value:
-        return "?"
-    size = abs(value)
-    if float(value).is_integer():
-        return f"{int(value):,}"
-    if size >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:,.1f}" if size >= 100 else f"{value:.2f}" if size >= 0.1 else f"{value:.3g}"

@@ -22,10 +22,10 @@ from onlinecal.engine.events import (
     Withdrawn,
     problem_of,
 )
-from onlinecal.engine.hot import HotKeys
-from onlinecal.engine.keyed import KeyState
-from onlinecal.engine.lanes import Issued
-from onlinecal.engine.records import Record, stored
+from onlinecal.engine.keys.cache import HotKeys
+from onlinecal.engine.keys.lanes import Issued
+from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.ledger.records import Record, stored
 
 
 class Asked(NamedTuple):

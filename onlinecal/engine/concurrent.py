@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, Withdraw
-from onlinecal.engine.keyed import Summary
-from onlinecal.engine.ledger_file import LedgerError
-from onlinecal.engine.totals import Line, Total
+from onlinecal.engine.keys.state import Summary
+from onlinecal.engine.keys.totals import Line, Total
+from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.validation import check_count
 
 MOST_IN_BATCH = 1_000

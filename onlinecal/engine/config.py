@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from onlinecal.forecasters.simplex_guarantees import EDITION
+from onlinecal.forecasters.simplex.guarantees import EDITION
 from onlinecal.validation import check_count
 
 MAX_JUMP = 1e10

@@ -22,13 +22,13 @@ from onlinecal.engine.events import (
     encode_lines,
     is_name,
 )
-from onlinecal.engine.hot import HotKeys
-from onlinecal.engine.keyed import Summary
-from onlinecal.engine.ledger import Ledger
-from onlinecal.engine.records import Changes, Noted
-from onlinecal.engine.replay import catch_up
+from onlinecal.engine.keys.cache import HotKeys
+from onlinecal.engine.keys.state import Summary
+from onlinecal.engine.keys.totals import Line, Total, Totals
+from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.records import Changes, Noted
+from onlinecal.engine.ledger.replay import catch_up
 from onlinecal.engine.settings import NEVER, all_settings
-from onlinecal.engine.totals import Line, Total, Totals
 from onlinecal.validation import check_count
 
 HOT_KEYS = 20_000

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from onlinecal.engine.config import MAX_JUMP, EngineConfig, KeyConfig, Match
-from onlinecal.engine.lanes import BinaryLanes, Lanes
-from onlinecal.forecasters.simplex_guarantees import EDITION
+from onlinecal.engine.keys.lanes import BinaryLanes, Lanes
+from onlinecal.forecasters.simplex.guarantees import EDITION
 
 NEVER = float("inf")
 
@@ -23,7 +23,7 @@ def lanes_of(config: KeyConfig, edition: int) -> Lanes:
     }
     if config.kind == "binary":
         return BinaryLanes(**given)
-    from onlinecal.engine.simplex_lanes import SimplexLanes
+    from onlinecal.engine.keys.simplex_lanes import SimplexLanes
 
     return SimplexLanes(config.classes, edition, **given)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onlinecal.forecasters.almost_one_step_ahead import AlmostOneStepAhead
-from onlinecal.forecasters.one_step_ahead import OneStepAhead
-from onlinecal.forecasters.simplex_almost_one_step_ahead import SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex_tokens import SimplexForecast
+from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
+from onlinecal.forecasters.binary.one_step_ahead import OneStepAhead
+from onlinecal.forecasters.simplex.almost_one_step_ahead import SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex.tokens import SimplexForecast
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.lazy import lazy_names
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onlinecal.measures.bracket import bracket
 from onlinecal.measures.counts import Counts, check_counts, count_rounds
-from onlinecal.measures.levels import conditional_means
+from onlinecal.measures.distance.bracket import bracket
+from onlinecal.measures.distance.levels import conditional_means
 from onlinecal.measures.smooth import smooth_error_of_counts
 from onlinecal.validation import check_probability, outcome_of
 

@@ -10,19 +10,24 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal.recalibration.boosted_recalibrator import BoostedRecalibrator, BoostingRound
-    from onlinecal.recalibration.decision_recalibrator import DecisionRecalibrator
-    from onlinecal.recalibration.dirichlet import DirichletCalibration
-    from onlinecal.recalibration.group_recalibrator import GroupRecalibrator
-    from onlinecal.recalibration.losses import LossTable, classwise_losses, gaussian_losses, refrain_losses
-    from onlinecal.recalibration.lp_recalibrator import LpRecalibrator, SampleSizeWarning
-    from onlinecal.recalibration.lp_sizes import (
+    from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator, BoostingRound
+    from onlinecal.recalibration.classical.dirichlet import DirichletCalibration
+    from onlinecal.recalibration.classical.temperature import TemperatureScaling
+    from onlinecal.recalibration.classical.top_label import TopLabelIsotonic
+    from onlinecal.recalibration.decision.losses import (
+        LossTable,
+        classwise_losses,
+        gaussian_losses,
+        refrain_losses,
+    )
+    from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
+    from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
+    from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, SampleSizeWarning
+    from onlinecal.recalibration.lp.sizes import (
         SampleComplexity,
         epsilon_for,
         lp_sample_complexity,
     )
-    from onlinecal.recalibration.temperature import TemperatureScaling
-    from onlinecal.recalibration.top_label import TopLabelIsotonic
 
 __all__ = [
     "BoostedRecalibrator",
@@ -44,22 +49,22 @@ __all__ = [
 ]
 
 _HOME = {
-    "BoostedRecalibrator": ".boosted_recalibrator",
-    "BoostingRound": ".boosted_recalibrator",
-    "DecisionRecalibrator": ".decision_recalibrator",
-    "DirichletCalibration": ".dirichlet",
-    "GroupRecalibrator": ".group_recalibrator",
-    "LossTable": ".losses",
-    "LpRecalibrator": ".lp_recalibrator",
-    "SampleComplexity": ".lp_sizes",
-    "SampleSizeWarning": ".lp_recalibrator",
-    "TemperatureScaling": ".temperature",
-    "TopLabelIsotonic": ".top_label",
-    "classwise_losses": ".losses",
-    "epsilon_for": ".lp_sizes",
-    "gaussian_losses": ".losses",
-    "lp_sample_complexity": ".lp_sizes",
-    "refrain_losses": ".losses",
+    "BoostedRecalibrator": ".boosted.recalibrator",
+    "BoostingRound": ".boosted.recalibrator",
+    "DecisionRecalibrator": ".decision.recalibrator",
+    "DirichletCalibration": ".classical.dirichlet",
+    "GroupRecalibrator": ".groups.recalibrator",
+    "LossTable": ".decision.losses",
+    "LpRecalibrator": ".lp.recalibrator",
+    "SampleComplexity": ".lp.sizes",
+    "SampleSizeWarning": ".lp.recalibrator",
+    "TemperatureScaling": ".classical.temperature",
+    "TopLabelIsotonic": ".classical.top_label",
+    "classwise_losses": ".decision.losses",
+    "epsilon_for": ".lp.sizes",
+    "gaussian_losses": ".decision.losses",
+    "lp_sample_complexity": ".lp.sizes",
+    "refrain_losses": ".decision.losses",
 }
 
 

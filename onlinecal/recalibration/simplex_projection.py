@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled
-from onlinecal.recalibration.lp_kernels import project
+from onlinecal.recalibration.lp.kernels import project
 
 Floats = NDArray[np.float64]
 

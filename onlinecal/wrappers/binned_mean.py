@@ -6,7 +6,7 @@ from river import base
 
 from onlinecal.validation import check_count
 from onlinecal.wrappers.probability_map import MappedClassifier
-from onlinecal.wrappers.steering import N_BINS, bin_mean, bin_of
+from onlinecal.wrappers.strategies.steering import N_BINS, bin_mean, bin_of
 
 
 class BinnedMean(MappedClassifier):

@@ -6,14 +6,14 @@ from typing import Any
 
 from river import base, linear_model
 
-from onlinecal.forecasters.grid import check_slack
+from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.answers import normalised, spread_top
-from onlinecal.wrappers.joint_projection import JointProjection
 from onlinecal.wrappers.labels import Label, Labels, plain
 from onlinecal.wrappers.models import check_classifier
 from onlinecal.wrappers.pending import Pending, Waiting
-from onlinecal.wrappers.projection import Projection
+from onlinecal.wrappers.strategies.joint_projection import JointProjection
+from onlinecal.wrappers.strategies.projection import Projection
 
 STRATEGIES = ("auto", "binary", "simplex", "top-label", "classwise")
 MOST_JOINT, MOST_CLASSWISE = 3, 10

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base, linear_model
 
-from onlinecal.measures.decision import decision_loss_gap
-from onlinecal.recalibration.decision_recalibrator import DecisionRecalibrator
-from onlinecal.recalibration.losses import gaussian_losses
+from onlinecal.measures.decision.errors import decision_loss_gap
+from onlinecal.recalibration.decision.losses import gaussian_losses
+from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 from onlinecal.remarks import LabelWarning, label_remarks, warn_of
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.answers import normalised

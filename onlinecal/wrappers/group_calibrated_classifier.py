@@ -6,12 +6,12 @@ from typing import Any
 
 from river import base, linear_model
 
-from onlinecal.forecasters.cells import REPORTS
-from onlinecal.forecasters.grid import check_slack
+from onlinecal.forecasters.binary.cells import REPORTS
+from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.calibrated_classifier import NOTHING
-from onlinecal.wrappers.group_books import AtomBooks, SharedBooks
-from onlinecal.wrappers.group_membership import EVERYONE, Membership
+from onlinecal.wrappers.groups.books import AtomBooks, SharedBooks
+from onlinecal.wrappers.groups.membership import EVERYONE, Membership
 from onlinecal.wrappers.labels import Label, Labels, plain
 from onlinecal.wrappers.models import check_classifier
 from onlinecal.wrappers.pending import Pending

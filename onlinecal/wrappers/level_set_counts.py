@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from onlinecal.measures.level_sets import Floats, Ints
-from onlinecal.recalibration.lp_state import Pools
-from onlinecal.recalibration.lp_statistics import Statistics, noisy_pools, single_pool
+from onlinecal.measures.lp.level_sets import Floats, Ints
+from onlinecal.recalibration.lp.state import Pools
+from onlinecal.recalibration.lp.statistics import Statistics, noisy_pools, single_pool
 
 Key = tuple[tuple[int, int], ...]
 """A level set: the classes with a level above 0, and these levels."""

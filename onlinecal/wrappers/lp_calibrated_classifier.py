@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from river import base, linear_model
 
-from onlinecal.measures.level_sets import Floats, allowance
-from onlinecal.recalibration.lp_map import LevelSetMap
-from onlinecal.recalibration.lp_recalibrator import LpRecalibrator
+from onlinecal.measures.lp.level_sets import Floats, allowance
+from onlinecal.recalibration.lp.map import LevelSetMap
+from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
 from onlinecal.validation import check_count
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.level_set_counts import Key, LevelSetCounts, statistics_of

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from onlinecal.forecasters import SimplexForecast
 from onlinecal.wrappers.labels import Label
-from onlinecal.wrappers.projection import Ticket
+from onlinecal.wrappers.strategies.projection import Ticket
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from river import base, linear_model
 from onlinecal.wrappers.answers import normalised
 from onlinecal.wrappers.labels import Label, Labels, plain
 from onlinecal.wrappers.models import check_classifier
-from onlinecal.wrappers.steering import within
+from onlinecal.wrappers.strategies.steering import within
 
 
 class ProbabilityMap(Protocol):

@@ -46,9 +46,9 @@ def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[P
     """Write results.csv, reliability diagrams per stream and model, and how the distance grew."""
     import polars as pl
 
+    from onlinecal.plots.files import write_figure
     from onlinecal.tables import write_table
     from simulations.plots import reliability, running_distance
-    from simulations.plots.files import write_figure
 
     rows = [msgspec.structs.asdict(one.score) for one in evaluations]
     written = [write_table(pl.DataFrame(rows, infer_schema_length=None), folder / "results.csv")]

@@ -14,7 +14,7 @@ from river import base
 
 from onlinecal import CalibratedClassifier, expected_calibration_error
 from simulations.evaluation.sources import Source
-from simulations.measuring import Game, measure_recorded, unkept
+from simulations.games.measuring import Game, measure_recorded, unkept
 
 BINS = 15
 CLIP = 1e-15

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from simulations.results import Store
+from simulations.sweeps.results import Store
 
 SWEEP_FIGURES = {
     "distance": "results",
@@ -49,7 +49,7 @@ def draw_sweep(folder: Path, name: str, measure: str | None = None, adversary: s
 
     The measure is for `landscape` and `matrix`, the adversary for `landscape`; both become part of the name.
     """
-    from simulations.plots.files import write_figure
+    from onlinecal.plots.files import write_figure
 
     module = figure_module(name)
     if name not in SWEEP_FIGURES:

@@ -11,9 +11,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simulations import players
-from simulations.plots.groups import ADVERSARIES, adversary_key, power
-from simulations.plots.style import (
+from onlinecal.plots.style import (
     HALO,
     INK,
     QUIET,
@@ -26,6 +24,8 @@ from simulations.plots.style import (
     name_lines,
     panels,
 )
+from simulations.games import players
+from simulations.plots.groups import ADVERSARIES, adversary_key, power
 
 
 @dataclass(frozen=True)

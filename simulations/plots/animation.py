@@ -14,9 +14,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from simulations.measuring import Game
+from onlinecal.plots.style import INK, RC
+from simulations.games.measuring import Game
 from simulations.plots.filmstrip import draw_frame, film_of, moments_of
-from simulations.plots.style import INK, RC
 
 FRAMES = 80
 COLOURS = 48

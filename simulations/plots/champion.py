@@ -16,12 +16,12 @@ from matplotlib.figure import Figure
 
 from adversaries import Genome
 from onlinecal.measures import calibration_distance
-from simulations import players
-from simulations.duel import log_spaced
-from simulations.fitness import play_genome
-from simulations.plots.files import write_figure
-from simulations.plots.style import INK, OKABE_ITO, QUIET, RC, headline
-from simulations.search import Found, Generation, read_found, read_history
+from onlinecal.plots.files import write_figure
+from onlinecal.plots.style import INK, OKABE_ITO, QUIET, RC, headline
+from simulations.games import players
+from simulations.games.duel import log_spaced
+from simulations.searching.fitness import play_genome
+from simulations.searching.search import Found, Generation, read_found, read_history
 
 FORECAST, WORST, WITNESS = OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2]
 PRESENT = 60

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 from matplotlib.figure import Figure
 
-from simulations import players
+from simulations.games import players
 from simulations.plots.against_rounds import Curve, bands_mean, bound_curve, draw_panels, over_seeds
 
 PAPER = Curve("the paper's 2√T + 1", lambda T: 2 * math.sqrt(T) + 1)

@@ -17,8 +17,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from simulations.measuring import Game
-from simulations.plots.style import INK, QUIET, RC, headline
+from onlinecal.plots.style import INK, QUIET, RC, headline
+from simulations.games.measuring import Game
 
 MOMENTS = 120
 """About how many moments of a game are looked at, evenly spread over its rounds."""

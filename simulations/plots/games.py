@@ -7,11 +7,11 @@ from pathlib import Path
 
 import polars as pl
 
+from onlinecal.plots.files import write_figure
 from onlinecal.tables import write_table
-from simulations.measuring import Game
+from simulations.games.measuring import Game
 from simulations.plots import GAME_FIGURES, figure_module
-from simulations.plots.files import write_figure
-from simulations.results import results_table
+from simulations.sweeps.results import results_table
 
 
 def write_games(games: Sequence[Game], folder: Path) -> list[Path]:

@@ -11,8 +11,8 @@ from matplotlib.colors import to_rgb
 
 import adversaries
 from adversaries.protocol import POWERS
-from simulations import players
-from simulations.plots.style import DASHES, MARKERS, Look
+from onlinecal.plots.style import DASHES, MARKERS, Look
+from simulations.games import players
 
 PROVEN = "proven in every game"
 

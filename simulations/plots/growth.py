@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from simulations.rates import MEASURES
+from simulations.sweeps.rates import MEASURES
 
 NAMES = {
     "distance": "distance to calibration",

@@ -6,15 +6,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simulations.plots.against_rounds import bands_mean, over_seeds
-from simulations.plots.groups import (
-    forecaster_key,
-    forecaster_looks,
-    order_adversaries,
-    order_forecasters,
-)
-from simulations.plots.growth import FLOOR, FRACTIONS, NAMES, check_growth, check_measure, plus_minus
-from simulations.plots.style import (
+from onlinecal.plots.style import (
     HALO,
     QUIET,
     Look,
@@ -27,7 +19,15 @@ from simulations.plots.style import (
     name_lines,
     panels,
 )
-from simulations.rates import LEAST, MEASURES, rates_table
+from simulations.plots.against_rounds import bands_mean, over_seeds
+from simulations.plots.groups import (
+    forecaster_key,
+    forecaster_looks,
+    order_adversaries,
+    order_forecasters,
+)
+from simulations.plots.growth import FLOOR, FRACTIONS, NAMES, check_growth, check_measure, plus_minus
+from simulations.sweeps.rates import LEAST, MEASURES, rates_table
 
 TIMES = {1 / 3: "T^(1/3)", 1 / 2: "√T", 2 / 3: "T^(2/3)", 1.0: "T"}
 

@@ -10,6 +10,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from onlinecal.plots.style import INK, RC, colour_key, headline
 from simulations.plots.groups import (
     ADVERSARIES,
     FORECASTERS,
@@ -21,8 +22,7 @@ from simulations.plots.groups import (
     power,
 )
 from simulations.plots.growth import FLOOR, FRACTIONS, NAMES, check_growth, check_measure, fixed
-from simulations.plots.style import INK, RC, colour_key, headline
-from simulations.rates import rates_table
+from simulations.sweeps.rates import rates_table
 
 ANCHORS = ((0.0, "#1f5a94"), (1 / 3, "#7fb0d9"), (1 / 2, "#f4f4f1"), (2 / 3, "#f6b56a"), (1.0, "#a8410a"))
 """Blue below 1/2, white there, orange above: told apart by everyone, and dark only at both ends."""

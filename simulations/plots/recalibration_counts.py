@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from onlinecal.plots.style import RC, colour_key, headline
 from simulations.plots.recalibration_methods import (
     GAPS,
     TITLES,
@@ -19,7 +20,6 @@ from simulations.plots.recalibration_methods import (
     summary,
     words,
 )
-from simulations.plots.style import RC, colour_key, headline
 
 
 def prepare(rows: pl.DataFrame) -> pl.DataFrame:

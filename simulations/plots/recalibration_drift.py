@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from onlinecal.plots.style import INK, RC, colour_key, headline
+from simulations.experiments.drifts import DRIFTS
 from simulations.plots.recalibration_methods import MEASURES, line, sampled, shown_methods, summary, words
-from simulations.plots.style import INK, RC, colour_key, headline
-from simulations.recalibrating.drifts import DRIFTS
 
 TITLES = {
     "temperature": "Temperature: surer or less sure",

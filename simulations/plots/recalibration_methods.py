@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from simulations.plots.style import OKABE_ITO, QUIET, Look
+from onlinecal.plots.style import OKABE_ITO, QUIET, Look
 
 GAPS = ("mean_gap", "worst_gap")
 MEASURES = (*GAPS, "loss_change")

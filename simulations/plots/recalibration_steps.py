@@ -8,8 +8,8 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from onlinecal.plots.style import HALO, INK, OKABE_ITO, QUIET, RC, colour_key, headline
 from simulations.plots.recalibration_methods import MEASURES, TITLES, gap_axis, sampled, summary
-from simulations.plots.style import HALO, INK, OKABE_ITO, QUIET, RC, colour_key, headline
 
 LINES = {"full steps": OKABE_ITO[1], "shrunk steps": OKABE_ITO[0]}
 FLAT = {"Dirichlet": (OKABE_ITO[3], (0, (6, 1.5, 1.2, 1.5))), "chance": (QUIET, (0, (1.2, 1.2)))}

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import polars as pl
 from matplotlib.figure import Figure
 
-from simulations import players
+from simulations.games import players
 from simulations.plots.against_rounds import Curve, bands_mean, draw_panels, over_seeds
-from simulations.rates import LEAST
+from simulations.sweeps.rates import LEAST
 
 
 def prepare(results: pl.DataFrame) -> pl.DataFrame:

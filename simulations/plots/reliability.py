@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
-from simulations.measuring import Game
-from simulations.plots.style import GRID, INK, OKABE_ITO, along, headline, panels
+from onlinecal.plots.style import GRID, INK, OKABE_ITO, along, headline, panels
+from simulations.games.measuring import Game
 
 MOST_LEVELS = 30
 """Up to so many distinct forecasts each gets its own dot."""

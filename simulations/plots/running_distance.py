@@ -9,9 +9,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from onlinecal.measures import calibration_distance
+from onlinecal.plots.style import INK, QUIET, Look, headline, looks, name_lines, panels
 from simulations.evaluation.models import CALIBRATED
 from simulations.evaluation.scoring import Evaluation
-from simulations.plots.style import INK, QUIET, Look, headline, looks, name_lines, panels
 
 BUDGET = 0.1
 """Effort for each of the many distances; their brackets are drawn at the upper end."""

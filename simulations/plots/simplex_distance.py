@@ -9,8 +9,8 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simulations.multiclass.measuring import MeasuredMulticlass
-from simulations.plots.style import QUIET, Look, along, headline, label_axes, looks, name_lines, panels
+from onlinecal.plots.style import QUIET, Look, along, headline, label_axes, looks, name_lines, panels
+from simulations.games.multiclass.measuring import MeasuredMulticlass
 
 
 def prepare(measured: Sequence[MeasuredMulticlass]) -> pl.DataFrame:

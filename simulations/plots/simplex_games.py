@@ -7,10 +7,10 @@ from pathlib import Path
 
 import polars as pl
 
+from onlinecal.plots.files import write_figure
 from onlinecal.tables import write_table
-from simulations.multiclass.measuring import MeasuredMulticlass, MulticlassGame, records
+from simulations.games.multiclass.measuring import MeasuredMulticlass, MulticlassGame, records
 from simulations.plots import simplex_distance, simplex_triangle
-from simulations.plots.files import write_figure
 
 
 def write_simplex_games(

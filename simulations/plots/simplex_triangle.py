@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
-from simulations.multiclass.measuring import MulticlassGame, biases_of, groups_of
-from simulations.plots.style import INK, OKABE_ITO, QUIET, RC, headline
+from onlinecal.plots.style import INK, OKABE_ITO, QUIET, RC, headline
+from simulations.games.multiclass.measuring import MulticlassGame, biases_of, groups_of
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from simulations.plots.style import HALO, INK, OKABE_ITO, QUIET, RC, along, colour_key, headline
+from onlinecal.plots.style import HALO, INK, OKABE_ITO, QUIET, RC, along, colour_key, headline
 
 PROVEN, MEASURED = OKABE_ITO[1], OKABE_ITO[0]
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import polars as pl
 from matplotlib.figure import Figure
 
-from simulations.plots.against_rounds import panel_title
-from simulations.plots.groups import ADVERSARIES, adversary_key, power
-from simulations.plots.style import (
+from onlinecal.plots.style import (
     INK,
     along,
     are_small,
@@ -18,6 +16,8 @@ from simulations.plots.style import (
     name_lines,
     panels,
 )
+from simulations.plots.against_rounds import panel_title
+from simulations.plots.groups import ADVERSARIES, adversary_key, power
 
 
 def prepare(trajectories: pl.DataFrame) -> pl.DataFrame:

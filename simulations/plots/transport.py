@@ -9,8 +9,8 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simulations.measuring import Game
-from simulations.plots.style import GRID, INK, along, headline, panels
+from onlinecal.plots.style import GRID, INK, along, headline, panels
+from simulations.games.measuring import Game
 
 UP, DOWN, STAY = "#D55E00", "#0072B2", "#8a8a8a"
 

@@ -12,11 +12,11 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from onlinecal.cli.output import number
 from onlinecal.measures import calibration_distance
-from simulations import players
-from simulations.plots.style import INK, OKABE_ITO, QUIET, RC, Look, headline, name_lines
-from simulations.worst import Enumeration
+from onlinecal.plots.style import INK, OKABE_ITO, QUIET, RC, Look, headline, name_lines
+from onlinecal.tables import number
+from simulations.games import players
+from simulations.worst.enumeration import Enumeration
 
 WORST, FORECAST, WITNESS = OKABE_ITO[1], OKABE_ITO[0], OKABE_ITO[2]
 

@@ -14,9 +14,10 @@ from adversary_play import RECORDED, play_compiled, play_plainly, scripted_game
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adversaries import create, mixture
-from adversaries.adaptive import boundary_hugger_step, threshold_step
-from adversaries.oblivious import coin_step, markov_step
+from adversaries import create
+from adversaries.kinds import mixture
+from adversaries.kinds.adaptive import boundary_hugger_step, threshold_step
+from adversaries.kinds.oblivious import coin_step, markov_step
 
 T = 400
 

@@ -14,8 +14,9 @@ from adversary_play import play_compiled, play_plainly, scripted_game
 from numba.extending import register_jitable
 
 import adversaries
-from adversaries import Kind, Parameter, Phase, mixture, registry
-from adversaries.streams import replay_step
+from adversaries import Kind, Parameter, Phase, registry
+from adversaries.kinds import mixture
+from adversaries.replayed.streams import replay_step
 
 PAGE = (Path(__file__).parents[2] / "docs" / "adversaries.md").read_text()
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.model_selection import GridSearchCV
 
-from onlinecal.measures.decision import decision_loss_gap
-from onlinecal.measures.decision_partitions import residuals
+from onlinecal.measures.decision.errors import decision_loss_gap
+from onlinecal.measures.decision.partitions import residuals
 from onlinecal.recalibration import (
     DecisionRecalibrator,
     DirichletCalibration,

@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
-SERVE = "from simulations.verbs.stream_serve import serve; import typer; typer.run(serve)"
+SERVE = "from onlinecal.cli.stream.serve import serve; import typer; typer.run(serve)"
 LOAD = Path(__file__).with_name("http_load.py")
 
 

@@ -12,7 +12,7 @@ from river import dummy
 
 import adversaries
 from onlinecal import AlmostOneStepAhead
-from simulations.duel import play
+from simulations.games.duel import play
 
 ROUNDS = 10**7
 DUEL_ROUNDS = 10**6
@@ -123,7 +123,7 @@ def test_one_event_against_the_prior_classifier(compare, kind, config):
 )
 def test_a_command_against_importing_numpy(compare, arguments, target):
     def command():
-        code = "from simulations.cli import main; main()"
+        code = "from simulations.cli.console import main; main()"
         subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
 
     command()

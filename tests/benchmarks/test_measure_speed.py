@@ -12,8 +12,8 @@ from scipy.optimize import linprog
 
 import adversaries
 from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibration_error
-from simulations.config import find_config, read_config
-from simulations.duel import play
+from simulations.games.duel import play
+from simulations.sweeps.config import find_config, read_config
 
 
 def history(kind, rounds):

@@ -24,7 +24,7 @@ def test_help_loads_nothing_heavy():
     code = (
         "import sys\n"
         "from typer.testing import CliRunner\n"
-        "from simulations.cli import app\n"
+        "from simulations.cli.console import app\n"
         "for verb in ([], ['simulate'], ['sweep'], ['plot'], ['adversaries']):\n"
         "    assert CliRunner().invoke(app, [*verb, '--help']).exit_code == 0\n"
         f"print([name for name in {HEAVY} if name in sys.modules])\n"

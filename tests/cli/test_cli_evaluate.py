@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from onlinecal import CalibratedClassifier, expected_calibration_error
 from onlinecal.metrics import Brier
-from simulations.cli import app
+from simulations.cli.console import app
 from simulations.evaluation import models, scoring, sources
 
 
@@ -48,7 +48,7 @@ def test_help_shows_examples_and_loads_nothing_heavy():
     assert answer.exit_code == 0
     assert "onlinecal evaluate --river Phishing" in " ".join(answer.stdout.split())
     code = (
-        "import sys\nfrom typer.testing import CliRunner\nfrom simulations.cli import app\n"
+        "import sys\nfrom typer.testing import CliRunner\nfrom simulations.cli.console import app\n"
         "CliRunner().invoke(app, ['evaluate', '--help'])\n"
         "print([name for name in ('numba', 'river', 'matplotlib', 'polars') if name in sys.modules])\n"
     )

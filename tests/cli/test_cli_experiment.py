@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-import simulations.recalibrating.experiments
-from simulations.cli import app
-from simulations.recalibrating.experiments import EXPERIMENTS, NONE
-from simulations.recalibrating.made_up import made_up_table
-from simulations.verbs.experiment import FIGURES
+import simulations.experiments.experiments
+from simulations.cli.console import app
+from simulations.cli.experiment import FIGURES
+from simulations.experiments.experiments import EXPERIMENTS, NONE
+from simulations.experiments.made_up import made_up_table
 
 SMALL = ("--splits", 2, "--losses", 10, "--rounds", 2, "--jobs", 1)
 
@@ -62,7 +62,7 @@ def test_an_interrupt_keeps_the_pictures_that_are_finished(net, tmp_path, monkey
     def stop(experiment, split):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(simulations.recalibrating.experiments.EXPERIMENTS, "drift", stop)
+    monkeypatch.setitem(simulations.experiments.experiments.EXPERIMENTS, "drift", stop)
     answer = run(net, "--figure", "classes", "--figure", "drift", *SMALL, "--out", tmp_path)
     assert answer.exit_code == 130
     assert "interrupted: 1 of 2 pictures are finished" in answer.stderr
@@ -78,7 +78,7 @@ def test_it_speaks_json(net, tmp_path, monkeypatch):
             for name in (NONE, "decision")
         ]
 
-    monkeypatch.setitem(simulations.recalibrating.experiments.EXPERIMENTS, "drift", one)
+    monkeypatch.setitem(simulations.experiments.experiments.EXPERIMENTS, "drift", one)
     answer = run(net, "--figure", "drift", *SMALL, "--out", tmp_path, "--json")
     record = json.loads(answer.stdout)
     assert str(tmp_path / "drift.png") in record["files"]

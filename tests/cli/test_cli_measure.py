@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from onlinecal import measures
-from simulations.cli import app
+from simulations.cli.console import app
 
 NBA = Path(__file__).parents[3] / "shared" / "data" / "nba_games.csv"
 PAGE = Path(__file__).parents[2] / "docs" / "measures.md"

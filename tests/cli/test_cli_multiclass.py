@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from simulations.cli import app
-from simulations.multiclass.measuring import MeasuredMulticlass
+from simulations.cli.console import app
+from simulations.games.multiclass.measuring import MeasuredMulticlass
 
 
 def run(*arguments):
@@ -110,7 +110,7 @@ def test_wrong_requests_are_one_line_and_exit_code_two(arguments, message):
 def test_help_does_not_load_the_compiler():
     code = (
         "import sys; sys.argv = ['onlinecal', 'simulate', '--help']\n"
-        "from simulations.cli import main\n"
+        "from simulations.cli.console import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "assert not {'numba', 'matplotlib', 'river'} & set(sys.modules)"

@@ -17,10 +17,10 @@ from onlinecal import (
     lp_calibration_error,
 )
 from onlinecal.measures import functional_multicalibration_error, multicalibration_report
-from onlinecal.recalibration.decision_recalibrator import DecisionRecalibrator
-from onlinecal.recalibration.losses import gaussian_losses
-from onlinecal.recalibration.temperature import TemperatureScaling
-from simulations.cli import app
+from onlinecal.recalibration.classical.temperature import TemperatureScaling
+from onlinecal.recalibration.decision.losses import gaussian_losses
+from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
+from simulations.cli.console import app
 
 ROWS = 1200
 CLASSES = ("cat", "dog", "owl")
@@ -386,7 +386,7 @@ def test_measure_reports_groups(folder):
 
 def test_help_is_quick_and_has_examples():
     loaded = "sorted({'numba', 'sklearn', 'polars'} & set(sys.modules))"
-    code = f"import sys, simulations.cli; print({loaded})"
+    code = f"import sys, simulations.cli.console; print({loaded})"
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert seen.stdout.strip() == "[]"
     shown = run("--help").stdout

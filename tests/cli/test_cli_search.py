@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from simulations import players
-from simulations.cli import app
-from simulations.names import FORECASTERS
+from simulations.cli.console import app
+from simulations.games import players
+from simulations.games.names import FORECASTERS
 
 
 def run(*arguments):
@@ -164,7 +164,7 @@ def test_simulate_knows_forecasters_from_a_file(tmp_path, monkeypatch):
     own = tmp_path / "own.py"
     own.write_text(
         "from dataclasses import replace\n"
-        "from simulations import players\n"
+        "from simulations.games import players\n"
         "players.register(replace(players.catalogue()['constant'], name='my-constant'))\n"
     )
     answer = run("simulate", "--load", own, "--forecaster", "my-constant:at=0.3", "--rounds", 20)
@@ -185,7 +185,7 @@ def test_help_lists_every_forecaster_of_the_catalogue():
 def test_help_does_not_wait_for_compilers_and_plots(verb):
     code = (
         "import sys; sys.argv = ['onlinecal', sys.argv[1], '--help']\n"
-        "from simulations.cli import main\n"
+        "from simulations.cli.console import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "slow = {'numba', 'numpy', 'matplotlib', 'polars', 'joblib'} & set(sys.modules)\n"

@@ -5,7 +5,7 @@ from numba.core import config
 
 from onlinecal.compiling import events
 from onlinecal.measures.smooth import maximal_intervals
-from onlinecal.recalibration.lp_kernels import advance
+from onlinecal.recalibration.lp.kernels import advance
 
 
 @pytest.fixture

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 from numba.core import config, event
 
-from adversaries.oblivious import coin_step
+from adversaries.kinds.oblivious import coin_step
 from onlinecal.compiling import compiled, counting, folder, kept_in, sources
 from onlinecal.compiling.kept import KernelCache
 from onlinecal.compiling.sources import _sources, fingerprint
 from onlinecal.forecasters import AlmostOneStepAhead
-from onlinecal.forecasters.compiled import MACHINES
-from onlinecal.forecasters.dyadic import FORMAT_DYADIC
-from onlinecal.measures import multiclass
-from onlinecal.recalibration import lp_kernels
-from simulations.duel import duel_loop
+from onlinecal.forecasters.binary.compiled import MACHINES
+from onlinecal.forecasters.binary.dyadic import FORMAT_DYADIC
+from onlinecal.measures.lp import errors as multiclass
+from onlinecal.recalibration.lp import kernels as lp_kernels
+from simulations.games.duel import duel_loop
 
 STEP = 1
 
@@ -231,15 +231,15 @@ def test_code_depends_on_every_source_behind_it(own, tmp_path, name):
 @pytest.mark.parametrize(
     "kernel, others",
     [
-        (multiclass._error, {"onlinecal.measures.level_sets"}),
-        (lp_kernels.advance, {"onlinecal.measures.level_sets", "onlinecal.recalibration.lp_state"}),
+        (multiclass._error, {"onlinecal.measures.lp.level_sets"}),
+        (lp_kernels.advance, {"onlinecal.measures.lp.level_sets", "onlinecal.recalibration.lp.state"}),
         (
             MACHINES[FORMAT_DYADIC].advance,
-            {"onlinecal.forecasters.dyadic_search", "onlinecal.forecasters.cells"},
+            {"onlinecal.forecasters.binary.dyadic_search", "onlinecal.forecasters.binary.cells"},
         ),
         (
             duel_loop(AlmostOneStepAhead().rules, coin_step, 1),
-            {"adversaries.oblivious", "simulations.foresight"},
+            {"adversaries.kinds.oblivious", "simulations.games.foresight"},
         ),
     ],
     ids=["measures", "recalibration", "forecasters", "duels"],

@@ -11,8 +11,8 @@ import onlinecal
 from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibration_error
 from onlinecal.cli.everything import LIBRARY
 from onlinecal.compiling import counting, kept
-from simulations.cli import app
-from simulations.verbs import warmup
+from simulations.cli import warmup
+from simulations.cli.console import app
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@ def write_load(path, queries, keys, late=5_000, seed=0):
 
 def command(ledger, *arguments):
     """The command line of a quiet run."""
-    run = "from simulations.cli import main; main()"
+    run = "from simulations.cli.console import main; main()"
     return [sys.executable, "-c", run, "stream", "--ledger", str(ledger), "--quiet", *map(str, arguments)]
 
 

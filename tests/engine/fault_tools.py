@@ -65,7 +65,7 @@ def command(folder, *arguments, source=b"", before=lambda: None):
         sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "w" if n else "r", closefd=False) for n in range(3))
         sys.argv = ["onlinecal", *map(str, arguments)]
         before()
-        from simulations.cli import main
+        from simulations.cli.console import main
 
         try:
             main()

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from onlinecal.engine import AsyncEngine, Engine, LedgerError, Outcome, Query, Rejected, Settled, read_report
-from onlinecal.engine.report import total_of
+from onlinecal.engine.ledger.report import total_of
 
 
 class Slow:
@@ -312,7 +312,7 @@ def test_wrong_limits_are_refused(wrong):
 
 
 def test_the_sums_stay_right_when_small_cold_keys_are_no_longer_remembered(monkeypatch):
-    monkeypatch.setattr("onlinecal.engine.totals.REMEMBERED", 3)
+    monkeypatch.setattr("onlinecal.engine.keys.totals.REMEMBERED", 3)
     with Engine(hot_keys=2) as engine:
         engine.total()
         for turn in range(4):

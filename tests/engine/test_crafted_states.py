@@ -14,11 +14,11 @@ from crafted_states import play
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query, Settled
-from onlinecal.engine.key_step import KeyStep
-from onlinecal.engine.keyed import SUM, KeyState, with_sum
+from onlinecal.engine.keys.state import SUM, KeyState, with_sum
+from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.settings import Settings
 from onlinecal.forecasters.baselines import FosterForecaster
-from onlinecal.forecasters.cells import LOWER
+from onlinecal.forecasters.binary.cells import LOWER
 
 PROGRAM = Path(__file__).with_name("crafted_states.py")
 
@@ -102,7 +102,7 @@ def test_a_turn_on_a_state_that_cannot_be_leaves_nothing_behind():
 def test_a_state_goes_on_with_the_cells_that_it_was_begun_with(monkeypatch):
     settings = Settings(KeyConfig(horizon=100))
     state = play(KeyState("k", 1, settings), random.Random(0), 40)
-    monkeypatch.setattr("onlinecal.forecasters.guarantees.cells_for", lambda *_: 17)
+    monkeypatch.setattr("onlinecal.forecasters.binary.guarantees.cells_for", lambda *_: 17)
     later = Settings(settings.config)
     assert len(later.kind.new().memory) != len(state.lanes[0].memory)
     again = KeyState("k", 1, later, state.dump())

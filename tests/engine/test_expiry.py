@@ -20,8 +20,8 @@ from onlinecal.engine import (
     repair_ledger,
 )
 from onlinecal.engine.config import MAX_JUMP
-from onlinecal.engine.key_step import KeyStep
-from onlinecal.engine.keyed import KeyState
+from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.settings import Settings
 
 NOW = 1.76e9
@@ -109,7 +109,7 @@ def test_forecasts_expire_as_if_all_were_looked_at():
 
 def test_a_key_is_full_until_enough_of_its_forecasts_would_have_expired(monkeypatch):
     config = brief(10.0, kind="simplex", classes=("a", "b"))
-    monkeypatch.setattr("onlinecal.forecasters.simplex_run.SimplexRun.most_open", 70)
+    monkeypatch.setattr("onlinecal.forecasters.simplex.run.SimplexRun.most_open", 70)
     with Engine(config=config) as engine:
         assert {
             told(one) for one in engine.handle([Query(f"q{i}", "k", None, i / 10) for i in range(70)])

@@ -21,8 +21,8 @@ from onlinecal.engine import (
     check_ledger,
     read_report,
     repair_ledger,
-    schema,
 )
+from onlinecal.engine.ledger import schema
 
 
 def other_database(path):

@@ -23,7 +23,7 @@ from onlinecal.engine import AsyncEngine, Engine, read_report
 from onlinecal.engine.http.server import is_loopback, serve
 
 TOKEN = "correct-horse-battery"
-SERVE = "import sys; from simulations.verbs.stream_serve import serve; import typer; typer.run(serve)"
+SERVE = "import sys; from onlinecal.cli.stream.serve import serve; import typer; typer.run(serve)"
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_a_port_in_use_is_one_clear_error(engine):
 
 
 def test_a_missing_extra_is_named(monkeypatch, tmp_path):
-    from simulations.verbs import stream_serve
+    from onlinecal.cli.stream import serve as stream_serve
 
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     for name in ("server", "app"):
@@ -179,7 +179,7 @@ def test_a_missing_extra_is_named(monkeypatch, tmp_path):
 
 
 def test_a_server_raises_its_limit_of_open_files_as_far_as_it_may():
-    from simulations.verbs.stream_serve import allow_connections
+    from onlinecal.cli.stream.serve import allow_connections
 
     soft, hard = before = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = min(number for number in (soft, hard, 600) if number != resource.RLIM_INFINITY)

@@ -25,7 +25,7 @@ from onlinecal.engine import (
     repair_ledger,
 )
 from onlinecal.engine.events import decode_lines
-from onlinecal.engine.key_step import VERSION, KeyStep
+from onlinecal.engine.keys.step import VERSION, KeyStep
 
 KEYS = ["a", "b", "w/x", "w/y", "plain/a", "u/a"]
 

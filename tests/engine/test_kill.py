@@ -197,7 +197,7 @@ def test_an_engine_that_is_killed_again_and_again_before_any_statement(fed, fold
 
 STREAM = """
 from onlinecal.engine.engine import Engine
-from simulations.cli import main
+from simulations.cli.console import main
 Engine.__init__.__kwdefaults__["window"] = 300
 main()
 """

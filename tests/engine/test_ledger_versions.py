@@ -14,11 +14,8 @@ from engine_scripts import (
 )
 from fault_tools import in_child, opened, raises_for
 
-from onlinecal.engine import (
-    Engine,
-    read_report,
-    schema,
-)
+from onlinecal.engine import Engine, read_report
+from onlinecal.engine.ledger import schema
 
 
 def make_older(path, monkeypatch, migration):

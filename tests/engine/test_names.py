@@ -9,8 +9,8 @@ from engine_scripts import assert_sound
 from fault_tools import command
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, Rejected, Withdraw
-from onlinecal.engine.key_step import KeyStep
-from onlinecal.engine.records import Snapshot
+from onlinecal.engine.keys.step import KeyStep
+from onlinecal.engine.ledger.records import Snapshot
 
 BAD = ("oslo\0", "oslo\0x", "\0", "", "oslo\ud800", "\udfffoslo", "o" * 201, "o" * 70_000)
 """SQLite cuts text at a NUL, in JSON too: to it, the first is `oslo`."""

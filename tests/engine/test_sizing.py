@@ -6,11 +6,11 @@ import random
 import pytest
 
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query
-from onlinecal.engine.key_step import KeyStep, _decoder
-from onlinecal.engine.keyed import KeyState
+from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.step import KeyStep, _decoder
 from onlinecal.engine.settings import Settings
-from onlinecal.forecasters.cells import TABLE
-from onlinecal.forecasters.simplex_table import USED
+from onlinecal.forecasters.binary.cells import TABLE
+from onlinecal.forecasters.simplex.table import USED
 
 HEADER = 1 + 8 * TABLE
 BOOKS = 90

@@ -175,7 +175,7 @@ def test_requests_that_cannot_be_met_are_refused(spark, table, rounds):
         distances(table.where("p > 2"), "p", "y")
 
 
-@pytest.mark.filterwarnings("ignore::onlinecal.recalibration.lp_recalibrator.SampleSizeWarning")
+@pytest.mark.filterwarnings("ignore::onlinecal.recalibration.lp.recalibrator.SampleSizeWarning")
 @pytest.mark.parametrize("make", [LpRecalibrator, DecisionRecalibrator])
 def test_recalibrated_rows_are_those_of_one_machine_bit_for_bit(spark, make):
     from onlinecal.engine.spark import recalibrated

@@ -5,7 +5,7 @@ from key_events import CONFIG, everything
 from spark_stream_run import read, run, said, told, write_events
 
 from onlinecal.engine import Engine, LedgerError
-from onlinecal.engine.report import read_report
+from onlinecal.engine.ledger.report import read_report
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 

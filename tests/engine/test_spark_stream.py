@@ -17,7 +17,7 @@ from key_events import CONFIG, everything
 from spark_stream_run import read, run, said, told, write_events
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig
-from onlinecal.engine.key_step import KeyStep
+from onlinecal.engine.keys.step import KeyStep
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 

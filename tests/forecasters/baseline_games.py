@@ -15,8 +15,8 @@ from onlinecal.forecasters.baselines import (
     PowerOfTwoChoices,
     RunningMean,
 )
-from onlinecal.forecasters.cells import NO_HINT
-from onlinecal.forecasters.mixing import BOOK, POINTS, SUPPORT
+from onlinecal.forecasters.baselines.mixing import BOOK, POINTS, SUPPORT
+from onlinecal.forecasters.binary.cells import NO_HINT
 
 RANDOMISED = (
     FosterForecaster,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from onlinecal.forecasters import simplex
-from onlinecal.forecasters.simplex_compiled import MACHINE
-from onlinecal.forecasters.simplex_table import CLASSES, HERE, POINT, SCALE
+from onlinecal.forecasters.simplex import machine as simplex
+from onlinecal.forecasters.simplex.compiled import MACHINE
+from onlinecal.forecasters.simplex.table import CLASSES, HERE, POINT, SCALE
 
 MANY = 1 << 12
 NO_HINTS = np.empty((0, 0))

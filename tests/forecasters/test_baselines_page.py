@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from simulations import players
+from simulations.games import players
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "baselines.md").read_text()
@@ -34,7 +34,7 @@ def test_the_page_names_tests_that_exist():
 
 def test_the_page_has_every_family_of_baselines():
     for name, family in players.catalogue().items():
-        if family.build.__module__ == "simulations.families" and name not in (
+        if family.build.__module__ == "simulations.games.families" and name not in (
             "sign", "balanced", "nested", "adaptive", "one-step-ahead",
         ):  # fmt: skip
             assert f"`{name}`" in PAGE

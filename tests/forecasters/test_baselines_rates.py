@@ -22,7 +22,7 @@ from onlinecal.forecasters.baselines import (
     PowerOfTwoChoices,
     RunningMean,
 )
-from simulations.duel import play
+from simulations.games.duel import play
 
 TOLERANCE = 1e-9
 OPPONENTS = ["coin", "linear-drift", "threshold", "certificate-greedy", "bias-builder"]

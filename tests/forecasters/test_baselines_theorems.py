@@ -18,8 +18,8 @@ from onlinecal.forecasters.baselines import (
     PowerOfTwoChoices,
 )
 from onlinecal.forecasters.baselines.internal_regret import stationary
-from onlinecal.forecasters.mixing import BOOK, NOT_MIXED, SUPPORT
-from onlinecal.forecasters.one_step_ahead import OneStepAhead
+from onlinecal.forecasters.baselines.mixing import BOOK, NOT_MIXED, SUPPORT
+from onlinecal.forecasters.binary.one_step_ahead import OneStepAhead
 
 TOLERANCE = 1e-9
 ROUNDS = 6

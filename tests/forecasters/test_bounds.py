@@ -11,7 +11,7 @@ from configurations import ANYTIME, RULES, UNIFORM, configs, fresh, hinted_seque
 from hypothesis import given, settings
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
-from onlinecal.forecasters.cells import FINE, MOVED, SCALE, SPREAD
+from onlinecal.forecasters.binary.cells import FINE, MOVED, SCALE, SPREAD
 
 TOLERANCE = 1e-9
 

@@ -11,8 +11,11 @@ from river import linear_model
 
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier, SimplexAlmostOneStepAhead
 from onlinecal.engine import Engine, Outcome, Query
-from onlinecal.forecasters import RunningMean, cells, dyadic, mixing, simplex
-from onlinecal.forecasters.cells import FINE, MOVED, REPORT, ROUNDS, SCALE, SPREAD
+from onlinecal.forecasters import RunningMean
+from onlinecal.forecasters.baselines import mixing
+from onlinecal.forecasters.binary import cells, dyadic
+from onlinecal.forecasters.binary.cells import FINE, MOVED, REPORT, ROUNDS, SCALE, SPREAD
+from onlinecal.forecasters.simplex import machine as simplex
 
 FULL = "cannot bear"
 CONFIGS = [{**rule, "n_cells": m} for rule in RULES for m in (1, 7)] + ANYTIME[::3]

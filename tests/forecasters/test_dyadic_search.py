@@ -10,8 +10,8 @@ from configurations import ANYTIME, fresh, hinted_sequences, label
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onlinecal.forecasters.cells import LOWER, STEP, TABLE
-from onlinecal.forecasters.dyadic_search import ABOVE, BELOW, END, find
+from onlinecal.forecasters.binary.cells import LOWER, STEP, TABLE
+from onlinecal.forecasters.binary.dyadic_search import ABOVE, BELOW, END, find
 
 
 def check_ends(forecaster):

@@ -88,7 +88,7 @@ def test_the_self_tuning_grid_keeps_few_points(outcomes):
 )
 def test_the_self_tuning_grid_keeps_few_points_in_nasty_worlds(adversary):
     import adversaries
-    from simulations.duel import play
+    from simulations.games.duel import play
 
     forecaster = AlmostOneStepAhead()
     play(forecaster, adversaries.create(adversary, horizon=300_000), 300_000)

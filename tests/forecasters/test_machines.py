@@ -8,9 +8,9 @@ from configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences, l
 from hypothesis import given, settings
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead
-from onlinecal.forecasters import uniform
-from onlinecal.forecasters.cells import HIGH, LOW, LOWER, NO_HINT, SCALE, STEP, TABLE, report
-from onlinecal.forecasters.dyadic_search import sum_at
+from onlinecal.forecasters.binary import uniform
+from onlinecal.forecasters.binary.cells import HIGH, LOW, LOWER, NO_HINT, SCALE, STEP, TABLE, report
+from onlinecal.forecasters.binary.dyadic_search import sum_at
 
 
 def play_in_the_interpreter(config, outcomes, hints):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from simplex_play import chase, outcomes_of, ready
 
 from onlinecal import SimplexAlmostOneStepAhead
-from onlinecal.forecasters import simplex
-from onlinecal.forecasters.simplex_guarantees import (
+from onlinecal.forecasters.simplex import machine as simplex
+from onlinecal.forecasters.simplex.guarantees import (
     bias_bound,
     cells_for,
     last_rounds,

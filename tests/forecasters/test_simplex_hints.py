@@ -10,9 +10,9 @@ from simplex_play import biases_of, outcomes_of, ready, replay, sums_of, vertice
 from simplex_reference import every_cell
 
 from onlinecal import SimplexAlmostOneStepAhead
-from onlinecal.forecasters import simplex
-from onlinecal.forecasters.simplex_compiled import MACHINE
-from onlinecal.forecasters.simplex_table import LABEL, POINT
+from onlinecal.forecasters.simplex import machine as simplex
+from onlinecal.forecasters.simplex.compiled import MACHINE
+from onlinecal.forecasters.simplex.table import LABEL, POINT
 
 
 def announced(memory, hint):

@@ -23,9 +23,9 @@ from simplex_play import (
 from simplex_reference import Reference
 
 from onlinecal import AlmostOneStepAhead
-from onlinecal.forecasters import simplex
-from onlinecal.forecasters.simplex_compiled import MACHINE
-from onlinecal.forecasters.simplex_table import (
+from onlinecal.forecasters.simplex import machine as simplex
+from onlinecal.forecasters.simplex.compiled import MACHINE
+from onlinecal.forecasters.simplex.table import (
     CHANGES,
     HERE,
     MASK,

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import SimplexAlmostOneStepAhead
-from onlinecal.forecasters import simplex_report
-from onlinecal.forecasters.simplex_guarantees import reach
-from onlinecal.forecasters.simplex_table import HERE, OTHER, SLAB
+from onlinecal.forecasters.simplex import report as simplex_report
+from onlinecal.forecasters.simplex.guarantees import reach
+from onlinecal.forecasters.simplex.table import HERE, OTHER, SLAB
 
 
 def game(k, rounds, seed):

@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from onlinecal import lp_calibration_error
 from onlinecal.measures import lp_calibration_interval, lp_calibration_report
-from onlinecal.measures.level_sets import count_level_sets, levels_of, norm, norm_of_pair, number_level_sets
-from onlinecal.recalibration.lp_statistics import rho
+from onlinecal.measures.lp.level_sets import (
+    count_level_sets,
+    levels_of,
+    norm,
+    norm_of_pair,
+    number_level_sets,
+)
+from onlinecal.recalibration.lp.statistics import rho
 
 ORDERS = (1, 1.5, 2, 4, inf)
 

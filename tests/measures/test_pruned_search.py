@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from reference_distance import histories, look_ahead_run
 
 from onlinecal.measures import calibration_distance
-from onlinecal.measures.bracket import bracket
 from onlinecal.measures.counts import count_rounds
-from onlinecal.measures.lattice import exact_levels, primitive_steps
-from onlinecal.measures.levels import conditional_means, distance_to
-from onlinecal.measures.pruned import _sides, _step_limits, search_below
-from onlinecal.measures.pruned_kernel import extend_paths, first_fractions, next_fraction, room_for
-from onlinecal.measures.relaxation import relax, relaxation_nodes
+from onlinecal.measures.distance.bracket import bracket
+from onlinecal.measures.distance.lattice import exact_levels, primitive_steps
+from onlinecal.measures.distance.levels import conditional_means, distance_to
+from onlinecal.measures.distance.pruned import _sides, _step_limits, search_below
+from onlinecal.measures.distance.pruned_kernel import extend_paths, first_fractions, next_fraction, room_for
+from onlinecal.measures.distance.relaxation import relax, relaxation_nodes
 
 
 def counted(p, y):

@@ -10,13 +10,13 @@ from onlinecal.measures import (
     calibration_distance,
     lower_calibration_distance,
     lower_calibration_distance_from_counts,
-    rounding,
     smooth_calibration_error,
 )
 from onlinecal.measures.counts import count_rounds, prefix_sums
-from onlinecal.measures.levels import conditional_means, distance_to
-from onlinecal.measures.pooling import best_cuts, pooled_levels
-from onlinecal.measures.relaxation import (
+from onlinecal.measures.distance import rounding
+from onlinecal.measures.distance.levels import conditional_means, distance_to
+from onlinecal.measures.distance.pooling import best_cuts, pooled_levels
+from onlinecal.measures.distance.relaxation import (
     constraint_maxima,
     feasible_potentials,
     one_way_bound,
@@ -24,7 +24,7 @@ from onlinecal.measures.relaxation import (
     relax,
     relaxation_nodes,
 )
-from onlinecal.measures.rounding import (
+from onlinecal.measures.distance.rounding import (
     _with_fillers,
     curve_of_masses,
     path_through_windows,

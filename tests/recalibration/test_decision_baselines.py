@@ -6,7 +6,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 
 from onlinecal.recalibration import DirichletCalibration, TemperatureScaling, TopLabelIsotonic
-from onlinecal.recalibration.dirichlet import penalised_loss
+from onlinecal.recalibration.classical.dirichlet import penalised_loss
 
 
 def source(n=1500, seed=0):

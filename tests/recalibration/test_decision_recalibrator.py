@@ -9,10 +9,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from onlinecal import DecisionRecalibrator, decision_calibration_error, decision_loss_gap
-from onlinecal.measures.decision import bayes_decisions
-from onlinecal.measures.decision_partitions import Partition, residuals
-from onlinecal.recalibration.decision_rounds import full_step, shrunk_step
-from onlinecal.recalibration.losses import LossTable, gaussian_losses
+from onlinecal.measures.decision.errors import bayes_decisions
+from onlinecal.measures.decision.partitions import Partition, residuals
+from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
+from onlinecal.recalibration.decision.rounds import full_step, shrunk_step
 
 
 def source(n, n_classes=3, seed=0, power=3.0):

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lp_reference import Reference, projected
 
-from onlinecal.measures.level_sets import count_level_sets, levels_of
-from onlinecal.recalibration.lp_algorithm import round_bound, run
-from onlinecal.recalibration.lp_kernels import project
-from onlinecal.recalibration.lp_statistics import plug_in_statistics, rho
+from onlinecal.measures.lp.level_sets import count_level_sets, levels_of
+from onlinecal.recalibration.lp.algorithm import round_bound, run
+from onlinecal.recalibration.lp.kernels import project
+from onlinecal.recalibration.lp.statistics import plug_in_statistics, rho
 
 
 def source(n, k, seed, concentration=0.5, favour=0.4):

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from onlinecal.measures.level_sets import levels_of, norm
+from onlinecal.measures.lp.level_sets import levels_of, norm
 from onlinecal.recalibration import LpRecalibrator, SampleSizeWarning, epsilon_for, lp_sample_complexity
-from onlinecal.recalibration.lp_algorithm import round_bound, run
-from onlinecal.recalibration.lp_kernels import contradicts
-from onlinecal.recalibration.lp_sizes import error_bound, laplace_scale, sample_sizes
-from onlinecal.recalibration.lp_statistics import Statistics, noisy_pools, plug_in_statistics
+from onlinecal.recalibration.lp.algorithm import round_bound, run
+from onlinecal.recalibration.lp.kernels import contradicts
+from onlinecal.recalibration.lp.sizes import error_bound, laplace_scale, sample_sizes
+from onlinecal.recalibration.lp.statistics import Statistics, noisy_pools, plug_in_statistics
 from onlinecal.remarks import LabelWarning
 
 inf = math.inf

@@ -15,8 +15,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from onlinecal import LpRecalibrator, lp_calibration_error
-from onlinecal.recalibration.lp_map import LevelSetMap
-from onlinecal.recalibration.lp_statistics import rho
+from onlinecal.recalibration.lp.map import LevelSetMap
+from onlinecal.recalibration.lp.statistics import rho
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 

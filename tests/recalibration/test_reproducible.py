@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from reproducible_fits import digests
 
-from onlinecal.measures.climbing import climb
+from onlinecal.measures.decision.climbing import climb
 from onlinecal.measures.fixed_order import eigenvectors, exponential, inner, logarithm, product
 
 PROGRAM = Path(__file__).parent / "reproducible_fits.py"

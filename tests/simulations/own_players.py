@@ -5,8 +5,8 @@ from numba.extending import register_jitable
 
 import adversaries
 from onlinecal.forecasters.baselines.baseline import Baseline
-from onlinecal.forecasters.mixing import mixing_rules, new_memory, own, play_one
-from simulations import families, players
+from onlinecal.forecasters.baselines.mixing import mixing_rules, new_memory, own, play_one
+from simulations.games import families, players
 
 
 @register_jitable

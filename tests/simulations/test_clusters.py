@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from simulations import clusters, extensions, players
-from simulations.cli import app
-from simulations.clusters import Cluster, answer_as, identity, work_on
-from simulations.config import check_config, read_config
-from simulations.playing import play_for
-from simulations.results import TABLES, Store
-from simulations.sweep import cells_of, run_sweep
+from simulations.cli.console import app
+from simulations.games import extensions, players
+from simulations.sweeps import clusters
+from simulations.sweeps.clusters import Cluster, answer_as, identity, work_on
+from simulations.sweeps.config import check_config, read_config
+from simulations.sweeps.playing import play_for
+from simulations.sweeps.results import TABLES, Store
+from simulations.sweeps.sweep import cells_of, run_sweep
 
 distributed = pytest.importorskip("distributed")
 

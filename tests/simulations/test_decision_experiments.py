@@ -6,13 +6,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from onlinecal.measures.decision import decision_loss_gap, decision_losses, loss_norms
-from onlinecal.recalibration.decision_recalibrator import DecisionRecalibrator
-from onlinecal.recalibration.losses import gaussian_losses
-from onlinecal.recalibration.temperature import TemperatureScaling
-from simulations.plots import recalibration_counts, recalibration_drift, recalibration_steps
-from simulations.recalibrating.drifts import DRIFTS
-from simulations.recalibrating.experiments import (
+from onlinecal.cli.recalibrating.rivals import VectorScaling
+from onlinecal.cli.recalibrating.tables import Table
+from onlinecal.measures.decision.errors import decision_loss_gap, decision_losses, loss_norms
+from onlinecal.recalibration.classical.temperature import TemperatureScaling
+from onlinecal.recalibration.decision.losses import gaussian_losses
+from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
+from simulations.experiments.drifts import DRIFTS
+from simulations.experiments.experiments import (
     NEVER,
     Experiment,
     chance_score,
@@ -25,9 +26,8 @@ from simulations.recalibrating.experiments import (
     score,
     step_stops,
 )
-from simulations.recalibrating.made_up import made_up_table
-from simulations.recalibrating.rivals import VectorScaling
-from simulations.recalibrating.tables import Table
+from simulations.experiments.made_up import made_up_table
+from simulations.plots import recalibration_counts, recalibration_drift, recalibration_steps
 
 LOSSES = 40
 

@@ -7,14 +7,14 @@ import pytest
 
 import adversaries
 from onlinecal import SimplexAlmostOneStepAhead
-from onlinecal.forecasters import simplex
-from onlinecal.forecasters.simplex_compiled import MACHINE
-from simulations.duel import log_spaced
-from simulations.multiclass import duel as duel_module
-from simulations.multiclass.baselines import Baseline
-from simulations.multiclass.duel import play_multiclass
-from simulations.multiclass.players import FAMILIES, create_player
-from simulations.multiclass.rules import SimplexPlayer
+from onlinecal.forecasters.simplex import machine as simplex
+from onlinecal.forecasters.simplex.compiled import MACHINE
+from simulations.games.duel import log_spaced
+from simulations.games.multiclass import duel as duel_module
+from simulations.games.multiclass.baselines import Baseline
+from simulations.games.multiclass.duel import play_multiclass
+from simulations.games.multiclass.players import FAMILIES, create_player
+from simulations.games.multiclass.rules import SimplexPlayer
 
 
 def by_hand(forecaster, adversary, T, hints=None, rises=None):

@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 import adversaries
-from simulations.multiclass.measuring import (
+from simulations.games.multiclass.measuring import (
     biases_of,
     brier_score,
     measure_recorded_multiclass,
     play_and_measure_multiclass,
 )
-from simulations.multiclass.players import create_player
+from simulations.games.multiclass.players import create_player
 from simulations.plots import simplex_distance, simplex_triangle
 
 

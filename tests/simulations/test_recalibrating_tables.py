@@ -9,16 +9,16 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
 from onlinecal import lp_calibration_error
-from onlinecal.recalibration.group_recalibrator import GroupRecalibrator
-from simulations.recalibrating.cells import level_name, level_set_errors
-from simulations.recalibrating.decision import read_losses
-from simulations.recalibrating.events import GroupColumns, numbers
-from simulations.recalibrating.groups import replay
-from simulations.recalibrating.lp import chance_error
-from simulations.recalibrating.parts import split_rows
-from simulations.recalibrating.rivals import PerClassIsotonic
-from simulations.recalibrating.scores import class_scores
-from simulations.recalibrating.tables import read_table
+from onlinecal.cli.recalibrating.cells import level_name, level_set_errors
+from onlinecal.cli.recalibrating.decision import read_losses
+from onlinecal.cli.recalibrating.events import GroupColumns, numbers
+from onlinecal.cli.recalibrating.groups import replay
+from onlinecal.cli.recalibrating.lp import chance_error
+from onlinecal.cli.recalibrating.parts import split_rows
+from onlinecal.cli.recalibrating.rivals import PerClassIsotonic
+from onlinecal.cli.recalibrating.scores import class_scores
+from onlinecal.cli.recalibrating.tables import read_table
+from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import pytest
 
 import adversaries
-from simulations.config import check_config, find_config, read_config
-from simulations.families import FAMILIES
+from simulations.games.families import FAMILIES
+from simulations.sweeps.config import check_config, find_config, read_config
 
 SMALL = {"forecasters": ["sign"], "adversaries": ["coin"], "rounds": [10]}
 

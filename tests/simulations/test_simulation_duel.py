@@ -6,10 +6,10 @@ import pytest
 import adversaries
 from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters import FosterForecaster, RunningMean
-from onlinecal.forecasters.cells import NO_HINT
-from simulations import players
-from simulations.duel import log_spaced, play
-from simulations.foresight import foresight
+from onlinecal.forecasters.binary.cells import NO_HINT
+from simulations.games import players
+from simulations.games.duel import log_spaced, play
+from simulations.games.foresight import foresight
 
 ROUNDS = 700
 

@@ -7,11 +7,11 @@ import pytest
 
 import adversaries
 from adversaries import registry
-from simulations import extensions, players
-from simulations.config import check_config, read_config
+from simulations.games import extensions, players
 from simulations.plots import draw_sweep
-from simulations.results import Cell, Store
-from simulations.sweep import cells_of, run_sweep
+from simulations.sweeps.config import check_config, read_config
+from simulations.sweeps.results import Cell, Store
+from simulations.sweeps.sweep import cells_of, run_sweep
 
 OWN = Path(__file__).with_name("own_players.py")
 GRID = {
@@ -107,7 +107,7 @@ def test_loading_twice_executes_once(tmp_path):
         ("bad.py", "\nimport nothing_of_this_name\n", ValueError, r"bad\.py, line 2: ModuleNotFoundError"),
         (
             "bad.py",
-            "from simulations import families as f, players\nplayers.register(f.Family('sign', '', None))\n",
+            "from simulations.games import families as f, players\nplayers.register(f.Family('sign', '', None))\n",
             ValueError,
             r"bad\.py, line 2: ValueError: there is a forecaster 'sign' already",
         ),

@@ -6,8 +6,8 @@ import pytest
 from PIL import Image
 
 import adversaries
-from simulations import players
-from simulations.measuring import measure_recorded, play_and_measure
+from simulations.games import players
+from simulations.games.measuring import measure_recorded, play_and_measure
 from simulations.plots.animation import animate
 from simulations.plots.filmstrip import MOMENTS, MOST_VALUES, draw, film_frames, moments_of, prepare
 

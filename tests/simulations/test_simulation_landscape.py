@@ -15,12 +15,12 @@ import polars as pl
 import pytest
 
 import adversaries
-from simulations import players
-from simulations.config import check_config, find_config, read_config
-from simulations.rates import fit, rates_table
-from simulations.results import Store
-from simulations.summary import broken_bounds
-from simulations.sweep import cells_of, run_sweep
+from simulations.games import players
+from simulations.sweeps.config import check_config, find_config, read_config
+from simulations.sweeps.rates import fit, rates_table
+from simulations.sweeps.results import Store
+from simulations.sweeps.summary import broken_bounds
+from simulations.sweeps.sweep import cells_of, run_sweep
 
 FACTORS = {"sign": 2, "balanced": 1, "nested": math.sqrt(3), "adaptive": math.sqrt(3)}
 OTHERS = ["constant", "running-mean", "drift-corrected"]

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from onlinecal.forecasters import ConstantForecaster
-from simulations import families, players
-from simulations.families import Family
+from simulations.games import families, players
+from simulations.games.families import Family
 
 EVERY_KIND = [
     "sign", "balanced", "nested", "adaptive", "sign:report=midpoint", "sign:cells=7",

@@ -7,16 +7,16 @@ import pytest
 from matplotlib.colors import to_rgb
 
 import adversaries
-from simulations import players
-from simulations.config import check_config
-from simulations.measuring import measure_recorded, play_and_measure
+from onlinecal.plots.style import looks, spread
+from simulations.games import players
+from simulations.games.measuring import measure_recorded, play_and_measure
 from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, draw_sweep, figure_module, sweep_figures
 from simulations.plots.games import write_games
 from simulations.plots.matrix import ANCHORS, COLOURS
-from simulations.plots.style import looks, spread
-from simulations.rates import MEASURES, rates_table
-from simulations.results import Store
-from simulations.sweep import cells_of, run_sweep
+from simulations.sweeps.config import check_config
+from simulations.sweeps.rates import MEASURES, rates_table
+from simulations.sweeps.results import Store
+from simulations.sweeps.sweep import cells_of, run_sweep
 
 PNG = b"\x89PNG\r\n"
 

@@ -11,13 +11,14 @@ import pytest
 import adversaries
 from adversaries import Genome, stored_champions
 from onlinecal.measures import calibration_distance
-from simulations import breeding, players
-from simulations.breeding import MOST_BLOCKS, crossed, mutated, normalised, random_genome
-from simulations.duel import play
-from simulations.fitness import Task, exact_distance, rate
+from simulations.games import players
+from simulations.games.duel import play
 from simulations.plots import champion as picture
-from simulations.search import read_found, read_history, reduced, search
-from simulations.worst import enumerate_games
+from simulations.searching import breeding
+from simulations.searching.breeding import MOST_BLOCKS, crossed, mutated, normalised, random_genome
+from simulations.searching.fitness import Task, exact_distance, rate
+from simulations.searching.search import read_found, read_history, reduced, search
+from simulations.worst.enumeration import enumerate_games
 
 ROUNDS = 40
 

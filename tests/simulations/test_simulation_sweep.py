@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 
 from onlinecal.compiling import counting
-from simulations import extensions
-from simulations.config import check_config
-from simulations.results import Store
-from simulations.summary import broken_bounds, summarise
-from simulations.sweep import cells_of, in_playing_order, run_sweep
+from simulations.games import extensions
+from simulations.sweeps.config import check_config
+from simulations.sweeps.results import Store
+from simulations.sweeps.summary import broken_bounds, summarise
+from simulations.sweeps.sweep import cells_of, in_playing_order, run_sweep
 
 GRID = {
     "forecasters": ["balanced", "adaptive"],

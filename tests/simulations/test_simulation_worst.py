@@ -10,10 +10,10 @@ import pytest
 
 from adversaries import all_sequences
 from onlinecal.measures import calibration_distance, expected_calibration_error
-from simulations import players
+from simulations.games import players
 from simulations.plots import worst as picture
-from simulations.worst import WorstGame, _worse, enumerate_games, replay
-from simulations.worst import _Best as Best
+from simulations.worst.enumeration import WorstGame, _worse, enumerate_games, replay
+from simulations.worst.enumeration import _Best as Best
 
 T = 7
 

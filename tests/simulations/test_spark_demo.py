@@ -8,9 +8,9 @@ import sys
 import polars as pl
 import pytest
 
+from simulations.demos.spark_demo import compared, main
+from simulations.demos.spark_events import Streams, make_events, write_streams
 from simulations.plots import spark_keys
-from simulations.spark_demo import compared, main
-from simulations.spark_events import Streams, make_events, write_streams
 
 
 def test_every_outcome_comes_after_its_query_and_each_key_has_one_open_query():
@@ -87,7 +87,7 @@ def test_the_demo_plays_once_and_agrees_with_one_machine(tmp_path):
     command = [
         sys.executable,
         "-m",
-        "simulations.spark_demo",
+        "simulations.demos.spark_demo",
         "--out",
         str(tmp_path / "demo"),
         "--keys",

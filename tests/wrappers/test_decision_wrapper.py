@@ -8,8 +8,8 @@ import pytest
 from river import base, checks, datasets, linear_model, naive_bayes
 
 from onlinecal import DecisionCalibratedClassifier
-from onlinecal.measures.decision import decision_loss_gap
-from onlinecal.recalibration.losses import gaussian_losses
+from onlinecal.measures.decision.errors import decision_loss_gap
+from onlinecal.recalibration.decision.losses import gaussian_losses
 
 
 class Told(base.Classifier):

@@ -12,8 +12,8 @@ from river import checks, datasets, linear_model, preprocessing
 from scripted import Said, played
 
 from onlinecal import GroupCalibratedClassifier, calibration_distance
-from onlinecal.wrappers.group_books import AtomBooks, SharedBooks
-from onlinecal.wrappers.group_membership import EVERYONE
+from onlinecal.wrappers.groups.books import AtomBooks, SharedBooks
+from onlinecal.wrappers.groups.membership import EVERYONE
 
 DISJOINT = {f"g{i}": lambda x, i=i: x["g"] == i for i in range(4)}
 OVERLAPPING = {"low": lambda x: x["a"] < 5, "even": lambda x: x["a"] % 2 == 0, "odd_b": lambda x: x["b"] % 2}

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onlinecal.wrappers import steering
-from onlinecal.wrappers.projection import Projection
-from onlinecal.wrappers.steering import ANSWERS, COUNTS, INTERCEPT, N_BINS, SLOPE, SUMS, WEIGHTS
+from onlinecal.wrappers.strategies import steering
+from onlinecal.wrappers.strategies.projection import Projection
+from onlinecal.wrappers.strategies.steering import ANSWERS, COUNTS, INTERCEPT, N_BINS, SLOPE, SUMS, WEIGHTS
 
 PROBABILITIES = st.floats(0, 1)
 

@@ -34,7 +34,7 @@ from onlinecal.engine.http.gate import (
     respond,
     size_of_body,
 )
-from onlinecal.engine.totals import Line
+from onlinecal.engine.keys.totals import Line
 
 RATE = 10_000.0
 """Requests a second that each client may make."""

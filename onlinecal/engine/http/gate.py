@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from onlinecal.engine.ledger_file import LedgerError
+from onlinecal.engine.ledger.file import LedgerError
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onlinecal.engine.spark.columns import check_columns, check_table, column, names_of, number
-from onlinecal.measures.bracket import bracket
 from onlinecal.measures.counts import Counts, check_counts
-from onlinecal.measures.distance import calibration_distance_from_counts
+from onlinecal.measures.distance.bracket import bracket
+from onlinecal.measures.distance.calibration_distance import calibration_distance_from_counts
+from onlinecal.measures.distance.levels import conditional_means
 from onlinecal.measures.expected import expected_error_of_counts
-from onlinecal.measures.levels import conditional_means
 from onlinecal.measures.smooth import smooth_error_of_counts
 
 if TYPE_CHECKING:

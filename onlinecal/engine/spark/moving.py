@@ -7,10 +7,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onlinecal.engine.hot import HotKeys
-from onlinecal.engine.key_step import KeyStep
-from onlinecal.engine.ledger import Ledger
-from onlinecal.engine.report import config_of
+from onlinecal.engine.keys.cache import HotKeys
+from onlinecal.engine.keys.step import KeyStep
+from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.report import config_of
 from onlinecal.engine.spark.session import need_pyspark
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Forecast, Incoming, Outcome, Rejected, decode
-from onlinecal.engine.key_step import KeyStep
+from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.spark.session import check_workers, need_pyspark
 
 need_pyspark()

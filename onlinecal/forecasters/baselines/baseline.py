@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from onlinecal.compiling import compiled
-from onlinecal.forecasters.cells import NO_HINT
-from onlinecal.forecasters.compiled import compile_replay
-from onlinecal.forecasters.mixing import EXACT, POINTS, ROUNDS, bears
-from onlinecal.forecasters.mixing_soundness import check_mixing_memory
+from onlinecal.forecasters.baselines.mixing import EXACT, POINTS, ROUNDS, bears
+from onlinecal.forecasters.baselines.soundness import check_mixing_memory
+from onlinecal.forecasters.binary.cells import NO_HINT
+from onlinecal.forecasters.binary.compiled import compile_replay
 from onlinecal.forecasters.rules import Rules
 from onlinecal.validation import check_outcomes, outcome_of
 

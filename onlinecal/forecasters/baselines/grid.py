@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from onlinecal.forecasters.baselines.baseline import Baseline
-from onlinecal.forecasters.cells import inlined
-from onlinecal.forecasters.mixing import POINTS, Memory, count, new_memory, ones, play_two
+from onlinecal.forecasters.baselines.mixing import POINTS, Memory, count, new_memory, ones, play_two
+from onlinecal.forecasters.binary.cells import inlined
 from onlinecal.validation import check_count
 
 MOST_CELLS = 1 << 20

@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.forecasters.baselines.grid import GridBaseline, lean
-from onlinecal.forecasters.baselines.neighbours import HERE, between_neighbours
-from onlinecal.forecasters.cells import inlined
-from onlinecal.forecasters.mixing import (
+from onlinecal.forecasters.baselines.mixing import (
     POINTS,
     SUPPORT,
     Memory,
@@ -20,6 +18,8 @@ from onlinecal.forecasters.mixing import (
     play_many,
     play_one,
 )
+from onlinecal.forecasters.baselines.neighbours import HERE, between_neighbours
+from onlinecal.forecasters.binary.cells import inlined
 
 mix_neighbours = between_neighbours(lean)
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from onlinecal.forecasters.baselines.grid import GridBaseline, hedge
-from onlinecal.forecasters.cells import inlined
-from onlinecal.forecasters.mixing import (
+from onlinecal.forecasters.baselines.mixing import (
     POINTS,
     SETTINGS,
     Memory,
@@ -19,6 +18,7 @@ from onlinecal.forecasters.mixing import (
     play_one,
     value,
 )
+from onlinecal.forecasters.binary.cells import inlined
 
 RATE = SETTINGS
 """The step size of the gradient steps."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from onlinecal.forecasters.baselines.grid import GridBaseline, beyond, error, lean
-from onlinecal.forecasters.cells import inlined
-from onlinecal.forecasters.mixing import POINTS, Memory, count, mixing_rules, play_one, play_two
+from onlinecal.forecasters.baselines.mixing import POINTS, Memory, count, mixing_rules, play_one, play_two
+from onlinecal.forecasters.binary.cells import inlined
 
 EXACT = 1e-12
 """Relative size of an improvement that is not worth another point."""

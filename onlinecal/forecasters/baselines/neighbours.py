@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from onlinecal.forecasters.baselines.grid import GridBaseline, hedge, lean, mean_error
-from onlinecal.forecasters.cells import inlined
-from onlinecal.forecasters.mixing import SETTINGS, Memory, mixing_rules, new_memory, play_one
+from onlinecal.forecasters.baselines.mixing import SETTINGS, Memory, mixing_rules, new_memory, play_one
+from onlinecal.forecasters.binary.cells import inlined
 
 HERE = SETTINGS
 """Where the last mixture was: the search starts from there."""

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from onlinecal.forecasters.baselines.baseline import Baseline
-from onlinecal.forecasters.cells import inlined
-from onlinecal.forecasters.mixing import (
+from onlinecal.forecasters.baselines.mixing import (
     ROUNDS,
     SETTINGS,
     Memory,
@@ -21,6 +20,7 @@ from onlinecal.forecasters.mixing import (
     play_one,
     value,
 )
+from onlinecal.forecasters.binary.cells import inlined
 from onlinecal.validation import check_count, check_probability
 
 MOST_PRIOR = 1e9

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typer.testing import CliRunner
 
 from onlinecal.engine import Engine, check_ledger
-from simulations.cli import app
+from simulations.cli.console import app
 
 COMMAND = [sys.executable, "-m", "simulations", "stream"]
 

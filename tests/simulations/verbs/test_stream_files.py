@@ -14,9 +14,9 @@ from functools import partial
 import pytest
 from stream_events import COMMAND, expected, is_sound, late, lines_of, piped, query, started, stream
 
-from simulations.verbs import stream_follow
-from simulations.verbs.stream_files import WINDOW
-from simulations.verbs.stream_follow import Files
+from onlinecal.cli.stream import follow as stream_follow
+from onlinecal.cli.stream.files import WINDOW
+from onlinecal.cli.stream.follow import Files
 
 
 @pytest.fixture

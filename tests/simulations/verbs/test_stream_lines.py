@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onlinecal.cli.stream.lines import MOST_BYTES, Gathered, LineCutter, Piece, gather, long_line
 from onlinecal.engine.events import LONGEST_LINE, decode
-from simulations.verbs.stream_lines import MOST_BYTES, Gathered, LineCutter, Piece, gather, long_line
 
 chunks = st.lists(st.binary(max_size=6) | st.sampled_from([b"\n", b"a\n", b"\n\n"]), max_size=12)
 

@@ -4,7 +4,7 @@ import os
 
 from stream_events import late, lines_of, query, started, stream
 
-from simulations.verbs import stream_progress
+from onlinecal.cli.stream import progress as stream_progress
 
 
 def test_a_log_gets_a_line_every_while_and_a_summary(tmp_path, monkeypatch):

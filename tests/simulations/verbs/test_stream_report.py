@@ -11,7 +11,8 @@ import pytest
 from stream_events import expected, is_sound, late, lines_of, query, started, stream
 
 from onlinecal.engine import Engine, read_report
-from simulations.plots import stream_certificates, stream_waiting
+from onlinecal.plots.ledger import certificates as stream_certificates
+from onlinecal.plots.ledger import waiting as stream_waiting
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Adversaries that make their outcomes up, by what they see."""

@@ -1,0 +1,210 @@
+"""Adversaries that answer the forecast: they see the announced probability before they choose the outcome.
+
+References
+----------
+Dawid (1982). The well-calibrated Bayesian. Journal of the American Statistical Association 77, 605-610.
+Oakes (1985). Self-calibrating priors do not exist. Journal of the American Statistical Association 80, 339;
+    with Dawid's comment, 340-341.
+Foster and Vohra (1998). Asymptotic calibration. Biometrika 85, 379-390.
+Qiao and Zheng (2024). On the distance from calibration in sequential prediction. COLT 2024, 4307-4357.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numba.extending import register_jitable
+
+from adversaries.protocol import Kind, Parameter, State, state_of
+
+
+@register_jitable
+def bernoulli_forecast_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """1 with exactly the announced probability: the world in which the forecaster is right. State: []."""
+    return int(u < forecast)
+
+
+def bernoulli_forecast_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `bernoulli_forecast_step`, empty."""
+    return state_of()
+
+
+@register_jitable
+def threshold_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """1 if and only if the forecast is below a fixed value. State: [at]."""
+    return int(forecast < state[0])
+
+
+def threshold_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `threshold_step`."""
+    return state_of(values["at"])
+
+
+@register_jitable
+def threshold_sweep_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """1 if and only if the forecast is below a value that moves along a line, then rests.
+
+    State: [start, end, rounds between them]. The moving value pulls a grid forecaster through every cell on
+    its way, so that as many grid points as possible are left with a bias.
+    """
+    progress = min(t / state[2], 1.0)
+    return int(forecast < state[0] + (state[1] - state[0]) * progress)
+
+
+def threshold_sweep_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `threshold_sweep_step`: the line ends in the last round of the horizon."""
+    assert horizon is not None
+    return state_of(values["start"], values["end"], max(horizon - 1, 1))
+
+
+@register_jitable
+def early_stopped_coin_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """Fair coins until the total bias is large, then the outcome that can only make it larger.
+
+    State: [limit, sum of (y - p) over the coin tosses, constant or -1 while still tossing].
+
+    Let S be the sum of (outcome - forecast) over the rounds so far. While |S| < limit the outcome is a fair
+    coin. As soon as |S| >= limit the tossing is over: if S > 0 (more ones than were forecast) every later
+    outcome is 1, otherwise every later outcome is 0. Since 1 - p >= 0 and 0 - p <= 0, no later forecast can
+    bring |S| down again. A calibrated sequence q has the same total as the outcomes, hence
+
+        CalDist >= |sum (p - q)| = |S| >= limit = scale * T^exponent
+
+    at the end of every game in which the tossing stopped. Qiao and Zheng show that early stopping is what
+    makes T^(1/3) unavoidable even against random bits; watching |S| is our computable version of the idea.
+    A forecaster who tries to hold |S| below the limit all along has to forecast away from 1/2, and pays for
+    that instead.
+    """
+    if state[2] >= 0.0:
+        return int(state[2])
+    outcome = int(u < 0.5)
+    state[1] += outcome - forecast
+    if abs(state[1]) >= state[0]:
+        state[2] = 1.0 if state[1] > 0.0 else 0.0
+    return outcome
+
+
+def early_stopped_coin_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `early_stopped_coin_step`: limit = scale * horizon ** exponent, still tossing."""
+    assert horizon is not None
+    return state_of(values["scale"] * horizon ** values["exponent"], 0.0, -1.0)
+
+
+@register_jitable
+def boundary_hugger_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """0 after the forecast rose, 1 after it fell, the last outcome again while it stands still.
+
+    State: [previous forecast, previous outcome]. Pushing until the forecast moves and then pushing back keeps
+    a grid forecaster stepping to and fro between neighbouring cells, wherever on the grid it happens to be.
+    """
+    outcome = int(state[1])
+    if forecast > state[0]:
+        outcome = 0
+    elif forecast < state[0]:
+        outcome = 1
+    state[0] = forecast
+    state[1] = outcome
+    return outcome
+
+
+def boundary_hugger_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `boundary_hugger_step`: compared with NaN, the first forecast neither rose nor fell."""
+    return state_of(np.nan, values["first"])
+
+
+@register_jitable
+def bias_builder_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """The outcome that adds to the bias already standing at forecasts like this one.
+
+    State: [cells, sum of (y - p) in each cell...]; a forecast p belongs to cell floor(p * cells), 1 to the
+    last. The outcome is 1 if the sum of its cell is above 0, 0 if below, and at 0 the outcome further from p.
+    """
+    cells = int(state[0])
+    cell = 1 + min(int(forecast * cells), cells - 1)
+    lean = state[cell] if state[cell] != 0.0 else 0.5 - forecast
+    outcome = int(lean > 0.0)
+    state[cell] += outcome - forecast
+    return outcome
+
+
+def bias_builder_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `bias_builder_step` without any bias."""
+    return state_of(values["cells"], *[0.0] * values["cells"])
+
+
+KINDS = (
+    Kind(
+        "bernoulli-forecast",
+        "a coin with exactly the announced probability: the forecaster is right",
+        "adaptive",
+        "Dawid (1982)",
+        (),
+        bernoulli_forecast_step,
+        bernoulli_forecast_initial,
+    ),
+    Kind(
+        "threshold",
+        "1 if and only if the forecast is below a fixed value",
+        "adaptive",
+        "Oakes (1985), Dawid (1985)",
+        (Parameter("at", 0.5, "forecasts below this are answered by 1", low=0.0, high=1.0),),
+        threshold_step,
+        threshold_initial,
+    ),
+    Kind(
+        "threshold-sweep",
+        "1 if and only if the forecast is below a value that sweeps over the horizon",
+        "adaptive",
+        "this library",
+        (
+            Parameter("start", 0.0, "the value in the first round", low=0.0, high=1.0),
+            Parameter("end", 1.0, "the value in the last round", low=0.0, high=1.0),
+        ),
+        threshold_sweep_step,
+        threshold_sweep_initial,
+        needs_horizon=True,
+    ),
+    Kind(
+        "early-stopped-coin",
+        "fair coins until |sum(y - p)| >= scale * T^exponent, then the constant that never pays it back",
+        "adaptive",
+        "after Qiao & Zheng (2024), early stopping",
+        (
+            Parameter("scale", 1.0, "factor of the limit", low=0.0),
+            Parameter("exponent", 1 / 3, "power of the horizon in the limit", low=0.0, high=1.0),
+        ),
+        early_stopped_coin_step,
+        early_stopped_coin_initial,
+        needs_horizon=True,
+    ),
+    Kind(
+        "boundary-hugger",
+        "pushes until the forecast moves, then pushes back: to and fro between neighbouring cells",
+        "adaptive",
+        "this library",
+        (Parameter("first", 1, "the first outcome", low=0, high=1, form="whole"),),
+        boundary_hugger_step,
+        boundary_hugger_initial,
+    ),
+    Kind(
+        "bias-builder",
+        "the outcome that adds to the bias standing at forecasts like the present one",
+        "adaptive",
+        "after Foster & Vohra (1998), calibration by bins",
+        (Parameter("cells", 100, "bins that forecasts are grouped in", low=1, high=1_000_000, form="whole"),),
+        bias_builder_step,
+        bias_builder_initial,
+    ),
+)

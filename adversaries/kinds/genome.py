@@ -1,0 +1,158 @@
+"""Sequences written down as genomes: a few words, each repeated for its share of the horizon.
+
+A genome is short enough to be searched for, and it has no length of its own: it can be found on a small
+horizon, where the distance to calibration is quickly computed, and played on a large one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numba.extending import register_jitable
+from numpy.typing import NDArray
+
+from adversaries.phased import check_rounds
+from adversaries.protocol import Kind, Parameter, State, state_of
+
+Block = tuple[int, str]
+"""A share of the horizon, relative to the other blocks' shares, and the word that is repeated in it."""
+
+MOST_BLOCKS = 1000
+LONGEST_WORD = 24
+LARGEST_SHARE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Genome:
+    """Blocks of repeated words, for any horizon.
+
+    Block i gets rounds T * (shares before it) // (all shares) up to T * (shares up to it) // (all shares) of
+    a horizon of T rounds, and repeats its word there from the first letter on.
+
+    Parameters
+    ----------
+    blocks
+        (share, word) pairs, 1 to 1000 of them: whole shares from 1 to 1,000,000, and words of 1 to 24
+        letters 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        For anything else; it names the block and what is wrong with it.
+
+    Examples
+    --------
+    >>> genome = Genome.parse("2x0 1x011")
+    >>> genome.blocks
+    ((2, '0'), (1, '011'))
+    >>> genome.outcomes(12)
+    array([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0], dtype=uint8)
+    >>> genome.text
+    '2x0 1x011'
+    """
+
+    blocks: tuple[Block, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blocks", tuple(_checked(block) for block in self.blocks))
+        if not 1 <= len(self.blocks) <= MOST_BLOCKS:
+            raise ValueError(f"a genome has 1 to {MOST_BLOCKS} blocks, got {len(self.blocks)}")
+
+    @classmethod
+    def parse(cls, text: str) -> Genome:
+        """The genome that a text like "3x1 2x0 5x01" spells; ValueError names the block that is none."""
+        blocks = []
+        for written in text.split():
+            share, cross, word = written.partition("x")
+            if not (cross and share.isascii() and share.isdigit()):
+                raise ValueError(f"a block of a genome is written share x word, like 3x01, got {written!r}")
+            blocks.append((int(share), word))
+        return cls(tuple(blocks))
+
+    @property
+    def text(self) -> str:
+        """The genome as text, which `parse` reads back."""
+        return " ".join(f"{share}x{word}" for share, word in self.blocks)
+
+    def ends(self, T: int) -> list[int]:
+        """The round before which each block ends, if T rounds are played; the last is T."""
+        shares = [share for share, _ in self.blocks]
+        return [T * share // sum(shares) for share in accumulate(shares)]
+
+    def outcomes(self, T: int) -> NDArray[np.uint8]:
+        """The sequence of T rounds, shape (T,); ValueError unless T is a whole number of at least 1."""
+        ends = self.ends(check_rounds(T, "T"))
+        sequence = np.empty(T, dtype=np.uint8)
+        for (_, word), begin, end in zip(self.blocks, [0, *ends], ends, strict=False):
+            letters = np.frombuffer(word.encode(), dtype=np.uint8) - ord("0")
+            sequence[begin:end] = np.resize(letters, end - begin)
+        return sequence
+
+    def state(self, T: int) -> State:
+        """State of `genome_step` before the first of T rounds."""
+        table: list[float] = []
+        for (_, word), end in zip(self.blocks, self.ends(T), strict=True):
+            table += [end, len(word), int(word, 2)]
+        return state_of(len(self.blocks), 0, 0, *table)
+
+
+@register_jitable
+def genome_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """The next letter of the present block's word; after the last block's end its word goes on.
+
+    State: [blocks, present block, its first round, then for each block: the round before which it ends, the
+    length of its word, its word read as a binary number].
+    """
+    block = int(state[1])
+    while block < int(state[0]) - 1 and t >= state[3 + 3 * block]:
+        state[2] = state[3 + 3 * block]
+        block += 1
+    state[1] = block
+    length = int(state[4 + 3 * block])
+    letter = (t - int(state[2])) % length
+    return (int(state[5 + 3 * block]) >> (length - 1 - letter)) & 1
+
+
+def genome_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `genome_step` for the genome in `blocks`."""
+    assert horizon is not None
+    return Genome.parse(values["blocks"]).state(horizon)
+
+
+def canonical_text(text: str) -> str:
+    """A genome's text with single spaces and without leading zeros; ValueError as from `Genome.parse`."""
+    return Genome.parse(text).text
+
+
+def _checked(block: Block) -> Block:
+    share, word = block
+    if not isinstance(share, int) or isinstance(share, bool) or not 1 <= share <= LARGEST_SHARE:
+        raise ValueError(f"a block's share must be a whole number in [1, {LARGEST_SHARE}], got {share!r}")
+    if not isinstance(word, str) or not 1 <= len(word) <= LONGEST_WORD or set(word) - {"0", "1"}:
+        raise ValueError(f"a block's word must have 1 to {LONGEST_WORD} letters 0 and 1, got {word!r}")
+    return (share, word)
+
+
+GENOME = Kind(
+    "genome",
+    "words of zeros and ones, each repeated for its share of the horizon: 3x1 2x01 is 111..., then 0101...",
+    "oblivious",
+    "this library",
+    (
+        Parameter(
+            "blocks",
+            None,
+            "share x word, with spaces between them",
+            form="text",
+            required=True,
+            canonical=canonical_text,
+        ),
+    ),
+    genome_step,
+    genome_initial,
+    needs_horizon=True,
+)

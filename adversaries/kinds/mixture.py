@@ -1,0 +1,140 @@
+"""Adversaries made of two others that play in turn at random: a coin decides in every round who plays.
+
+Both are played by one step function, made for that pair of steps. Such a step has no line of its own in a
+module, so it gets a name from which it can be made again: pickles, and numba's cache of compiled loops on
+disk, refer to it by that name as they refer to any other step.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import numpy as np
+from numba.extending import register_jitable
+
+from adversaries.protocol import POWERS, Build, Kind, Parameter, Phase, State, Step
+
+BELOW_ONE = 1.0 - 2.0**-53
+"""The largest draw there is; a stretched draw may round up to 1 and is brought back to this."""
+
+PREFIX = "mixture"
+
+
+@cache
+def mixture_step(first: Step, second: Step) -> Step:
+    """The step that plays `first` with a fixed probability, else `second`.
+
+    State: [weight, length of the first one's state, state of the first, state of the second]. A draw below
+    the weight means that the first plays. Given that, draw / weight is again uniform on [0, 1), and
+    (draw - weight) / (1 - weight) is so otherwise: one draw chooses who plays and serves as that player's
+    own. (Of its 53 bits, log2(1 / weight) are spent on the choice.) Whoever does not play does not see the
+    round; both count it.
+    """
+
+    @register_jitable
+    def step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+        weight = state[0]
+        border = 2 + int(state[1])
+        if u < weight:
+            own = min(u / weight, BELOW_ONE)
+            return int(first(state[2:border], t, forecast, rise_zero, rise_one, own))
+        own = min((u - weight) / (1.0 - weight), BELOW_ONE)
+        return int(second(state[border:], t, forecast, rise_zero, rise_one, own))
+
+    step.__qualname__ = step.__name__ = f"{PREFIX};{_name_of(first)};{_name_of(second)}"
+    return step
+
+
+def __getattr__(name: str) -> Step:
+    """The mixture of that name, as if it stood in this module; AttributeError if there is none."""
+    words = iter(name.split(";"))
+    if name.startswith(f"{PREFIX};"):
+        try:
+            return _step_named(words)
+        except (ImportError, AttributeError, ValueError, StopIteration):
+            pass
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def mixture_phase(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:
+    """The single phase of a mixture; both players are built for the whole game.
+
+    Parameters
+    ----------
+    values
+        Spec strings `first` and `second`, and `weight`.
+    horizon
+        Rounds of the whole game, None if unknown.
+    build
+        Gives the phases of a spec for a horizon.
+
+    Raises
+    ------
+    ValueError
+        If one of the two is played in several phases.
+    """
+    parts = []
+    for place in ("first", "second"):
+        phases = build(values[place], horizon)
+        if len(phases) > 1:
+            raise ValueError(
+                f"mixture: {place} must be played in one phase, but {values[place]} has {len(phases)}"
+            )
+        parts.append(phases[0])
+    first, second = parts
+    limits = [part.rounds for part in parts if part.rounds is not None]
+    return (
+        Phase(
+            mixture_step(first.step, second.step),
+            np.concatenate([[values["weight"], len(first.state)], first.state, second.state]),
+            rounds=min(limits, default=None),
+            power=max(first.power, second.power, key=POWERS.index),
+            depth=max(first.depth, second.depth),
+        ),
+    )
+
+
+def _name_of(step: Step) -> str:
+    """Module, name and stamp of a step, without the dots and semicolons that have a meaning in names."""
+    if step.__module__ == __name__ and step.__qualname__.startswith(f"{PREFIX};"):
+        return step.__qualname__
+    return f"{step.__module__}:{step.__qualname__}:{_stamp(step):x}".replace(".", "/")
+
+
+def _step_named(words: Iterator[str]) -> Step:
+    """Reads one step off a name: a mixture is its prefix, then its two parts."""
+    word = next(words)
+    if word == PREFIX:
+        return mixture_step(_step_named(words), _step_named(words))
+    module, name, _ = word.split(":")
+    return getattr(import_module(module.replace("/", ".")), name)
+
+
+def _stamp(step: Step) -> int:
+    """A number that changes with the source of a step, so that no cache takes a changed one for the old."""
+    code = step.__code__
+    constants = [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
+    stamp = zlib.crc32(code.co_code + repr((constants, code.co_names)).encode())
+    file = getattr(sys.modules.get(step.__module__), "__file__", None)
+    return zlib.crc32(Path(file).read_bytes(), stamp) if file and Path(file).is_file() else stamp
+
+
+MIXTURE = Kind(
+    "mixture",
+    "each round is played by one adversary with probability `weight`, else by another",
+    "mixed",
+    "this library",
+    (
+        Parameter("first", "coin", "who plays with probability `weight`", form="adversary"),
+        Parameter("second", "threshold", "who plays else", form="adversary"),
+        Parameter("weight", 0.5, "probability that the first one plays a round", low=0.0, high=1.0),
+    ),
+    compose=mixture_phase,
+)

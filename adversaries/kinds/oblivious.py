@@ -1,0 +1,268 @@
+"""Adversaries that never look at a forecast: coins, patterns, drifts and jumps.
+
+Their outcomes are fixed by the parameters and the seed, so `Adversary.outcomes` can list them beforehand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from numba.extending import register_jitable
+
+from adversaries.protocol import Kind, Parameter, State, state_of
+
+HALF_OF_THE_BITS = 2.0**26
+"""A uniform double has 53 bits; cut here, its two halves are two independent uniform draws."""
+
+MOST_ROUNDS = 1e9
+"""Largest whole number a parameter may be: its products with rounds stay within 64 bits."""
+
+
+@register_jitable
+def coin_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """1 with a fixed probability. State: [bias]."""
+    return int(u < state[0])
+
+
+def coin_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `coin_step`."""
+    return state_of(values["bias"])
+
+
+@register_jitable
+def constant_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """The same outcome for ever. State: [value]."""
+    return int(state[0])
+
+
+def constant_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `constant_step`."""
+    return state_of(values["value"])
+
+
+@register_jitable
+def alternating_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """A single 1 at the end of every period. State: [period]."""
+    period = int(state[0])
+    return int(t % period == period - 1)
+
+
+def alternating_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `alternating_step`."""
+    return state_of(values["period"])
+
+
+@register_jitable
+def blocks_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """Runs of zeros and ones in turn, zeros first. State: [length]."""
+    return (t // int(state[0])) % 2
+
+
+def blocks_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `blocks_step`."""
+    return state_of(values["length"])
+
+
+@register_jitable
+def linear_drift_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """A coin whose bias moves along a line, then rests. State: [start, end, rounds between them]."""
+    progress = min(t / state[2], 1.0)
+    return int(u < state[0] + (state[1] - state[0]) * progress)
+
+
+def linear_drift_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `linear_drift_step`: the line ends in the last round of the horizon."""
+    assert horizon is not None
+    return state_of(values["start"], values["end"], max(horizon - 1, 1))
+
+
+@register_jitable
+def sinusoidal_drift_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """A coin whose bias swings like a sine. State: [period, amplitude, centre]."""
+    return int(u < state[2] + state[1] * math.sin(2.0 * math.pi * t / state[0]))
+
+
+def sinusoidal_drift_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `sinusoidal_drift_step`; ValueError if the swing leaves [0, 1]."""
+    amplitude, centre = values["amplitude"], values["centre"]
+    room = min(centre, 1.0 - centre)
+    if amplitude > room + 1e-12:
+        raise ValueError(
+            f"sinusoidal-drift: amplitude must be at most {room:g} around centre={centre:g} "
+            f"for the bias to stay in [0, 1], got {amplitude!r}"
+        )
+    return state_of(values["period"], amplitude, centre)
+
+
+@register_jitable
+def change_points_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """A coin whose bias is drawn afresh whenever t * segments // rounds grows.
+
+    State: [segments, rounds, present segment, present bias]. In the first round of a segment the upper half
+    of the bits of u is the new bias and the lower half decides the outcome, so one draw serves for both.
+    """
+    segment = (t * int(state[0])) // int(state[1])
+    if segment != int(state[2]):
+        scaled = u * HALF_OF_THE_BITS
+        whole = math.floor(scaled)
+        state[2] = segment
+        state[3] = (whole + 0.5) / HALF_OF_THE_BITS
+        u = scaled - whole
+    return int(u < state[3])
+
+
+def change_points_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `change_points_step`: a change every `spacing` rounds, or `changes` over the horizon."""
+    if values["spacing"] is not None:
+        return state_of(1, values["spacing"], -1, 0.5)
+    assert horizon is not None
+    return state_of(values["changes"] + 1, horizon, -1, 0.5)
+
+
+@register_jitable
+def flip_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """A coin whose bias turns into its opposite once. State: [bias before, bias after, round of the turn]."""
+    return int(u < state[int(t >= state[2])])
+
+
+def flip_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `flip_step`: the turn comes half way."""
+    assert horizon is not None
+    return state_of(values["bias"], 1.0 - values["bias"], horizon // 2)
+
+
+@register_jitable
+def markov_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """The previous outcome again with a fixed probability, else the other. State: [stay, previous or -1]."""
+    previous = int(state[1])
+    stays = u < (state[0] if previous >= 0 else 0.5)
+    outcome = max(previous, 0) if stays else 1 - max(previous, 0)
+    state[1] = outcome
+    return outcome
+
+
+def markov_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `markov_step` before any outcome: the first one is a fair coin."""
+    return state_of(values["stay"], -1)
+
+
+def _probability(name: str, default: float, about: str) -> Parameter:
+    return Parameter(name, default, about, low=0.0, high=1.0)
+
+
+KINDS = (
+    Kind(
+        "coin",
+        "independent tosses of one coin",
+        "oblivious",
+        "Qiao & Zheng (2024), random bits",
+        (_probability("bias", 0.5, "probability of a 1"),),
+        coin_step,
+        coin_initial,
+    ),
+    Kind(
+        "constant",
+        "the same outcome in every round",
+        "oblivious",
+        "folklore",
+        (Parameter("value", 0, "the outcome", low=0, high=1, form="whole"),),
+        constant_step,
+        constant_initial,
+    ),
+    Kind(
+        "alternating",
+        "a single 1 at the end of every period: 0, 1, 0, 1, ... for period 2",
+        "oblivious",
+        "folklore",
+        (Parameter("period", 2, "rounds from one 1 to the next", low=2, high=MOST_ROUNDS, form="whole"),),
+        alternating_step,
+        alternating_initial,
+    ),
+    Kind(
+        "blocks",
+        "runs of zeros and runs of ones in turn, zeros first",
+        "oblivious",
+        "folklore",
+        (Parameter("length", 10, "rounds in a run", low=1, high=MOST_ROUNDS, form="whole"),),
+        blocks_step,
+        blocks_initial,
+    ),
+    Kind(
+        "linear-drift",
+        "a coin whose bias moves in a straight line over the horizon",
+        "oblivious",
+        "this library",
+        (
+            _probability("start", 0.0, "bias in the first round"),
+            _probability("end", 1.0, "bias in the last round"),
+        ),
+        linear_drift_step,
+        linear_drift_initial,
+        needs_horizon=True,
+    ),
+    Kind(
+        "sinusoidal-drift",
+        "a coin whose bias swings like a sine",
+        "oblivious",
+        "this library",
+        (
+            Parameter("period", 1000.0, "rounds in one full swing", low=1.0),
+            Parameter("amplitude", 0.4, "largest deviation from the centre", low=0.0, high=0.5),
+            _probability("centre", 0.5, "bias around which it swings"),
+        ),
+        sinusoidal_drift_step,
+        sinusoidal_drift_initial,
+    ),
+    Kind(
+        "change-points",
+        "a coin whose bias is drawn afresh from [0, 1] at evenly spaced change points",
+        "oblivious",
+        "this library",
+        (
+            Parameter(
+                "changes", 10, "number of changes over the horizon", low=0, high=MOST_ROUNDS, form="whole"
+            ),
+            Parameter(
+                "spacing",
+                None,
+                "rounds between changes, instead of `changes`",
+                low=1,
+                high=MOST_ROUNDS,
+                form="whole",
+            ),
+        ),
+        change_points_step,
+        change_points_initial,
+        needs_horizon=True,
+        horizon_unless="spacing",
+    ),
+    Kind(
+        "flip",
+        "a coin whose bias p becomes 1 - p half way through the horizon",
+        "oblivious",
+        "this library",
+        (_probability("bias", 0.8, "probability of a 1 in the first half"),),
+        flip_step,
+        flip_initial,
+        needs_horizon=True,
+    ),
+    Kind(
+        "markov",
+        "a two-state chain: the previous outcome again with a fixed probability",
+        "oblivious",
+        "folklore",
+        (_probability("stay", 0.9, "probability of the previous outcome"),),
+        markov_step,
+        markov_initial,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Adversaries that play what was recorded, or found before."""

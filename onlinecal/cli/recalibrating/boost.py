@@ -1,0 +1,183 @@
+"""Boosting for multicalibration: features and outcomes, from a column of forecasts or from the mean."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from sklearn.isotonic import IsotonicRegression
+
+from onlinecal.cli.recalibrating.events import Events, event_remarks, numbers, read_parts, written_events
+from onlinecal.cli.recalibrating.multiclass import gathered_warnings
+from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section, measure_lines
+from onlinecal.cli.recalibrating.scores import BINS, EVENT_MEASURES, event_scores
+from onlinecal.measures import expected_calibration_error, functional_multicalibration_error
+from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator
+
+Floats = NDArray[np.float64]
+Scores = dict[str, float | None]
+
+ALPHA = 0.01
+LEVELS = 20
+VIOLATION = "worst violation, one feature"
+
+
+@dataclass(frozen=True)
+class BoostSettings:
+    """Parameters of BoostedRecalibrator and the columns; None: the command's defaults."""
+
+    forecast: str | None = None
+    outcome: str | None = None
+    features: str | None = None
+    alpha: float | None = None
+    bound: float | None = None
+    levels: int | None = None
+
+    def model(self) -> BoostedRecalibrator:
+        """An unfitted recalibrator."""
+        return BoostedRecalibrator(
+            alpha=ALPHA if self.alpha is None else self.alpha,
+            bound=1.0 if self.bound is None else self.bound,
+            n_levels=LEVELS if self.levels is None else self.levels or None,
+        )
+
+
+def recalibrate_boost(
+    file: Path, apply: Path | None, share: float, seed: int, settings: BoostSettings
+) -> Report:
+    """Fit, compare and report."""
+    name, fit, other = read_parts(file, apply, settings.outcome, settings.forecast, share, seed)
+    features = feature_names(fit.frame, settings)
+    table = {part.name: feature_table(part.frame, features) for part in (fit, other)}
+    model = settings.model().set_params(seed=seed)
+    assert fit.outcomes is not None
+    with gathered_warnings() as remarks:
+        model.fit(table["fit"], fit.outcomes, fit.forecasts)
+    constant = float(fit.outcomes.mean())
+    before = {
+        part.name: np.full(len(part.rows), constant) if part.forecasts is None else part.forecasts
+        for part in (fit, other)
+    }
+    labelled = [part for part in (fit, other) if part.outcomes is not None]
+    mapped = {
+        part.name: {
+            NONE if fit.forecasts is not None else "mean outcome": before[part.name],
+            "boost": model.predict(table[part.name], part.forecasts),
+        }
+        for part in (fit, other)
+    }
+    if fit.forecasts is not None:
+        isotonic = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+        isotonic.fit(fit.forecasts, fit.outcomes)
+        for part in (fit, other):
+            mapped[part.name]["isotonic"] = isotonic.predict(before[part.name])
+    tests = standard_tests(table, float(model.bound))
+    scores: dict[str, dict[str, Scores]] = {}
+    for part in labelled:
+        assert part.outcomes is not None
+        for kind, forecasts in mapped[part.name].items():
+            found = functional_multicalibration_error(forecasts, part.outcomes, tests[part.name], LEVELS)
+            own: Scores = {VIOLATION: float(found.max())}
+            scores.setdefault(part.name, {})[kind] = {**own, **event_scores(forecasts, part.outcomes)}
+    rounds = errors_by_round(model, labelled, table)
+    shown = labelled[-1]
+    return Report(
+        method="boost",
+        file=name,
+        parameters={**model.get_params(), "features": features, "n_levels": model.n_levels_},
+        n_rows={part.name: len(part.rows) for part in (fit, other)},
+        lines=measure_lines([VIOLATION, *EVENT_MEASURES], scores),
+        facts={
+            "rounds": model.n_rounds_,
+            "rounds kept": model.n_kept_,
+            "rounds at most": model.max_rounds_,
+            "violation that is promised": model.violation_bound_,
+            "mass in level sets too small": model.skipped_mass_,
+        },
+        probabilities=written_events(other, before[other.name], mapped[other.name]["boost"]),
+        sections=[Section("squared error by round", rounds.to_dicts())],
+        warnings=[*event_remarks(fit, settings.outcome, settings.forecast), *remarks],
+        pictures=lambda: pictures(rounds, mapped[shown.name], shown, name),
+    )
+
+
+def feature_names(frame: pl.DataFrame, settings: BoostSettings) -> list[str]:
+    """The columns named, or all columns of numbers but forecast and outcome."""
+    used = {settings.outcome, settings.forecast}
+    if settings.features is None:
+        found = [
+            name
+            for name in frame.columns
+            if name not in used and (frame[name].dtype.is_numeric() or frame[name].dtype == pl.Boolean)
+        ]
+        if not found:
+            raise ValueError("no columns of numbers are left as features; name them with --features")
+        return found
+    names = [name.strip() for name in settings.features.split(",")]
+    if len(set(names)) < len(names):
+        raise ValueError(f"a feature is listed twice: {', '.join(names)}")
+    if settings.outcome in names:
+        raise ValueError(f"the outcome {settings.outcome!r} cannot be a feature too")
+    return names
+
+
+def feature_table(frame: pl.DataFrame, names: list[str]) -> Floats:
+    """Shape (n, d); missing values are NaN, which regression trees take."""
+    return np.column_stack([numbers(frame, name) for name in names])
+
+
+def standard_tests(table: dict[str, Floats], bound: float) -> dict[str, Floats]:
+    """Test functions sqrt(bound) times 1, and times each feature, brought to [-1, 1] by its fitted range.
+
+    Missing values are 0, values outside the range are clipped.
+    """
+    fitted = table["fit"]
+    answer = {}
+    with np.errstate(invalid="ignore"):
+        low, high = np.nanmin(fitted, axis=0), np.nanmax(fitted, axis=0)
+        span = np.where(high > low, high - low, 1.0)
+        for part, values in table.items():
+            scaled = np.nan_to_num(np.clip(2.0 * (values - low) / span - 1.0, -1.0, 1.0))
+            answer[part] = np.sqrt(bound) * np.column_stack([np.ones(len(values)), scaled])
+    return answer
+
+
+def errors_by_round(
+    model: BoostedRecalibrator, labelled: list[Events], table: dict[str, Floats]
+) -> pl.DataFrame:
+    """Columns round, level_sets, and the squared error of each part after the round, of those kept."""
+    rows: list[dict[str, Any]] = [
+        {"round": number, "level_sets": model.rounds_[number].n_level_sets}
+        for number in range(model.n_kept_ + 1)
+    ]
+    staged = copy.copy(model)
+    for row in rows:
+        staged._kept = model._kept[: row["round"]]
+        for part in labelled:
+            assert part.outcomes is not None
+            p = staged.predict(table[part.name], part.forecasts)
+            row[part.name] = float(((p - part.outcomes) ** 2).mean())
+    return pl.DataFrame(rows)
+
+
+def pictures(rounds: pl.DataFrame, mapped: dict[str, Floats], shown: Events, name: str) -> list[Picture]:
+    """Reliability before and after, and the squared error against rounds."""
+    from onlinecal.plots.recalibration import boost as recalibration_boost
+    from onlinecal.plots.recalibration import reliability as recalibration_reliability
+
+    assert shown.outcomes is not None
+    numbers_drawn = recalibration_reliability.prepare(mapped, shown.outcomes, f"{name}, {shown.name} rows")
+    gaps = {
+        kind: expected_calibration_error(p, shown.outcomes, BINS, normalize=True)
+        for kind, p in mapped.items()
+    }
+    numbers_drawn = numbers_drawn.with_columns(pl.col("method").replace_strict(gaps).alias("ece"))
+    return [
+        Picture(recalibration_reliability, numbers_drawn, "reliability"),
+        Picture(recalibration_boost, rounds, "rounds"),
+    ]

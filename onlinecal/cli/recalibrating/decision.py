@@ -1,0 +1,236 @@
+"""Decision recalibration of a table of class probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from onlinecal.cli.recalibrating.multiclass import (
+    Fitted,
+    Job,
+    Scores,
+    compare,
+    gathered_warnings,
+    score_lines,
+    written_rows,
+)
+from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section
+from onlinecal.measures.decision.errors import (
+    bayes_decisions,
+    check_losses,
+    decision_calibration_error,
+    decision_loss_gap,
+    decision_losses,
+    loss_norms,
+)
+from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
+from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ACTIONS = 2
+EPSILON = 0.01
+N_LOSSES = 500
+N_CURVES = 100
+"""Gaussian losses that are followed from round to round."""
+N_STOPS = 16
+"""Rounds at which they are looked at, at most."""
+N_SPLITS = 400
+"""Random halves of the tested rows."""
+DRAWN = (NONE, "temperature", "decision")
+SEED = 0
+"""Of the Gaussian losses: the same for every table and split."""
+
+
+@dataclass(frozen=True)
+class DecisionSettings:
+    """Parameters of DecisionRecalibrator and a file of losses; None: its defaults."""
+
+    actions: int | None = None
+    epsilon: float | None = None
+    partition: str | None = None
+    losses: Path | None = None
+
+    def model(self, losses: Floats | None) -> DecisionRecalibrator:
+        """An unfitted recalibrator."""
+        if losses is not None:
+            for option, value in (("--actions", self.actions), ("--partition", self.partition)):
+                if value is not None:
+                    raise ValueError(f"{option} and --losses exclude each other: the losses say it")
+        return DecisionRecalibrator(
+            n_actions=self.actions or ACTIONS,
+            epsilon=EPSILON if self.epsilon is None else self.epsilon,
+            partition=self.partition or "soft",
+            losses=losses,
+        )
+
+
+def recalibrate_decision(job: Job, settings: DecisionSettings, seed: int = 0) -> Report:
+    """Fit, compare and report."""
+    with threadpool_limits(1, "blas"):
+        return _recalibrate(job, settings, seed)
+
+
+def _recalibrate(job: Job, settings: DecisionSettings, seed: int) -> Report:
+    clinic = None if settings.losses is None else read_losses(settings.losses, job.classes)
+    model = settings.model(None if clinic is None else clinic.values).set_params(seed=seed)
+    with gathered_warnings() as remarks:
+        model.fit(job.fit.table, job.fit.labels)
+    if clinic is not None and job.classes != tuple(clinic.classes):
+        job = replace(job, classes=tuple(clinic.classes))
+    fitted = compare(job, "decision", model.predict_proba)
+    k = len(job.classes)
+    losses = gaussian_losses(model.n_actions, k, N_LOSSES, SEED) if clinic is None else clinic.values[None]
+    names = _names(model.n_actions, clinic)
+
+    def own(mapped: Floats, labels: Ints) -> Scores:
+        gaps = decision_loss_gap(mapped, labels, losses)
+        if clinic is not None:
+            predicted, true = decision_losses(mapped, labels, losses)
+            values = float(gaps[0]), float(predicted[0]), float(true[0])
+        else:
+            worst = decision_calibration_error(mapped, labels, model.n_actions)
+            values = float(gaps.mean()), float(gaps.max()), worst
+        return dict(zip(names, values, strict=True))
+
+    part, table, labels = job.labelled[-1]
+    after = fitted("decision", part, table)
+    sections = []
+    if clinic is not None:
+        rows = action_rows(clinic, table, after, labels)
+        sections.append(Section(f"decisions before and after ({part} rows)", rows))
+    parameters = {**model.get_params(), "losses": None if settings.losses is None else str(settings.losses)}
+    return Report(
+        method="decision",
+        file=job.file,
+        parameters=parameters,
+        n_rows=job.n_rows,
+        lines=score_lines(job, fitted, names, own),
+        facts={
+            "rounds": model.n_rounds_,
+            "inverse temperature at the start": float(model.inverse_temperature_),
+        },
+        probabilities=written_rows(job, fitted("decision", job.other.name, job.other.table)),
+        sections=sections,
+        warnings=[*job.remarks, *remarks],
+        pictures=lambda: pictures(job, fitted, model, losses, clinic),
+    )
+
+
+def _names(n_actions: int, clinic: LossTable | None) -> tuple[str, str, str]:
+    if clinic is not None:
+        return "gap of the losses", "loss that is predicted", "loss that comes"
+    return (
+        f"mean gap of {N_LOSSES} losses",
+        f"worst gap of {N_LOSSES} losses",
+        f"worst gap, {n_actions} actions",
+    )
+
+
+def read_losses(path: Path, classes: tuple[str, ...]) -> LossTable:
+    """A loss table in the order of the classes; where these are mere numbers, it names them."""
+    table = LossTable.read_csv(path)
+    if sorted(table.classes) == sorted(classes):
+        order = [list(table.classes).index(name) for name in classes]
+        return LossTable(table.values[:, order], table.actions, classes)
+    if len(table.classes) != len(classes):
+        raise ValueError(f"{path} has losses for {len(table.classes)} classes, there are {len(classes)}")
+    if classes != tuple(map(str, range(len(classes)))):
+        missing = next(name for name in classes if name not in table.classes)
+        raise ValueError(f"{path} has no losses for class {missing!r}; it has {', '.join(table.classes)}")
+    return table
+
+
+def action_rows(clinic: LossTable, before: Floats, after: Floats, labels: Ints) -> list[dict[str, Any]]:
+    """How often each action is taken, and what it costs where it is taken, predicted and true."""
+    rows: list[dict[str, Any]] = [{"action": name} for name in clinic.actions]
+    for kind, table in (("before", before), ("after", after)):
+        decisions = clinic.decide(table)
+        for action, row in enumerate(rows):
+            mine = decisions == action
+            costs = clinic.values[action]
+            row[f"rows_{kind}"] = int(mine.sum())
+            row[f"predicted_{kind}"] = float((table[mine] @ costs).mean()) if mine.any() else None
+            row[f"true_{kind}"] = float(costs[labels[mine]].mean()) if mine.any() else None
+    return rows
+
+
+def pictures(
+    job: Job, fitted: Fitted, model: DecisionRecalibrator, losses: Floats, clinic: LossTable | None
+) -> list[Picture]:
+    """The gap against rounds, if any; predicted and true losses; a given table with its regions."""
+    from onlinecal.plots.recalibration import decisions as recalibration_decisions
+    from onlinecal.plots.recalibration import gaps as recalibration_gaps
+    from onlinecal.plots.recalibration import losses as recalibration_losses
+
+    part, table, labels = job.labelled[-1]
+    mapped = {name: fitted(name, part, table) for name in DRAWN}
+    with threadpool_limits(1, "blas"):
+        drawn = []
+        if model.n_rounds_:
+            drawn.append(Picture(recalibration_gaps, gaps_by_round(job, model, losses), "gaps"))
+        if clinic is None:
+            numbers = losses_each(mapped, labels, losses)
+            drawn.append(Picture(recalibration_losses, numbers, "losses"))
+            return drawn
+    numbers = losses_of_halves(mapped, labels, clinic.values)
+    drawn.append(Picture(recalibration_losses, numbers, "losses"))
+    numbers = recalibration_decisions.prepare(clinic, table, mapped["decision"])
+    drawn.append(Picture(recalibration_decisions, numbers, "decisions"))
+    return drawn
+
+
+def gaps_by_round(job: Job, model: DecisionRecalibrator, losses: Floats) -> pl.DataFrame:
+    """Columns part, round, mean, worst, and n_losses; round -1 is before the temperature."""
+    watched = losses[:N_CURVES]
+    stops = set(np.unique(np.round(np.linspace(0, model.n_rounds_, N_STOPS)).astype(int)).tolist())
+    rows = []
+    for part, table, labels in job.labelled:
+        stages = [(-1, table), *((at, now) for at, now in enumerate(model.staged_predict_proba(table)))]
+        for at, now in stages:
+            if at == -1 or at in stops:
+                gaps = decision_loss_gap(now, labels, watched)
+                rows.append(
+                    {"part": part, "round": at, "mean": float(gaps.mean()), "worst": float(gaps.max())}
+                )
+    return pl.DataFrame(rows).with_columns(pl.lit(len(watched)).alias("n_losses"))
+
+
+def losses_each(mapped: dict[str, Floats], labels: Ints, losses: Floats) -> pl.DataFrame:
+    """Columns method, predicted, true: a row per loss, divided by its norm."""
+    norms = loss_norms(losses)
+    parts = []
+    for name, table in mapped.items():
+        predicted, true = decision_losses(table, labels, losses)
+        parts.append(pl.DataFrame({"method": name, "predicted": predicted / norms, "true": true / norms}))
+    return pl.concat(parts).with_columns(pl.lit("loss").alias("each"))
+
+
+def losses_of_halves(mapped: dict[str, Floats], labels: Ints, loss: Floats) -> pl.DataFrame:
+    """Columns method, predicted, true: a row per random half of the rows."""
+    rng = np.random.default_rng([SEED, 13])
+    n = len(labels)
+    halves = [rng.permutation(n)[: max(n // 2, 1)] for _ in range(N_SPLITS)]
+    values = check_losses(loss, len(next(iter(mapped.values()))[0]))[0]
+    parts = []
+    for name, table in mapped.items():
+        decisions = bayes_decisions(table, values)
+        expected = (table * values[decisions]).sum(axis=1)
+        true = values[decisions, labels]
+        parts.append(
+            pl.DataFrame(
+                {
+                    "method": name,
+                    "predicted": [float(expected[half].mean()) for half in halves],
+                    "true": [float(true[half].mean()) for half in halves],
+                }
+            )
+        )
+    return pl.concat(parts).with_columns(pl.lit("half").alias("each"))

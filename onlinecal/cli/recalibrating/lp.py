@@ -1,0 +1,205 @@
+"""l_p recalibration of a table of class probabilities."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from onlinecal.cli.recalibrating.cells import level_set_errors
+from onlinecal.cli.recalibrating.multiclass import (
+    Fitted,
+    Job,
+    Scores,
+    compare,
+    gathered_warnings,
+    score_lines,
+    written_rows,
+)
+from onlinecal.cli.recalibrating.report import Picture, Report, Section
+from onlinecal.measures.lp.errors import check_order, lp_calibration_error
+from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+EPSILON = 0.05
+LEVELS = 5
+TOP = 10
+CHANCE_DRAWS = 10
+CHEAP = 2_000_000
+"""Up to so many probabilities to fit, the error against n is drawn from many refits."""
+SUBSETS = 8
+"""Refits for each number of rows."""
+
+
+@dataclass(frozen=True)
+class LpSettings:
+    """Parameters of LpRecalibrator; None: what suits real networks, not what the paper couples.
+
+    `levels` 0 stands for the paper's coupling.
+    """
+
+    p: float | None = None
+    epsilon: float | None = None
+    levels: int | None = None
+    tolerance: float | None = None
+    estimation: str | None = None
+    within: str | None = None
+
+    def model(self) -> LpRecalibrator:
+        """An unfitted recalibrator."""
+        estimation = self.estimation or "plug-in"
+        levels = LEVELS if self.levels is None else self.levels
+        return LpRecalibrator(
+            p=2.0 if self.p is None else self.p,
+            epsilon=EPSILON if self.epsilon is None else self.epsilon,
+            n_levels=levels or None,
+            tolerance=self.tolerance,
+            estimation=estimation,
+            within=self.within or ("shift" if estimation == "plug-in" else "constant"),
+        )
+
+
+def recalibrate_lp(job: Job, settings: LpSettings, seed: int = 0) -> Report:
+    """Fit, compare and report."""
+    model = settings.model().set_params(seed=seed)
+    check_order(model.p, above_one=True)
+    with gathered_warnings() as remarks:
+        model.fit(job.fit.table, job.fit.labels)
+    fitted = compare(job, "lp", model.predict_proba)
+    p, n_levels = float(model.p), model.n_levels_
+    order = "∞" if math.isinf(p) else f"{p:g}"
+    error, chance = f"Err_{order}, {n_levels} levels", f"Err_{order} by chance alone"
+
+    def own(mapped: Floats, labels: Ints) -> Scores:
+        return {
+            error: lp_calibration_error(mapped, labels, p, n_levels),
+            chance: chance_error(mapped, p, n_levels, seed),
+        }
+
+    cells = _cells(job, fitted, model)
+    return Report(
+        method="lp",
+        file=job.file,
+        parameters={
+            **model.get_params(),
+            "p": "inf" if math.isinf(p) else p,
+            "n_levels": n_levels,
+            "tolerance": model.tolerance_,
+        },
+        n_rows=job.n_rows,
+        lines=score_lines(job, fitted, (error, chance), own),
+        facts=facts(model),
+        probabilities=written_rows(job, fitted("lp", job.other.name, job.other.table)),
+        sections=[_carriers(cells, job.labelled[-1][0])],
+        warnings=[*job.remarks, *remarks],
+        pictures=lambda: pictures(job, fitted, model, cells, seed),
+    )
+
+
+def facts(model: LpRecalibrator) -> dict[str, Any]:
+    """What the fit did."""
+    return {
+        "rounds": model.n_rounds_,
+        "merges": model.n_merges_,
+        "level sets": len(model.level_sets_),
+        "groups": len(model.predictions_),
+        "mass in groups": float(model.masses_.sum()),
+        "rows the guarantee needs": model.sample_complexity_.needed(model.estimation),
+    }
+
+
+def chance_error(table: Floats, p: float, n_levels: int, seed: int) -> float:
+    """Average Err_p of labels drawn from the probabilities themselves: what cannot be told from zero."""
+    rng = np.random.default_rng([seed, 11])
+    ends = table.cumsum(axis=1)
+    found = []
+    for _ in range(CHANCE_DRAWS):
+        drawn = (ends < rng.random((len(table), 1)) * ends[:, -1:]).sum(axis=1)
+        found.append(lp_calibration_error(table, drawn, p, n_levels))
+    return float(np.mean(found))
+
+
+def _cells(job: Job, fitted: Fitted, model: LpRecalibrator) -> pl.DataFrame:
+    part, table, labels = job.labelled[-1]
+    after = fitted("lp", part, table)
+    return level_set_errors(table, after, labels, job.classes, model.n_levels_, float(model.p))
+
+
+def _carriers(cells: pl.DataFrame, part: str) -> Section:
+    """The level sets and classes that carry most of the error before, and what became of their rows."""
+    shown = cells.head(TOP).select(
+        "level_set",
+        "class",
+        "rows",
+        "frequency",
+        pl.col("before").alias("forecast_before"),
+        pl.col("after").alias("forecast_after"),
+        pl.col("share").alias("share_of_error"),
+    )
+    return Section(f"level sets that carry the error ({part} rows)", shown.to_dicts())
+
+
+def pictures(
+    job: Job, fitted: Fitted, model: LpRecalibrator, cells: pl.DataFrame, seed: int
+) -> list[Picture]:
+    """The level sets before and after, the rounds, and if refits are cheap the error against n."""
+    from onlinecal.plots.recalibration import levels as recalibration_levels
+    from onlinecal.plots.recalibration import lp_rounds as recalibration_lp_rounds
+    from onlinecal.plots.recalibration import rows as recalibration_rows
+
+    part, p = job.labelled[-1][0], float(model.p)
+    numbers = recalibration_levels.prepare(cells, f"{job.file}, {part} rows")
+    drawn = [
+        Picture(recalibration_levels, numbers, "levels"),
+        Picture(recalibration_lp_rounds, recalibration_lp_rounds.prepare(model.history_, p), "rounds"),
+    ]
+    if part != job.fit.name and job.fit.table.size <= CHEAP:
+        numbers = error_against_rows(job, fitted, model, seed)
+        drawn.append(Picture(recalibration_rows, numbers, "rows"))
+    return drawn
+
+
+def error_against_rows(job: Job, fitted: Fitted, model: LpRecalibrator, seed: int) -> pl.DataFrame:
+    """Err_p on the tested rows of refits on random subsets: columns method, n, low, error, high."""
+    from sklearn.base import clone
+
+    _, table, labels = job.labelled[-1]
+    p, n_levels = float(model.p), model.n_levels_
+    n = len(job.fit.table)
+    assert job.fit.labels is not None
+    rng = np.random.default_rng([seed, 12])
+    rows: list[dict[str, Any]] = []
+    for size in sorted({n // 2**halvings for halvings in range(6) if n // 2**halvings >= 20}):
+        errors = []
+        for _ in range(SUBSETS if size < n else 1):
+            chosen = rng.permutation(n)[:size]
+            again = clone(model).set_params(n_levels=n_levels, tolerance=model.tolerance_)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                again.fit(job.fit.table[chosen], job.fit.labels[chosen])
+            errors.append(lp_calibration_error(again.predict_proba(table), labels, p, n_levels))
+        rows.append(_span("lp", size, errors))
+    for name in fitted.maps:
+        if name != "lp":
+            mapped = fitted(name, job.labelled[-1][0], table)
+            rows.append(_span(name, n, [lp_calibration_error(mapped, labels, p, n_levels)]))
+    mapped = fitted("lp", job.labelled[-1][0], table)
+    rows.append(_span("chance", n, [chance_error(mapped, p, n_levels, seed)]))
+    return pl.DataFrame(rows).with_columns(pl.lit(p).alias("p"), pl.lit(n_levels).alias("n_levels"))
+
+
+def _span(method: str, n: int, errors: list[float]) -> dict[str, Any]:
+    return {
+        "method": method,
+        "n": n,
+        "low": min(errors),
+        "error": float(np.mean(errors)),
+        "high": max(errors),
+    }

@@ -1,0 +1,1 @@
+"""The verb `stream`: the engine on standard input and output, and what belongs to its ledger."""

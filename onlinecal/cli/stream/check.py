@@ -1,0 +1,80 @@
+"""The verbs `stream check` and `stream repair`: whether a ledger is sound, and what can be saved of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onlinecal.cli.errors import CHECK_FAILED
+
+SHOWN = 20
+"""Differences that are listed; --json lists all."""
+
+
+def check(
+    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger; it may be in use.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Replay a whole ledger: every forecast and every state must come out as it is written there.
+
+    Reads only. Exit code 1 if anything differs.
+
+    Example:
+
+    [bold]onlinecal stream check --ledger rain.db[/bold]
+    """
+    import msgspec
+
+    from onlinecal.cli.output import print_json, results
+    from onlinecal.engine.ledger.report import check_ledger
+    from onlinecal.tables import number
+
+    found = check_ledger(ledger)
+    if as_json:
+        print_json({"path": str(ledger), **msgspec.to_builtins(found)})
+    else:
+        console = results()
+        for problem in found.problems[:SHOWN]:
+            console.print(problem, markup=False, soft_wrap=True)
+        replayed = f"{ledger}: {number(found.events)} events of {number(found.keys)} keys replayed"
+        came = "differences: " + number(len(found.problems)) if found.problems else "all as written"
+        console.print(f"{replayed}, {came}", markup=False, soft_wrap=True)
+    if found.problems:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def repair(
+    ledger: Annotated[Path, typer.Option("--ledger", help="The damaged ledger; it stays as it is.")],
+    into: Annotated[Path, typer.Option("--into", help="The ledger to make.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Play what can be read of a damaged ledger into a new one.
+
+    Exit code 1 if events were lost, or if forecasts come out other than they were answered, because events
+    before them are lost; each is named.
+
+    Example:
+
+    [bold]onlinecal stream repair --ledger rain.db --into saved.db[/bold]
+    """
+    import msgspec
+
+    from onlinecal.cli.output import print_json, results
+    from onlinecal.engine.ledger.repair import repair_ledger
+    from onlinecal.tables import number
+
+    saved = repair_ledger(ledger, into)
+    if as_json:
+        print_json({"path": str(into), **msgspec.to_builtins(saved)})
+    else:
+        console = results()
+        for sentence in saved.lost:
+            console.print(f"lost: {sentence}", markup=False, soft_wrap=True)
+        for key in saved.changed:
+            console.print(f"changed: forecasts of key {key!r}", markup=False, soft_wrap=True)
+        kept = f"{into}: {number(saved.events)} events of {number(saved.keys)} keys saved"
+        console.print(kept + ("" if saved.lost else ", nothing lost"), markup=False, soft_wrap=True)
+    if saved.lost or saved.changed:
+        raise typer.Exit(CHECK_FAILED)

@@ -1,0 +1,94 @@
+"""How far the verb `stream` is, on stderr: a line that moves on a terminal, one line every while in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onlinecal.cli.output import notices
+from onlinecal.engine.events import Answer, Forecast, Rejected, Settled, Withdrawn
+from onlinecal.engine.ledger.report import read_report
+from onlinecal.tables import number
+
+if TYPE_CHECKING:
+    from onlinecal.engine.engine import Engine
+
+WORDS = {Forecast: "forecast", Settled: "settled", Withdrawn: "withdrawn", Rejected: "rejected"}
+"""What the summary calls each type of answer."""
+
+BETWEEN_LINES, BETWEEN_FRAMES = 10.0, 0.25
+"""Seconds between two lines of a log, and between two looks of the line on a terminal."""
+
+
+class Progress:
+    """Counts answers, and tells from time to time; a context in which the moving line is shown."""
+
+    def __init__(self, engine: Engine, quiet: bool) -> None:
+        self._engine, self._quiet = engine, quiet
+        self._console = notices()
+        self._answers: Counter[type] = Counter()
+        self._began = self._told = time.monotonic()
+        self._events = self._events_told = 0
+        self._notes: list[str] = []
+        self._live: Any = None
+
+    def __enter__(self) -> Progress:
+        # answers on the same terminal would tear the line apart
+        if self._console.is_terminal and not sys.stdout.isatty() and not self._quiet:
+            from rich.live import Live
+
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def count(self, answers: Sequence[Answer]) -> None:
+        """Take note of a batch's answers."""
+        self._answers.update(map(type, answers))
+        self._events += len(answers)
+        self.tick()
+
+    def note(self, text: str) -> None:
+        """Something that belongs into the summary."""
+        self._notes.append(text)
+
+    def tick(self) -> None:
+        """Tell where things are, if it is time to."""
+        now = time.monotonic()
+        seconds = now - self._told
+        if self._quiet or seconds < (BETWEEN_LINES if self._live is None else BETWEEN_FRAMES):
+            return
+        line = self._line((self._events - self._events_told) / seconds)
+        if self._live is not None:
+            self._live.update(line, refresh=True)
+        elif self._events > self._events_told:
+            self._console.print(line, soft_wrap=True)
+        self._told, self._events_told = now, self._events
+
+    def _line(self, rate: float) -> str:
+        keys, open_ = self._engine.in_memory()
+        return (
+            f"events: {self._events:,}, {rate:,.0f}/s, {self._answers[Rejected]:,} rejected, "
+            f"{keys:,} keys hot, {open_:,} forecasts open"
+        )
+
+    def summarise(self, ledger: Path) -> None:
+        """The last line: what was answered, how fast, and what is proven of all keys together."""
+        if self._quiet:
+            return
+        seconds = time.monotonic() - self._began
+        kinds = ", ".join(
+            f"{self._answers[kind]:,} {word}" for kind, word in WORDS.items() if self._answers[kind]
+        )
+        speed = f"events: {self._events:,} in {seconds:,.1f} s, {self._events / seconds:,.0f}/s"
+        total = read_report(ledger).total
+        proven = f"{total.open:,} open, certificate {number(total.certificate)}"
+        parts = [*([kinds] if kinds else []), *self._notes, f"all keys: {total.rounds:,} rounds, {proven}"]
+        self._console.print("; ".join([speed, *parts]), soft_wrap=True)

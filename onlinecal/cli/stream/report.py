@@ -1,0 +1,175 @@
+"""The verb `stream report`: what a ledger holds, key by key, also while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from onlinecal.engine.keys.state import Summary
+    from onlinecal.engine.ledger.report import KeyReport, Report
+
+
+class Order(StrEnum):
+    """What the keys are sorted by, the largest first; names in the order of the alphabet."""
+
+    certificate = "certificate"
+    open = "open"
+    rounds = "rounds"
+    name = "name"
+
+
+def report(
+    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger; it may be in use.")],
+    keys: Annotated[int, typer.Option("--keys", min=0, help="Most keys to list.")] = 10,
+    sort: Annotated[
+        Order, typer.Option("--sort", help="Which keys come first; certificate: those with the largest sum.")
+    ] = Order.certificate,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the pictures.")] = None,
+    plot: Annotated[
+        bool, typer.Option("--plot", help="Pictures, in results/stream if there is no --out.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Show what a ledger holds at this moment: rounds, open forecasts, certificates, key by key.
+
+    Reads only, and may be asked while `onlinecal stream` is writing. Certificates and guarantees are sums
+    over rounds, then in brackets averages.
+
+    Examples:
+
+    [bold]onlinecal stream report --ledger rain.db --keys 20 --sort open[/bold]
+
+    [bold]onlinecal stream report --ledger rain.db --plot[/bold]
+    """
+    from onlinecal.cli.output import print_json, results
+    from onlinecal.engine.ledger.report import read_report
+
+    folder = out or (Path("results/stream") if plot else None)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file, not a folder to write into")
+    found = read_report(ledger)
+    listed = first_keys(found.keys, sort, keys)
+    pictures = [] if folder is None else draw_report(found, folder)
+    if as_json:
+        print_json(machine_readable(found, listed, pictures))
+        return
+    console = results()
+    console.print(totals(found))
+    if listed:
+        console.print(key_table(found, listed, sort))
+    for path in pictures:
+        console.print(str(path), soft_wrap=True)
+
+
+def first_keys(keys: list[KeyReport], order: Order, most: int) -> list[KeyReport]:
+    """The keys that come first; among equal ones, the older."""
+    from heapq import nsmallest
+
+    places: dict[Order, Callable[[KeyReport], Any]] = {
+        Order.certificate: lambda key: -key.summary.certificate,
+        Order.open: lambda key: -key.summary.open,
+        Order.rounds: lambda key: -key.summary.rounds,
+        Order.name: lambda key: key.name,
+    }
+    return nsmallest(most, keys, key=places[order])
+
+
+def totals(found: Report) -> Table:
+    """A line for everything there is to know of all keys together."""
+    from rich.markup import escape
+
+    from onlinecal.cli.output import table
+    from onlinecal.tables import number
+
+    total, oldest = found.total, found.oldest
+    lines = [
+        ("events", number(found.events)),
+        ("forecasts asked for", number(found.queries)),
+        ("closed (settled or withdrawn)", number(found.closings)),
+        ("expired", number(total.expired)),
+        ("open", number(total.open)),
+    ]
+    if oldest is not None:
+        at = "" if oldest.time is None else f", time {number(oldest.time)}"
+        which = f"{escape(oldest.id)} of {escape(oldest.key)}"
+        lines.append(("oldest open forecast", f"{which}, {ago(found, oldest.number)}{at}"))
+    lines += [
+        ("keys", number(len(found.keys))),
+        ("certificate, all keys together", both(total.certificate, total)),
+        ("guarantee, all keys together", both(total.guarantee, total)),
+    ]
+    return table(escape(found.path), ["", ""], lines)
+
+
+def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
+    """A line a key."""
+    from rich.markup import escape
+
+    from onlinecal.cli.output import table
+    from onlinecal.tables import number
+
+    rows = [
+        (
+            escape(key.name),
+            number(one.rounds),
+            number(one.open),
+            number(one.expired),
+            both(one.certificate, one),
+            both(one.guarantee, one),
+            "–" if one.oldest is None else ago(found, one.oldest),
+        )
+        for key in listed
+        for one in [key.summary]
+    ]
+    how = "by name" if order is Order.name else f"{order.value} first"
+    some = "all" if len(listed) == len(found.keys) else f"{number(len(listed))} of {number(len(found.keys))}"
+    columns = ["key", "rounds", "open", "expired", "certificate", "guarantee", "oldest open forecast"]
+    return table(f"{some} keys, {how}", columns, rows)
+
+
+def ago(found: Report, number_then: int) -> str:
+    """How long ago the event of that number was, counted in events."""
+    from onlinecal.tables import number
+
+    events = found.events - number_then
+    return f"{number(events)} event{'s' * (events != 1)} ago"
+
+
+def both(value: float, summary: Summary) -> str:
+    """A sum over rounds, and its average."""
+    from onlinecal.tables import number
+
+    return f"{number(value)} ({value / summary.rounds:.4f})" if summary.rounds else number(value)
+
+
+def machine_readable(found: Report, listed: list[KeyReport], pictures: list[Path]) -> dict[str, Any]:
+    """The report with the listed keys only."""
+    import msgspec
+
+    answer = msgspec.to_builtins(found)
+    answer["n_keys"] = len(found.keys)
+    answer["keys"] = [msgspec.to_builtins(key) for key in listed]
+    answer["pictures"] = [str(path) for path in pictures]
+    return answer
+
+
+def draw_report(found: Report, folder: Path) -> list[Path]:
+    """The pictures for which there are numbers, each beside a CSV of them."""
+    from onlinecal.plots.files import write_figure
+    from onlinecal.plots.ledger import certificates as stream_certificates
+    from onlinecal.plots.ledger import waiting as stream_waiting
+
+    written = []
+    for figure in (stream_certificates, stream_waiting):
+        numbers = figure.prepare(found)
+        if numbers.height:
+            stem = folder / figure.__name__.rpartition(".")[2]
+            written.append(write_figure(figure.draw(numbers), numbers, stem))
+    return written

@@ -1,0 +1,88 @@
+"""The verb `stream`: the event engine on standard input and output, and what belongs to its ledger."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onlinecal.cli.errors import INTERRUPTED
+from onlinecal.cli.stream.check import check, repair
+from onlinecal.cli.stream.report import report
+from onlinecal.cli.stream.serve import serve
+
+app = typer.Typer(rich_markup_mode="rich")
+for verb in (report, check, repair, serve):
+    app.command(verb.__name__)(verb)
+
+
+@app.callback(invoke_without_command=True)
+def stream(
+    context: typer.Context,
+    ledger: Annotated[
+        Path | None,
+        typer.Option("--ledger", help="The file that keeps every event; made if there is none. Required."),
+    ] = None,
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--input",
+            help="A file of events, or a folder of *.jsonl and *.jsonl.gz; may be repeated. Default: stdin.",
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for lines that are added to the inputs, and for new files.")
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Read each file on from where the ledger has noted that it was answered. Without it all is "
+            "read again, and answered again as it was.",
+        ),
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", help="TOML: which forecasters the keys get. Default: that of the ledger."),
+    ] = None,
+    batch: Annotated[
+        int, typer.Option("--batch", min=1, max=1 << 20, help="Most lines of one transaction.")
+    ] = 8192,
+    hot_keys: Annotated[
+        int | None, typer.Option("--hot-keys", min=1, help="Keys that stay in memory. Default: 20000.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary on stderr.")] = False,
+) -> None:
+    """Forecast for many keys at once: events in, answers out, one JSON object a line, nothing lost.
+
+    An answer is written when its event is safely in the ledger. Lines that are no events are answered too:
+    they are rejected with a reason, and the exit code stays 0.
+
+    Stop it with SIGTERM (or Ctrl-C, exit code 130): it writes the answers of the batch at hand and leaves;
+    --resume then goes on from there. After a crash, start it without --resume: answers may have been lost on
+    their way out, and events that come again are answered as the first time.
+
+    Examples:
+
+    [bold]echo '{"type": "query", "id": "q1", "key": "oslo"}' | onlinecal stream --ledger rain.db[/bold]
+
+    [bold]onlinecal stream --ledger rain.db --input events/ --follow --resume >> answers.jsonl[/bold]
+
+    [bold]onlinecal stream report --ledger rain.db[/bold]
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if ledger is None:
+        raise ValueError("--ledger is missing: the file that keeps every event")
+    for option, given in (("--follow", follow), ("--resume", resume)):
+        if given and not inputs:
+            raise ValueError(f"{option} needs --input: standard input is read once, as it comes")
+    from onlinecal.cli.stream.loop import run
+
+    ended_by = run(
+        ledger, inputs or [], config, follow=follow, resume=resume, most=batch, hot_keys=hot_keys, quiet=quiet
+    )
+    if ended_by == signal.SIGINT:
+        raise typer.Exit(INTERRUPTED)

@@ -1,0 +1,148 @@
+"""The keys in memory: loaded from the ledger when they are needed, put back when they are cold.
+
+Every change goes through `ask` and `close`, so that this is where it is known which forecasts are open, which
+states the ledger does not have yet, and which key was used last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from onlinecal.engine.config import EngineConfig
+from onlinecal.engine.keys.lanes import Issued
+from onlinecal.engine.keys.state import KeyState, Summary
+from onlinecal.engine.keys.totals import Totals
+from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.records import Logged, Snapshot
+from onlinecal.engine.settings import Settings, all_settings
+
+StateRow = tuple[int, int, Summary, bytes]
+
+
+class HotKeys:
+    """Key states by name, the least recently used first; `open` has the ids of their open forecasts.
+
+    `settings` are the configurations at work, by their place; `given_up` are the ids of the forecasts that
+    expired since the keys last took their steps, with the names of their keys.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        self.settings = all_settings(config)
+        self.states: dict[str, KeyState] = {}
+        self.open: dict[str, KeyState] = {}
+        self._dirty: dict[KeyState, int] = {}
+        self._touched: dict[KeyState, None] = {}
+        self.given_up: dict[str, str] = {}
+        self.totals: Totals | None = None
+
+    def settings_for(self, name: str) -> tuple[int, Settings]:
+        """What a key gets that was never met before, and its place in the configuration."""
+        place = self.config.place_for(name)
+        return place, self.settings[place]
+
+    def create(self, name: str, number: int, settings: Settings) -> KeyState:
+        """A key's state before its first event."""
+        self.states[name] = state = KeyState(name, number, settings)
+        return state
+
+    def load(self, snapshots: Iterable[Snapshot]) -> None:
+        """Take in the states of cold keys; ValueError for one that is in memory, which is newer."""
+        for one in snapshots:
+            if one.name in self.states:
+                raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
+            state = KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto)
+            self.states[one.name] = state
+            self.open.update(dict.fromkeys(state.open, state))
+            if self.totals is not None:
+                self.totals.loaded(state)
+
+    def drop(self, state: KeyState) -> None:
+        """Forget a key that has no steps to take."""
+        del self.states[state.name]
+        self._dirty.pop(state, None)
+        for id in state.open:
+            del self.open[id]
+        if self.totals is not None:
+            self.totals.dropped(state)
+
+    def fetch(self, names: Iterable[str], ledger: Ledger) -> None:
+        """Load those of the keys that are cold; keys that the ledger does not know stay unknown."""
+        cold = [name for name in names if name not in self.states]
+        if cold:
+            snapshots = ledger.keys_named(cold)
+            with ledger.making_sense():
+                self.load(snapshots)
+
+    def ask(self, state: KeyState, id: str, number: int, hint: Any, time: float | None) -> Issued:
+        """Issue a forecast of a key that is not full."""
+        self._give_up(state, state.expire(time))
+        issued = state.ask(id, number, hint, time)
+        self.open[id] = state
+        self._touch(state, number)
+        return issued
+
+    def close(self, state: KeyState, issued: Issued, number: int, value: Any, time: float | None) -> None:
+        """Settle or withdraw a forecast; ValueError, and nothing changed, if the class is one too many."""
+        self._give_up(state, state.close(issued, value, time))
+        del self.open[issued.id]
+        self._touch(state, number)
+
+    def apply(self, state: KeyState, event: Logged) -> Issued:
+        """What the log says has happened to a key, once more; checked, since the log may be damaged."""
+        kind = state.settings.kind
+        if event.closes:
+            issued = state.open[event.id]
+            value = None if event.value is None else kind.outcome_of(event.value)
+            self.close(state, issued, event.number, value, event.time)
+            return issued
+        return self.ask(state, event.id, event.number, kind.hint_of(event.value), event.time)
+
+    def _give_up(self, state: KeyState, expired: list[Issued]) -> None:
+        for issued in expired:
+            del self.open[issued.id]
+            self.given_up[issued.id] = state.name
+
+    def _touch(self, state: KeyState, number: int) -> None:
+        self._touched[state] = None
+        self._dirty.setdefault(state, number)
+
+    def run(self) -> None:
+        """Let every key that has steps to take take them; it was used last then."""
+        for state in self._touched:
+            state.run()
+            self.states[state.name] = self.states.pop(state.name)
+        if self.totals is not None:
+            self.totals.touched(self._touched)
+        self._touched.clear()
+        self.given_up.clear()
+
+    def due(self, upto: int, window: int, most: int) -> list[StateRow]:
+        """The states to write, which hold everything up to `upto`.
+
+        Those that the ledger has lacked for more than `window` events, and the coldest beyond `most`, which
+        leave the memory.
+        """
+        rows = []
+        for state in list(islice(self.states.values(), max(0, len(self.states) - most))):
+            if state in self._dirty:
+                rows.append(row_of(state, upto))
+            self.drop(state)
+        while self._dirty:
+            state, since = next(iter(self._dirty.items()))
+            if since > upto - window:
+                break
+            del self._dirty[state]
+            rows.append(row_of(state, upto))
+        return rows
+
+    def tail(self, upto: int) -> int:
+        """The number up to which the ledger's states hold everything, once `due` has been written."""
+        return next(iter(self._dirty.values())) - 1 if self._dirty else upto
+
+
+def row_of(state: KeyState, upto: int) -> StateRow:
+    """What the ledger keeps of a state."""
+    return state.number, upto, state.summary(), state.dump()

@@ -1,0 +1,182 @@
+"""Lanes of several classes: the engine's face of `SimplexRun`."""
+
+from __future__ import annotations
+
+import zlib
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from onlinecal.engine.events import LONGEST_NAME, is_name
+from onlinecal.engine.keys.lanes import Issued, Step
+from onlinecal.forecasters.simplex.almost_one_step_ahead import SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex.capacity import rounds_left
+from onlinecal.forecasters.simplex.guarantees import FOREVER
+from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions
+from onlinecal.forecasters.simplex.machine import certificate
+from onlinecal.forecasters.simplex.run import SimplexRun
+from onlinecal.forecasters.simplex.soundness import check_simplex_cell, length_of
+from onlinecal.forecasters.simplex.table import HEADER
+from onlinecal.forecasters.simplex.tokens import Cell
+
+NO_HINT = np.empty(0)
+
+
+class SimplexState(Struct, array_like=True):
+    """What a run is made of besides its parameters; fractions as texts, since they may be long."""
+
+    labels: list[str]
+    memory: bytes
+    past: str
+    since: int
+    newcomers: int
+    grids: list[tuple[int, int]]
+
+
+class SimplexLanes:
+    """Forecasters of several classes that share their parameters."""
+
+    def __init__(self, classes: tuple[str, ...] | None, edition: int, **parameters: Any) -> None:
+        self.edition = edition
+        self.model = SimplexAlmostOneStepAhead(labels=classes, **parameters)
+        self.classes = None if classes is None else frozenset(classes)
+
+    def hint_of(self, hint: Any) -> dict[str, float] | None:
+        """Probabilities by class; classes that a lane has not met yet are allowed if they are discovered."""
+        if hint is None:
+            return None
+        if not isinstance(hint, dict) or not hint:
+            raise ValueError(f"hint must be an object with the classes' probabilities, got {hint!r}")
+        for label in hint:
+            self.outcome_of(label, "the labels of hint")
+        values = check_distributions(list(hint.values()), (len(hint),), "hint")
+        return dict(zip(hint, values.tolist(), strict=True))
+
+    def outcome_of(self, value: Any, name: str = "value") -> str:
+        """The label of a class."""
+        if not is_name(value):
+            raise ValueError(
+                f"{name} must be a class label, a text of 1 to {LONGEST_NAME} characters without NUL, "
+                f"got {value!r}"
+            )
+        if self.classes is not None and value not in self.classes:
+            raise ValueError(f"{name} must be one of the classes {sorted(self.classes)!r}, got {value!r}")
+        return value
+
+    def new(self) -> SimplexLane:
+        """A lane before its first round."""
+        return SimplexLane(self.model.new_run(self.edition))
+
+    def load(self, data: bytes) -> SimplexLane:
+        """The lane that was dumped; ValueError if it cannot be played on."""
+        state = msgspec.msgpack.decode(data, type=SimplexState)
+        run = self.model.new_run(self.edition)
+        if run.fixed and list(run.numbers) != state.labels:
+            raise ValueError(f"its classes are {state.labels!r}, not those of its configuration")
+        run.numbers = {self.outcome_of(label): number for number, label in enumerate(state.labels)}
+        run.memory = unpacked(state.memory, len(run.numbers))
+        if not state.past.replace("/", "", 1).isdecimal():
+            raise ValueError(f"its distance must be a fraction, got {state.past[:40]!r}")
+        run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
+        run.check()
+        return SimplexLane(run)
+
+
+def unpacked(data: bytes, classes: int) -> NDArray[np.int64]:
+    """The memory that was compressed, and not more than its header and the number of classes allow for."""
+    inflate, size = zlib.decompressobj(), 8 * HEADER
+    head = inflate.decompress(data, size)
+    if len(head) == size and classes:
+        rest = 8 * length_of(np.frombuffer(head, "<i8").tolist(), classes) - size
+        # one byte more, so that what is too long is not cut to fit
+        head += inflate.decompress(inflate.unconsumed_tail, rest + 1)
+    return np.frombuffer(head, "<i8").astype(np.int64)
+
+
+class SimplexLane:
+    """One run; a forecast's cell is what `SimplexRun.announce` answered."""
+
+    __slots__ = ("labels", "run_state")
+
+    def __init__(self, run: SimplexRun) -> None:
+        self.run_state = run
+        self.labels = set(run.numbers)
+
+    @property
+    def most_open(self) -> int:
+        """How many forecasts may be open."""
+        return self.run_state.most_open
+
+    @property
+    def rounds_left(self) -> int:
+        """So many more rounds fit its integers, whatever they are."""
+        memory = self.run_state.memory
+        return rounds_left(memory, self.run_state.changing) if len(memory) else FOREVER
+
+    def admits(self, outcome: str) -> bool:
+        """Whether the class is known, or one more can be told apart; it is known from now on."""
+        if outcome not in self.labels and len(self.labels) >= MOST_CLASSES:
+            return False
+        self.labels.add(outcome)
+        return True
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were settled."""
+        return self.run_state.rounds
+
+    @property
+    def certificate(self) -> float:
+        """A proven upper bound on the distance to calibration of those rounds in l1, a sum."""
+        memory = self.run_state.memory
+        return float(certificate(memory)) if len(memory) else 0.0
+
+    def promise(self, late: int) -> float:
+        """At the horizon if there is one and it has not passed, else at the present round."""
+        run = self.run_state
+        run.late = late
+        return float(run.promise(max(run.horizon or 0, run.rounds)))
+
+    def dump(self) -> bytes:
+        """The memory and the run's account."""
+        run = self.run_state
+        memory = zlib.compress(run.memory.astype("<i8").tobytes(), 1)
+        past, since, newcomers, grids = run.account()
+        state = SimplexState(list(run.numbers), memory, str(past), since, newcomers, grids)
+        return msgspec.msgpack.encode(state)
+
+    def check_open(self, waiting: list[Issued]) -> None:
+        """ValueError unless each cell is one of the grid, or there is none since no class was known."""
+        for issued in waiting:
+            forecasts = list(issued.probability.values())
+            if issued.cell is not None:
+                check_simplex_cell(Cell(*issued.cell), forecasts, self.run_state.memory)
+            elif forecasts:
+                raise ValueError("a forecast without a cell cannot be that of any run")
+
+    def run(self, steps: list[Step]) -> list[float]:
+        """Take the steps one by one."""
+        run, certificates = self.run_state, []
+        for issued, outcome in steps:
+            if outcome is None:
+                cell, vector = run.announce(self._guide(issued.hint))
+                issued.cell = cell
+                issued.probability = dict(zip(run.numbers, vector, strict=True))
+            else:
+                cell = None if issued.cell is None else Cell(*issued.cell)
+                run.observe(cell, tuple(issued.probability.values()), outcome)
+            certificates.append(self.certificate)
+        return certificates
+
+    def _guide(self, hint: dict[str, float] | None) -> Any:
+        """A hint over the classes that are known; the weight of others is shared out among them."""
+        known = self.run_state.numbers
+        if hint is None or not known:
+            return NO_HINT
+        vector = np.array([hint.get(label, 0.0) for label in known])
+        weight = float(vector.sum())
+        return vector / weight if weight > 0.0 else np.full(len(known), 1.0 / len(known))

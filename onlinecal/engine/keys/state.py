@@ -1,0 +1,292 @@
+"""The state of one key: its lanes, its open forecasts, its clock.
+
+What happens to a key is first noted and then run: `ask` and `close` keep the books and leave steps for the
+lanes, `run` lets each lane take all its steps in one call. The answers depend on the order of the key's
+events alone, not on how they were cut into batches.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from heapq import heapify, heappop, heappush
+from math import isfinite
+from operator import attrgetter, lt
+from typing import Any
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct
+
+from onlinecal.engine.keys.lanes import Issued, Lane, Step
+from onlinecal.engine.settings import NEVER, Settings
+from onlinecal.forecasters.binary.soundness import require
+
+VERSION = 1
+SUM = 4
+FEW = 64
+"""So many forecasts may be open with any lanes."""
+RESERVE = 1 << 23
+"""Rounds that a lane must still bear for a key to take queries: all that are open or in one batch."""
+
+
+class Books(Struct, array_like=True):
+    """A key's state as it is stored; the format's version comes first."""
+
+    version: int
+    clock: float | None
+    expired: int
+    late: list[int]
+    lanes: list[bytes]
+    open: list[Issued]
+
+
+class Summary(Struct, frozen=True):
+    """What there is to know of a key at a glance.
+
+    Attributes
+    ----------
+    rounds, open, expired
+        Forecasts settled, waiting for their outcome, and given up because their time was over.
+    certificate, guarantee
+        Proven bound on the distance to calibration of the settled rounds, and what it cannot exceed; sums.
+    oldest
+        Number of the oldest query that waits; None if none does.
+    """
+
+    rounds: int
+    open: int
+    expired: int
+    certificate: float
+    guarantee: float
+    oldest: int | None
+
+
+class KeyState:
+    """One key, hot.
+
+    `number` is the ledger's name for it; `upto` is the number of an event such that the bytes it was loaded
+    from hold all before and none after. `open` are the forecasts that wait, by id, the oldest first. `times`,
+    of a key whose forecasts expire, is a heap of (time, id): of all that wait, and of some that did.
+    """
+
+    __slots__ = (
+        "busy", "clock", "expired", "lanes", "late", "name", "number", "open", "settings", "spent", "steps",
+        "times", "upto",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, number: int, settings: Settings, data: bytes | None = None, upto: int = 0
+    ) -> None:
+        self.name, self.number, self.settings, self.upto = name, number, settings, upto
+        self.steps: list[Step] = []
+        if data is None:
+            data = with_sum(_encoder.encode(Books(VERSION, None, 0, [], [], [])))
+        if data[:SUM] != sum_of(memoryview(data)[SUM:]):
+            raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
+        try:
+            with garbage_left_alone():
+                self._take(_decoder.decode(memoryview(data)[SUM:]))
+        except Exception as error:
+            raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
+
+    def _take(self, books: Books) -> None:
+        """Take up what is in the books; any exception if that cannot be, before any of it is played on."""
+        if books.version != VERSION:
+            raise ValueError(f"version {books.version}, not {VERSION}")
+        self.clock, self.expired, self.late = books.clock, books.expired, books.late
+        self.lanes: list[Lane] = [self.settings.kind.load(lane) for lane in books.lanes]
+        self.open: dict[str, Issued] = dict(zip(map(attrgetter("id"), books.open), books.open, strict=True))
+        require(
+            len(self.lanes) <= self.settings.most_lanes and len(self.late) == len(self.lanes), "its lanes"
+        )
+        require(self.expired >= 0 and min(self.late, default=0) >= 0, "its counts")
+        require(self.clock is None or isfinite(self.clock), "its clock")
+        require(len(self.open) == len(books.open), "its open forecasts")
+        numbers = list(map(attrgetter("number"), books.open))
+        require(all(map(lt, numbers, numbers[1:])), "its open forecasts")
+        times = filter(None, map(attrgetter("time"), books.open))
+        require(all(map(isfinite, times)), "its open forecasts")
+        of_lane: list[list[Issued]] = [[] for _ in self.lanes]
+        require(min(map(attrgetter("lane"), books.open), default=0) >= 0, "its lanes")
+        self.spent = any(map(is_spent, self.lanes))
+        for issued in books.open:
+            of_lane[issued.lane].append(issued)
+        for lane, waiting in zip(self.lanes, of_lane, strict=True):
+            lane.check_open(waiting)
+            require(lane.rounds_left >= len(waiting), "its rounds")
+        self.busy = list(map(len, of_lane))
+        self._list_times()
+
+    def dump(self) -> bytes:
+        """The state in bytes: equal for equal histories, however they were cut into batches."""
+        lanes = [lane.dump() for lane in self.lanes]
+        books = Books(VERSION, self.clock, self.expired, self.late, lanes, list(self.open.values()))
+        return with_sum(_encoder.encode(books))
+
+    def _list_times(self) -> None:
+        self.times: list[tuple[float, str]] = []
+        if self.settings.patience < NEVER:
+            self.times += ((one.time, one.id) for one in self.open.values() if one.time is not None)
+            heapify(self.times)
+
+    def _release(self, issued: Issued) -> None:
+        del self.open[issued.id]
+        self.busy[issued.lane] -= 1
+        # those that wait no more are left out before they are most of the heap
+        if len(self.times) > 2 * len(self.open) + FEW:
+            self._list_times()
+
+    def expire(self, time: float | None) -> list[Issued]:
+        """Let the clock go on to an event's time, and give up the forecasts whose time is over by then."""
+        if time is not None and (self.clock is None or time > self.clock):
+            self.clock = time
+        over: list[Issued] = []
+        while self.times and self._is_past(self.times[0][0], None):
+            asked, id = heappop(self.times)
+            if self._waits_since(id, asked):
+                over.append(self.open[id])
+                self._release(self.open[id])
+        self.expired += len(over)
+        return over
+
+    def _waits_since(self, id: str, time: float) -> bool:
+        """Whether this entry of `times` is that of a forecast that still waits."""
+        issued = self.open.get(id)
+        return issued is not None and issued.time == time
+
+    def _is_past(self, asked: float, time: float | None) -> bool:
+        """Whether a forecast of that time has waited too long, now or at a later time."""
+        if self.clock is None:
+            return False
+        now = self.clock if time is None or time < self.clock else time
+        return now > asked + self.settings.patience
+
+    def is_over(self, issued: Issued, time: float | None = None) -> bool:
+        """Whether a forecast has waited too long, now or at a later time."""
+        return issued.time is not None and self._is_past(issued.time, time)
+
+    def is_full_at(self, time: float | None) -> bool:
+        """Whether so many forecasts are open by then that the lanes' integers could not bear another.
+
+        Or so many are settled, as of the last `run`.
+        """
+        if self.spent:
+            return True
+        if len(self.open) < FEW:
+            return False
+        spare = len(self.open) - max(FEW, min(lane.most_open for lane in self.lanes))
+        return spare >= 0 and not self._are_over(spare + 1, time)
+
+    def _are_over(self, many: int, time: float | None) -> bool:
+        """Whether that many of the forecasts that wait have waited too long by then."""
+        places = [0]
+        while many and places:
+            place = places.pop()
+            if place < len(self.times) and self._is_past(self.times[place][0], time):
+                id = self.times[place][1]
+                many -= self._waits_since(id, self.times[place][0])
+                places += 2 * place + 1, 2 * place + 2
+        return not many
+
+    def ask(self, id: str, number: int, hint: Any, time: float | None) -> Issued:
+        """Issue a forecast, after `expire` and unless `is_full_at`; its answer is there after `run`."""
+        lane = self._free_lane()
+        if self.busy[lane] > self.late[lane]:
+            self.late[lane] = self.busy[lane]
+        issued = Issued(id, number, self.clock if time is None else time, hint, lane)
+        self.open[id] = issued
+        self.busy[lane] += 1
+        if issued.time is not None and self.settings.patience < NEVER:
+            heappush(self.times, (issued.time, id))
+        self.steps.append((issued, None))
+        return issued
+
+    def close(self, issued: Issued, outcome: Any, time: float | None) -> list[Issued]:
+        """Settle a forecast, or withdraw it if the outcome is None; those that expired by then.
+
+        Raises ValueError, and changes nothing, if the outcome is one class too many.
+        """
+        if outcome is not None:
+            if not self.lanes[issued.lane].admits(outcome):
+                raise ValueError(f"value {outcome!r} is one class more than can be told apart")
+            self.steps.append((issued, outcome))
+        self._release(issued)
+        return self.expire(time)
+
+    def _free_lane(self) -> int:
+        """The first lane that waits for nothing; else a new one; else the one that waits for least."""
+        if self.settings.most_lanes == 1 and self.busy:
+            return 0
+        least = min(self.busy, default=1)
+        if least and len(self.lanes) < self.settings.most_lanes:
+            self.lanes.append(self.settings.kind.new())
+            self.busy.append(0)
+            self.late.append(0)
+            return len(self.lanes) - 1
+        return self.busy.index(least)
+
+    def run(self) -> None:
+        """Let the lanes take their steps."""
+        steps, self.steps = self.steps, []
+        if len(self.lanes) == 1:
+            certificates = self.lanes[0].run(steps)
+            self.spent = is_spent(self.lanes[0])
+            for (issued, outcome), certificate in zip(steps, certificates, strict=True):
+                if outcome is None:
+                    issued.certificate = certificate
+            return
+        now = [lane.certificate for lane in self.lanes]
+        of_lane: list[list[Step]] = [[] for _ in self.lanes]
+        for step in steps:
+            of_lane[step[0].lane].append(step)
+        after = [iter(lane.run(own) if own else ()) for lane, own in zip(self.lanes, of_lane, strict=True)]
+        self.spent = any(map(is_spent, self.lanes))
+        for issued, outcome in steps:
+            now[issued.lane] = next(after[issued.lane])
+            if outcome is None:
+                issued.certificate = sum(now)
+
+    def summary(self) -> Summary:
+        """What there is to know of the key."""
+        oldest = next(iter(self.open.values()), None)
+        return Summary(
+            sum(lane.rounds for lane in self.lanes),
+            len(self.open),
+            self.expired,
+            sum(lane.certificate for lane in self.lanes),
+            sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
+            None if oldest is None else oldest.number,
+        )
+
+
+def is_spent(lane: Lane) -> bool:
+    """Whether a lane bears fewer rounds than the reserve; it cannot before so many were settled."""
+    return lane.rounds > RESERVE and lane.rounds_left < RESERVE
+
+
+def with_sum(data: bytes) -> bytes:
+    """The bytes behind their checksum: compiled code must never run on what a disk has made of a state."""
+    return sum_of(data) + data
+
+
+def sum_of(data: bytes | memoryview) -> bytes:
+    """The checksum of some bytes."""
+    return crc32(data).to_bytes(SUM, "little")
+
+
+@contextmanager
+def garbage_left_alone() -> Iterator[None]:
+    """No look for garbage: what a state is made of is none, and would be looked at again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Books)

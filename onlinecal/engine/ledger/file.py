@@ -1,0 +1,181 @@
+"""The file of a ledger: opened, locked, and what is wrong with it in words that say what to do."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from onlinecal.engine.ledger import schema
+from onlinecal.engine.ledger.writer_lock import OpenFiles, WriterLock, check_one_name
+
+
+class LedgerError(OSError):
+    """The ledger cannot be read or written; nothing of the batch at hand was kept."""
+
+
+class LedgerFile:
+    """A ledger's file, open. `path` None: one in memory, for trying things out.
+
+    Raises LedgerError if the file cannot be opened, is no ledger, is damaged, or is in use by another writer.
+    """
+
+    def __init__(self, path: Path | None, read_only: bool = False) -> None:
+        self.path, self.read_only = path, read_only
+        # links and relative names out of the way, two who mean the same file call it the same
+        self._file = "" if path is None else os.path.realpath(path)
+        self._lock: WriterLock | None = None
+        self._files: OpenFiles | None = None
+        self._connection: sqlite3.Connection | None = None
+        try:
+            with self.telling():
+                if path is not None and not read_only:
+                    self._lock = WriterLock(self._file)
+                check_one_name(self._file)
+            self._connection = self._connect()
+            if self._lock is not None:
+                self._files = OpenFiles(self._file)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        target = ":memory:"
+        if self.path is not None:
+            if self.read_only and not self.path.is_file():
+                raise LedgerError(f"{self.path}: there is no such ledger")
+            target = f"{Path(self._file).as_uri()}?mode={'ro' if self.read_only else 'rwc'}"
+        with self.telling():
+            try:
+                return self._opened(target)
+            except sqlite3.OperationalError as error:
+                # where nothing may be written, SQLite reads a ledger at rest if it is told that it rests
+                if (
+                    not self.read_only
+                    or code_of(error) not in CANNOT_WRITE
+                    or os.path.exists(f"{self._file}-wal")
+                ):
+                    raise
+                return self._opened(f"{target}&immutable=1")
+
+    def _opened(self, target: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            target, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0
+        )
+        try:
+            if self.read_only:
+                row = connection.execute("SELECT * FROM pragma_application_id, pragma_user_version")
+                schema.check_current(*row.fetchone())
+            else:
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA cache_size = -65536")
+                schema.prepare(connection)
+                # not before it is known to be ours: it changes the file
+                connection.execute("PRAGMA journal_mode = WAL")
+                # from the first look on, all its files are there
+                schema.is_empty(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The open connection; ValueError after `close`."""
+        if self._connection is None:
+            raise ValueError("the ledger is closed")
+        return self._connection
+
+    def close(self) -> None:
+        """Let go of the file and the lock."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def check_in_place(self) -> None:
+        """LedgerError if what is written now would be lost, or this is not the only writer any more."""
+        if self._lock is not None and self._files is not None and self._connection is not None:
+            with self.telling():
+                self._lock.keep()
+                self._files.check()
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Say in a LedgerError what is wrong with the file and what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise LedgerError(f"{self.path or 'the ledger'}: {advice(error)}") from error
+        except ValueError as error:
+            raise LedgerError(f"{self.path or 'the ledger'}: {error}") from error
+
+    @contextmanager
+    def making_sense(self) -> Iterator[None]:
+        """Turn whatever goes wrong with what was read into a LedgerError: a damaged file may say anything."""
+        with self.telling():
+            try:
+                yield
+            except (OSError, ValueError, sqlite3.Error):
+                raise
+            except Exception as error:
+                raise ValueError(f"its content makes no sense ({error!r}). {MEND}") from error
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """All rows that a statement finds."""
+        with self.telling():
+            return self.connection.execute(sql, parameters).fetchall()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Reads inside see one state of the ledger, whatever is written meanwhile."""
+        with self.telling():
+            self.connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            # SQLite may have ended it by itself, over an error
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+
+    def damage(self) -> list[str]:
+        """What SQLite finds wrong with the file, its indexes included; empty if nothing."""
+        found = [row[0] for row in self.rows("PRAGMA integrity_check")]
+        return [] if found == ["ok"] else found
+
+
+def code_of(error: sqlite3.Error) -> int:
+    """SQLite's code of an error, 0 if it has none."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def advice(error: sqlite3.Error) -> str:
+    """What happened to a ledger, in a sentence that says what to do."""
+    code = code_of(error)
+    for codes, sentence in ADVICE:
+        if code in codes:
+            return f"{sentence} ({error})"
+    return str(error)
+
+
+CANNOT_WRITE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN)
+
+MEND = (
+    "Try `onlinecal stream repair`, or feed the same input to a new ledger:"
+    " it answers with the same forecasts"
+)
+
+ADVICE: list[tuple[tuple[int, ...], str]] = [
+    ((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
+     "could not be written; nothing of this batch was kept or answered. Make room and send it again"),
+    (CANNOT_WRITE,
+     "cannot be opened for writing. Check the permissions of the file and its folder"),
+    ((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
+     f"is damaged or no ledger. {MEND}"),
+    ((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), "is held by another process"),
+]  # fmt: skip

@@ -1,0 +1,160 @@
+"""The ledger: one SQLite file that holds every accepted event, and from time to time each key's state.
+
+All changes of a batch are one transaction; when `commit` returns they are on disk. One process writes, and
+keeps others from it by a lock that ends with the process; any number may read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from onlinecal.engine.events import is_name
+from onlinecal.engine.keys.state import Summary
+from onlinecal.engine.ledger.file import LedgerFile
+from onlinecal.engine.ledger.records import NOTHING, Changes, Logged, Noted, Record, Snapshot, loaded, logged
+
+LOG = (
+    "SELECT q.number, q.key, q.id, 0, q.time, q.hint, q.probability, q.certificate FROM queries AS q"
+    " WHERE q.number > ?"
+    " UNION ALL SELECT c.number, q.key, q.id, 1, c.time, c.value, NULL, NULL FROM closings AS c"
+    " JOIN queries AS q ON q.number = c.query WHERE c.number > ?"
+)
+"""The events after a number, which is given twice; the columns are those of `Logged`."""
+
+
+HIGHEST = "SELECT " + ", ".join(
+    f"(SELECT max(number) FROM {table})" for table in ("queries", "closings", "keys")
+)
+
+
+class Ledger(LedgerFile):
+    """An open ledger: what is known of ids, keys and the log, and the commits that add to it."""
+
+    def about(self, name: str) -> Any:
+        """A fact about the ledger; None if it is not known."""
+        rows = self.rows("SELECT value FROM about WHERE name = ?", (name,))
+        return rows[0][0] if rows else None
+
+    def tell(self, name: str, value: Any) -> None:
+        """Write down a fact about the ledger."""
+        with self.telling():
+            self.connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
+
+    def last_numbers(self) -> tuple[int, int]:
+        """The numbers of the last event and of the last key; 0 where there is none."""
+        with self.telling():
+            queries, closings, keys = self.connection.execute(HIGHEST).fetchone()
+            return max(queries or 0, closings or 0), keys or 0
+
+    def recall(self, ids: Iterable[str]) -> dict[str, Record]:
+        """The queries among these ids that the ledger holds."""
+        rows = self.rows(
+            "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate,"
+            " c.number, c.value, c.time FROM json_each(?) AS j CROSS JOIN queries AS q ON q.id = j.value"
+            " JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number",
+            (names_in(ids),),
+        )
+        with self.making_sense():
+            return {
+                row[1]: Record(*row)._replace(hint=loaded(row[3]), probability=loaded(row[5])) for row in rows
+            }
+
+    def keys_named(self, names: Iterable[str]) -> list[Snapshot]:
+        """The keys among these names that the ledger knows."""
+        return self._snapshots("json_each(?) AS j CROSS JOIN keys AS k ON k.name = j.value", names_in(names))
+
+    def keys_numbered(self, numbers: Iterable[int]) -> list[Snapshot]:
+        """The keys with these numbers."""
+        return self._snapshots(
+            "json_each(?) AS j CROSS JOIN keys AS k ON k.number = j.value", json.dumps(list(numbers))
+        )
+
+    def _snapshots(self, source: str, parameter: str) -> list[Snapshot]:
+        rows = self.rows(
+            f"SELECT k.number, k.name, k.config, coalesce(s.number, 0), s.state FROM {source}"
+            " LEFT JOIN states AS s ON s.key = k.number",
+            (parameter,),
+        )
+        return [Snapshot(*row) for row in rows]
+
+    def log(self, after: int, most: int) -> list[Logged]:
+        """The events with higher numbers in their order, at most so many."""
+        rows = self.rows(f"{LOG} ORDER BY 1 LIMIT ?", (after, after, most))
+        with self.making_sense():
+            return [logged(row) for row in rows]
+
+    def log_by_key(self) -> Iterator[Logged]:
+        """All events, key after key, each key's in their order."""
+        with self.telling():
+            for row in self.connection.execute(f"{LOG} ORDER BY 2, 1", (0, 0)):
+                yield logged(row)
+
+    def summaries(self, after: int = 0, most: int = -1) -> Iterator[tuple[str, int, Summary]]:
+        """(name, configuration, summary) of every key, as of the state that is written; empty if none is.
+
+        Of the keys with higher numbers, if one is given, and at most so many.
+        """
+        with self.telling():
+            for row in self.connection.execute(
+                "SELECT k.name, k.config, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest"
+                " FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
+                " WHERE k.number > ? ORDER BY k.number LIMIT ?",
+                (after, most),
+            ):
+                yield row[0], row[1], NOTHING if row[2] is None else Summary(*row[2:])
+
+    def counts(self) -> tuple[int, int]:
+        """How many queries were accepted, and how many of them were closed."""
+        return tuple(self.rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("queries", "closings"))
+
+    def double_numbers(self) -> list[int]:
+        """Numbers that stand for two events."""
+        return [row[0] for row in self.rows("SELECT number FROM queries JOIN closings USING (number)")]
+
+    def query_numbered(self, number: int) -> tuple[str, float | None]:
+        """The id and the time of a query."""
+        return self.rows("SELECT id, time FROM queries WHERE number = ?", (number,))[0]
+
+    def noted(self, path: str | bytes) -> Noted | None:
+        """How far an input has been answered; None if it was never read."""
+        rows = self.rows("SELECT path, position, mark FROM inputs WHERE path = ?", (path,))
+        return Noted(*rows[0]) if rows else None
+
+    def commit(self, changes: Changes) -> None:
+        """Make all of a batch durable, or, with a LedgerError, nothing of it."""
+        self.check_in_place()
+        with self.telling():
+            execute, many = self.connection.execute, self.connection.executemany
+            execute("BEGIN IMMEDIATE")
+            try:
+                if self.last_numbers() != changes.after:
+                    raise ValueError(
+                        "another process has written to this ledger; nothing of this batch was kept"
+                    )
+                many("INSERT INTO keys VALUES (?, ?, ?)", changes.keys)
+                many("INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?)", changes.queries)
+                many("INSERT INTO closings VALUES (?, ?, ?, ?)", changes.closings)
+                many(
+                    "INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        (key, upto, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest, state)
+                        for key, upto, s, state in changes.states
+                    ),
+                )
+                many("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?)", changes.inputs)
+                execute("INSERT OR REPLACE INTO about VALUES ('tail', ?)", (changes.tail,))
+                execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:
+                    execute("ROLLBACK")
+                raise
+
+
+def names_in(given: Iterable[Any]) -> str:
+    """Names as a parameter of a statement; what can be no name is in no ledger, and is left out.
+
+    It must not come as far as SQLite, which cuts a text in JSON at a NUL and would find another name.
+    """
+    return json.dumps([name for name in given if is_name(name)])

@@ -1,0 +1,93 @@
+"""What goes into a ledger and comes out of it, row by row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from onlinecal.engine.keys.state import Summary
+
+
+class Record(NamedTuple):
+    """A query that the ledger holds, and how it was closed."""
+
+    number: int
+    id: str
+    key: str
+    hint: Any
+    time: float | None
+    probability: Any
+    certificate: float
+    closed: int | None
+    """The number of the closing event; None while there is none."""
+    value: Any
+    """None: withdrawn."""
+    closed_time: float | None
+
+
+class Logged(NamedTuple):
+    """An event of the log: a query, or the closing of one."""
+
+    number: int
+    key: int
+    id: str
+    closes: bool
+    time: float | None
+    value: Any
+    """The hint of a query, the value of a closing (None: withdrawn)."""
+    probability: Any
+    certificate: float | None
+
+
+class Snapshot(NamedTuple):
+    """A key as the ledger knows it: `state` holds its events up to `upto`."""
+
+    number: int
+    name: str
+    config: int
+    upto: int
+    state: bytes | None
+
+
+class Noted(NamedTuple):
+    """How far an input was answered.
+
+    `path` is bytes where it is no text in UTF-8; `mark` is what its reader wants to know about it again.
+    """
+
+    path: str | bytes
+    position: int
+    mark: bytes | None = None
+
+
+class Changes(NamedTuple):
+    """What a batch adds: rows in the order of the tables' columns. `after`: the last numbers before it."""
+
+    keys: Sequence[tuple[int, str, int]]
+    queries: Sequence[tuple[int, str, int, Any, float | None, Any, float]]
+    closings: Sequence[tuple[int, int, Any, float | None]]
+    states: Sequence[tuple[int, int, Summary, bytes]]
+    tail: int
+    inputs: Sequence[Noted]
+    after: tuple[int, int]
+
+
+NOTHING = Summary(0, 0, 0, 0.0, 0.0, None)
+
+
+def logged(row: tuple[Any, ...]) -> Logged:
+    """A row of LOG."""
+    number, key, id, closes, time, value, probability, certificate = row
+    kept = value if closes else loaded(value)
+    return Logged(number, key, id, bool(closes), time, kept, loaded(probability), certificate)
+
+
+def stored(value: Any) -> Any:
+    """A hint or a probability as the tables keep it: a number, or an object as JSON."""
+    return json.dumps(value) if isinstance(value, dict) else value
+
+
+def loaded(value: Any) -> Any:
+    """What `stored` was given."""
+    return json.loads(value) if isinstance(value, str) else value

@@ -1,0 +1,154 @@
+"""What can be saved of a damaged ledger: its readable events, played into a new one."""
+
+from __future__ import annotations
+
+import sqlite3
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from onlinecal.engine.config import EngineConfig
+from onlinecal.engine.engine import Engine
+from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
+from onlinecal.engine.ledger.file import LedgerError
+from onlinecal.engine.ledger.records import loaded
+
+BATCH = 4096
+FARTHEST = 1 << 22
+"""Numbers to skip in search of the next readable row before giving up."""
+LAST_NUMBER = (1 << 63) - 1
+
+
+class Repaired(Struct, frozen=True):
+    """What was saved.
+
+    Attributes
+    ----------
+    events, keys
+        How many accepted events were found and played into the new ledger, and of how many keys.
+    lost
+        What could not be saved, one sentence each; empty if nothing is missing.
+    changed
+        Keys with forecasts that came out other than they were answered, because events before them are lost.
+    """
+
+    events: int
+    keys: int
+    lost: list[str]
+    changed: list[str]
+
+
+def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
+    """Play the readable events of a damaged ledger into a new one; the damaged file is left as it is.
+
+    States and indexes are made anew, so damage to them costs nothing. Raises LedgerError if not even the
+    configuration can be read, ValueError if `into` exists.
+    """
+    source, target = Path(path), Path(into)
+    if target.exists():
+        raise ValueError(f"{target}: there is a file already; name one that is to be made")
+    if not source.is_file():
+        raise LedgerError(f"{source}: there is no such ledger")
+    connection = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        lost: list[str] = []
+        events, answered = _salvage(connection, lost)
+        config = _config(connection, source)
+    finally:
+        connection.close()
+    changed: dict[str, None] = {}
+    refused = 0
+    with Engine(target, config) as engine:
+        engine.trust_times()
+        for start in range(0, len(events), BATCH):
+            for answer in engine.handle(events[start : start + BATCH]):
+                if isinstance(answer, Rejected):
+                    refused += 1
+                    lost.append(f"event {answer.id!r} was not accepted again: {answer.detail}")
+                elif isinstance(answer, Forecast) and answered[answer.id] != (
+                    answer.probability,
+                    answer.certificate,
+                ):
+                    changed[answer.key] = None
+    return Repaired(len(events) - refused, len({e.key for e in events}), lost, list(changed))
+
+
+def _config(connection: sqlite3.Connection, source: Path) -> EngineConfig:
+    try:
+        [row] = connection.execute("SELECT value FROM about WHERE name = 'config'")
+        return msgspec.json.decode(row[0], type=EngineConfig).for_new_ledger(edition=1)
+    except (sqlite3.Error, ValueError) as error:
+        raise LedgerError(f"{source}: the configuration cannot be read: {error}") from error
+
+
+def _salvage(
+    connection: sqlite3.Connection, lost: list[str]
+) -> tuple[list[Incoming], dict[str, tuple[Any, float]]]:
+    """The readable events in their order, and what the queries among them were answered."""
+    names = {row[0]: row[1] for row in _readable(connection, "keys", lost)}
+    # where two processes wrote at once, a query and a closing may have one number
+    numbered: dict[tuple[int, bool], Incoming] = {}
+    asked: dict[int, tuple[str, str]] = {}
+    answered: dict[str, tuple[Any, float]] = {}
+    for number, id, key, hint, time, probability, certificate in _readable(connection, "queries", lost):
+        if key not in names:
+            lost.append(f"query {id!r}: the name of its key is lost")
+            continue
+        try:
+            query, answer = Query(id, names[key], loaded(hint), time), (loaded(probability), certificate)
+        except (ValueError, TypeError) as error:
+            lost.append(f"query {id!r} makes no sense: {error}")
+            continue
+        numbered[number, False], answered[id], asked[number] = query, answer, (id, names[key])
+    for number, closes, value, time in _readable(connection, "closings", lost):
+        if closes not in asked:
+            lost.append(f"event {number} closes query {closes}, which is lost")
+            continue
+        id, key = asked[closes]
+        event = Withdraw(id, key, time) if value is None else Outcome(id, value, key, time)
+        numbered[number, True] = event
+    return [numbered[place] for place in sorted(numbered)], answered
+
+
+def _readable(connection: sqlite3.Connection, table: str, lost: list[str]) -> Iterator[tuple[Any, ...]]:
+    """The rows of a table in the order of their numbers, past those that cannot be read."""
+    rows = f"SELECT * FROM {table} NOT INDEXED WHERE number > ?"
+    last = 0
+    start: int | None = 0
+    while start is not None:
+        try:
+            for row in connection.execute(rows, (start,)):
+                if row[0] <= last:  # damage has put it out of order
+                    continue
+                if start > last:
+                    lost.append(f"{table}: rows between numbers {last} and {row[0]} cannot be read")
+                last = start = row[0]
+                yield row
+            break
+        except sqlite3.DatabaseError:
+            # at least twice as far as before, if what was found there was of no use
+            start = _past_damage(connection, f"{rows} LIMIT 1", last, 2 * (start - last) + 1)
+    if start != last:
+        lost.append(f"{table}: what came after number {last} cannot be read")
+
+
+def _past_damage(connection: sqlite3.Connection, next_row: str, last: int, least: int) -> int | None:
+    """The lowest number from last + least on after which a row, or the end, can be read; None: too far."""
+
+    def fails(more: int) -> bool:
+        try:
+            connection.execute(next_row, (min(last + more, LAST_NUMBER),)).fetchone()
+        except sqlite3.DatabaseError:
+            return True
+        return False
+
+    step = low = least
+    while step > FARTHEST or fails(step):
+        if step > FARTHEST:
+            return None
+        low, step = step, 2 * step
+    return last + low + bisect_left(range(low, step), True, key=lambda more: not fails(more))

@@ -1,0 +1,241 @@
+"""What the mixing machines share: a book of forecasts and outcomes, and the draw of the next forecast.
+
+A mixing machine forecasts from a fixed list of values, possibly at random. Its memory is one flat float64
+array: a header, then, for its n values,
+
+    values, counts, ones    the book: how often each value was forecast, and how often a 1 came then
+    places, weights         the mixture for the coming round: which values, with which probabilities
+    own                     whatever else the rule wants to remember
+
+All numbers in the book are integers, so biases do not drift. A machine adds one or two plain functions:
+
+    mix(memory) -> None                      write the mixture of the coming round (`play_one`, `play_two`)
+    learn(memory, place, outcome) -> None    update its own part after a round at values[place]; -1 if loose
+
+`mixing_rules` makes them into the `Rules` that every loop drives. A forecast outside the list is possible
+too (`play_loose`), but earns no bias that could cancel: each is charged with its own error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.forecasters.binary.cells import inlined
+from onlinecal.forecasters.rules import Rules
+
+Memory = Any
+"""A float64 array, or a list of float when the interpreter runs a machine."""
+
+# ROUNDS settled. POINTS: n. PEEKS: 1 for references that choose after the outcome. LOOSE: sum of |p - y| over
+# forecasts outside the list, ALOUD: the next such forecast. SUPPORT: how many values the mixture has; 0 for
+# a forecast outside the list, NOT_MIXED before the mixture is known. SETTINGS: a machine's parameters.
+ROUNDS, POINTS, PEEKS, LOOSE, ALOUD, SUPPORT = range(6)
+NOT_MIXED = -1
+EXACT = 2.0**53
+"""Up to here every whole number is a float64."""
+SETTINGS = 8
+BOOK = 16
+"""Where the list of values begins; the other lists follow."""
+
+
+def new_memory(
+    values: Sequence[float] | NDArray[np.float64],
+    settings: Sequence[float] = (),
+    own: int = 0,
+    peeks: bool = False,
+) -> NDArray[np.float64]:
+    """A memory with an empty book: the values to forecast from, at most 8 settings, so many own numbers."""
+    n = len(values)
+    assert len(settings) <= BOOK - SETTINGS
+    memory = np.zeros(BOOK + 5 * n + own)
+    memory[POINTS], memory[PEEKS], memory[SUPPORT] = n, peeks, NOT_MIXED
+    memory[SETTINGS : SETTINGS + len(settings)] = settings
+    memory[BOOK : BOOK + n] = values
+    return memory
+
+
+@inlined
+def value(memory: Memory, place: int) -> float:
+    """The forecast at a place of the list."""
+    return float(memory[BOOK + place])
+
+
+@inlined
+def count(memory: Memory, place: int) -> float:
+    """How often that value was forecast."""
+    return float(memory[BOOK + int(memory[POINTS]) + place])
+
+
+@inlined
+def ones(memory: Memory, place: int) -> float:
+    """How often a 1 came when that value was forecast."""
+    return float(memory[BOOK + 2 * int(memory[POINTS]) + place])
+
+
+@inlined
+def bias(memory: Memory, place: int) -> float:
+    """alpha: the sum of (value - outcome) over the rounds in which that value was forecast."""
+    return value(memory, place) * count(memory, place) - ones(memory, place)
+
+
+@inlined
+def own(memory: Memory) -> int:
+    """Where the machine's own numbers begin."""
+    return BOOK + 5 * int(memory[POINTS])
+
+
+@inlined
+def play_one(memory: Memory, place: int) -> None:
+    """The coming round: this value, for certain."""
+    memory[SUPPORT] = 1
+    memory[BOOK + 3 * int(memory[POINTS])] = place
+
+
+@inlined
+def play_two(memory: Memory, place: int, weight: float, other: int) -> None:
+    """The coming round: one value with this probability, else another."""
+    n = int(memory[POINTS])
+    memory[SUPPORT] = 2
+    memory[BOOK + 3 * n] = place
+    memory[BOOK + 3 * n + 1] = other
+    memory[BOOK + 4 * n] = weight
+    memory[BOOK + 4 * n + 1] = 1.0 - weight
+
+
+@inlined
+def play_many(memory: Memory, first: int, weights: NDArray[np.float64]) -> None:
+    """The coming round: `first` and the values after it, with these probabilities."""
+    places = BOOK + 3 * int(memory[POINTS])
+    memory[SUPPORT] = len(weights)
+    for i in range(len(weights)):
+        memory[places + i] = first + i
+        memory[places + int(memory[POINTS]) + i] = weights[i]
+
+
+@inlined
+def play_loose(memory: Memory, forecast: float) -> None:
+    """The coming round: a forecast that is not in the list."""
+    memory[SUPPORT] = 0
+    memory[ALOUD] = forecast
+
+
+@inlined
+def bears(memory: Memory, rounds: int) -> bool:
+    """Whether so many more rounds leave the counts, and errors in units of 1/(2m), whole numbers."""
+    return bool(2.0 * (memory[POINTS] + 1.0) * (memory[ROUNDS] + rounds) <= EXACT)
+
+
+@inlined
+def has_room(memory: Memory) -> bool:
+    """The lists never grow."""
+    return bears(memory, 1)
+
+
+@inlined
+def draw(memory: Memory, u: float) -> tuple[int, float, float]:
+    """Draw from the mixture: the place, the forecast and the mean forecast.
+
+    The place is -1 for a forecast outside the list. A reference that peeks has no forecast but the mean.
+    """
+    support = int(memory[SUPPORT])
+    if support == 0:
+        return -1, float(memory[ALOUD]), float(memory[ALOUD])
+    n = int(memory[POINTS])
+    places = BOOK + 3 * n
+    if support == 1:
+        place = int(memory[places])
+        return place, value(memory, place), value(memory, place)
+    mean, passed, drawn = 0.0, 0.0, -1
+    for i in range(support):
+        place, weight = int(memory[places + i]), memory[places + n + i]
+        mean += weight * value(memory, place)
+        passed += weight
+        if drawn < 0 and (u < passed or i == support - 1):
+            drawn = place
+    return drawn, mean if memory[PEEKS] else value(memory, drawn), mean
+
+
+@inlined
+def booked(memory: Memory, place: int, outcome: int) -> int:
+    """Where a round is entered: where it was forecast, or where a reference that peeks would have it."""
+    if memory[PEEKS] and memory[SUPPORT] == 2:
+        return int(memory[BOOK + 3 * int(memory[POINTS]) + outcome])
+    return place
+
+
+@inlined
+def point(memory: Memory, place: int, b: int, outcome: int, forecast: float) -> float:
+    """The value that is charged."""
+    return forecast if place < 0 else value(memory, booked(memory, place, outcome))
+
+
+@inlined
+def rise_at(memory: Memory, place: int, outcome: int) -> float:
+    """By how much the sum of |bias| rises when that value meets this outcome."""
+    before = bias(memory, place)
+    return abs(before + value(memory, place) - outcome) - abs(before)
+
+
+@inlined
+def rises(memory: Memory, place: int, b: int, forecast: float, seen: bool) -> tuple[float, float]:
+    """By how much the certificate would rise with outcome 0 and 1; expected, unless the draw is seen."""
+    if place < 0:
+        return forecast, 1.0 - forecast
+    if seen or memory[SUPPORT] == 1 or memory[PEEKS]:
+        return rise_at(memory, booked(memory, place, 0), 0), rise_at(memory, booked(memory, place, 1), 1)
+    zero, one = 0.0, 0.0
+    places = BOOK + 3 * int(memory[POINTS])
+    weights = places + int(memory[POINTS])
+    for i in range(int(memory[SUPPORT])):
+        zero += memory[weights + i] * rise_at(memory, int(memory[places + i]), 0)
+        one += memory[weights + i] * rise_at(memory, int(memory[places + i]), 1)
+    return zero, one
+
+
+@inlined
+def certificate(memory: Memory) -> float:
+    """The expected calibration error of what was charged: it bounds the distance to calibration."""
+    total = memory[LOOSE]
+    for place in range(int(memory[POINTS])):
+        total += abs(bias(memory, place))
+    return float(total)
+
+
+@inlined
+def learn_nothing(memory: Memory, place: int, outcome: int) -> None:
+    """For machines that remember no more than the book."""
+
+
+def mixing_rules(
+    mix: Callable[[Memory], None], learn: Callable[[Memory, int, int], None] = learn_nothing
+) -> Rules:
+    """The rules of the machine with this mixture; both functions can be compiled (`inlined`).
+
+    The mixture is worked out when a round is asked for, once: asking again draws from the same mixture.
+    """
+
+    @inlined
+    def turn(memory: Memory, hint: float, u: float) -> tuple[int, int, float, float]:
+        if memory[SUPPORT] == NOT_MIXED:
+            mix(memory)
+        place, forecast, mean = draw(memory, u)
+        return place, 0, forecast, mean
+
+    @inlined
+    def settle(memory: Memory, place: int, b: int, outcome: int, forecast: float) -> None:
+        place = booked(memory, place, outcome)
+        if place < 0:
+            memory[LOOSE] += abs(forecast - outcome)
+        else:
+            n = int(memory[POINTS])
+            memory[BOOK + n + place] += 1
+            memory[BOOK + 2 * n + place] += outcome
+        memory[ROUNDS] += 1
+        memory[SUPPORT] = NOT_MIXED
+        learn(memory, place, outcome)
+
+    return Rules(has_room, turn, settle, point, rises, certificate)

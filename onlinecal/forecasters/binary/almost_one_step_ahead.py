@@ -1,0 +1,172 @@
+"""The deterministic forecaster whose distance to calibration is bounded on every outcome sequence."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinecal.forecasters.binary.cells import NO_HINT, SCALE, certificate
+from onlinecal.forecasters.binary.grid import GridForecaster
+from onlinecal.forecasters.tokens import Forecast
+from onlinecal.validation import check_probability, outcome_of
+
+
+class AlmostOneStepAhead(GridForecaster):
+    """Almost-One-Step-Ahead: calibrated forecasts of a binary outcome, whatever the outcomes are.
+
+    The forecaster picks a cell, two neighbouring grid points, such that it may charge the round to the
+    lower one if the outcome is 0 and to the upper one if it is 1 without any point's bias growing
+    beyond a constant. It announces a point of the cell. What it announces is close to what it charges,
+    and what it charges is nearly calibrated; so its distance to calibration is small, on any outcomes.
+
+    All sums are over rounds: divide by `n_rounds` for averages.
+
+    Parameters
+    ----------
+    horizon
+        How many rounds will be played, if known: the grid is then the best one for that many rounds.
+    n_cells
+        Number of cells m of a uniform grid, instead of the one that the horizon suggests.
+    grid
+        "uniform" (needs horizon or n_cells); "nested" (no horizon: the grid doubles as rounds go by);
+        "adaptive" (no horizon: tunes itself, finer where few points are in use); "auto" is uniform
+        if it can be, else adaptive.
+    rule
+        When a point may be charged. "balanced" keeps every bias within the slack; "sign" is the rule
+        of the paper and keeps it within 1.
+    slack
+        Bound on a point's bias under the balanced rule, at least 0.5. More slack follows hints more
+        closely, for a weaker guarantee.
+    report
+        What to announce: "midpoint" of the cell, its "lower" or "upper" end (as in the paper), or the
+        "hint" itself, moved into the cell.
+
+    Examples
+    --------
+    >>> from onlinecal import AlmostOneStepAhead
+    >>> forecaster = AlmostOneStepAhead()
+    >>> for y in [True, True, False, True] * 250:
+    ...     forecaster.learn_one({}, y)
+    >>> round(forecaster.predict_proba_one({})[True], 2)
+    0.75
+    >>> forecaster.certificate < forecaster.guarantee < (3 * 1000) ** 0.5
+    True
+
+    A forecast is a token that can be settled later, in any order:
+
+    >>> forecaster = AlmostOneStepAhead(horizon=100)
+    >>> monday, tuesday = forecaster.forecast(hint=0.8), forecaster.forecast(hint=0.3)
+    >>> forecaster.observe(tuesday, 0)
+    >>> forecaster.observe(monday, 1)
+
+    References
+    ----------
+    Arunachaleswaran, Collina, Roth and Shi (2024). An elementary predictor obtaining 2 sqrt(T) + 1
+    distance to calibration. The balanced rule, the midpoint report and the self-tuning grid are
+    proved in docs/theory.md.
+    """
+
+    def __init__(
+        self,
+        horizon: int | None = None,
+        n_cells: int | None = None,
+        grid: str = "auto",
+        rule: str = "balanced",
+        slack: float = 0.5,
+        report: str = "midpoint",
+    ) -> None:
+        super().__init__(horizon, n_cells, grid, rule, slack, report)
+        self.report = report
+
+    @property
+    def certificate(self) -> float:
+        """A proven upper bound on the distance to calibration of the settled rounds so far.
+
+        Sum of |p - p~| from the forecasts to the charged points, plus the charged points' biases.
+        """
+        return float(certificate(self.memory))
+
+    @property
+    def guarantee(self) -> float:
+        """What the certificate cannot exceed, whatever the outcomes: known before they are.
+
+        On a uniform grid with a horizon this is the bound at the horizon (or at the present round,
+        once that is later); otherwise the bound at the present round. If several forecasts have been
+        open at once, it includes what that may cost.
+        """
+        return self.promise(max(self.horizon or 0, self.n_rounds))
+
+    def forecast(self, hint: float | None = None) -> Forecast:
+        """Issue a forecast; `observe` settles it.
+
+        With a hint, a probability in [0, 1], the valid cell nearest to it is reported. Raises
+        ValueError for any other hint.
+        """
+        guide = NO_HINT if hint is None else check_probability(hint, "hint")
+        lower, step, probability = self.machine.issue(self.memory, guide)
+        self.note_late(len(self._open))
+        scale = int(self.memory[SCALE])
+        ends = lower / scale, (lower + step) / scale
+        return Forecast(
+            probability, *ends, None if hint is None else guide, *self._open.issue(), (lower, step)
+        )
+
+    def observe(self, forecast: Forecast, outcome: Any) -> None:
+        """Settle a forecast with its outcome (0, 1, False or True); each forecast once, in any order.
+
+        Raises ValueError, and changes nothing, for a forecast of another forecaster, one that was
+        settled before, or an outcome that is none.
+        """
+        self._open.check(forecast)
+        self.settle(*forecast.cell, outcome_of(outcome), forecast.probability)
+        self._open.close(forecast)
+
+    def withdraw(self, forecast: Forecast) -> None:
+        """Give up a forecast whose outcome will never be known: it is then never charged.
+
+        Raises ValueError, and changes nothing, as `observe` does.
+        """
+        self._open.check(forecast)
+        self._open.close(forecast)
+
+    @property
+    def n_open(self) -> int:
+        """How many forecasts wait for their outcome."""
+        return len(self._open)
+
+    @overload
+    def replay(
+        self,
+        outcomes: ArrayLike,
+        hints: ArrayLike | None = None,
+        *,
+        return_look_ahead: Literal[False] = False,
+    ) -> NDArray[np.float64]: ...
+    @overload
+    def replay(
+        self, outcomes: ArrayLike, hints: ArrayLike | None = None, *, return_look_ahead: Literal[True]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def replay(
+        self, outcomes: ArrayLike, hints: ArrayLike | None = None, *, return_look_ahead: bool = False
+    ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Play a whole sequence in compiled code, going on from the present state.
+
+        Parameters
+        ----------
+        outcomes
+            Shape (T,), each 0 or 1 or boolean.
+        hints
+            Shape (T,), each in [0, 1], or None.
+        return_look_ahead
+            Also return the charged points, shape (T,): what One-Step-Ahead would have answered.
+
+        Returns
+        -------
+        The forecasts in the order of the outcomes, shape (T,).
+
+        Raises ValueError, before anything is played, for outcomes or hints that are none.
+        """
+        forecasts, charged = self._replay(outcomes, hints, return_look_ahead)
+        return (forecasts, charged) if return_look_ahead else forecasts

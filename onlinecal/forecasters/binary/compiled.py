@@ -1,0 +1,166 @@
+"""Compiled entry points of a forecaster: one event, or a whole stream, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.compiling import compiled
+from onlinecal.forecasters.binary import dyadic, uniform
+from onlinecal.forecasters.binary.cells import (
+    BRIM,
+    FORMAT,
+    GAIN,
+    LOWER,
+    MOVED,
+    NO_HINT,
+    ROUNDS,
+    SCALE,
+    SPREAD,
+    STEP,
+    certificate,
+    inlined,
+    report,
+)
+from onlinecal.forecasters.rules import Rules
+
+FULL = -1.0
+"""What an entry point answers when the table has no room; nothing was changed then."""
+
+
+class Machine(NamedTuple):
+    """The rules of a grid machine (see `cells`) and the entry points compiled from them.
+
+    advance(memory, outcome) -> next forecast: charge the current cell. FULL if there is no room.
+    issue(memory, hint) -> (lower, step, forecast): the cell to report.
+    settle(memory, lower, step, outcome, forecast) -> next forecast: charge that cell, or FULL.
+    certify(memory) -> the certificate.
+    replay: see `compile_replay`.
+    """
+
+    rules: ModuleType
+    playable: Rules
+    advance: Callable[..., float]
+    issue: Callable[..., tuple[int, int, float]]
+    settle: Callable[..., float]
+    certify: Callable[..., float]
+    replay: Callable[..., int]
+
+
+def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same memory, twice as long: what a machine needs when it is FULL.
+
+    ValueError if it is FULL because of its accumulators, which no room helps.
+    """
+    if not MACHINES[int(memory[FORMAT])].rules.bears(memory):
+        raise ValueError(
+            f"this forecaster's integers cannot bear another round after {memory[ROUNDS]}: begin a new one"
+        )
+    return np.concatenate([memory, np.zeros(len(memory), np.int64)])
+
+
+def certain_rounds(memory: NDArray[np.int64]) -> int:
+    """So many more rounds fit whatever they are, since none adds 2^GAIN to an accumulator; often more do."""
+    highest = max(int(memory[MOVED]), int(memory[SPREAD]), int(memory[ROUNDS]) << 20)
+    if memory[FORMAT] == dyadic.FORMAT_DYADIC:
+        highest = max(highest, int(memory[dyadic.SAVED]))
+    return max(0, BRIM - highest) >> GAIN
+
+
+def compile_machine(rules: ModuleType) -> Machine:
+    """The entry points of a machine; each is compiled, or loaded from the cache, at its first call."""
+    propose, charge, has_room = rules.propose, rules.charge, rules.has_room
+
+    @compiled
+    def advance(memory: NDArray[np.int64], outcome: int) -> float:
+        if not has_room(memory):
+            return FULL
+        lower, step = memory[LOWER], memory[STEP]
+        charge(memory, lower, step, outcome, report(memory, lower, step, NO_HINT))
+        return report(memory, memory[LOWER], memory[STEP], NO_HINT)
+
+    @compiled
+    def issue(memory: NDArray[np.int64], hint: float) -> tuple[int, int, float]:
+        lower, step = propose(memory, hint)
+        return lower, step, report(memory, lower, step, hint)
+
+    @compiled
+    def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> float:
+        if not has_room(memory):
+            return FULL
+        charge(memory, lower, step, outcome, forecast)
+        return report(memory, memory[LOWER], memory[STEP], NO_HINT)
+
+    @compiled
+    def certify(memory: NDArray[np.int64]) -> float:
+        return certificate(memory)
+
+    playable = grid_rules(rules)
+    return Machine(rules, playable, advance, issue, settle, certify, compile_replay(playable))
+
+
+def grid_rules(rules: ModuleType) -> Rules:
+    """A grid machine as loops drive it: its two integers are the lower end and the step of the cell."""
+    propose, grid_rises = rules.propose, rules.rises
+
+    @inlined
+    def turn(memory: NDArray[np.int64], hint: float, u: float) -> tuple[int, int, float, float]:
+        lower, step = propose(memory, hint)
+        forecast = report(memory, lower, step, hint)
+        return lower, step, forecast, forecast
+
+    @inlined
+    def point(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> float:
+        return (lower + step * outcome) / memory[SCALE]
+
+    @inlined
+    def rises(
+        memory: NDArray[np.int64], lower: int, step: int, forecast: float, seen: bool
+    ) -> tuple[float, float]:
+        return grid_rises(memory, lower, step, forecast)
+
+    return Rules(rules.has_room, turn, rules.charge, point, rises, certificate)
+
+
+def compile_replay(rules: Rules) -> Callable[..., int]:
+    """replay(memory, outcomes, hints, draws, forecasts, charged, start) -> rounds done.
+
+    Fills forecasts (and the charged points, unless that array is empty) from `start` until the end or until
+    there is no room. Hints and draws are one a round, or empty.
+    """
+    has_room, turn, settle, point = rules.has_room, rules.turn, rules.settle, rules.point
+
+    @compiled
+    def replay(
+        memory: NDArray[Any],
+        outcomes: NDArray[np.uint8],
+        hints: NDArray[np.float64],
+        draws: NDArray[np.float64],
+        forecasts: NDArray[np.float64],
+        charged: NDArray[np.float64],
+        start: int,
+    ) -> int:
+        hinted, drawn, traced = len(hints) > 0, len(draws) > 0, len(charged) > 0
+        for t in range(start, len(outcomes)):
+            if not has_room(memory):
+                return t
+            a, b, forecast, _ = turn(memory, hints[t] if hinted else NO_HINT, draws[t] if drawn else 0.0)
+            outcome = np.int64(outcomes[t])
+            forecasts[t] = forecast
+            if traced:
+                charged[t] = point(memory, a, b, outcome, forecast)
+            settle(memory, a, b, outcome, forecast)
+        return len(outcomes)
+
+    return replay
+
+
+MACHINES = {
+    uniform.FORMAT_UNIFORM: compile_machine(uniform),
+    dyadic.FORMAT_DYADIC: compile_machine(dyadic),
+}
+"""The machine that a memory belongs to, by the FORMAT in its header."""

@@ -1,0 +1,239 @@
+"""What AlmostOneStepAhead and OneStepAhead share: parameters, memory, replay and the river face."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from river import base
+
+from onlinecal.forecasters.binary import dyadic, guarantees, uniform
+from onlinecal.forecasters.binary.cells import (
+    AT_HINT,
+    FINE,
+    FORMAT,
+    LOWER,
+    MIDPOINT,
+    NO_HINT,
+    REPORT,
+    REPORTS,
+    ROUNDS,
+    SCALE,
+    STEP,
+    TABLE,
+    TILT,
+    report,
+)
+from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
+from onlinecal.forecasters.binary.dyadic_search import END
+from onlinecal.forecasters.binary.soundness import check_grid_memory
+from onlinecal.forecasters.open_forecasts import OpenForecasts
+from onlinecal.forecasters.rules import Rules
+from onlinecal.forecasters.tokens import Forecast
+from onlinecal.validation import (
+    OUTCOMES,
+    check_choice,
+    check_count,
+    check_outcomes,
+    check_probabilities,
+    check_same_length,
+    outcome_of,
+)
+
+GRIDS = ("auto", "uniform", "nested", "adaptive")
+RULES = ("balanced", "sign")
+MOST_SLACK = 1000.0
+MOST_CELLS = 1 << 28
+
+
+def check_slack(slack: Any) -> None:
+    """Refuse a slack below 1/2, where no valid cell need exist, or one that is no number."""
+    if not isinstance(slack, (int, float, np.number)) or not 0.5 <= slack <= MOST_SLACK:
+        raise ValueError(f"slack must be a number from 0.5 to {MOST_SLACK:g}, got {slack!r}")
+
+
+class LookAhead(NamedTuple):
+    """The charged sequence, point by point: `points` in [0, 1] ascending, `biases` alpha(point)."""
+
+    points: NDArray[np.float64]
+    biases: NDArray[np.float64]
+
+
+class GridForecaster(base.Classifier):
+    """A forecaster on a grid machine; subclasses say what it reports and what it promises."""
+
+    def __init__(
+        self, horizon: int | None, n_cells: int | None, grid: str, rule: str, slack: float, report: str
+    ) -> None:
+        check_choice(grid, GRIDS, "grid")
+        check_choice(rule, RULES, "rule")
+        check_choice(report, REPORTS, "report")
+        if horizon is not None:
+            check_count(horizon, "horizon")
+        if n_cells is not None:
+            check_count(n_cells, "n_cells", most=MOST_CELLS)
+        check_slack(slack)
+        if grid == "uniform" and horizon is None and n_cells is None:
+            raise ValueError(
+                "grid 'uniform' needs a horizon or n_cells; without them use 'adaptive' or 'nested'"
+            )
+        if grid in ("nested", "adaptive") and n_cells is not None:
+            raise ValueError(f"n_cells={n_cells} fixes a uniform grid; it does not go with grid {grid!r}")
+        self.horizon = horizon
+        self.n_cells = n_cells
+        self.grid = grid
+        self.rule = rule
+        self.slack = slack
+        self._bound = 1.0 if rule == "sign" else float(slack)
+        self._reach = 0.5 if report == "midpoint" else 1.0
+        self._open = OpenForecasts(Forecast)
+        self._late = 0
+        if grid == "uniform" or (grid == "auto" and (horizon is not None or n_cells is not None)):
+            m = n_cells or guarantees.cells_for(horizon or 1, self._bound, self._reach)
+            self._adopt(uniform.new_memory(m, rule, float(slack), report))
+            if horizon is not None and horizon > self.most_rounds:
+                raise ValueError(
+                    f"horizon must be at most {self.most_rounds}, which is what the integers of a grid of "
+                    f"{m} cells bear, got {horizon!r}"
+                )
+        else:
+            self._adopt(dyadic.new_memory(rule, float(slack), report, tuned=grid != "nested"))
+
+    def _adopt(self, memory: NDArray[np.int64]) -> None:
+        self.memory = memory
+        self.machine = MACHINES[int(memory[FORMAT])]
+        self._probability = 0.5
+        self.resume()
+
+    @property
+    def rules(self) -> Rules:
+        """The functions that compiled loops drive the memory with."""
+        return self.machine.playable
+
+    def draws(self, number: int) -> NDArray[np.float64]:
+        """A deterministic forecaster draws nothing."""
+        return np.empty(0)
+
+    def grow(self) -> None:
+        """Double the memory: for whoever drives it with compiled loops and found it full."""
+        self.memory = enlarged(self.memory)
+
+    def resume(self) -> None:
+        """Take up the memory again after a compiled loop has played on it."""
+        # the current cell's report, without waiting for a kernel that looks for cells
+        lower, step = int(self.memory[LOWER]), int(self.memory[STEP])
+        self._probability = float(report(self.memory, lower, step, NO_HINT))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["machine"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        check_grid_memory(self.memory, type(self)(**self._get_params()))
+        self.machine = MACHINES[int(self.memory[FORMAT])]
+
+    def settle(self, lower: int, step: int, outcome: int, forecast: float) -> None:
+        """Charge a round that was reported as `forecast` in the cell (lower, lower + step)."""
+        p = self.machine.settle(self.memory, lower, step, outcome, forecast)
+        while p == FULL:
+            self.grow()
+            p = self.machine.settle(self.memory, lower, step, outcome, forecast)
+        self._probability = p
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        """Settle the round that `predict_proba_one` answers; the features x are not looked at.
+
+        Raises ValueError, and learns nothing, when y is not 0, 1, False or True.
+        """
+        try:
+            outcome = OUTCOMES[y]
+        except (KeyError, TypeError):
+            outcome = outcome_of(y, "y")
+        if self._open:
+            self.note_late(len(self._open))
+        p = self.machine.advance(self.memory, outcome)
+        while p == FULL:
+            self.grow()
+            p = self.machine.advance(self.memory, outcome)
+        self._probability = p
+
+    def predict_proba_one(self, x: Any) -> dict[bool, float]:
+        """The forecast of the coming round, as the probabilities of False and True."""
+        p = self._probability
+        return {False: 1.0 - p, True: p}
+
+    def _replay(
+        self, outcomes: ArrayLike, hints: ArrayLike | None = None, charged: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Play a whole sequence: the forecasts, and the charged points if wanted (else empty)."""
+        played = check_outcomes(outcomes)
+        guide = np.empty(0) if hints is None else check_probabilities(hints, "hints")
+        if hints is not None:
+            check_same_length(guide, played, "hints and outcomes")
+        forecasts = np.empty(len(played))
+        points = np.empty(len(played) if charged else 0)
+        done = 0
+        tapes = played, guide, np.empty(0), forecasts, points
+        # where the accumulators might not bear it all, what is played is a copy
+        memory = self.memory if len(played) <= certain_rounds(self.memory) else self.memory.copy()
+        while (done := self.machine.replay(memory, *tapes, done)) < len(played):
+            memory = enlarged(memory)
+        self.memory = memory
+        self.note_late(len(self._open))
+        self.resume()
+        return forecasts, points
+
+    def note_late(self, others: int) -> None:
+        """Take into the guarantee that so many other forecasts were open when one was issued."""
+        self._late = max(self._late, others)
+
+    def promise(self, rounds: int) -> float:
+        """The a-priori bound on distance plus bias after so many rounds, a sum."""
+        return self.promise_for(self.memory, rounds, self._late)
+
+    def promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
+        """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
+        if memory[FORMAT] == uniform.FORMAT_UNIFORM:
+            m = int(memory[SCALE])
+            # lower/m * m is exact for powers of two, and for hints on the border of a cell only for them
+            exact = memory[REPORT] != AT_HINT or m & (m - 1) == 0
+            unit = 0.0 if exact else 1.0 / (2 * m * int(memory[FINE]))
+            return guarantees.uniform_guarantee(rounds, m, self._bound, self._reach, late, unit)
+        tuned, pace = bool(memory[dyadic.TUNED]), int(memory[dyadic.PACE])
+        return guarantees.dyadic_guarantee(rounds, pace, self._bound, self._reach, tuned, late)
+
+    @property
+    def most_rounds(self) -> int:
+        """How many rounds this setting bears in all, whatever comes; the one after that may be refused.
+
+        Its accumulators are integers of 64 bits. On a uniform grid of m cells they bear about 2^31 m rounds
+        (2^32 m with the midpoint); grids without a horizon 2^43, unless slack or late labels are so great
+        that the guarantee passes 2^25 before.
+        """
+        memory = self.memory
+        if memory[FORMAT] == uniform.FORMAT_UNIFORM:
+            dearest = (1 if memory[REPORT] == MIDPOINT else 2) * int(memory[FINE]) + (
+                memory[REPORT] == AT_HINT
+            )
+            return guarantees.uniform_rounds(int(memory[SCALE]), int(dearest), self._bound, self._late)
+        tuned, pace = bool(memory[dyadic.TUNED]), int(memory[dyadic.PACE])
+        return guarantees.dyadic_rounds(pace, self._bound, self._reach, tuned, self._late)
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds have been settled."""
+        return int(self.memory[ROUNDS])
+
+    @property
+    def look_ahead(self) -> LookAhead:
+        """The bias table: what One-Step-Ahead would have reported so far, and its bias at each point."""
+        memory, scale = self.memory, int(self.memory[SCALE])
+        if memory[FORMAT] == uniform.FORMAT_UNIFORM:
+            sums = memory[TABLE:]
+            points = np.arange(scale + 1)
+        else:
+            points, sums = memory[TABLE : memory[END] : 2], memory[TABLE + 1 : memory[END] : 2]
+        return LookAhead(points / scale, (sums - memory[TILT] * points) / scale)

@@ -1,0 +1,78 @@
+"""The reference that Almost-One-Step-Ahead shadows: it answers after it has seen the outcome."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinecal.forecasters.binary.cells import bias_part
+from onlinecal.forecasters.binary.grid import GridForecaster
+from onlinecal.forecasters.rules import Rules
+from onlinecal.validation import outcome_of
+
+
+class OneStepAhead(GridForecaster):
+    """One-Step-Ahead: fixes a cell, looks at the outcome, and answers with the end that suits it.
+
+    No forecaster, since it peeks; but its answers are almost calibrated in the strict sense (expected
+    calibration error at most c (m - 1)), and Almost-One-Step-Ahead stays close to them. Its answers are
+    the look-ahead sequence of an AlmostOneStepAhead with the same parameters. `predict_proba_one`,
+    which must speak before the outcome, gives the midpoint of the cell.
+
+    Parameters
+    ----------
+    horizon, n_cells, grid, rule, slack
+        As in AlmostOneStepAhead.
+
+    Examples
+    --------
+    >>> from onlinecal import OneStepAhead
+    >>> reference = OneStepAhead(n_cells=4)
+    >>> [reference.answer(y) for y in (1, 0, 1)]
+    [0.5, 0.5, 0.75]
+
+    References
+    ----------
+    Arunachaleswaran, Collina, Roth and Shi (2024), section 3; after Gupta and Ramdas (2022).
+    """
+
+    def __init__(
+        self,
+        horizon: int | None = None,
+        n_cells: int | None = None,
+        grid: str = "auto",
+        rule: str = "balanced",
+        slack: float = 0.5,
+    ) -> None:
+        super().__init__(horizon, n_cells, grid, rule, slack, "midpoint")
+        if self.grid != "adaptive" and (self.grid != "auto" or horizon or n_cells):
+            # the answers are the charged points; only the self-tuning grid trades distance for bias
+            self._reach = 0.0
+
+    @property
+    def rules(self) -> Rules:
+        """The functions that compiled loops drive the memory with: the certificate is that of the answers."""
+        return self.machine.playable._replace(certificate=bias_part)
+
+    @property
+    def certificate(self) -> float:
+        """The expected calibration error of the answers so far, a sum: it bounds their distance."""
+        return bias_part(self.memory)
+
+    @property
+    def guarantee(self) -> float:
+        """What the certificate cannot exceed: c (m - 1) on a uniform or nested grid of m cells.
+
+        On the self-tuning grid it is the bound of Almost-One-Step-Ahead.
+        """
+        return self.promise(max(self.horizon or 0, self.n_rounds))
+
+    def answer(self, outcome: Any) -> float:
+        """The charged point of the next round, whose outcome is given; the round is settled."""
+        return float(self._replay([outcome_of(outcome)], charged=True)[1][0])
+
+    def replay(self, outcomes: ArrayLike) -> NDArray[np.float64]:
+        """The answers to a whole sequence of outcomes of shape (T,), going on from the present state."""
+        return self._replay(outcomes, charged=True)[1]

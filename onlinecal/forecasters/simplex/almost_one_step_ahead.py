@@ -1,0 +1,309 @@
+"""SimplexAlmostOneStepAhead: the forecaster of several classes, played online, as a river classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from river import base
+
+from onlinecal.forecasters.open_forecasts import OpenForecasts
+from onlinecal.forecasters.simplex.capacity import most_rounds
+from onlinecal.forecasters.simplex.guarantees import EDITION, MOST_CELLS
+from onlinecal.forecasters.simplex.input import (
+    MOST_CLASSES,
+    check_distributions,
+    check_label,
+    check_labels,
+    check_slack,
+    class_of,
+    classes_of,
+    hint_of,
+)
+from onlinecal.forecasters.simplex.machine import certificate
+from onlinecal.forecasters.simplex.run import SimplexLookAhead, SimplexRun
+from onlinecal.forecasters.simplex.tokens import SimplexForecast
+from onlinecal.validation import check_choice, check_count, check_same_length
+
+REPORTS = ("barycentre", "hint")
+NO_HINT = np.empty(0)
+NO_HINTS = np.empty((0, 0))
+
+
+class SimplexAlmostOneStepAhead(base.Classifier):
+    """Forecasts of k classes whose distance to calibration stays below a bound on every outcome sequence.
+
+    Each round is announced as the barycentre of a cell of a grid on the simplex whose k vertices are
+    labelled with the k classes, and charged to the vertex labelled with the outcome. Distances are in l1
+    over the classes: with two classes, twice those of `AlmostOneStepAhead`.
+
+    Parameters
+    ----------
+    n_classes
+        The labels are 0, ..., n_classes - 1. Without n_classes and labels, classes are discovered: any
+        hashable label may come, and one never met before costs at most 2, once.
+    n_cells
+        Fixes the grid: probabilities are multiples of 1/n_cells at the vertices.
+    horizon
+        Chooses the grid with the smallest guarantee for that many rounds (a power of two while classes
+        are being discovered). Without n_cells and horizon grids are nested, m = 1, 2, 4, ..., and the
+        guarantee holds at all times.
+    slack
+        How far a point's biases may go to follow a hint, at least 1 - 1/(2k - 2) (1 if classes are
+        discovered). None: the labels do not heed hints, and the guarantee is the smallest.
+    labels
+        The labels, if known in advance and not 0, ..., n_classes - 1.
+    report
+        What to announce: the "barycentre" of the cell, or the "hint" itself, moved into the cell.
+
+    Attributes
+    ----------
+    memory
+        The machine's state, one int64 array (see `onlinecal.forecasters.simplex.table`).
+
+    Examples
+    --------
+    >>> from onlinecal import SimplexAlmostOneStepAhead
+    >>> forecaster = SimplexAlmostOneStepAhead()
+    >>> forecaster.predict_proba_one({})
+    {}
+    >>> for y in ["sun", "sun", "rain", "snow"] * 2500:
+    ...     forecaster.learn_one({}, y)
+    >>> {label: round(p, 1) for label, p in forecaster.predict_proba_one({}).items()}
+    {'sun': 0.5, 'rain': 0.3, 'snow': 0.2}
+    >>> forecaster.certificate < forecaster.guarantee
+    True
+
+    A forecast is a token that can be settled later, in any order:
+
+    >>> forecaster = SimplexAlmostOneStepAhead(labels=["a", "b", "c"], horizon=1000)
+    >>> monday = forecaster.forecast(hint={"a": 0.7, "b": 0.2, "c": 0.1})
+    >>> tuesday = forecaster.forecast()
+    >>> forecaster.observe(tuesday, "b")
+    >>> forecaster.observe(monday, "a")
+
+    References
+    ----------
+    Arunachaleswaran, Collina, Roth and Shi (2024). An elementary predictor obtaining 2 sqrt(T) + 1
+    distance to calibration: the forecaster of two classes. Tijdeman (1980). The chairman assignment
+    problem: the labels. docs/theory-simplex.md has the proofs.
+    """
+
+    def __init__(
+        self,
+        n_classes: int | None = None,
+        n_cells: int | None = None,
+        horizon: int | None = None,
+        slack: float | None = None,
+        labels: Sequence[Any] | None = None,
+        report: str = "barycentre",
+    ) -> None:
+        check_choice(report, REPORTS, "report")
+        if n_classes is not None:
+            check_count(n_classes, "n_classes", most=MOST_CLASSES)
+        known = () if labels is None else check_labels(labels, "labels")
+        if labels is not None and n_classes not in (None, len(known)):
+            raise ValueError(f"n_classes={n_classes} does not go with {len(known)} labels")
+        if n_cells is not None:
+            check_count(n_cells, "n_cells", most=MOST_CELLS)
+        if horizon is not None:
+            check_count(horizon, "horizon")
+        known = known or tuple(range(n_classes or 0))
+        check_slack(slack, len(known))
+        self.n_classes = n_classes
+        self.n_cells = n_cells
+        self.horizon = horizon
+        self.slack = slack
+        self.labels = labels
+        self.report = report
+        self._known = known
+        self._run = self.new_run()
+        self._open = OpenForecasts(SimplexForecast)
+
+    def new_run(self, edition: int = EDITION) -> SimplexRun:
+        """A run before its first round, with the parameters of this forecaster."""
+        slack = None if self.slack is None else float(self.slack)
+        follows = self.report == "hint"
+        return SimplexRun(self._known, self.n_cells, self.horizon, slack, follows, edition)
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    @property
+    def memory(self) -> NDArray[np.int64]:
+        """The machine's state; empty while no class is known."""
+        return self._run.memory
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes known so far, in the order of the columns of `replay`."""
+        return list(self._run.numbers)
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds have been settled."""
+        return self._run.rounds
+
+    @property
+    def most_rounds(self) -> int:
+        """How many rounds this setting bears in all, whatever comes; the one after that may be refused.
+
+        Its accumulators are integers of 64 bits: about 2^32 rounds fit in any setting, and about 2^62/(k m)
+        with known classes, reported barycentres and a grid that n_cells or a horizon fixes.
+        """
+        return most_rounds(self.memory, self._run.changing)
+
+    @property
+    def n_open(self) -> int:
+        """How many forecasts wait for their outcome."""
+        return len(self._open)
+
+    @property
+    def certificate(self) -> float:
+        """A proven upper bound on the distance to calibration of the settled rounds so far, in l1.
+
+        Sum of |p - p~|_1 from the forecasts to the charged points, plus the charged points' biases. A
+        round that was announced without any class counts 2.
+        """
+        return certificate(self.memory) if len(self.memory) else 0.0
+
+    @property
+    def guarantee(self) -> float:
+        """What the certificate cannot exceed, whatever the outcomes, if no further class appears.
+
+        At the horizon if there is one (or at the present round, once that is later), else at the present
+        round. It includes what late labels may cost if several forecasts have been open at once.
+        """
+        return float(self._run.promise(max(self.horizon or 0, self.n_rounds)))
+
+    def lp_certificate(self, p: float) -> float:
+        """A proven upper bound on the distance to l_p calibration, an average over the settled rounds.
+
+        That is the least, over all sequences q, of the mean of |p_t - q_t|_1 plus the l_p calibration
+        error of q. The look-ahead sequence serves as q. For p = 1 it is the certificate divided by the
+        rounds; it falls as p rises. Raises ValueError unless p is at least 1 (infinity included).
+        """
+        if isinstance(p, bool) or not isinstance(p, (int, float, np.number)) or not p >= 1.0:
+            raise ValueError(f"p must be a number of at least 1, got {p!r}")
+        if self.n_rounds == 0:
+            return 0.0
+        biases = np.abs(self.look_ahead.biases)
+        moved = self.certificate - float(biases.sum())
+        largest = float(biases.max())
+        if largest == 0.0:
+            return moved / self.n_rounds
+        error = largest if np.isinf(p) else largest * float(((biases / largest) ** p).sum()) ** (1.0 / p)
+        return (moved + error) / self.n_rounds
+
+    @property
+    def look_ahead(self) -> SimplexLookAhead:
+        """The points charged so far and their biases, in the order of their first charge."""
+        return self._run.look_ahead()
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """The forecast of the coming round, as the probability of each class known so far."""
+        return dict(zip(self._run.numbers, self._run.current(), strict=True))
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        """Settle the round that `predict_proba_one` answers; the features x are not looked at.
+
+        Raises ValueError, and learns nothing, when y is no label of a class.
+        """
+        number = self._number_of(y, "y")
+        if self._open:
+            self._run.late = max(self._run.late, len(self._open))
+        if number is None:
+            self._run.welcome(check_label(y, "y"))
+        else:
+            self._run.advance(number)
+
+    def _number_of(self, label: Any, name: str) -> int | None:
+        """The number of a class, or None if it is one never met before."""
+        if self._run.fixed:
+            return class_of(label, self._run.numbers, name)
+        return self._run.numbers.get(check_label(label, name))
+
+    def forecast(self, hint: Mapping[Any, float] | Sequence[float] | None = None) -> SimplexForecast:
+        """Issue a forecast; `observe` settles it.
+
+        With a hint, one probability a class (a dict by label, or a sequence in the order of `classes`), a
+        cell near it is announced. Raises ValueError for any other hint. While no class is known, only
+        None and an empty hint are allowed.
+        """
+        run = self._run
+        empty = hint is None or (not run.numbers and hasattr(hint, "__len__") and len(hint) == 0)
+        guide = NO_HINT if empty else hint_of(hint, run.numbers)
+        if len(self._open) >= run.most_open:
+            raise ValueError(f"{len(self._open)} forecasts are open already; settle some before the next")
+        cell, vector = run.announce(guide)
+        run.late = max(run.late, len(self._open))
+        wished = None if empty else tuple(guide.tolist())
+        return SimplexForecast(tuple(run.numbers), tuple(vector), wished, *self._open.issue(), cell)
+
+    def observe(self, forecast: SimplexForecast, outcome: Any) -> None:
+        """Settle a forecast with the label of the class that came; each forecast once, in any order.
+
+        Raises ValueError, and changes nothing, for a forecast of another forecaster, one that was
+        settled before, or an outcome that is no label.
+        """
+        self._open.check(forecast)
+        self._number_of(outcome, "outcome")
+        self._run.observe(forecast.cell, forecast.vector, check_label(outcome, "outcome"))
+        self._open.close(forecast)
+
+    def withdraw(self, forecast: SimplexForecast) -> None:
+        """Give up a forecast whose outcome will never be known: it is then never charged.
+
+        Raises ValueError, and changes nothing, as `observe` does.
+        """
+        self._open.check(forecast)
+        self._open.close(forecast)
+
+    @overload
+    def replay(
+        self,
+        outcomes: ArrayLike,
+        hints: ArrayLike | None = None,
+        *,
+        return_look_ahead: Literal[False] = False,
+    ) -> NDArray[np.float64]: ...
+    @overload
+    def replay(
+        self, outcomes: ArrayLike, hints: ArrayLike | None = None, *, return_look_ahead: Literal[True]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def replay(
+        self, outcomes: ArrayLike, hints: ArrayLike | None = None, *, return_look_ahead: bool = False
+    ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Play a whole sequence in compiled code, going on from the present state.
+
+        Parameters
+        ----------
+        outcomes
+            Shape (T,), labels of classes.
+        hints
+            Shape (T, k), each row probabilities of the k classes that are known at the end, in the
+            order of `classes` (new ones follow in the order of their appearance); or None.
+        return_look_ahead
+            Also return the charged points, shape (T, k).
+
+        Returns
+        -------
+        The forecasts in the order of the outcomes, shape (T, k).
+
+        Raises ValueError, before anything is played, for outcomes or hints that are none.
+        """
+        run = self._run
+        numbers, newcomers = classes_of(outcomes, run.numbers, run.fixed)
+        guide = NO_HINTS
+        if hints is not None:
+            guide = np.asarray(hints)
+            if guide.ndim == 2:
+                check_same_length(numbers, guide, "outcomes and hints")
+            guide = check_distributions(hints, (len(numbers), len(run.numbers) + len(newcomers)), "hints")
+        if self._open:
+            run.late = max(run.late, len(self._open))
+        forecasts, charged = run.replay(numbers, newcomers, guide, return_look_ahead)
+        return (forecasts, charged) if return_look_ahead else forecasts

@@ -1,0 +1,189 @@
+"""Whether the simplex machine can play on a memory that came from outside (see `binary.soundness`).
+
+The walks of `walk` end because every label belongs to a class of weight above zero and a vertex has
+the label that its record says; a label is found because the biases of a point add up to zero. This is looked
+at here, besides all places that the header names.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.forecasters.binary.soundness import MOST, require
+from onlinecal.forecasters.simplex.guarantees import FOREVER, MOST_CELLS
+from onlinecal.forecasters.simplex.input import MOST_CLASSES
+from onlinecal.forecasters.simplex.machine import FEWEST_RECORDS, FORMAT_SIMPLEX, new_memory
+from onlinecal.forecasters.simplex.table import (
+    CLASSES,
+    FINE,
+    FORMAT,
+    HEADER,
+    HERE,
+    KEY,
+    LABEL,
+    LIMIT,
+    MASK,
+    MOVED,
+    OTHER,
+    POINT,
+    RECORDS,
+    REPORT,
+    ROUNDS,
+    SCALE,
+    SLAB,
+    SLACK,
+    SLOTS,
+    SPREAD,
+    STEP,
+    SUPPORT,
+    USED,
+    WIDTH,
+    frame_size,
+)
+from onlinecal.forecasters.simplex.tokens import Cell
+
+CONSTANT = (FORMAT, CLASSES, SCALE, STEP, FINE, SLACK, WIDTH, SLOTS)
+
+
+def length_of(header: list[int], classes: int) -> int:
+    """How long a memory for so many classes is by its header; ValueError if it cannot have such a header."""
+    require((header[FORMAT], header[CLASSES]) == (FORMAT_SIMPLEX, classes), "its classes")
+    require(1 <= classes <= MOST_CLASSES, "its classes")
+    slots, width = HEADER + 3 * classes + 3 * frame_size(classes), POINT + 2 * classes
+    places = header[MASK] + 1
+    require(2 * FEWEST_RECORDS <= places <= 1 << 40 and places & header[MASK] == 0, "the size of its table")
+    require(header[RECORDS] == slots + places, "the size of its table")
+    return slots + places + places // 2 * width
+
+
+def check_simplex_memory(
+    memory: Any,
+    classes: int,
+    n_cells: int | None,
+    horizon: int | None,
+    slack: float | None,
+    fixed: bool,
+    follows: bool,
+) -> None:
+    """ValueError unless a `SimplexRun` of these parameters can play on the memory."""
+    require(isinstance(memory, np.ndarray) and memory.dtype == np.int64 and memory.ndim == 1, "its type")
+    require(len(memory) > HEADER, "its length")
+    head: list[int] = memory[:HEADER].tolist()
+    require(len(memory) == length_of(head, classes), "its length")
+    _check_grid(head, n_cells, horizon, fixed)
+    like = new_memory(classes, head[SCALE], head[STEP], slack, 1, growing=not fixed or follows)
+    require(all(head[place] == like[place] for place in CONSTANT), "what its configuration says")
+    require(head[REPORT] == follows, "what its configuration says")
+    keys = slice(HEADER, HEADER + classes)
+    require(bool((memory[keys] == like[keys]).all()), "its keys")
+    frames, size = HEADER + 3 * classes, frame_size(classes)
+    require({head[HERE], head[OTHER]} == {frames, frames + size}, "its frames")
+    require(head[SLAB] == frames + 2 * size, "its frames")
+    require(0 <= head[ROUNDS] <= head[LIMIT] <= FOREVER, "its rounds")
+    require(0 <= head[MOVED] < MOST, "its certificate")
+    require(0 <= head[USED] <= min(head[ROUNDS], (head[MASK] + 1) // 2), "the size of its table")
+    _check_records(memory, head)
+    _check_slots(memory, head)
+    _check_frame(memory, head)
+
+
+def _check_grid(head: list[int], n_cells: int | None, horizon: int | None, fixed: bool) -> None:
+    """Whether the machine can go on from this grid to the next ones."""
+    scale, step = head[SCALE], head[STEP]
+    require(1 <= step <= scale <= MOST_CELLS and scale % step == 0, "its grid")
+    if n_cells is not None:
+        require((scale, step) == (n_cells, 1), "its grid")
+    elif horizon is not None and fixed:
+        require(step == 1, "its grid")
+    else:
+        require(scale & (scale - 1) == 0 and step & (step - 1) == 0, "its grid")
+    if n_cells is not None or horizon is not None:
+        require(head[LIMIT] == FOREVER, "its grid")
+
+
+def _check_records(memory: NDArray[np.int64], head: list[int]) -> None:
+    k, scale, used = head[CLASSES], head[SCALE], head[USED]
+    table = memory[head[RECORDS] :].reshape(-1, head[WIDTH])
+    require(not table[used:].any(), "the unused part of its table")
+    rows = table[:used]
+    points, biases = rows[:, POINT : POINT + k], rows[:, POINT + k :]
+    require(bool(((points >= 0) & (points <= scale)).all()), "its points")
+    require(bool((points.sum(axis=1) == scale).all()), "its points")
+    require(bool((rows[:, SUPPORT] == (points > 0).sum(axis=1)).all()), "its points")
+    require(bool((rows[:, KEY] == points @ memory[HEADER : HEADER + k]).all()), "its keys")
+    labels = rows[:, LABEL]
+    require(bool(((labels >= 0) & (labels < k)).all()), "its labels")
+    require(bool((points[np.arange(used), labels] > 0).all()), "its labels")
+    most = (1 << 60) // (2 * k * scale)
+    require(bool(((biases >= -most) & (biases <= most)).all()), "its biases")
+    require(not biases[points == 0].any() and not biases.sum(axis=1).any(), "its biases")
+    require(int(np.abs(biases).sum()) == head[SPREAD], "its biases")
+
+
+def _check_slots(memory: NDArray[np.int64], head: list[int]) -> None:
+    """Every record is in the slots once, and between its slot and where a search begins none is empty."""
+    mask, used = head[MASK], head[USED]
+    slots = memory[head[SLOTS] : head[RECORDS]]
+    (taken,) = np.nonzero(slots)
+    require(len(taken) == used, "its slots")
+    numbers = slots[taken]
+    require(bool((np.sort(numbers) == np.arange(1, used + 1)).all()), "its slots")
+    keys = memory[head[RECORDS] :].reshape(-1, head[WIDTH])[numbers - 1, KEY]
+    begin = (keys ^ (keys >> 19) ^ (keys >> 37)) & mask
+    # how many slots are taken before each place, twice around
+    before = np.concatenate([[0], np.cumsum(np.tile(slots != 0, 2))])
+    end = taken + (taken < begin) * (mask + 1)
+    require(bool((before[end] - before[begin] == end - begin).all()), "its slots")
+
+
+def _check_frame(memory: NDArray[np.int64], head: list[int]) -> None:
+    """Whether the current cell is one, with all labels, each that of its vertex."""
+    k, unit, frame = head[CLASSES], head[STEP], head[HERE]
+    steps, labels, keys = (memory[frame + at : frame + at + k] for at in (1 + k, 2 + 2 * k, 3 + 3 * k))
+    points = memory[frame + 5 + 5 * k : frame + 5 + 5 * k + k * k].reshape(k, k)
+    everything = np.arange(k)
+    require(bool((np.sort(steps) == everything).all() and (np.sort(labels) == everything).all()), "its cell")
+    require(bool(((points >= 0) & (points <= head[SCALE]) & (points % unit == 0)).all()), "its cell")
+    require(bool((points.sum(axis=1) == head[SCALE]).all()), "its cell")
+    moves = np.zeros((k, k), np.int64)
+    moves[everything, steps] -= unit
+    moves[everything, (steps + 1) % k] += unit
+    require(bool((np.roll(points, -1, axis=0) - points == moves).all()), "its cell")
+    require(bool((memory[frame + 1 : frame + 1 + k] == points.sum(axis=0)).all()), "its cell")
+    require(bool((keys == points @ memory[HEADER : HEADER + k]).all()), "its cell")
+    require(int(memory[frame]) == int(keys.sum()), "its cell")
+    rows = memory[head[RECORDS] :].reshape(-1, head[WIDTH])[: head[USED]]
+    for point, key, label in zip(points, keys, labels.tolist(), strict=True):
+        found = rows[rows[:, KEY] == key]
+        found = found[(found[:, POINT : POINT + k] == point).all(axis=1)]
+        # of classes that weigh the same, the last
+        heaviest = k - 1 - int(np.argmax(point[::-1]))
+        require(label == (int(found[0, LABEL]) if len(found) else heaviest), "its labels")
+
+
+def check_account(
+    past: Fraction, since: int, newcomers: int, grids: list[tuple[int, int]], rounds: int
+) -> None:
+    """ValueError unless a run can have this account (see `SimplexRun.promise`)."""
+    require(past >= 0 and 0 <= since <= rounds + 1 and 0 <= newcomers <= MOST_CLASSES, "its account")
+    require(len(grids) <= newcomers, "its account")
+    for k, m in grids:
+        require(1 <= k <= MOST_CLASSES and 1 <= m <= MOST_CELLS, "its account")
+
+
+def check_simplex_cell(cell: Cell, forecasts: list[Any], memory: NDArray[np.int64]) -> None:
+    """ValueError unless a round that was announced in this cell with these forecasts can be settled."""
+    known, what = len(forecasts), "the cell of a forecast"
+    require(1 <= known <= int(memory[CLASSES]) and type(cell.scale) is int, what)
+    require(cell.scale > 0 and int(memory[SCALE]) % cell.scale == 0, what)
+    require(len(cell.sums) == len(cell.vertices) == known, what)
+    for number, vertex in enumerate(cell.vertices):
+        require(len(vertex) == known and all(type(x) is int and x >= 0 for x in vertex), what)
+        require(sum(vertex) == cell.scale and vertex[number] > 0, what)
+    columns = zip(*cell.vertices, strict=True)
+    require(all(total == sum(column) for total, column in zip(cell.sums, columns, strict=True)), what)
+    require(all(type(p) is float and 0.0 <= p <= 1.0 for p in forecasts), "a forecast")

@@ -1,0 +1,1 @@
+"""Errors of class probabilities for those who decide by them."""

@@ -1,0 +1,1 @@
+"""Distance to calibration: exact, in a bracket, from below, and for several classes."""

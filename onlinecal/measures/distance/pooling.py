@@ -1,0 +1,68 @@
+"""Calibrated sequences by pooling neighbouring forecasts: the best cut of the line into intervals.
+
+All rounds with a forecast in one interval go to one level set, whatever their outcome. It is what binning
+does, with the cuts chosen by dynamic programming. A good start where forecasts are biased all in one
+direction, and where there are many distinct ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onlinecal.compiling import compiled
+from onlinecal.measures.counts import Counts, Floats, Ints, PrefixSums, prefix_sums
+from onlinecal.measures.distance.kernel_parts import count_up_to, infinite
+from onlinecal.measures.distance.levels import Levels, make_levels
+
+MAX_CUTS = 700
+"""Places at which to cut; more forecasts than that are first joined to groups of about equal size."""
+
+
+def pooled_levels(counts: Counts, sums: PrefixSums | None = None, max_cuts: int = MAX_CUTS) -> Levels:
+    """Level sets of the cheapest cut of the forecasts into intervals; its time grows like max_cuts^2."""
+    sums = sums or prefix_sums(counts)
+    cuts = np.arange(len(sums.zeros))
+    if len(cuts) > max_cuts:
+        wanted = np.linspace(0, counts.n_rounds, max_cuts)
+        cuts = np.unique(np.searchsorted(sums.zeros + sums.ones, wanted))
+    kept = best_cuts(*sums, cuts)
+    return make_levels(np.diff(sums.zeros[kept]), np.diff(sums.ones[kept]))
+
+
+@compiled
+def best_cuts(values: Floats, zeros: Ints, ones: Ints, sums0: Floats, sums1: Floats, cuts: Ints) -> Ints:
+    """Which of the cuts to keep, the first and last among them, for the cheapest level sets.
+
+    values (K,): forecasts; zeros, ones (K+1,) int64 prefix counts, sums0, sums1 prefix sums of forecasts;
+    cuts (C,): increasing numbers of forecasts to the left, from 0 to K.
+    """
+    n = len(cuts)
+    cost = infinite(n)
+    came_from = np.zeros(n, dtype=np.int64)
+    cost[0] = 0.0
+    for i in range(1, n):
+        end = cuts[i]
+        for h in range(i):
+            start = cuts[h]
+            s = ones[end] - ones[start]
+            v = s / (zeros[end] - zeros[start] + s)
+            g = min(max(count_up_to(values, v), start), end)
+            moved_up = v * (zeros[g] - zeros[start] + ones[g] - ones[start])
+            moved_up -= sums0[g] - sums0[start] + sums1[g] - sums1[start]
+            moved_down = sums0[end] - sums0[g] + sums1[end] - sums1[g]
+            moved_down -= v * (zeros[end] - zeros[g] + ones[end] - ones[g])
+            total = cost[h] + moved_up + moved_down
+            if total < cost[i]:
+                cost[i] = total
+                came_from[i] = h
+    n_kept = 1
+    i = n - 1
+    while i > 0:
+        i = came_from[i]
+        n_kept += 1
+    kept = np.empty(n_kept, dtype=np.int64)
+    i = n - 1
+    for k in range(n_kept - 1, -1, -1):
+        kept[k] = cuts[i]
+        i = came_from[i]
+    return kept

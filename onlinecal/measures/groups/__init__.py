@@ -1,0 +1,1 @@
+"""Errors inside groups."""

@@ -1,0 +1,1 @@
+"""Errors of class probabilities by their level sets, and how sure they are."""

@@ -1,0 +1,207 @@
+"""The probability-weighted l_p calibration error of class probabilities, and where it sits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onlinecal.compiling import compiled, kernel_part
+from onlinecal.measures.lp.level_sets import (
+    Floats,
+    Ints,
+    levels_of,
+    norm,
+    norm_of_pair,
+    number_level_sets,
+)
+from onlinecal.validation import check_count, check_labels, check_probability_rows, check_same_length
+
+
+@dataclass(frozen=True, eq=False)
+class LevelSetError:
+    """One level set and class, and what it adds to the calibration error.
+
+    Attributes
+    ----------
+    level_set
+        The level set's lower corner, shape (k,): multiples of 1/n_levels.
+    class_number
+        The class j, from 0.
+    n_rows
+        Rows in the level set.
+    forecast, frequency
+        Averages over these rows: of the class's probability, and of the class being the label.
+    error
+        (forecast - frequency) * n_rows / n: positive where the class is promised too often.
+    share
+        |error|^p as a part of the sum over all level sets and classes; for p = inf 1 for an error as large
+        as the largest and 0 for the others.
+    """
+
+    level_set: Floats
+    class_number: int
+    n_rows: int
+    forecast: float
+    frequency: float
+    error: float
+    share: float
+
+
+def lp_calibration_error(
+    probabilities: ArrayLike, labels: ArrayLike, p: float = 2, n_levels: int = 10
+) -> float:
+    """The l_p norm, over level sets v and classes j, of the average of (f_j - y_j) on v.
+
+    Err(v, j) = |sum of (f_j - y_j) over the rows in v| / n, Err_p = (sum of Err(v, j)^p)^(1/p).
+
+    Parameters
+    ----------
+    probabilities
+        Class probabilities, shape (n, k); every row sums to 1 within 1e-6.
+    labels
+        The classes that came true, shape (n,), whole numbers 0..k-1.
+    p
+        From 1 (the expected calibration error, a sum over level sets and classes) to inf (the largest).
+    n_levels
+        Level sets are the rows that round down to the same multiples of 1/n_levels; a probability at most
+        1e-7 below a multiple counts as the multiple.
+
+    Returns
+    -------
+    float
+        An average over rows: 0 when in every level set the mean forecast is the mean outcome, at most
+        2^(1/p). Like every plug-in estimate it is too large by what chance adds, about
+        sqrt(sum of variances / n) for p = 2; `lp_calibration_interval` says how far that may be.
+
+    Raises
+    ------
+    ValueError
+        Bad probabilities, labels, p or n_levels; the message names the argument, the value and its row.
+
+    References
+    ----------
+    Bairaktari & Nguyen, "Sample-efficient Multiclass Calibration under Probability-weighted l_p Error"
+    (2025), Definition 6.
+
+    Examples
+    --------
+    >>> lp_calibration_error([[0.75, 0.25], [0.75, 0.25]], [0, 1], p=1, n_levels=4)
+    0.5
+    """
+    table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
+    numbers, first_rows = number_level_sets(table, n_levels)
+    order, starts = _by_level_set(numbers, len(first_rows))
+    return float(_error(table, classes, order, starts, p))
+
+
+def lp_calibration_report(
+    probabilities: ArrayLike, labels: ArrayLike, p: float = 2, n_levels: int = 10, top: int = 10
+) -> list[LevelSetError]:
+    """The `top` level sets and classes that carry most of the error, the largest first.
+
+    Parameters and errors as for `lp_calibration_error`. Fewer than `top` are returned when fewer have an
+    error at all. Ties: the level set that appears first, then the smaller class.
+    """
+    check_count(top, "top")
+    table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
+    numbers, first_rows = number_level_sets(table, n_levels)
+    order, starts = _by_level_set(numbers, len(first_rows))
+    total = _error(table, classes, order, starts, p)
+    errors, places = _largest(table, classes, order, starts, top)
+    found = []
+    for error, (number, j) in zip(errors.tolist(), places.tolist(), strict=True):
+        rows = order[starts[number] : starts[number + 1]]
+        size = abs(error) / total
+        found.append(
+            LevelSetError(
+                level_set=levels_of(table[rows[0]], n_levels) / n_levels,
+                class_number=j,
+                n_rows=len(rows),
+                forecast=float(table[rows, j].mean()),
+                frequency=float((classes[rows] == j).mean()),
+                error=error,
+                share=float(size >= 1.0 - 1e-12) if math.isinf(p) else size**p,
+            )
+        )
+    return found
+
+
+def checked(
+    probabilities: ArrayLike, labels: ArrayLike, p: Any, n_levels: Any
+) -> tuple[Floats, Ints, float, int]:
+    """The four arguments of the error, checked: shapes (n, k) and (n,), p from 1 up, n_levels from 1 up."""
+    table = check_probability_rows(probabilities)
+    classes = check_labels(labels, table.shape[1])
+    check_same_length(table, classes, "probabilities and labels")
+    return table, classes, check_order(p), check_count(n_levels, "n_levels", 2**53)
+
+
+def check_order(p: Any, above_one: bool = False) -> float:
+    """The order of an l_p norm, from 1 to inf; with `above_one` larger than 1."""
+    if (
+        isinstance(p, bool)
+        or not isinstance(p, (int, float, np.number))
+        or not p >= 1
+        or (above_one and p == 1)
+    ):
+        raise ValueError(f"p must be a number {'above' if above_one else 'from'} 1, or inf, got {p!r}")
+    return float(p)
+
+
+def _by_level_set(numbers: Ints, n_sets: int) -> tuple[Ints, Ints]:
+    """Row numbers sorted by level set, and where each level set starts among them, shape (D + 1,)."""
+    starts = np.zeros(n_sets + 1, dtype=np.int64)
+    np.cumsum(np.bincount(numbers, minlength=n_sets), out=starts[1:])
+    return np.argsort(numbers, kind="stable"), starts
+
+
+@kernel_part
+def _sum_level_set(table: Floats, labels: Ints, rows: Ints, sums: Floats) -> None:
+    """The sum of f - y over some rows, divided by all rows, into `sums`."""
+    for j in range(sums.shape[0]):
+        sums[j] = 0.0
+    for i in rows:
+        for j in range(sums.shape[0]):
+            sums[j] += table[i, j]
+        sums[labels[i]] -= 1.0
+    for j in range(sums.shape[0]):
+        sums[j] /= table.shape[0]
+
+
+@compiled
+def _error(table: Floats, labels: Ints, order: Ints, starts: Ints, p: float) -> float:
+    sums = np.empty(table.shape[1])
+    total = 0.0
+    for number in range(starts.shape[0] - 1):
+        _sum_level_set(table, labels, order[starts[number] : starts[number + 1]], sums)
+        total = norm_of_pair(total, norm(sums, p), p)
+    return total
+
+
+@compiled
+def _largest(table: Floats, labels: Ints, order: Ints, starts: Ints, top: int) -> tuple[Floats, Ints]:
+    """The signed errors of largest size, in order, with their level sets and classes."""
+    errors = np.zeros(top)
+    places = np.empty((top, 2), dtype=np.int64)
+    sums = np.empty(table.shape[1])
+    found = 0
+    for number in range(starts.shape[0] - 1):
+        _sum_level_set(table, labels, order[starts[number] : starts[number + 1]], sums)
+        for j in range(sums.shape[0]):
+            size = abs(sums[j])
+            if size == 0.0 or (found == top and size <= abs(errors[top - 1])):
+                continue
+            spot = min(found, top - 1)
+            while spot > 0 and abs(errors[spot - 1]) < size:
+                errors[spot] = errors[spot - 1]
+                places[spot, 0], places[spot, 1] = places[spot - 1, 0], places[spot - 1, 1]
+                spot -= 1
+            errors[spot] = sums[j]
+            places[spot, 0] = number
+            places[spot, 1] = j
+            found = min(found + 1, top)
+    return errors[:found], places[:found]

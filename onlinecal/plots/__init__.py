@@ -1,0 +1,1 @@
+"""The pictures: each is prepared as a table and drawn from that table."""

@@ -1,0 +1,167 @@
+"""A loss table as a heat map, how often each action is taken, and for three classes where on the simplex."""
+
+from __future__ import annotations
+
+import matplotlib
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from onlinecal.plots.style import INK, OKABE_ITO, QUIET, RC, headline
+from onlinecal.recalibration.decision.losses import LossTable
+
+HEAT = LinearSegmentedColormap.from_list("loss", ["#ffffff", "#fbe3c8", "#e8913b", "#8f3200"])
+FINENESS = 140
+MOST_DOTS = 1500
+HEIGHT = np.sqrt(3.0) / 2.0
+
+
+def prepare(clinic: LossTable, before: NDArray[np.float64], after: NDArray[np.float64]) -> pl.DataFrame:
+    """Columns kind, name, other, x, y, value.
+
+    "loss": action, class and the loss. "taken": action, before or after, and its share of the rows.
+    "dot": for three classes the first 1500 rows, before or after, at (x, y) in the triangle, and the
+    number of the action.
+    """
+    rows: list[dict[str, object]] = []
+    for action, losses in zip(clinic.actions, clinic.values, strict=True):
+        for name, value in zip(clinic.classes, losses.tolist(), strict=True):
+            rows.append({"kind": "loss", "name": action, "other": name, "value": value})
+    for kind, table in (("before", before), ("after", after)):
+        decisions = clinic.decide(table)
+        for number, action in enumerate(clinic.actions):
+            share = float((decisions == number).mean())
+            rows.append({"kind": "taken", "name": action, "other": kind, "value": share})
+        if len(clinic.classes) == 3:
+            for (x, y), number in zip(corners(table[:MOST_DOTS]).tolist(), decisions, strict=False):
+                rows.append({"kind": "dot", "other": kind, "x": x, "y": y, "value": float(number)})
+    schema = {"kind": pl.String, "name": pl.String, "other": pl.String}
+    return pl.DataFrame(rows, schema={**schema, "x": pl.Float64, "y": pl.Float64, "value": pl.Float64})
+
+
+def corners(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Points of the triangle, (n, 2), for probabilities of three classes, (n, 3)."""
+    return np.column_stack([table[:, 1] + 0.5 * table[:, 2], HEIGHT * table[:, 2]])
+
+
+def draw(table: pl.DataFrame) -> Figure:
+    """The heat map with a bar of shares beside it; two triangles if there are three classes."""
+    matplotlib.rcParams.update(RC)
+    loss = table.filter(pl.col("kind") == "loss")
+    actions = loss["name"].unique(maintain_order=True).to_list()
+    classes = loss["other"].unique(maintain_order=True).to_list()
+    values = loss["value"].to_numpy().reshape(len(actions), len(classes))
+    dots = table.filter(pl.col("kind") == "dot")
+    triangles = dots.height > 0
+    left = 0.35 + 0.085 * max(map(len, actions))
+    map_width, map_height = max(0.62 * len(classes), 2.2), max(0.46 * len(actions), 1.2)
+    width = left + map_width + 0.35 + 2.6 + 0.3 + (7.4 if triangles else 0.0)
+    height = max(map_height + 2.05, 4.9 if triangles else 0.0)
+    figure = Figure(figsize=(max(width, 8.6), height))
+    width = figure.get_size_inches()[0]
+    base = 0.95 if not triangles else (height - 1.0 - map_height) / 2
+    headline(
+        figure,
+        "What actions cost, and how often they are taken",
+        "Numbers: loss of an action (row) when the class (column) comes. Bars: share of the rows, before "
+        "(pale) and after.",
+    )
+    axis = figure.add_axes((left / width, base / height, map_width / width, map_height / height))
+    _heat(axis, values, actions, classes)
+    bars = figure.add_axes(
+        ((left + map_width + 0.3) / width, base / height, 1.9 / width, map_height / height)
+    )
+    _shares(bars, table.filter(pl.col("kind") == "taken"), len(actions))
+    if triangles:
+        start = left + map_width + 2.9
+        for place, kind in enumerate(("before", "after")):
+            box = ((start + 3.6 * place) / width, 0.35 / height, 3.4 / width, (height - 1.35) / height)
+            mine = dots.filter(pl.col("other") == kind)
+            _triangle(figure.add_axes(box), values, actions, classes, mine, kind)
+    return figure
+
+
+def _heat(axis: Axes, values: NDArray[np.float64], actions: list[str], classes: list[str]) -> None:
+    high = max(float(values.max()), 1e-9)
+    axis.imshow(values, cmap=HEAT, aspect="auto", vmin=min(0.0, float(values.min())), vmax=high)
+    axis.set_xticks(
+        range(len(classes)),
+        classes,
+        fontsize=8.5,
+        rotation=0 if len(classes) < 5 else 45,
+        ha="right" if len(classes) >= 5 else "center",
+    )
+    axis.set_yticks(range(len(actions)), actions, fontsize=9)
+    colours = action_colours(len(actions))
+    for label, colour in zip(axis.get_yticklabels(), colours, strict=True):
+        red, green, blue = to_rgb(colour)
+        label.set_color((0.8 * red, 0.8 * green, 0.8 * blue))
+        label.set_fontweight("bold")
+    axis.grid(visible=False)
+    axis.tick_params(length=0)
+    for (row, column), value in np.ndenumerate(values):
+        dark = value > 0.6 * high
+        axis.text(
+            column, row, f"{value:g}", ha="center", va="center", fontsize=8.5, color="white" if dark else INK
+        )
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+
+
+def _shares(axis: Axes, taken: pl.DataFrame, n_actions: int) -> None:
+    colours = action_colours(n_actions)
+    places = np.arange(n_actions)
+    for kind, shift, alpha in (("before", -0.19, 0.4), ("after", 0.19, 1.0)):
+        shares = taken.filter(pl.col("other") == kind)["value"].to_numpy()
+        axis.barh(places + shift, shares, height=0.34, color=colours, alpha=alpha, lw=0)
+        for place, share in zip(places, shares, strict=True):
+            axis.text(share, place + shift, f" {share:.1%}", va="center_baseline", fontsize=7.5, color=INK)
+    axis.set(ylim=(n_actions - 0.5, -0.5), xlim=(0, 1.35 * max(float(taken["value"].to_numpy().max()), 1e-9)))
+    axis.axis("off")
+
+
+def _triangle(
+    axis: Axes,
+    values: NDArray[np.float64],
+    actions: list[str],
+    classes: list[str],
+    dots: pl.DataFrame,
+    title: str,
+) -> None:
+    grid = [(i, j) for i in range(FINENESS + 1) for j in range(FINENESS + 1 - i)]
+    points = np.array([(FINENESS - i - j, i, j) for i, j in grid], dtype=float) / FINENESS
+    regions = (points @ values.T).argmin(axis=1)
+    places = corners(points)
+    colours = action_colours(len(actions))
+    pale = [tuple(0.72 + 0.28 * part for part in to_rgb(colour)) for colour in colours]
+    axis.scatter(
+        places[:, 0],
+        places[:, 1],
+        s=9,
+        marker="h",
+        color=[pale[region] for region in regions],
+        lw=0,
+        zorder=1,
+    )
+    for number in range(len(actions)):
+        mine = dots.filter(pl.col("value") == number)
+        axis.scatter(mine["x"], mine["y"], s=7, color=colours[number], alpha=0.6, lw=0, zorder=3)
+    axis.plot([0, 1, 0.5, 0], [0, 0, HEIGHT, 0], color=QUIET, lw=1.2, zorder=4)
+    spots = (
+        (0, -0.05, "center", "top"),
+        (1, -0.05, "center", "top"),
+        (0.5, HEIGHT + 0.02, "center", "bottom"),
+    )
+    for name, (x, y, ha, va) in zip(classes, spots, strict=True):
+        axis.text(x, y, name, ha=ha, va=va, fontsize=9)
+    axis.set(xlim=(-0.08, 1.08), ylim=(-0.14, HEIGHT + 0.12), aspect="equal")
+    axis.text(-0.06, HEIGHT + 0.04, title, fontsize=11, fontweight="bold")
+    axis.axis("off")
+
+
+def action_colours(n_actions: int) -> list[str]:
+    """A colour for each action; the palette comes round."""
+    return [OKABE_ITO[number % len(OKABE_ITO)] for number in range(n_actions)]

@@ -1,0 +1,1 @@
+"""Recalibration for all groups that a learner can find."""

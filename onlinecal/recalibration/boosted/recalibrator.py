@@ -1,0 +1,308 @@
+"""Multicalibration by regression: every level set is handed to a regressor until that gains nothing more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from onlinecal.measures.groups.multicalibration import grid_level
+from onlinecal.recalibration.boosted.input import check_features, initial_forecasts
+from onlinecal.recalibration.groups.held_out import held_out_rows
+from onlinecal.remarks import outcome_remarks, warn_of
+from onlinecal.validation import check_count, check_probabilities, check_same_length, check_share
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class BoostingRound(NamedTuple):
+    """One round of the history.
+
+    Attributes
+    ----------
+    squared_error
+        Mean squared error on the rows of `fit` after the round; round 0 is the rounded initial predictor.
+    n_level_sets
+        How many level sets the round found.
+    n_skipped, skipped_mass
+        Level sets that were too small for the regressor and kept their value, and their share of the rows.
+    validation_error
+        Mean squared error on the held-out rows after the round; NaN when none are held out.
+
+    """
+
+    squared_error: float
+    n_level_sets: int
+    n_skipped: int
+    skipped_mass: float
+    validation_error: float
+
+
+class BoostedRecalibrator(RegressorMixin, BaseEstimator):
+    """Regression-multicalibrate: fit a regressor on each level set, round, repeat.
+
+    Forecasts are rounded to the grid 0, 1/m, ..., 1 with m = ceil(2 bound/alpha). In each round the regressor
+    is fitted on every level set by itself and its answers, rounded, are the next forecasts. When a round
+    lowers the mean squared error by less than alpha/(2 bound), the forecasts before it are the result.
+
+    If the regressor minimises the squared error over a class H that is closed under affine maps (as least
+    squares with an intercept does), the result is multicalibrated for H on the rows of `fit`: K2(f, h) is at
+    most `violation_bound_` for every h in H with h^2 <= bound; that is alpha unless level sets were skipped.
+    Any other regressor is a heuristic: it halts, and no round that is kept raises the squared error.
+
+    Parameters
+    ----------
+    regressor
+        Anything with fit(X, y) and predict(X); cloned for every level set. None: a regression tree of depth 3
+        with at least 20 rows a leaf.
+    alpha
+        The violation that may remain, in (0, 1].
+    bound
+        The bound on h^2, positive.
+    min_rows
+        Level sets with fewer rows keep their value: a regressor would only learn them by heart. 1 skips none.
+    n_levels
+        m. Fewer levels hold more rows each, which fresh data rewards; the promise is then weaker.
+    validation_fraction
+        Share of the rows to hold out, in [0, 1): the rounds after the lowest squared error on them are not
+        kept. What is left may then violate alpha, and nothing is promised.
+    seed
+        Chooses the held-out rows.
+
+    Attributes
+    ----------
+    n_levels_
+        m.
+    rounds_
+        One `BoostingRound` for each round tried, the initial forecasts first. The last one was not kept.
+    n_kept_
+        Rounds that make the result: all tried but the last, unless held-out rows spoke against them.
+    n_rounds_, max_rounds_
+        Rounds tried, T, and how many there can be: 1 + 2 bound/alpha times the squared error of round 0. With
+        a class that contains the constants and no level set skipped, also at most 3 + bound/(2 alpha).
+    squared_error_
+        Mean squared error of the result on the rows of `fit` that were not held out.
+    skipped_mass_
+        Their share in level sets of the result that are too small.
+    violation_bound_
+        alpha/2 + bound/m + bound skipped_mass_, at most alpha when m is the default and nothing is skipped;
+        `bound`, which holds for any forecasts, when held-out rows took rounds back.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((5000, 2))
+    >>> y = rng.random(5000) < 0.2 + 0.6 * X[:, 0]
+    >>> model = BoostedRecalibrator(LinearRegression(), alpha=0.02).fit(X, y)
+    >>> model.predict([[0.0, 0.5], [1.0, 0.5]]).round(1)
+    array([0.2, 0.8])
+
+    References
+    ----------
+    Globus-Harris, Harrison, Kearns, Roth and Sorrell (2023), "Multicalibration as boosting for regression".
+    The proof with its constants is in docs/recalibrate-groups.md.
+    """
+
+    def __init__(
+        self,
+        regressor: Any = None,
+        alpha: float = 0.01,
+        bound: float = 1.0,
+        min_rows: int = 20,
+        n_levels: int | None = None,
+        validation_fraction: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.regressor = regressor
+        self.alpha = alpha
+        self.bound = bound
+        self.min_rows = min_rows
+        self.n_levels = n_levels
+        self.validation_fraction = validation_fraction
+        self.seed = seed
+
+    def fit(self, X: Any, y: ArrayLike, initial: Any = None) -> BoostedRecalibrator:
+        """Boost until a round gains less than alpha/(2 bound).
+
+        Parameters
+        ----------
+        X
+            Features, an array or data frame of shape (n, d), as the regressor wants them.
+        y
+            Outcomes, real numbers in [0, 1] or boolean, shape (n,).
+        initial
+            The predictor to start from. None: the mean outcome. A fitted classifier of two classes or
+            regressor, or a function of X that returns shape (n,): asked again in `predict`. An array of
+            shape (n,): `predict` must then be given one for its rows.
+
+        Raises
+        ------
+        ValueError
+            A bad parameter, bad X, y or initial: names the argument and the value.
+
+        Warns
+        -----
+        LabelWarning
+            y is always the same.
+        """
+        m = self._check_parameters()
+        outcomes = check_probabilities(y, "y")
+        n, width, names = check_features(X)
+        if n != len(outcomes):
+            raise ValueError(f"X and y must have the same length, got {n} and {len(outcomes)}")
+        warn_of(outcome_remarks(outcomes, outcome="y"))
+        start: Any = float(outcomes.mean()) if initial is None else initial
+        forecasts = initial_forecasts(start, X, n)
+        regressor = self.regressor if self.regressor is not None else default_regressor()
+        everyone = grid_level(forecasts, m)
+        held = held_out_rows(n, self.validation_fraction, self.seed)
+        kept_rows, held_rows = np.flatnonzero(~held), np.flatnonzero(held)
+        rows, aside = (
+            (X, None) if not held.any() else (_safe_indexing(X, kept_rows), _safe_indexing(X, held_rows))
+        )
+        level, watched, y_in, y_held = everyone[~held], everyone[held], outcomes[~held], outcomes[held]
+        rounds = [BoostingRound(_error(level, m, y_in), 0, 0, 0.0, _error(watched, m, y_held))]
+        made: list[dict[int, Any]] = []
+        least = self.alpha / (2.0 * self.bound)
+        while True:
+            models, after, skipped, mass = self._round(regressor, rows, y_in, level, m)
+            if aside is not None:
+                watched = _apply(models, aside, watched, m)
+            errors = _error(after, m, y_in), _error(watched, m, y_held)
+            rounds.append(BoostingRound(errors[0], len(np.unique(level)), skipped, mass, errors[1]))
+            if rounds[-2].squared_error - errors[0] < least:
+                break
+            made.append(models)
+            level = after
+        self.n_levels_, self.rounds_, self.n_rounds_ = m, rounds, len(rounds) - 1
+        self.max_rounds_ = 1 + math.floor(rounds[0].squared_error / least + 1e-9)
+        held_errors = [found.validation_error for found in rounds[:-1]]
+        self.n_kept_ = len(made) if aside is None else int(np.argmin(held_errors))
+        self.squared_error_ = rounds[self.n_kept_].squared_error
+        self.skipped_mass_ = rounds[self.n_kept_ + 1].skipped_mass
+        self.violation_bound_ = float(self.bound)
+        if self.n_kept_ == len(made):
+            self.violation_bound_ *= least + 1.0 / m + self.skipped_mass_
+        self._kept = made[: self.n_kept_]
+        self._initial = None if isinstance(start, np.ndarray | list | tuple) else start
+        self.n_features_in_ = width
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def predict(self, X: Any, initial: Any = None) -> Floats:
+        """The result's forecasts for other rows, on the grid, shape (n,).
+
+        A row at a level that no row of `fit` had in that round, or that was skipped, stays there.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, d).
+        initial
+            The initial forecasts of these rows, shape (n,), when `fit` was given forecasts.
+
+        Raises
+        ------
+        ValueError
+            Bad X or initial. NotFittedError before `fit`.
+
+        """
+        check_is_fitted(self, "rounds_")
+        n, width, names = check_features(X)
+        if width != self.n_features_in_:
+            raise ValueError(f"X must have the {self.n_features_in_} columns of fit, got {width}")
+        fitted_names = getattr(self, "feature_names_in_", None)
+        if names is not None and fitted_names is not None and list(names) != list(fitted_names):
+            raise ValueError(f"X must have the columns {list(fitted_names)} of fit, got {list(names)}")
+        start = self._initial if initial is None else initial
+        if start is None:
+            raise ValueError("initial is needed: fit was given forecasts, not a predictor")
+        level = grid_level(initial_forecasts(start, X, n), self.n_levels_)
+        for models in self._kept:
+            level = _apply(models, X, level, self.n_levels_)
+        return level / self.n_levels_
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> float:
+        """Minus the mean squared error of `predict`: the greater the better, at most 0."""
+        forecasts, outcomes = self.predict(X), check_probabilities(y, "y")
+        check_same_length(forecasts, outcomes, "X and y")
+        return -float(np.average((forecasts - outcomes) ** 2, weights=sample_weight))
+
+    def _check_parameters(self) -> int:
+        alpha = check_share(self.alpha, "alpha")
+        bound = self.bound
+        good = isinstance(bound, (int, float, np.number)) and not isinstance(bound, bool)
+        if not good or not 0.0 < bound < math.inf:
+            raise ValueError(f"bound must be a positive number, got {bound!r}")
+        check_count(self.min_rows, "min_rows")
+        if self.n_levels is not None:
+            return check_count(self.n_levels, "n_levels", most=1 << 20)
+        m = max(math.ceil(2.0 * bound / alpha - 1e-9), 1)
+        if m > 1 << 20:
+            raise ValueError(f"bound/alpha must be at most {1 << 19}, got {bound!r}/{alpha!r}")
+        return m
+
+    def _round(
+        self, regressor: Any, X: Any, y: Floats, level: Ints, m: int
+    ) -> tuple[dict[int, Any], Ints, int, float]:
+        """Fit every level set: the models, the new levels, what was skipped."""
+        models: dict[int, Any] = {}
+        after, skipped, rows_skipped = level.copy(), 0, 0
+        for i, rows in _level_sets(level):
+            if len(rows) < self.min_rows:
+                skipped, rows_skipped = skipped + 1, rows_skipped + len(rows)
+                continue
+            part = _safe_indexing(X, rows)
+            model = clone(regressor).fit(part, y[rows])
+            models[i] = model
+            after[rows] = _answer(model, part, m)
+        return models, after, skipped, rows_skipped / len(y)
+
+
+def default_regressor() -> DecisionTreeRegressor:
+    """A shallow regression tree."""
+    return DecisionTreeRegressor(max_depth=3, min_samples_leaf=20, random_state=0)
+
+
+def _apply(models: dict[int, Any], X: Any, level: Ints, m: int) -> Ints:
+    """The levels after a round: rows at a level without a model stay there."""
+    after = level.copy()
+    for i, rows in _level_sets(level):
+        if i in models:
+            after[rows] = _answer(models[i], _safe_indexing(X, rows), m)
+    return after
+
+
+def _level_sets(level: Ints) -> Iterator[tuple[int, Ints]]:
+    """Each level in use and its rows."""
+    order = np.argsort(level, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(level[order])) + 1):
+        yield int(level[rows[0]]), rows
+
+
+def _answer(model: Any, X: Any, m: int) -> Ints:
+    """A model's answers, clipped and rounded to levels."""
+    answers = np.asarray(model.predict(X), dtype=np.float64).reshape(-1)
+    if not np.isfinite(answers).all():
+        raise ValueError(f"regressor must answer finite numbers, got {answers[~np.isfinite(answers)][0]}")
+    return grid_level(np.clip(answers, 0.0, 1.0), m)
+
+
+def _error(level: Ints, m: int, y: Floats) -> float:
+    """Mean squared error; NaN without rows."""
+    return float(np.mean((level / m - y) ** 2)) if len(y) else math.nan

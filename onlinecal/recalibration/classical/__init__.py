@@ -1,0 +1,1 @@
+"""The usual recalibrators: temperature, Dirichlet, isotonic on the top label."""

@@ -1,0 +1,104 @@
+"""Dirichlet calibration: multinomial logistic regression on log-probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+
+from onlinecal.recalibration.classical.temperature import FLOOR
+from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+
+
+class DirichletCalibration(ProbabilityRecalibrator):
+    """softmax(W log p + b), with penalties on what lies off W's diagonal and on b.
+
+    The log loss per row plus `off_diagonal` times the average square of W's off-diagonal entries plus
+    `intercept` times the average square of b (ODIR). Convex; solved by L-BFGS from the identity.
+
+    scipy's L-BFGS-B calls BLAS and ends where the gradient is small, so probabilities can differ from one
+    machine to another: by up to 0.003 with two networks of 5,000 fitted rows.
+
+    Parameters
+    ----------
+    off_diagonal, intercept
+        Weights of the two penalties, not negative.
+    max_iterations
+        Of L-BFGS.
+    classes
+        The labels that the columns stand for; None: 0..C-1.
+
+    Attributes
+    ----------
+    coef_
+        W, shape (C, C).
+    intercept_
+        b, shape (C,).
+
+    References
+    ----------
+    Kull, Perello-Nieto, Kangsepp, Song & Flach, "Beyond temperature scaling" (2019), section 3.
+    """
+
+    def __init__(
+        self,
+        off_diagonal: float = 0.01,
+        intercept: float = 0.01,
+        max_iterations: int = 500,
+        classes: Any = None,
+    ) -> None:
+        self.off_diagonal = off_diagonal
+        self.intercept = intercept
+        self.max_iterations = max_iterations
+        self.classes = classes
+
+    def _check_parameters(self) -> None:
+        for name in ("off_diagonal", "intercept"):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, float, np.number)) and 0.0 <= value < np.inf):
+                raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
+
+    def _learn(self, table: Floats, labels: Ints) -> None:
+        logs = np.log(table + FLOOR)
+        k = table.shape[1]
+        start = np.concatenate([np.eye(k), np.zeros((k, 1))], axis=1)
+
+        def loss(flat: Floats) -> tuple[float, Floats]:
+            value, slope = penalised_loss(
+                flat.reshape(start.shape), logs, labels, self.off_diagonal, self.intercept
+            )
+            return value, slope.ravel()
+
+        end = minimize(
+            loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": self.max_iterations}
+        )
+        found = end.x.reshape(start.shape)
+        self.coef_, self.intercept_ = found[:, :-1], found[:, -1]
+
+    def _map(self, table: Floats) -> Floats:
+        return softmax(np.log(table + FLOOR) @ self.coef_.T + self.intercept_, axis=1)
+
+
+def penalised_loss(
+    parameters: Floats, logs: Floats, labels: Ints, off_diagonal: float, intercept: float
+) -> tuple[float, Floats]:
+    """The objective and its gradient; parameters (C, C + 1): W and, last, b; logs (n, C)."""
+    n, k = logs.shape
+    weights, offsets = parameters[:, :-1], parameters[:, -1]
+    scores = logs @ weights.T + offsets
+    rows = np.arange(n)
+    outside = weights * (1.0 - np.eye(k))
+    pairs = k * (k - 1)
+    value = (
+        -log_softmax(scores, axis=1)[rows, labels].mean()
+        + off_diagonal * (outside**2).sum() / pairs
+        + intercept * (offsets**2).mean()
+    )
+    excess = softmax(scores, axis=1)
+    excess[rows, labels] -= 1.0
+    slope = np.empty_like(parameters)
+    slope[:, :-1] = excess.T @ logs / n + 2.0 * off_diagonal * outside / pairs
+    slope[:, -1] = excess.mean(axis=0) + 2.0 * intercept * offsets / k
+    return float(value), slope

@@ -1,0 +1,114 @@
+"""Decision recalibrators as plain arrays: what a file of them holds, version 2.
+
+Rounds have different numbers of regions, so their weights and steps are stacked, with `n_regions` telling
+how many rows each round has.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onlinecal.measures.decision.partitions import Partition
+from onlinecal.recalibration.decision.folds import HeldOut
+from onlinecal.recalibration.decision.rounds import Progress, Round
+
+FORMAT = "onlinecal decision recalibrator 2"
+EARLIER = "onlinecal decision recalibrator 1"
+"""Without a floor, and evaluated by BLAS."""
+_PLAIN_KINDS = "biufUS"
+_SCALARS = (
+    *("n_actions", "epsilon", "partition", "seed", "start", "step", "n_folds", "n_starts", "warm_start"),
+    "floor",
+)
+
+
+def to_arrays(model: Any) -> dict[str, np.ndarray]:
+    """A fitted model as arrays of numbers and texts."""
+    classes = np.asarray(model.classes_)
+    if classes.dtype.kind not in _PLAIN_KINDS:
+        raise ValueError(f"classes must be plain numbers or texts to be saved, got {classes[0]!r}")
+    width = model.n_features_in_
+    rounds = model.rounds_
+    arrays = {
+        "format": np.array(FORMAT),
+        "classes": classes,
+        "n_classes": np.array(width),
+        "named": np.array(model.classes is not None),
+        "inverse_temperature": np.array(model.inverse_temperature_),
+        "n_regions": np.array([len(each.step) for each in rounds], dtype=np.int64),
+        "hard": np.array([each.partition.hard for each in rounds], dtype=np.bool_),
+        "weights": np.concatenate([np.zeros((0, width)), *(each.partition.weights for each in rounds)]),
+        "steps": np.concatenate([np.zeros((0, width)), *(each.step for each in rounds)]),
+        "history": np.array(model.history_.tolist(), dtype=np.float64).reshape(-1, 3),
+        "reached": np.array(model.reached_),
+        "least": np.array(model.floor_),
+        "fixed_order": np.array(model.fixed_order_),
+        "max_rounds": np.array(-1 if model.max_rounds is None else model.max_rounds),
+        **{f"parameter_{name}": np.array(getattr(model, name)) for name in _SCALARS},
+    }
+    if model.losses is not None:
+        arrays["losses"] = np.asarray(model.losses, dtype=np.float64)
+    if hasattr(model, "feature_names_in_"):
+        arrays["columns"] = np.array(list(model.feature_names_in_))
+    if model.held_out_ is not None:
+        arrays["held_out"] = np.array(model.held_out_)
+    return arrays
+
+
+def write_arrays(model: Any, path: str | Path) -> None:
+    """Save a fitted model under exactly this name."""
+    with open(path, "wb") as file:
+        np.savez_compressed(file, **to_arrays(model))  # type: ignore[arg-type]
+
+
+def read_arrays(kind: Any, path: str | Path) -> Any:
+    """A model of this class from a file of arrays; refuses anything pickled."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file) if hasattr(file, "files") else {}
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is no file of a decision recalibrator: {error}") from error
+    if str(arrays.get("format", "")) == EARLIER:
+        no = np.array(False)
+        arrays |= {"parameter_floor": no, "fixed_order": no, "least": np.array(0.0)}
+    elif str(arrays.get("format", "")) != FORMAT:
+        raise ValueError(f"{path} must hold {FORMAT!r}, got {str(arrays.get('format', 'no format'))!r}")
+    return from_arrays(kind, arrays)
+
+
+def from_arrays(kind: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The fitted model that `to_arrays` described."""
+    classes = arrays["classes"]
+    most = int(arrays["max_rounds"])
+    model = kind(
+        **{name: arrays[f"parameter_{name}"].item() for name in _SCALARS},
+        max_rounds=None if most < 0 else most,
+        losses=arrays.get("losses"),
+        classes=classes.tolist() if arrays["named"] else None,
+    )
+    ends = np.cumsum(arrays["n_regions"])[:-1]
+    hard = arrays["hard"].tolist()
+    weights, steps = (np.split(arrays[name], ends) for name in ("weights", "steps"))
+    model.classes_ = classes
+    model.n_features_in_ = int(arrays["n_classes"])
+    model.inverse_temperature_ = float(arrays["inverse_temperature"])
+    model.rounds_ = [
+        # of no rounds numpy makes one empty part
+        Round(Partition(w, is_hard), step)
+        for w, is_hard, step in zip(weights, hard, steps, strict=False)
+    ]
+    model.n_rounds_ = len(model.rounds_)
+    model.history_ = np.array(
+        [tuple(row) for row in arrays["history"]], dtype=[(name, np.float64) for name in Progress._fields]
+    )
+    model.reached_ = bool(arrays["reached"])
+    model.floor_ = float(arrays["least"])
+    model.fixed_order_ = bool(arrays["fixed_order"])
+    model.held_out_ = HeldOut(*arrays["held_out"]) if "held_out" in arrays else None
+    if "columns" in arrays:
+        model.feature_names_in_ = np.array(arrays["columns"].tolist(), dtype=object)
+    return model

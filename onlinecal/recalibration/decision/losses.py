@@ -1,0 +1,196 @@
+"""Decision makers by their loss tables: random ones, ones that may refrain, and a clinic's own from a file.
+
+A loss table has one row per action and one column per class, shape (K, C): l[a, c] is the loss of action a
+when the class is c. A family is a stack of tables, (n_losses, K, C).
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinecal.measures.decision.errors import (
+    DecisionLosses,
+    bayes_decisions,
+    check_losses,
+    decision_loss_gap,
+    decision_losses,
+)
+from onlinecal.validation import check_count, check_vector
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+REFRAIN_COSTS = tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())
+PRICES = (1.1, 1.5, 2.0, 4.0)
+
+
+def gaussian_losses(n_actions: int, n_classes: int, n_losses: int = 500, seed: int = 0) -> Floats:
+    """Losses drawn from the standard normal distribution, shape (n_losses, K, C): the paper's experiments.
+
+    Raises
+    ------
+    ValueError
+        A count below 1.
+    """
+    shape = (
+        check_count(n_losses, "n_losses"),
+        check_count(n_actions, "n_actions"),
+        check_count(n_classes, "n_classes"),
+    )
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def refrain_losses(n_classes: int, costs: ArrayLike = REFRAIN_COSTS) -> Floats:
+    """L_r of the paper: name a class, or say "I do not know" at a price; shape (len(costs), C + 1, C).
+
+    Action a < C names class a: loss 0 if it is right, 1 if not. Action C refrains: loss beta. Probabilities
+    are confidence calibrated exactly if no loss of this family, for any beta in [0, 1], has a gap.
+
+    Raises
+    ------
+    ValueError
+        A number of classes below 1, a cost outside [0, 1].
+    """
+    check_count(n_classes, "n_classes")
+    prices = check_vector(costs, "costs").astype(np.float64)
+    bad = ~((prices >= 0.0) & (prices <= 1.0))
+    if bad.any():
+        raise ValueError(f"costs must lie in [0, 1], got {float(prices[bad][0])!r}")
+    naming = np.broadcast_to(1.0 - np.eye(n_classes), (len(prices), n_classes, n_classes))
+    refraining = np.broadcast_to(prices[:, None, None], (len(prices), 1, n_classes))
+    return np.concatenate([naming, refraining], axis=1)
+
+
+def classwise_losses(n_classes: int, false_alarms: ArrayLike = PRICES, misses: ArrayLike = PRICES) -> Floats:
+    """L_cr of the paper: is it class c? Yes, no, or refrain at price 1; shape (C A B, 3, C).
+
+    For each class c, false alarm price and miss price: action 0 (yes) costs the false alarm's price when the
+    class is not c, action 1 (no) the miss's price when it is c, action 2 always 1, as in appendix C of the
+    paper; its Table 1 has "y = c" and "y != c" exchanged. Probabilities are
+    classwise calibrated exactly if no loss of this family, for any prices, has a gap.
+
+    Raises
+    ------
+    ValueError
+        A number of classes below 1, prices that are not finite.
+    """
+    check_count(n_classes, "n_classes")
+    alarms = check_vector(false_alarms, "false_alarms").astype(np.float64)
+    missed = check_vector(misses, "misses").astype(np.float64)
+    for prices, name in ((alarms, "false_alarms"), (missed, "misses")):
+        if not np.isfinite(prices).all():
+            raise ValueError(f"{name} must be finite, got {float(prices[~np.isfinite(prices)][0])!r}")
+    is_class = np.eye(n_classes)[:, None, None, :]
+    shape = (n_classes, len(alarms), len(missed), n_classes)
+    yes = np.broadcast_to(alarms[None, :, None, None] * (1.0 - is_class), shape)
+    no = np.broadcast_to(missed[None, None, :, None] * is_class, shape)
+    return np.stack([yes, no, np.ones(shape)], axis=3).reshape(-1, 3, n_classes)
+
+
+@dataclass(frozen=True, eq=False)
+class LossTable:
+    """A decision maker: what each action costs for each class, with names.
+
+    Attributes
+    ----------
+    values
+        Shape (K, C), finite.
+    actions
+        Names of the rows; action 0, action 1, ... by default.
+    classes
+        Names of the columns; 0, 1, ... by default.
+
+    Raises
+    ------
+    ValueError
+        Values that are no finite table, names that repeat or do not fit.
+
+    Examples
+    --------
+    >>> clinic = LossTable([[0.2, 0.2], [0.0, 1.0]], actions=("treat", "wait"), classes=("well", "ill"))
+    >>> [clinic.actions[a] for a in clinic.decide([[0.9, 0.1], [0.5, 0.5]])]
+    ['wait', 'treat']
+    """
+
+    values: Floats
+    actions: Sequence[str] = ()
+    classes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.values)
+        if len(shape) != 2:
+            raise ValueError(f"values must be a table (actions, classes), got shape {shape}")
+        object.__setattr__(self, "values", check_losses(self.values, shape[1], "values")[0])
+        defaults = (f"action {a}" for a in range(shape[0])), map(str, range(shape[1]))
+        for name, default, count in zip(("actions", "classes"), defaults, shape, strict=True):
+            names = tuple(getattr(self, name)) or tuple(default)
+            if len(names) != count:
+                raise ValueError(f"{name} must be {count} names, got {len(names)}")
+            if len(set(names)) != count:
+                raise ValueError(
+                    f"{name} must differ, got {next(x for x in names if names.count(x) > 1)!r} twice"
+                )
+            object.__setattr__(self, name, names)
+
+    def decide(self, probabilities: ArrayLike) -> Ints:
+        """The Bayes decision for each row of probabilities (n, C): action numbers, shape (n,)."""
+        return bayes_decisions(probabilities, self.values)
+
+    def losses(self, probabilities: ArrayLike, labels: ArrayLike) -> DecisionLosses:
+        """Average loss of these decisions, predicted and true, each of shape (1,)."""
+        return decision_losses(probabilities, labels, self.values)
+
+    def gap(self, probabilities: ArrayLike, labels: ArrayLike) -> float:
+        """The difference of the two relative to the loss; see `decision_loss_gap`."""
+        return float(decision_loss_gap(probabilities, labels, self.values)[0])
+
+    def write_csv(self, path: str | Path) -> None:
+        """One line per action: its name, then its loss for each class; class names in the first line."""
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["action", *self.classes])
+            for action, row in zip(self.actions, self.values.tolist(), strict=True):
+                writer.writerow([action, *row])
+
+    @classmethod
+    def read_csv(cls, path: str | Path) -> LossTable:
+        """Read what `write_csv` writes; `#` starts a comment line.
+
+        Raises
+        ------
+        ValueError
+            A cell that is no number, a line of another length, no actions; names the line.
+        """
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            lines = [
+                (number, cells)
+                for number, cells in enumerate(csv.reader(file), 1)
+                if cells and not cells[0].startswith("#")
+            ]
+        if len(lines) < 2 or len(lines[0][1]) < 2:
+            raise ValueError(f"{path} must have a line of class names and one line per action")
+        (_, (_, *classes)), *rest = lines
+        actions, values = [], []
+        for number, (action, *cells) in rest:
+            if len(cells) != len(classes):
+                raise ValueError(f"{path}, line {number}: must have {len(classes)} losses, got {len(cells)}")
+            actions.append(action.strip())
+            values.append([_number(cell, path, number) for cell in cells])
+        return cls(np.array(values), tuple(actions), tuple(name.strip() for name in classes))
+
+
+def _number(cell: str, path: str | Path, line: int) -> float:
+    try:
+        value = float(cell)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{path}, line {line}: must be a finite loss, got {cell!r}")
+    return value

@@ -1,0 +1,207 @@
+"""The rounds of decision recalibration: find the worst partition, correct the mean error on its regions.
+
+A round adds `step[a]` to the probabilities in proportion to b_a(p) and projects on the simplex. On the rows
+that were fitted with error E = Y - p, memberships b, D = E[b b^T] and R = E[b (Y - p)^T], the full step is
+U = D^+ R. In the eigenvectors v of D, with values lambda, it takes |v R|^2 / lambda off the squared error for
+each; a step s times as long takes s (2 - s) times as much, so none with 0 <= s <= 1 lets it rise. The full
+step takes off at least (sum_a ||R_a||)^2: use trace(U^T R) = max over Z of 2 trace(Z^T R) - trace(Z^T D Z),
+Z_a = s R_a / ||R_a||, and that the entries of D sum to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from onlinecal.measures.decision.errors import loss_norms
+from onlinecal.measures.decision.partitions import Ints, Partition, error_of, residuals
+from onlinecal.measures.decision.search import MAX_ITERATIONS, N_STARTS, Found, search
+from onlinecal.measures.fixed_order import Floats, by_columns, eigenvectors, inner, product
+from onlinecal.recalibration.simplex_projection import project_rows
+
+Finder = Callable[[Floats, Floats, float, np.random.Generator], Found]
+"""From a table (n, C), p - Y and epsilon: the worst error found, and its partition."""
+
+SMALLEST_EIGENVALUE = 1e-9
+"""Directions of b with less mass than this, relative to the most, are not corrected: the pseudo-inverse."""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One correction: a partition of the probabilities as they stand, what is added on its regions (K, C)."""
+
+    partition: Partition
+    step: Floats
+
+    def __call__(self, table: Floats) -> Floats:
+        """The corrected rows, shape (n, C)."""
+        return project_rows(table + product(by_columns(self.step), self.partition(table).T).T)
+
+    def by_blas(self, table: Floats) -> Floats:
+        """The same to rounding, to the bits of models from before sums had a fixed order."""
+        scores = table @ self.partition.weights.T
+        members = softmax(scores, axis=1)
+        if self.partition.hard:
+            members = np.zeros_like(scores)
+            members[np.arange(len(scores)), scores.argmax(axis=1)] = 1.0
+        return project_rows(table + members @ self.step)
+
+
+class Progress(NamedTuple):
+    """What a round found and what the fitted rows looked like before it."""
+
+    error: float
+    squared_error: float
+    accuracy: float
+
+
+class WorstOfAllLosses:
+    """The worst partition for all losses with K actions.
+
+    A quick search does as long as it finds an error above epsilon. If it does not, a thorough one is made,
+    and for soft partitions a hard one too, which are limits of soft ones: only then is epsilon reached.
+    """
+
+    def __init__(self, n_actions: int, hard: bool, n_starts: int, max_iterations: int) -> None:
+        self.n_actions = n_actions
+        self.hard = hard
+        self.n_starts = n_starts
+        self.max_iterations = max_iterations
+
+    def __call__(self, table: Floats, residual: Floats, epsilon: float, rng: np.random.Generator) -> Found:
+        """Search; `residual` is p - Y."""
+        tries = [(self.hard, self.n_starts, self.max_iterations), (self.hard, N_STARTS, MAX_ITERATIONS)]
+        if not self.hard:
+            tries.append((True, N_STARTS, MAX_ITERATIONS))
+        for hard, n_starts, max_iterations in tries:
+            found = search(table, residual, self.n_actions, hard, rng, n_starts, max_iterations)
+            if found.error > epsilon:
+                break
+        return found
+
+
+class WorstOfGivenLosses:
+    """The loss table with the largest gap, and the regions of its Bayes decisions.
+
+    Decisions are those of the forecasts that will be given: of probabilities floored at `least`, for which
+    the expected loss of an action is that of `rules` for the probabilities themselves.
+    """
+
+    def __init__(self, losses: Floats, least: float = 0.0) -> None:
+        norms = loss_norms(losses)
+        self.losses = losses
+        share = losses.shape[2] * least
+        self.rules = (1.0 - share) * losses + least * losses.sum(axis=2, keepdims=True)
+        self.norms = np.where(norms > 0.0, norms, 1.0)
+
+    def __call__(self, table: Floats, residual: Floats, epsilon: float, rng: np.random.Generator) -> Found:
+        """Try all, exactly; `residual` is p - Y."""
+        gaps = np.empty(len(self.losses))
+        for i, (loss, rule) in enumerate(zip(self.losses, self.rules, strict=True)):
+            biases = inner(Partition(-rule, hard=True)(table).T, residual) / len(table)
+            gaps[i] = abs((biases * loss).sum()) / self.norms[i]
+        worst = int(gaps.argmax())
+        return Found(float(gaps[worst]), Partition(-self.rules[worst], hard=True))
+
+
+def full_step(members: Floats, error: Floats) -> Floats:
+    """U = D^+ R, shape (K, C): the least squares correction by memberships (n, K) of errors Y - p (n, C)."""
+    return _step(members, error, lambda vector: 1.0)
+
+
+def shrunk_step(members: Floats, error: Floats, fresh: Ints, length: float) -> Floats:
+    """The full step, each direction shortened by how much of it is noise.
+
+    The rows `fresh` must not have been used to choose the partition. In direction v their mean of v b (Y - p)
+    has squared norm r and, if p were right, mean square `noise` = average of (v b)^2 ||Y - p||^2 / rows. The
+    positive James-Stein factor 1 - noise / r estimates which part of it would be found again; among all
+    rows, as many as there are, it is n s / (m + (n - m) s) for a part s among m.
+    """
+    share = len(members) / len(fresh)
+    columns, rest = by_columns(members[fresh]), error[fresh]
+    sizes = (rest**2).sum(axis=1)
+
+    def factor(vector: Floats) -> float:
+        mixture = product(vector[None], columns)
+        seen = float(((inner(mixture, rest) / len(fresh)) ** 2).sum())
+        noise = float((mixture[0] ** 2 * sizes).mean() / len(fresh))
+        part = max(0.0, 1.0 - noise / seen) if seen > 0.0 else 0.0
+        return length * share * part / (1.0 + (share - 1.0) * part)
+
+    return _step(members, error, factor)
+
+
+def _step(members: Floats, error: Floats, factor: Callable[[Floats], float]) -> Floats:
+    n = len(members)
+    eigenvalues, vectors = eigenvectors(inner(members.T, members) / n)
+    means = inner(members.T, error) / n
+    step = np.zeros_like(means)
+    for eigenvalue, vector in zip(eigenvalues, vectors.T, strict=True):
+        if eigenvalue > SMALLEST_EIGENVALUE * eigenvalues[-1]:
+            along = (vector[:, None] * means).sum(axis=0)
+            step += factor(vector) / eigenvalue * np.outer(vector, along)
+    return step
+
+
+class Descent:
+    """Rounds on one set of rows, one at a time.
+
+    Parameters
+    ----------
+    table, labels
+        Probabilities to start from, (n, C), and class numbers, (n,).
+    find
+        What to correct.
+    length
+        None: Algorithms 1 and 2 as in the paper, full steps from and for all rows. Else each round's
+        partition is chosen on a random half of the rows, its step comes from all rows, shortened by this
+        factor and by what the other half says is noise; and the first round corrects the mean.
+    seed
+        Of the starts of the search and of the halves.
+    """
+
+    def __init__(
+        self, table: Floats, labels: Ints, find: Finder, length: float | None, seed: int | list[int]
+    ) -> None:
+        self.table = table
+        self.labels = labels
+        self.find = find
+        self.length = length
+        self.rng = np.random.default_rng(seed)
+        self.rounds: list[Round] = []
+
+    def progress(self, error: float = np.nan) -> Progress:
+        """The present state of the rows."""
+        squared = (residuals(self.table, self.labels) ** 2).sum(axis=1).mean()
+        hits = (self.table.argmax(axis=1) == self.labels).mean()
+        return Progress(error, float(squared), float(hits))
+
+    def advance(self, epsilon: float) -> Progress | None:
+        """Play one round; None, and nothing done, if what was found is at most epsilon."""
+        residual = residuals(self.table, self.labels)
+        n, n_classes = self.table.shape
+        if self.length is None:
+            found = self.find(self.table, residual, epsilon, self.rng)
+            if found.error <= epsilon:
+                return None
+            step = full_step(found.partition(self.table), -residual)
+        elif not self.rounds:
+            mean = Partition(np.zeros((1, n_classes)), hard=True)
+            members = mean(self.table)
+            found = Found(error_of(members, residual), mean)
+            step = shrunk_step(members, -residual, np.arange(n), 1.0)
+        else:
+            order = self.rng.permutation(n)
+            chosen, fresh = order[: (n + 1) // 2], order[n // 2 :]
+            found = self.find(self.table[chosen], residual[chosen], epsilon, self.rng)
+            if found.error <= epsilon:
+                return None
+            step = shrunk_step(found.partition(self.table), -residual, fresh, self.length)
+        progress = self.progress(found.error)
+        self.rounds.append(Round(found.partition, step))
+        self.table = self.rounds[-1](self.table)
+        return progress

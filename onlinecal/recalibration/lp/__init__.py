@@ -1,0 +1,1 @@
+"""Recalibration under l_p error."""

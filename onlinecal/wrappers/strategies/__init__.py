@@ -1,0 +1,1 @@
+"""How a wrapper makes forecasts out of a model's probabilities: steered, then projected."""

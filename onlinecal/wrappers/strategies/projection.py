@@ -1,0 +1,101 @@
+"""One stream of (a model's probability, outcome) turned into calibrated forecasts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from onlinecal.forecasters import AlmostOneStepAhead
+from onlinecal.wrappers.strategies.steering import FORECAST, TICKET, new_steering, steered, steered_hint
+
+
+class Ticket(NamedTuple):
+    """A forecast that waits for its outcome: its bucket, and what the steering state keeps of it."""
+
+    bucket: int
+    kept: tuple[float, ...]
+
+    @property
+    def probability(self) -> float:
+        """What was announced."""
+        return self.kept[FORECAST]
+
+
+class Projection:
+    """The nearest calibrated forecast to a steered hint; one bias table per bucket of the hint.
+
+    Parameters
+    ----------
+    slack, horizon
+        As in AlmostOneStepAhead; with several buckets the horizon is not used, since a bucket's share
+        of the rounds is not known beforehand.
+    n_buckets
+        How many equal-width buckets of the hint get a table of their own.
+
+    Attributes
+    ----------
+    tables
+        The forecasters, one a bucket.
+    surprises
+        Rounds with outcome 1 that were not forecast at all, which stands for a forecast of 0. Each adds 1
+        to the distance: moved to 1 it is calibrated.
+    """
+
+    def __init__(self, slack: float, n_buckets: int, horizon: int | None) -> None:
+        each = horizon if n_buckets == 1 else None
+        self.tables = [AlmostOneStepAhead(horizon=each, slack=slack, report="hint") for _ in range(n_buckets)]
+        self.surprises = 0
+        self._table = self.tables[0]
+        self._last = n_buckets - 1
+        self._state = new_steering()
+        self._compile()
+
+    def _compile(self) -> None:
+        # kept one by one: to look each up in a tuple would cost a tenth of a call
+        self._ask, self._settle = steered(self._table.machine.rules)
+
+    def ask(self, raw: float) -> float:
+        """Issue a forecast for a model's probability; its ticket stays here until the next one.
+
+        NaN counts as 1/2, and values are moved into [0, 1].
+        """
+        if self._last:
+            hint = steered_hint(self._state, raw)
+            self._table = self.tables[min(int(hint * (self._last + 1)), self._last)]
+        return self._ask(self._table.memory, self._state, raw)
+
+    def settle(self, outcome: int) -> None:
+        """Charge the forecast whose ticket is here with its outcome, and learn how to steer."""
+        while not self._settle(self._table.memory, self._state, outcome):
+            self._table.grow()
+
+    def ticket(self) -> Ticket:
+        """A copy of the ticket, for a forecast that must wait while others are issued."""
+        return Ticket(self.tables.index(self._table), tuple(self._state[:TICKET].tolist()))
+
+    def present(self, ticket: Ticket) -> None:
+        """Put a ticket back in its place, to be settled next."""
+        self._table = self.tables[ticket.bucket]
+        self._state[:TICKET] = ticket.kept
+
+    def __getstate__(self) -> dict[str, Any]:
+        compiled = ("_ask", "_settle")
+        return {name: value for name, value in self.__dict__.items() if name not in compiled}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._compile()
+
+    def note_late(self, others: int) -> None:
+        """Take into the guarantee that so many other forecasts were open at once."""
+        for table in self.tables:
+            table.note_late(others)
+
+    @property
+    def certificate(self) -> float:
+        """Proven bound on the distance to calibration of the settled forecasts: a sum over buckets."""
+        return self.surprises + sum(table.certificate for table in self.tables)
+
+    @property
+    def guarantee(self) -> float:
+        """What the certificate cannot exceed."""
+        return self.surprises + sum(table.guarantee for table in self.tables)

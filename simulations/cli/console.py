@@ -1,0 +1,64 @@
+"""The console command `onlinecal`: the library's verbs and those of the simulations under one roof."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from onlinecal.cli.errors import Verbs
+from onlinecal.cli.recalibrate import recalibrate
+from onlinecal.cli.stream.verb import app as stream
+from simulations.cli.adversaries import adversaries
+from simulations.cli.evaluate import evaluate
+from simulations.cli.experiment import experiment
+from simulations.cli.forecasters import forecasters
+from simulations.cli.measure import measure
+from simulations.cli.plot import plot
+from simulations.cli.search import search
+from simulations.cli.simulate import simulate
+from simulations.cli.sweep import sweep
+from simulations.cli.warmup import warmup
+from simulations.cli.worst import worst
+
+app = typer.Typer(
+    name="onlinecal",
+    cls=Verbs,
+    epilog="Exit codes: 0 done, 1 a check failed, 2 the request was wrong. "
+    "Results go to stdout, progress to stderr.",
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for verb in (
+    simulate, sweep, plot, measure, evaluate, recalibrate, experiment, forecasters, adversaries, worst,
+    search, warmup,
+):  # fmt: skip
+    app.command(verb.__name__)(verb)
+app.add_typer(stream, name="stream")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from onlinecal import __version__
+
+        print(f"onlinecal {__version__}")
+        raise typer.Exit()
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Calibrated forecasting on live streams, with a proof that runs along."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main() -> None:
+    """Run the console command."""
+    app()

@@ -1,0 +1,152 @@
+"""The verb `experiment`: the figures of the decision paper, on any table of predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from onlinecal.cli.errors import INTERRUPTED
+from simulations.cli.sweep import available_cores
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from simulations.experiments.experiments import Experiment
+
+FIGURES = ("steps", "actions", "classes", "drift")
+MADE_UP = "demo"
+
+
+def experiment(
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="Probabilities and labels: CSV, JSON Lines, Parquet or NPZ; or: demo, a made-up table."
+        ),
+    ],
+    figure: Annotated[
+        list[str] | None,
+        typer.Option("--figure", help="steps, actions, classes or drift; may be repeated. Default: all."),
+    ] = None,
+    probabilities: Annotated[
+        str | None, typer.Option(help="Columns a,b,c or a pattern p_*; of NPZ the array. Default: p_*.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="The column (array) of labels.")] = None,
+    actions: Annotated[
+        int, typer.Option(min=1, help="Of the decision makers in steps, classes and drift.")
+    ] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="The length of the curves in steps.")] = 32,
+    splits: Annotated[int, typer.Option(min=1, help="Random splits into fitted and tested rows.")] = 5,
+    losses: Annotated[int, typer.Option(min=1, help="Random losses that gaps are taken over.")] = 500,
+    test_share: Annotated[float, typer.Option(help="Share of the rows to test on.")] = 0.5,
+    seed: Annotated[int, typer.Option(min=0, help="Of the first split; the next ones count on.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: all cores.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the pictures and their numbers.")] = Path(
+        "results/experiment"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Draw the decision paper's figures: what recalibrations are worth to random decision makers.
+
+    steps: gaps and loss against the rounds of decision recalibration, on fitted and on tested rows. actions,
+    classes: gaps from 1 action or 2 of the classes to as many as there are classes, beside temperature,
+    vector and Dirichlet scaling and isotonic regression. drift: all of them fitted on clean rows and tested
+    on corrupted ones. Gaps are averages over rows, in units of the loss's norm.
+
+    Each picture is a PNG and an SVG beside a CSV of the numbers in it, and CSV of every split. Finished
+    pictures stay if the command is interrupted.
+
+    Examples:
+
+    [bold]onlinecal experiment demo --figure steps --out results/demo-steps[/bold]
+
+    [bold]onlinecal experiment cifar.npz --figure drift --figure classes --splits 10[/bold]
+    """
+    from onlinecal.cli.output import notices, print_json, results, table
+    from onlinecal.cli.recalibrating.parts import split_rows
+    from onlinecal.cli.recalibrating.tables import read_table
+    from simulations.experiments.experiments import Experiment
+    from simulations.experiments.made_up import made_up_table
+
+    wanted = list(dict.fromkeys(figure or FIGURES))
+    for name in wanted:
+        if name not in FIGURES:
+            raise ValueError(f"unknown figure {name!r}; known: {', '.join(FIGURES)}")
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file, not a folder to write into")
+    data = made_up_table() if file == MADE_UP else read_table(Path(file), probabilities, label)
+    if data.labels is None:
+        raise ValueError(f"{file} has no labels to fit to: name their column with --label")
+    split_rows(len(data), test_share, seed)
+    task = Experiment(data, actions, rounds, splits, test_share, seed, losses)
+    written: list[Path] = []
+    tables: dict[str, pl.DataFrame] = {}
+    try:
+        for name in wanted:
+            tables[name] = _draw(name, task, out, jobs or available_cores(), written)
+    except KeyboardInterrupt:
+        notices().print(f"interrupted: {len(tables)} of {len(wanted)} pictures are finished")
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        print_json(
+            {
+                "figures": {name: one.to_dicts() for name, one in tables.items()},
+                "files": [str(path) for path in written],
+            }
+        )
+        return
+    console = results()
+    for name, one in tables.items():
+        console.print(table(*_shown(name, one)))
+    for path in written:
+        console.print(str(path), soft_wrap=True)
+
+
+def _draw(name: str, task: Experiment, out: Path, jobs: int, written: list[Path]) -> pl.DataFrame:
+    """Play all splits of one figure and write it; the table that was drawn."""
+    from importlib import import_module
+
+    import polars as pl
+
+    from onlinecal.cli.output import milestones, progress
+    from onlinecal.plots.files import write_figure
+    from onlinecal.tables import write_table
+    from simulations.experiments.experiments import play
+
+    words = f"{name}: splits finished"
+    tell = milestones(words)
+    rows: list[dict[str, Any]] = []
+    with progress() as bar:
+        watched = bar.add_task(words, total=task.n_splits)
+        tell(0, task.n_splits)
+        for done, found in enumerate(play(name, task, jobs), 1):
+            rows += found
+            bar.update(watched, completed=done)
+            tell(done, task.n_splits)
+    module = import_module(
+        f"simulations.plots.recalibration_{'counts' if name in ('actions', 'classes') else name}"
+    )
+    every = pl.DataFrame(rows, infer_schema_length=None)
+    written.append(write_table(every, out / f"{name}-splits.csv"))
+    drawn = module.prepare(every)
+    written.append(write_figure(module.draw(drawn), drawn, out / name))
+    return drawn
+
+
+def _shown(name: str, drawn: pl.DataFrame) -> tuple[str, list[str], list[list[str]], int]:
+    """Title, columns, rows and number of names for a table of mean gaps: a column per method."""
+    if "part" in drawn.columns:
+        drawn = drawn.filter(part="test")
+    keys = [key for key in ("drift", "severity", "step", "count") if key in drawn.columns]
+    wide = drawn.filter(measure="mean_gap").pivot("method", index=keys, values="mean")
+    rows = [
+        [
+            *("–" if row[key] is None else str(row[key]) for key in keys),
+            *("–" if row[method] is None else f"{row[method]:.4f}" for method in wide.columns[len(keys) :]),
+        ]
+        for row in wide.to_dicts()
+    ]
+    named = [name if key == "count" else key for key in keys]
+    return f"{name}: mean gap on tested rows", [*named, *wide.columns[len(keys) :]], rows, len(keys)

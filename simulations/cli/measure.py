@@ -1,0 +1,319 @@
+"""The verb `measure`: how far from calibrated the forecasts in a file are, by every measure there is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onlinecal.cli.errors import CHECK_FAILED, warn
+from onlinecal.tables import number
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from adversaries import Stream
+    from simulations.games.measuring import Game
+
+    Measurement = tuple[Game, "Errors"]
+
+BINS = 15
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How one column of forecasts did. All errors are sums over rounds; divide by `rounds` for averages.
+
+    Attributes
+    ----------
+    forecast
+        The column's name.
+    rounds, ones
+        T, and how many outcomes were 1.
+    ece, ece_bins
+        Expected calibration error by exact value, and in equal-width bins.
+    smooth
+        Smooth calibration error.
+    lower_distance_low, lower_distance_high
+        Where the lower distance to calibration lies.
+    distance_low, distance_high
+        Where the distance to calibration lies; the two are equal when it is known exactly.
+    brier, brier_constant
+        Sum of (p - y)^2 of the forecasts, and of the best constant forecast in hindsight.
+
+    """
+
+    forecast: str
+    rounds: int
+    ones: int
+    ece: float
+    ece_bins: float
+    smooth: float
+    lower_distance_low: float
+    lower_distance_high: float
+    distance_low: float
+    distance_high: float
+    brier: float
+    brier_constant: float
+
+    @property
+    def averages(self) -> Errors:
+        """The same per round."""
+        kept = ("forecast", "rounds", "ones")
+        return Errors(
+            **{name: value if name in kept else value / self.rounds for name, value in asdict(self).items()}
+        )
+
+    def broken_bounds(self) -> list[str]:
+        """Every inequality between the measures that does not hold, in words; empty if all is well."""
+        lower, distance = "lower distance", "distance to calibration"
+        chain = [
+            ("½ smCE", self.smooth / 2, lower, self.lower_distance_high),
+            (lower, self.lower_distance_low, "2 smCE", 2 * self.smooth),
+            (lower, self.lower_distance_low, distance, self.distance_high),
+            (distance, self.distance_low, "ECE", self.ece),
+            ("ECE in bins", self.ece_bins, "ECE", self.ece),
+            ("Brier regret", self.brier - self.brier_constant, f"2 × {distance}", 2 * self.distance_high),
+        ]
+        # sums of T rounded terms
+        slack = 1e-9 * self.rounds + 1e-9
+        return [
+            f"BROKEN: {small} {low:.6g} > {large} {high:.6g} ({self.forecast})"
+            for small, low, large, high in chain
+            if low > high + slack
+        ]
+
+
+def measure(
+    file: Annotated[Path, typer.Argument(help="The forecasts: CSV, JSON Lines or Parquet.")],
+    forecast: Annotated[
+        list[str],
+        typer.Option("--forecast", help="A column of forecasts; may be repeated, to see them side by side."),
+    ],
+    outcome: Annotated[str, typer.Option("--outcome", help="The column of outcomes, 0/1.")],
+    sort: Annotated[
+        str | None,
+        typer.Option("--sort", help="A column to order the rounds by. No measure depends on the order."),
+    ] = None,
+    average: Annotated[
+        bool, typer.Option("--average", "--normalize", help="Averages over rounds only, also with --json.")
+    ] = False,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="The distance itself, however long it takes: seconds, or hours."),
+    ] = False,
+    budget: Annotated[
+        float | None,
+        typer.Option("--budget", help="Effort for the distance; 1, the default, is about a second."),
+    ] = None,
+    bins: Annotated[
+        int, typer.Option("--bins", min=1, max=1_000_000, help="Bins of the ECE in bins.")
+    ] = BINS,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--groups", help="A column whose values are groups, also with those of another; may be repeated."
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")] = None,
+    plot: Annotated[
+        bool, typer.Option("--plot", help="Table and pictures, in results/measure if there is no --out.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Measure how far from calibrated recorded forecasts are.
+
+    Errors are sums over rounds, then in brackets averages; "a … b" is a proven bracket, "=" exact.
+
+    docs/measures.md says how to read each number. Exit code 1 if the measures contradict each other.
+
+    Examples:
+
+    [bold]onlinecal measure games.csv --forecast probability --outcome won --plot[/bold]
+
+    [bold]onlinecal measure games.csv --forecast elo --forecast market --outcome won --average[/bold]
+
+    [bold]onlinecal measure loans.csv --forecast risk --outcome defaulted --groups sex --groups region[/bold]
+    """
+    from onlinecal.cli.output import print_json, results
+
+    if exact and budget is not None:
+        raise ValueError("--exact and --budget exclude each other: exact takes what it needs")
+    if budget is not None and not budget > 0:
+        raise ValueError(f"budget must be positive, got {budget!r}")
+    folder = out or (Path("results/measure") if plot else None)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file, not a folder to write into")
+    streams = _read(file, forecast, outcome, sort)
+    remarks = _remarks(streams, forecast, outcome)
+    warn(remarks)
+    reports = {}
+    if groups:
+        from onlinecal.cli.recalibrating.group_tables import group_reports, group_table
+
+        reports = group_reports(file, forecast, outcome, groups, bins)
+    measured = _measure(streams, forecast, math.inf if exact else budget or 1.0, bins)
+    errors = [one for _, one in measured]
+    files = [] if folder is None else _write(measured, folder)
+    broken = [text for one in errors for text in one.broken_bounds()]
+    if as_json:
+        shown = [one.averages for one in errors] if average else errors
+        print_json(
+            {
+                "file": str(file),
+                "per_round": average,
+                "bins": bins,
+                "columns": [asdict(one) for one in shown],
+                "broken": broken,
+                "warnings": remarks,
+                **({"groups": {name: one.rows() for name, one in reports.items()}} if groups else {}),
+                "pictures": [str(path) for path in files],
+            }
+        )
+    else:
+        console = results()
+        console.print(error_table(errors, file.name, bins, average))
+        for name, report in reports.items():
+            console.print(group_table(name, report, bins))
+        for line in [*broken, *map(str, files)]:
+            console.print(line, soft_wrap=True)
+    if broken:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def error_table(errors: Sequence[Errors], name: str, bins: int, average: bool) -> Table:
+    """A column per forecast, a line per measure: the sum over rounds, then in brackets the average."""
+    from onlinecal.cli.output import table
+
+    def both(total: float, one: Errors) -> str:
+        per_round = f"{total / one.rounds:.4f}"
+        return per_round if average else f"{number(total)} ({per_round})"
+
+    def between(low: float, high: float, one: Errors) -> str:
+        if average:
+            return bracket(low / one.rounds, high / one.rounds) or both(high, one)
+        ends = bracket(low, high)
+        return f"{ends} ({high / one.rounds:.4f})" if ends else both(high, one)
+
+    def distance(one: Errors) -> str:
+        if one.distance_low == one.distance_high:
+            return f"= {both(one.distance_high, one)}"
+        return between(one.distance_low, one.distance_high, one)
+
+    def sandwich(one: Errors) -> str:
+        ends = (one.smooth / 2, one.lower_distance_high, 2 * one.smooth)
+        return " ≤ ".join(f"{end / one.rounds:.4f}" if average else number(end) for end in ends)
+
+    lines: list[tuple[str, Callable[[Errors], str]]] = [
+        ("rounds", lambda one: number(one.rounds)),
+        ("outcomes that were 1", lambda one: f"{number(one.ones)} ({one.ones / one.rounds:.4f})"),
+        ("ECE by exact value", lambda one: both(one.ece, one)),
+        (f"ECE in {bins} bin{'s' * (bins > 1)}", lambda one: both(one.ece_bins, one)),
+        ("smooth calibration error (smCE)", lambda one: both(one.smooth, one)),
+        (
+            "lower distance to calibration",
+            lambda one: between(one.lower_distance_low, one.lower_distance_high, one),
+        ),
+        ("distance to calibration", distance),
+        ("Brier score", lambda one: both(one.brier, one)),
+        ("Brier score of the best constant", lambda one: both(one.brier_constant, one)),
+        ("½ smCE ≤ lower distance ≤ 2 smCE", sandwich),
+    ]
+    unit = "averages over rounds" if average else "sums over rounds (averages)"
+    return table(
+        f"{name}: {unit}",
+        ["", *(one.forecast for one in errors)],
+        [(label, *(show(one) for one in errors)) for label, show in lines],
+    )
+
+
+def bracket(low: float, high: float) -> str:
+    """Both ends with as many digits as it takes to tell them apart; "" if six are not enough."""
+    whole = len(f"{high:.0f}") if high >= 1 else 0
+    for digits in (4, 5, 6):
+        first, second = (f"{end:,.{max(0, digits - whole)}f}" for end in (low, high))
+        if first != second:
+            return f"{first} … {second}"
+    return ""
+
+
+def _read(file: Path, forecasts: list[str], outcome: str, sort: str | None) -> list[Stream]:
+    """The file's rounds, once per column of forecasts."""
+    from adversaries import replay_file
+
+    if len(set(forecasts)) < len(forecasts):
+        raise ValueError(f"a forecast is listed twice: {', '.join(forecasts)}")
+    return [replay_file(file, outcome, column, sort=sort) for column in forecasts]
+
+
+def _remarks(streams: list[Stream], forecasts: list[str], outcome: str) -> list[str]:
+    """What looks wrong in the columns, each text once."""
+    from onlinecal.remarks import outcome_remarks
+
+    found = [
+        text
+        for stream, column in zip(streams, forecasts, strict=True)
+        for text in outcome_remarks(stream.outcomes, stream.hints, outcome, column)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _measure(streams: list[Stream], forecasts: list[str], budget: float, bins: int) -> list[Measurement]:
+    """The measures of every column; an infinite budget makes the distance exact."""
+    from onlinecal.cli.output import progress
+
+    answer = []
+    with progress() as bar:
+        task = bar.add_task("columns", total=len(streams))
+        for stream, column in zip(streams, forecasts, strict=True):
+            bar.update(task, description=f"measuring {column}")
+            answer.append(_measure_one(stream, column, budget, bins))
+            bar.advance(task)
+    return answer
+
+
+def _measure_one(stream: Stream, column: str, budget: float, bins: int) -> Measurement:
+    from onlinecal import measures
+    from simulations.games.measuring import measure_recorded
+
+    p, y = stream.hints, stream.outcomes
+    assert p is not None
+    game = measure_recorded(p, y, column, stream.name, budget=budget)
+    lower = measures.lower_calibration_distance(p, y)
+    one = game.measured
+    errors = Errors(
+        forecast=column,
+        rounds=one.rounds,
+        ones=one.ones,
+        ece=one.ece,
+        ece_bins=measures.expected_calibration_error(p, y, bins),
+        smooth=measures.smooth_calibration_error(p, y),
+        lower_distance_low=lower.lower,
+        lower_distance_high=lower.upper,
+        distance_low=one.distance_lower,
+        distance_high=one.distance_upper,
+        brier=one.brier,
+        brier_constant=one.brier_constant,
+    )
+    return game, errors
+
+
+def _write(measured: list[Measurement], folder: Path) -> list[Path]:
+    """Write results.csv (sums), reliability and transport, each picture beside a CSV of its numbers."""
+    import polars as pl
+
+    from onlinecal.plots.files import write_figure
+    from onlinecal.tables import write_table
+    from simulations.plots import reliability, transport
+
+    games = [game for game, _ in measured]
+    drawn = [(figure, figure.prepare(games)) for figure in (reliability, transport)]
+    written = [write_table(pl.DataFrame([asdict(errors) for _, errors in measured]), folder / "results.csv")]
+    for figure, numbers in drawn:
+        stem = folder / figure.__name__.rpartition(".")[2]
+        written.append(write_figure(figure.draw(numbers), numbers, stem))
+    return written

@@ -1,0 +1,130 @@
+"""The verb `sweep`: a grid of games, resumable at any moment."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onlinecal.cli.errors import INTERRUPTED
+
+if TYPE_CHECKING:
+    from simulations.sweeps.clusters import Cluster
+
+
+class TableFormat(StrEnum):
+    """How tables are written."""
+
+    parquet = "parquet"
+    csv = "csv"
+
+
+class Backend(StrEnum):
+    """Who plays the games."""
+
+    loky = "loky"
+    dask = "dask"
+    ray = "ray"
+
+
+def sweep(
+    file: Annotated[str, typer.Argument(help="TOML file that describes the grid, or: demo, arena")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("results/sweep"),
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; default: all cores.")] = None,
+    form: Annotated[
+        TableFormat, typer.Option("--format", help="How tables are written.")
+    ] = TableFormat.parquet,
+    load: Annotated[
+        list[Path] | None,
+        typer.Option("--load", help="A Python file that registers forecasters or adversaries; repeatable."),
+    ] = None,
+    backend: Annotated[
+        Backend,
+        typer.Option("--backend", help="Who plays: loky, processes of this machine, or dask or ray."),
+    ] = Backend.loky,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler",
+            metavar="HOST:PORT",
+            help="The Dask or Ray cluster to use; without it, --jobs processes of this machine are started.",
+        ),
+    ] = None,
+) -> None:
+    """Play every forecaster against every adversary, for every number of rounds and every seed.
+
+    Each finished game is kept at once: started again after an interrupt or with more entries in the TOML
+    file, a sweep only plays what is missing.
+
+    The backend changes nothing but the time, also half-way through a sweep. A cluster's workers need the
+    same versions of onlinecal and its libraries, but no disk in common: results are kept by this process.
+
+    Beside the results it writes rates.parquet: how fast each error grows with T, as a fitted exponent with
+    its standard error. In polars:
+    [bold]pl.read_parquet("rates.parquet").filter(measure="distance").pivot("adversary", index="forecaster",
+    values="exponent")[/bold]
+
+    Example: [bold]onlinecal sweep demo --out results/demo && onlinecal plot results/demo[/bold]
+
+    On a cluster: [bold]onlinecal sweep arena --backend dask --scheduler 10.0.0.1:8786[/bold]
+    """
+    from onlinecal.cli.output import milestones, notices, progress, results
+    from onlinecal.compiling import Compiled
+    from simulations.sweeps.config import find_config, read_config
+    from simulations.sweeps.results import Store
+    from simulations.sweeps.sweep import cells_of, run_sweep
+
+    config = read_config(find_config(file), load or ())
+    cells = cells_of(config)
+    processes = min(jobs or available_cores(), len(cells))
+    cluster = _cluster(backend, scheduler, jobs, processes)
+    tell = milestones("games finished")
+    compiled = Compiled()
+
+    def advance(done: int, every: int) -> None:
+        bar.update(task, completed=done)
+        tell(done, every)
+
+    who = str(cluster or f"{processes} process{'es' if processes > 1 else ''}")
+    with progress() as bar:
+        task = bar.add_task(f"games ({who})", total=len(cells))
+        try:
+            played = run_sweep(config, out, processes, advance, compiled, cluster)
+        except KeyboardInterrupt:
+            bar.stop()
+            kept = sum(map(Store(out).is_finished, cells))
+            notices().print(
+                f"interrupted: {kept} of {len(cells)} games are kept; the same command goes on from there"
+            )
+            raise typer.Exit(INTERRUPTED) from None
+    if compiled.notice is not None:
+        notices().print(compiled.notice)
+    written = Store(out).write_tables(cells, form.value)
+    results().print(
+        f"{len(cells)} games: {played} played, {len(cells) - played} were there already. "
+        f"Tables: {', '.join(map(str, written))}",
+        soft_wrap=True,
+    )
+
+
+def _cluster(backend: Backend, scheduler: str | None, jobs: int | None, processes: int) -> Cluster | None:
+    """Who plays, None if it is processes of our own; ValueError if the options do not go together."""
+    from simulations.sweeps.clusters import Cluster
+
+    if backend is Backend.loky:
+        if scheduler is not None:
+            raise ValueError("--scheduler needs --backend dask or ray: loky only knows this machine")
+        return None
+    if scheduler is not None and jobs is not None:
+        raise ValueError("--jobs and --scheduler exclude each other: a cluster has the workers it has")
+    return Cluster("dask" if backend is Backend.dask else "ray", scheduler, processes)
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,70 @@
+"""The verb `warmup`: compile everything now, so that nobody waits for it later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Annotated
+
+import typer
+
+
+def warmup(
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Compile everything that the library and this command use, once, e.g. while an image is built.
+
+    Compiled code is kept in $NUMBA_CACHE_DIR, else in $XDG_CACHE_HOME or ~/.cache, in the folder onlinecal.
+    What is there already is not compiled again: after an interrupt the same command goes on from there. What
+    root has compiled, other users can load.
+
+    Example: [bold]NUMBA_CACHE_DIR=/opt/kernels onlinecal warmup[/bold]
+    """
+    from onlinecal.cli.output import milestones, notices, print_json, progress, results
+    from onlinecal.compiling import Compiled, counting, kept_in
+
+    steps = dict(_steps())
+    everything, tell = Compiled(), milestones("compiled")
+    with progress() as bar:
+        task = bar.add_task("compiling", total=len(steps))
+        for done, (name, step) in enumerate(steps.items(), 1):
+            bar.update(task, description=f"compiling ({name})")
+            with counting() as compiled:
+                step()
+            everything.add(compiled)
+            bar.update(task, completed=done)
+            tell(done, len(steps))
+    kept = kept_in()
+    if kept is None:
+        notices().print("there is no folder to keep compiled code in: every process compiles anew")
+    if as_json:
+        folder = None if kept is None else str(kept)
+        print_json({"compiled": everything.loops, "seconds": everything.seconds, "folder": folder})
+    elif everything.loops:
+        results().print(
+            f"compiled {everything.loops} loops in {everything.seconds:.0f} s, kept in {kept}", soft_wrap=True
+        )
+    else:
+        results().print(f"everything was there already, in {kept}", soft_wrap=True)
+
+
+def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
+    """What is compiled: the library's list, then the games of the demonstration, played for a few rounds."""
+    from itertools import product
+
+    import adversaries
+    from onlinecal.cli.everything import LIBRARY
+    from simulations.games import players
+    from simulations.games.measuring import play_and_measure
+    from simulations.sweeps.config import find_config, read_config
+
+    yield from LIBRARY.items()
+    config = read_config(find_config("demo"))
+    known = set()
+    for forecaster, spec in product(config.forecasters, config.adversaries):
+        player = players.create(forecaster)
+        adversary = adversaries.create(spec, 50, 0)
+        kind = player.build(50).rules, *((phase.step, phase.depth) for phase in adversary.phases)
+        if kind not in known:
+            known.add(kind)
+            yield f"{forecaster} against {spec}", partial(play_and_measure, player, adversary, 50)

@@ -1,0 +1,147 @@
+"""The verb `worst`: the worst case of a forecaster by playing every outcome sequence."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onlinecal.cli.errors import CHECK_FAILED, INTERRUPTED
+from simulations.cli.sweep import available_cores
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from simulations.worst.enumeration import Enumeration
+
+LONG = 18
+"""Rounds beyond which it takes long enough to say so."""
+
+
+class WorstBy(StrEnum):
+    """What the worst game is the worst in."""
+
+    distance = "distance"
+    ece = "ece"
+
+
+def worst(
+    forecaster: Annotated[
+        str, typer.Option("--forecaster", help="Any of the catalogue, with options: balanced:slack=1.")
+    ] = "balanced",
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=1, help="T, at most 24; every round more doubles the time.")
+    ] = 16,
+    measure: Annotated[
+        WorstBy, typer.Option("--measure", help="The exact distance to calibration, or the ECE.")
+    ] = WorstBy.distance,
+    draws: Annotated[
+        int, typer.Option("--draws", min=1, help="A randomised forecaster is averaged over so many games.")
+    ] = 8,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of its first draws.")] = 0,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; default: all cores.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for table and picture.")] = None,
+    plot: Annotated[
+        bool, typer.Option("--plot", help="Table and picture, in results/worst if there is no --out.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Find the worst of all 2^T outcome sequences: the worst case itself, against whatever adversary.
+
+    Errors are sums over rounds. Forecasters that are built for a horizon are built for each length in the
+    table. A randomised forecaster's error is the mean over its draws, and the sequence does not react to
+    them. Exit code 1 if a proven bound was broken.
+
+    Examples:
+
+    [bold]onlinecal worst --forecaster adaptive --rounds 16 --plot[/bold]
+
+    [bold]onlinecal worst --forecaster foster --rounds 12 --draws 32 --measure ece[/bold]
+    """
+    from onlinecal.cli.output import milestones, notices, print_json, progress, results
+    from simulations.games import players
+    from simulations.worst.enumeration import MOST_ROUNDS, enumerate_games
+
+    players.create(forecaster)
+    if LONG < rounds <= MOST_ROUNDS:
+        notices().print(f"{2**rounds:,} sequences: this can take minutes; --rounds {LONG - 2} takes seconds")
+    tell = milestones("parts of the tree done")
+
+    def advance(done: int, every: int) -> None:
+        bar.update(task, completed=done, total=every)
+        if rounds > LONG:
+            tell(done, every)
+
+    with progress() as bar:
+        task = bar.add_task("parts of the tree", total=None)
+        try:
+            found = enumerate_games(
+                forecaster,
+                rounds,
+                measure=measure.value,
+                draws=draws,
+                seed=seed,
+                jobs=jobs or available_cores(),
+                progress=advance,
+            )
+        except KeyboardInterrupt:
+            bar.stop()
+            notices().print("interrupted: the worst game is only known when all have been played")
+            raise typer.Exit(INTERRUPTED) from None
+    files = _write(found, out or Path("results/worst")) if plot or out is not None else []
+    broken = found.broken_bounds()
+    if as_json:
+        print_json({**found.record(), "broken": broken, "files": [str(path) for path in files]})
+    else:
+        console = results()
+        console.print(_table(found))
+        longest = found.longest
+        console.print(
+            f"worst of {2**longest.rounds:,} games of {longest.rounds} rounds: {longest.sequence}, "
+            f"{found.measure} {longest.error:.4f} = {longest.over_root:.4f} √T",
+            soft_wrap=True,
+        )
+        if found.draws > 1:
+            console.print(f"Every error is a mean over {found.draws} sequences of draws.")
+        for line in [*broken, *map(str, files)]:
+            console.print(line, soft_wrap=True)
+    if broken:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _table(found: Enumeration) -> Table:
+    """A line per number of rounds."""
+    from onlinecal.cli.output import table
+    from onlinecal.tables import number
+
+    columns = ["T", "worst", "worst/√T", "bound", "mean of all"]
+    if found.stops_matter:
+        columns.append(f"built for {found.longest.rounds}")
+    lines = []
+    for game in found.games:
+        line = [str(game.rounds), f"{game.error:.4f}", f"{game.over_root:.4f}", number(game.bound)]
+        line.append(f"{game.mean:.4f}")
+        if found.stops_matter:
+            line.append(f"{game.stopped:.4f}")
+        lines.append([*line, game.sequence])
+    what = "distance to calibration" if found.measure == "distance" else "ECE"
+    return table(
+        f"{found.forecaster}: the worst {what} of all sequences", [*columns, "worst sequence"], lines
+    )
+
+
+def _write(found: Enumeration, folder: Path) -> list[Path]:
+    """worst.json, and worst.png, .svg and .csv; the files to look at."""
+    import msgspec
+
+    from onlinecal.plots.files import write_figure
+    from onlinecal.tables import write_whole
+    from simulations.plots.worst import draw, prepare
+
+    table = prepare(found)
+    picture = write_figure(draw(table), table, folder / "worst")
+    record = folder / "worst.json"
+    write_whole(record, msgspec.json.format(msgspec.json.encode(found.record()), indent=2) + b"\n")
+    return [record, picture.with_suffix(".csv"), picture]

@@ -1,0 +1,1 @@
+"""Demonstrations to look at and to start from."""

@@ -1,0 +1,253 @@
+"""A thousand streams on Spark: forecasts for late outcomes, then how far from calibrated they were.
+
+    python -m simulations.demos.spark_demo --out results/demo-spark
+
+A second run in the same folder goes on from the checkpoint, where there is nothing left to do.
+
+    <out>/events/*.parquet      what goes in; a file is a micro-batch
+    <out>/answers               what comes out; read it with Spark, which knows which files count
+    <out>/checkpoint            where Spark is, and the state of every key
+    <out>/keys.png, .svg, .csv  the picture, and a row a key
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from simulations.demos.spark_events import Streams, write_streams
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CLUSTER = "local-cluster[2,1,1024]"
+"""Two executors of this machine, each a process with a core and 1024 MiB."""
+
+BUDGET = 0.004
+"""Seconds of work, about, for the distance of one key."""
+
+COMPARED = ("id", "key", "position", "probability", "certificate")
+
+
+@dataclass
+class Found:
+    """What a run of the demo comes to.
+
+    Attributes
+    ----------
+    new_events
+        How many events this run has played; 0 if an earlier one had played them all.
+    seconds
+        Spark's time for each micro-batch of this run.
+    keys
+        A row a key: key, rounds, certificate, and lower and upper ends of the distances of forecasts and
+        hints; sums over rounds.
+    differences
+        In how many answers Spark and the engine on one machine differ.
+    """
+
+    new_events: int
+    seconds: list[float]
+    keys: pl.DataFrame
+    answers: int
+    differences: int
+
+
+def play(spark: SparkSession, out: Path) -> Found:
+    """Run the stream to its end, measure what it has answered, and play it again on one machine."""
+    new_events, seconds = run_stream(spark, out)
+    answers = spark.read.parquet(str(out / "answers"))
+    keys = measured_keys(spark, out, answers)
+    found = pl.from_arrow(answers.where("type = 'forecast'").select(*COMPARED).toArrow())
+    assert isinstance(found, pl.DataFrame)
+    wanted = forecasts_of_one_machine(out)
+    n_answers, differences = compared(found, wanted)
+    return Found(new_events, seconds, keys, n_answers, differences)
+
+
+def run_stream(spark: SparkSession, out: Path) -> tuple[int, list[float]]:
+    """Play the events that were not played yet: how many there were, and the seconds of each micro-batch."""
+    from onlinecal.engine.spark import EVENTS, calibrated_stream
+
+    rows = spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 1).parquet(str(out / "events"))
+    query = (
+        calibrated_stream(rows)
+        .writeStream.format("parquet")
+        .option("path", str(out / "answers"))
+        .option("checkpointLocation", str(out / "checkpoint"))
+        .outputMode("append")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    played = [progress for progress in query.recentProgress if progress.numInputRows]
+    return (
+        sum(progress.numInputRows for progress in played),
+        [progress.durationMs["triggerExecution"] / 1000 for progress in played],
+    )
+
+
+def measured_keys(spark: SparkSession, out: Path, answers: DataFrame) -> pl.DataFrame:
+    """Certificates and distances of every key, the keys with the most rounds first."""
+    from pyspark.sql import functions as F
+
+    from onlinecal.engine.spark import distances
+
+    events = spark.read.parquet(str(out / "events"))
+    # sent again is not asked again
+    asked = events.where("type = 'query'").select("id", "hint").dropDuplicates(["id"])
+    settled = events.where("type = 'outcome'").select("id", F.col("value").cast("int").alias("outcome"))
+    forecasts = answers.where("type = 'forecast'").dropDuplicates(["id"])
+    rounds = forecasts.join(settled, "id").join(asked, "id").cache()
+
+    def measured(column: str, name: str) -> DataFrame:
+        found = distances(rounds, column, by="key", budget=BUDGET)
+        ends = [F.col(f"distance_{end}").alias(f"{name}_{end}") for end in ("lower", "upper")]
+        return found.select("key", *(["rounds"] if name == "forecasts" else []), *ends)
+
+    proven = forecasts.groupBy("key").agg(F.max_by("certificate", "position").alias("certificate"))
+    keys = proven.join(measured("probability", "forecasts"), "key").join(measured("hint", "hints"), "key")
+    table = pl.from_arrow(keys.toArrow())
+    rounds.unpersist()
+    assert isinstance(table, pl.DataFrame)
+    return table.sort("rounds", "key", descending=[True, False])
+
+
+def forecasts_of_one_machine(out: Path) -> pl.DataFrame:
+    """The forecasts of the plain engine for the same events in the order of their positions."""
+    from onlinecal.engine import Engine, Forecast, Outcome, Query
+
+    rows = pl.read_parquet(out / "events" / "*.parquet").sort("position")
+    events: list[Any] = [
+        Query(id, key, hint, at) if kind == "query" else Outcome(id, int(value), key, at)
+        for kind, id, key, hint, value, at in rows.select(
+            "type", "id", "key", "hint", "value", "time"
+        ).iter_rows()
+    ]
+    with Engine(hot_keys=1 << 20) as engine:
+        answers = engine.handle(events)
+    found = [
+        (one.id, one.key, position, one.probability, one.certificate)
+        for one, position in zip(answers, rows["position"], strict=True)
+        if isinstance(one, Forecast)
+    ]
+    return pl.DataFrame(found, schema=list(COMPARED), orient="row")
+
+
+def compared(found: pl.DataFrame, wanted: pl.DataFrame) -> tuple[int, int]:
+    """How many forecasts there are, and how many are missing, too many or different in any bit."""
+    equal = found.join(wanted, on=list(COMPARED), how="inner").height
+    return wanted.height, max(found.height, wanted.height) - equal
+
+
+def totals(found: Found) -> dict[str, float]:
+    """Averages over all rounds of all keys, measured key by key."""
+    keys, n = found.keys, int(found.keys["rounds"].sum())
+    names = ("certificate", "forecasts_upper", "hints_lower")
+    return {"rounds": n, **{name: float(keys[name].sum()) / n for name in names}}
+
+
+def show(found: Found, out: Path, seconds: float) -> None:
+    """The table for people, and the picture."""
+    from onlinecal.cli.output import results, table
+    from onlinecal.plots.files import write_figure
+    from onlinecal.tables import number
+    from simulations.plots import spark_keys
+
+    console, whole = results(), totals(found)
+    played = f"{number(found.new_events)} in {len(found.seconds)} micro-batches"
+    if found.seconds:
+        quickest = found.new_events / len(found.seconds) / min(found.seconds)
+        played += f", the quickest at {number(round(quickest, -2))} events/s"
+    lines = [
+        ("events played in this run", played if found.new_events else "none: all had been played before"),
+        ("keys", number(found.keys.height)),
+        ("rounds settled", number(whole["rounds"])),
+        ("hints: distance to calibration per round, at least", f"{whole['hints_lower']:.4f}"),
+        ("forecasts: the same, at most", f"{whole['forecasts_upper']:.4f}"),
+        ("forecasts: certificate, proven while the stream ran", f"{whole['certificate']:.4f}"),
+        (
+            "the same events on one machine without Spark",
+            f"all {number(found.answers)} forecasts equal, bit for bit"
+            if not found.differences
+            else f"{number(found.differences)} of {number(found.answers)} FORECASTS DIFFER",
+        ),
+        ("seconds in all", number(round(seconds, 1))),
+    ]
+    console.print(table("calibrated streams on Spark", ["", ""], lines))
+    picked = found.keys[np.linspace(0, found.keys.height - 1, min(8, found.keys.height)).astype(int).tolist()]
+    names = ("certificate", "forecasts_upper", "hints_lower")
+    rows = [
+        (row["key"], number(row["rounds"]), *(f"{row[name] / row['rounds']:.4f}" for name in names))
+        for row in picked.iter_rows(named=True)
+    ]
+    columns = ["key", "rounds", "certificate", "forecasts' distance <=", "hints' distance >="]
+    console.print(table(f"{len(rows)} of the keys, per round", columns, rows))
+    drawn = spark_keys.prepare(found.keys)
+    console.print(str(write_figure(spark_keys.draw(drawn), drawn, out / "keys")), soft_wrap=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the demo; 0 done, 1 Spark and one machine differ, 2 the request was wrong."""
+    parser = argparse.ArgumentParser(
+        prog="python -m simulations.demos.spark_demo", description="A thousand calibrated streams on Spark."
+    )
+    parser.add_argument("--out", type=Path, default=Path("results/demo-spark"), help="folder of the demo")
+    parser.add_argument("--keys", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=100, help="rounds of a key, on average")
+    parser.add_argument("--files", type=int, default=4, help="files of events, each a micro-batch")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--master", default=usual_master(), help="where Spark runs (%(default)s)")
+    given = parser.parse_args(arguments)
+    begun = time.perf_counter()
+    try:
+        write_streams(Streams(given.keys, given.rounds, given.files, given.seed), given.out)
+        found = in_session(given.master, given.out)
+    except (ValueError, OSError) as error:
+        print(f"spark_demo: {error}", file=sys.stderr)
+        return 2
+    show(found, given.out, time.perf_counter() - begun)
+    return 1 if found.differences else 0
+
+
+def usual_master() -> str:
+    """Two executors, or two threads where executors could not write their logs."""
+    return CLUSTER if os.access(executor_logs("none").parent.parent, os.W_OK) else "local[2]"
+
+
+def in_session(master: str, out: Path) -> Found:
+    """`play` in a session of its own, of which nothing stays behind."""
+    import warnings
+
+    from onlinecal.engine.spark import local_session
+
+    # pyspark has not tried the newest pandas; nothing here goes through pandas
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    spark = local_session(2, master)
+    logs = executor_logs(spark.sparkContext.applicationId)
+    try:
+        return play(spark, out)
+    finally:
+        spark.stop()
+        shutil.rmtree(logs, ignore_errors=True)
+
+
+def executor_logs(application: str) -> Path:
+    """Where the executors of a local cluster keep their logs: beside Spark's own files."""
+    found = find_spec("pyspark")
+    home = Path(found.origin).parent if found and found.origin else Path()
+    return home / "work" / application
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The decision paper's experiments, on any table of predictions."""

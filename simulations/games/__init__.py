@@ -1,0 +1,1 @@
+"""Single games: who plays, the compiled loop, what the game was worth."""

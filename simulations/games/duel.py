@@ -1,0 +1,195 @@
+"""A duel: one forecaster against one adversary, in one compiled loop per pair of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adversaries import Adversary, Step
+from onlinecal.compiling import compiled
+from onlinecal.forecasters.binary.cells import NO_HINT
+from onlinecal.forecasters.rules import Playable, Rules
+from onlinecal.validation import check_choice, check_probabilities
+from simulations.games.foresight import foresight
+
+ROUNDS_AT_A_TIME = 1 << 18
+"""Rounds per call of a compiled loop: how often progress is shown and an interrupt is heard."""
+
+
+@dataclass(frozen=True, eq=False)
+class Duel:
+    """What happened in a duel of T rounds.
+
+    Attributes
+    ----------
+    forecasts, outcomes, charged
+        Round by round, shape (T,): what was announced, what came, and the value that the round was charged
+        to, which for most forecasters is the forecast.
+    checkpoints
+        Rounds of the duel after which the certificate was read, ascending, the last is T; shape (C,).
+    certificates, guarantees
+        The certificate and the a-priori bound (NaN if there is none) after so many rounds, shape (C,), sums.
+    """
+
+    forecasts: NDArray[np.float64]
+    outcomes: NDArray[np.uint8]
+    charged: NDArray[np.float64]
+    checkpoints: NDArray[np.int64]
+    certificates: NDArray[np.float64]
+    guarantees: NDArray[np.float64]
+
+
+class Tape(NamedTuple):
+    """The arrays a loop writes to, in the order in which it takes them."""
+
+    forecasts: NDArray[np.float64]
+    outcomes: NDArray[np.uint8]
+    charged: NDArray[np.float64]
+    checkpoints: NDArray[np.int64]
+    certificates: NDArray[np.float64]
+
+
+DRAWS = ("hidden", "seen")
+
+
+def play(
+    forecaster: Playable,
+    adversary: Adversary,
+    rounds: int,
+    hints: NDArray[np.float64] | None = None,
+    n_checkpoints: int = 200,
+    progress: Callable[[int], None] | None = None,
+    draw: str = "hidden",
+) -> Duel:
+    """Let a forecaster play so many rounds against an adversary.
+
+    Parameters
+    ----------
+    forecaster
+        Plays on from its present state, and is changed.
+    adversary
+        Its phases are played from round 0; the object itself is left as it is.
+    rounds
+        T, at least 1.
+    hints
+        A hint for each round, in [0, 1], shape (T,), or None.
+    n_checkpoints
+        About how many rounds, evenly spread on a logarithmic axis, get their certificate recorded.
+    progress
+        Called with the number of rounds played since the last call.
+    draw
+        Whether the adversary sees what a randomised forecaster has drawn before it chooses the outcome
+        ("seen"), or the mean forecast and expected rises ("hidden").
+
+    Raises
+    ------
+    ValueError
+        If the adversary has fewer outcomes than that, or the hints are not T probabilities.
+    """
+    check_choice(draw, DRAWS, "draw")
+    available = adversary.rounds
+    if rounds < 1 or (available is not None and available < rounds):
+        most = "" if available is None else f" and at most the {available} that {adversary.name} has"
+        raise ValueError(f"rounds must be at least 1{most}, got {rounds}")
+    guide = np.empty(0) if hints is None else check_probabilities(hints, "hints")
+    if hints is not None and len(guide) != rounds:
+        raise ValueError(f"hints must be one for each of the {rounds} rounds, got {len(guide)}")
+    rng = adversary.generator()
+    played_before = forecaster.n_rounds
+    checkpoints = log_spaced(rounds, n_checkpoints)
+    tape = Tape(
+        np.empty(rounds),
+        np.empty(rounds, np.uint8),
+        np.empty(rounds),
+        checkpoints,
+        np.empty(len(checkpoints)),
+    )
+    done = 0
+    for phase in adversary.phases:
+        begin = done
+        end = rounds if phase.rounds is None else min(rounds, begin + phase.rounds)
+        depth = phase.depth if phase.power == "internal" else 0
+        loop = duel_loop(forecaster.rules, phase.step, depth)
+        while done < end:
+            stop = min(end, done + ROUNDS_AT_A_TIME)
+            theirs, ours = rng.random(stop - done), forecaster.draws(stop - done)
+            first = done
+            while done < stop:
+                shared = phase.state, begin, theirs, ours, first, guide, draw == "seen"
+                place = int(np.searchsorted(checkpoints, done + 1))
+                done = loop(forecaster.memory, *shared, *tape, place, done)
+                if done < stop:
+                    forecaster.grow()
+            if progress is not None:
+                progress(stop - first)
+    forecaster.resume()
+    return Duel(*tape, np.array([forecaster.promise(played_before + int(t)) for t in checkpoints]))
+
+
+def log_spaced(rounds: int, number: int) -> NDArray[np.int64]:
+    """About `number` distinct rounds from 1 to `rounds`, evenly spread on a logarithmic axis."""
+    return np.unique([*np.geomspace(1, rounds, number).round().astype(np.int64), rounds])
+
+
+@cache
+def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
+    """The loop for a forecaster's rules and an adversary's step: compiled once, then kept on disk.
+
+    It plays rounds `start`, `start` + 1, ... as far as there are draws (theirs[0] and ours[0] belong to
+    round `first`), writes certificates from `place` on, and returns the round it reached: less
+    than all of them if the forecaster's memory has no room.
+    With depth 0 the adversary is not told by how much the certificate would rise, with 1 it is, with more
+    it is told the largest rise that so many rounds can bring.
+    """
+    has_room, turn, settle = rules.has_room, rules.turn, rules.settle
+    point, rises, certificate = rules.point, rules.rises, rules.certificate
+    foresee = foresight(rules)
+
+    @compiled
+    def loop(
+        memory: NDArray[Any],
+        state: NDArray[np.float64],
+        begin: int,
+        theirs: NDArray[np.float64],
+        ours: NDArray[np.float64],
+        first: int,
+        hints: NDArray[np.float64],
+        seen: bool,
+        forecasts: NDArray[np.float64],
+        outcomes: NDArray[np.uint8],
+        charged: NDArray[np.float64],
+        checkpoints: NDArray[np.int64],
+        certificates: NDArray[np.float64],
+        place: int,
+        start: int,
+    ) -> int:
+        hinted, drawn = len(hints) > 0, len(ours) > 0
+        told = seen or not drawn
+        for t in range(start, first + len(theirs)):
+            if not has_room(memory):
+                return t
+            u = ours[t - first] if drawn else 0.0
+            a, b, forecast, shown = turn(memory, hints[t] if hinted else NO_HINT, u)
+            if told:
+                shown = forecast
+            rise_zero, rise_one = 0.0, 0.0
+            if depth == 1:
+                rise_zero, rise_one = rises(memory, a, b, forecast, told)
+            elif depth > 1:
+                rise_zero, rise_one = foresee(memory, a, b, forecast, told, depth)
+            outcome = np.int64(step(state, t - begin, shown, rise_zero, rise_one, theirs[t - first]))
+            forecasts[t] = forecast
+            outcomes[t] = outcome
+            charged[t] = point(memory, a, b, outcome, forecast)
+            settle(memory, a, b, outcome, forecast)
+            if t + 1 == checkpoints[place]:
+                certificates[place] = certificate(memory)
+                place += 1
+        return first + len(theirs)
+
+    return loop

@@ -1,0 +1,209 @@
+"""What one game was worth: the errors of its forecasts, and the bounds they were promised to keep."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from adversaries import Adversary
+from onlinecal.measures import calibration_distance, expected_calibration_error
+from simulations.games.duel import Duel, play
+from simulations.games.players import Player, finite
+
+Floats = NDArray[np.float64]
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One line of a table of results. All errors are sums over rounds; divide by `rounds` for averages.
+
+    Attributes
+    ----------
+    forecaster, adversary
+        Canonical specs, or names of recorded streams and forecasts.
+    rounds, seed
+        T, and the seed of the adversary's draws.
+    ones
+        How many outcomes were 1.
+    ece
+        Expected calibration error, grouped by exact forecast.
+    distance_lower, distance_upper
+        Where the distance to calibration lies.
+    certificate, guarantee, bound
+        The forecaster's running proof at the end, what it cannot exceed, and the closed form above that;
+        None where there is none.
+    brier, brier_constant
+        Sum of (p - y)^2 of the forecasts, and of the best constant forecast in hindsight.
+    seconds
+        Time taken to play and to measure.
+    """
+
+    forecaster: str
+    adversary: str
+    rounds: int
+    seed: int
+    ones: int
+    ece: float
+    distance_lower: float
+    distance_upper: float
+    certificate: float | None
+    guarantee: float | None
+    bound: float | None
+    brier: float
+    brier_constant: float
+    seconds: float
+
+    @property
+    def regret(self) -> float:
+        """Brier score beyond that of the best constant; at most twice the distance to calibration."""
+        return self.brier - self.brier_constant
+
+    @property
+    def regret_bound(self) -> float:
+        """2 x the upper end of the distance to calibration."""
+        return 2.0 * self.distance_upper
+
+    def broken_bounds(self) -> list[str]:
+        """Every inequality of the theory that this game did not keep, in words; empty if all is well."""
+        ladder = [
+            ("distance to calibration", self.distance_upper),
+            ("certificate", self.certificate),
+            ("guarantee", self.guarantee),
+            ("theorem's bound", self.bound),
+        ]
+        steps = [(*lower, *higher) for lower, higher in pairwise(ladder)]
+        regret = ("Brier regret", self.regret, "2 x distance to calibration", self.regret_bound)
+        return unkept([regret, *steps], self.rounds)
+
+
+def unkept(inequalities: Iterable[tuple[str, float | None, str, float | None]], rounds: int) -> list[str]:
+    """In words, each (name, value, name of what it may not exceed, its value) that does not hold.
+
+    The values are sums of so many rounded terms; None stands for what is not known.
+    """
+    slack = 1e-9 * rounds + 1e-9
+    return [
+        f"{small} {low:.6g} > {large} {high:.6g}"
+        for small, low, large, high in inequalities
+        if low is not None and high is not None and low > high + slack
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """A game in full, for pictures of one run.
+
+    Attributes
+    ----------
+    forecasts, outcomes, witness
+        Round by round, shape (T,); the witness is a perfectly calibrated sequence `distance_upper` away.
+    duel
+        Certificates and guarantees as the game went on; None for recorded forecasts.
+    measured
+        The line of the table.
+    """
+
+    forecasts: Floats
+    outcomes: NDArray[np.uint8]
+    witness: Floats
+    duel: Duel | None
+    measured: Measured
+
+
+def play_and_measure(
+    player: Player,
+    adversary: Adversary,
+    rounds: int,
+    *,
+    seed: int = 0,
+    hints: Floats | None = None,
+    budget: float = 1.0,
+    rtol: float = 0.0,
+    n_checkpoints: int = 200,
+    progress: Callable[[int], None] | None = None,
+) -> Game:
+    """Play a game of so many rounds and measure it.
+
+    The seed is that of the forecaster's draws, budget and rtol are those of the distance. Of a reference
+    that answers after the outcome, the answers are measured.
+    """
+    begin = time.perf_counter()
+    forecaster = player.build(rounds, seed)
+    duel = play(forecaster, adversary, rounds, hints, n_checkpoints, progress, player.draw)
+    return _measure(
+        duel.charged if player.family.kind == "reference" else duel.forecasts,
+        duel.outcomes,
+        begin,
+        budget=budget,
+        rtol=rtol,
+        duel=duel,
+        forecaster=player.spec,
+        adversary=adversary.name,
+        seed=adversary.seed if isinstance(adversary.seed, int) else 0,
+        certificate=forecaster.certificate,
+        guarantee=finite(float(duel.guarantees[-1])),
+        bound=player.bound(rounds),
+    )
+
+
+def measure_recorded(
+    forecasts: Floats, outcomes: NDArray[np.uint8], name: str, stream: str, *, budget: float = 1.0
+) -> Game:
+    """Measure forecasts that someone else made for a stream."""
+    return _measure(
+        forecasts, outcomes, time.perf_counter(), budget=budget, duel=None, forecaster=name, adversary=stream
+    )
+
+
+def brier_score(forecasts: Floats, outcomes: NDArray[np.uint8]) -> float:
+    """Sum over rounds of (p - y)^2."""
+    errors = forecasts - outcomes
+    return float(errors @ errors)
+
+
+def best_constant_brier(rounds: int, ones: int) -> float:
+    """Sum over rounds of (c - y)^2 for the best constant c, the frequency of ones."""
+    return ones * (rounds - ones) / rounds
+
+
+def _measure(
+    forecasts: Floats,
+    outcomes: NDArray[np.uint8],
+    begin: float,
+    *,
+    budget: float,
+    rtol: float = 0.0,
+    duel: Duel | None,
+    forecaster: str,
+    adversary: str,
+    seed: int = 0,
+    certificate: float | None = None,
+    guarantee: float | None = None,
+    bound: float | None = None,
+) -> Game:
+    look_ahead = None if duel is None else duel.charged
+    distance = calibration_distance(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
+    ones = int(outcomes.sum(dtype=np.int64))
+    rounds = len(outcomes)
+    measured = Measured(
+        forecaster=forecaster,
+        adversary=adversary,
+        rounds=rounds,
+        seed=seed,
+        ones=ones,
+        ece=expected_calibration_error(forecasts, outcomes),
+        distance_lower=distance.lower,
+        distance_upper=distance.upper,
+        certificate=certificate,
+        guarantee=guarantee,
+        bound=bound,
+        brier=brier_score(forecasts, outcomes),
+        brier_constant=best_constant_brier(rounds, ones),
+        seconds=time.perf_counter() - begin,
+    )
+    return Game(forecasts, outcomes, distance.witness, duel, measured)

@@ -1,0 +1,244 @@
+"""What one game of several classes was worth: the errors of its forecasts, and the bounds on them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from adversaries import MulticlassAdversary
+from onlinecal.measures import classwise_calibration_error, multiclass_calibration_distance
+from simulations.games.measuring import unkept
+from simulations.games.multiclass.duel import MulticlassDuel, play_multiclass
+from simulations.games.multiclass.players import MulticlassPlayer
+from simulations.games.multiclass.rules import Floats
+
+Labels = NDArray[np.int64]
+
+DISTANCE_BUDGET = 0.2
+"""Effort for each binary distance that the lower end is made of, at budget 1."""
+
+
+class MeasuredMulticlass(msgspec.Struct, frozen=True):
+    """One line of a table of results. Errors are sums over rounds, in l1 over the classes, if not said else.
+
+    Attributes
+    ----------
+    forecaster, adversary
+        Canonical specs, or names of recorded labels and forecasts.
+    classes, rounds, seed
+        k, T, and the seed of the adversary's draws.
+    ece
+        Expected calibration error, grouped by equal vectors: at least the distance to calibration.
+    classwise_ece
+        The sum over classes of the binary errors, each grouped by the probability of its class.
+    distance_lower, distance_upper
+        Where the distance to calibration lies.
+    certificate, guarantee
+        The forecaster's running proof at the end, and what it cannot exceed; None where there is none.
+    points
+        How many points rounds were charged to (or different forecasts made).
+    largest_bias, bias_limit
+        The largest |bias| of a charged point in one class, and what it cannot exceed; None if nothing is
+        proven. Divided by T the first one is the look-ahead's calibration error in l_infinity.
+    look_ahead_error
+        The look-ahead's calibration error in l_2, an average: (sum of squared biases)^(1/2) / T.
+    brier, brier_constant
+        Sum of |p - y|_2^2 of the forecasts, and of the best constant forecast in hindsight.
+    seconds
+        Time taken to play and to measure.
+    """
+
+    forecaster: str
+    adversary: str
+    classes: int
+    rounds: int
+    seed: int
+    ece: float
+    classwise_ece: float
+    distance_lower: float
+    distance_upper: float
+    certificate: float | None
+    guarantee: float | None
+    points: int
+    largest_bias: float
+    bias_limit: float | None
+    look_ahead_error: float
+    brier: float
+    brier_constant: float
+    seconds: float
+
+    @property
+    def regret(self) -> float:
+        """Brier score beyond that of the best constant; at most twice the distance to calibration."""
+        return self.brier - self.brier_constant
+
+    @property
+    def regret_bound(self) -> float:
+        """2 x the upper end of the distance to calibration."""
+        return 2.0 * self.distance_upper
+
+    def broken_bounds(self) -> list[str]:
+        """Every inequality of the theory that this game did not keep, in words; empty if all is well."""
+        chain = [
+            ("distance's lower end", self.distance_lower, "its upper end", self.distance_upper),
+            ("distance to calibration", self.distance_upper, "ECE", self.ece),
+            ("classwise ECE", self.classwise_ece, "ECE", self.ece),
+            ("distance to calibration", self.distance_upper, "certificate", self.certificate),
+            ("certificate", self.certificate, "guarantee", self.guarantee),
+            ("largest bias", self.largest_bias, "its limit", self.bias_limit),
+            ("Brier regret", self.regret, "2 x distance to calibration", self.regret_bound),
+        ]
+        return unkept(chain, self.rounds)
+
+
+def records(measured: Iterable[MeasuredMulticlass]) -> list[dict[str, Any]]:
+    """A plain record for each game, with what is derived from it."""
+    return [
+        {**msgspec.structs.asdict(one), "regret": one.regret, "regret_bound": one.regret_bound}
+        for one in measured
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class MulticlassGame:
+    """A game in full, for pictures.
+
+    Attributes
+    ----------
+    forecasts, outcomes
+        Round by round, shapes (T, k) and (T,).
+    duel
+        Charged points, certificates and guarantees; None for recorded forecasts.
+    measured
+        The line of the table.
+    """
+
+    forecasts: Floats
+    outcomes: Labels
+    duel: MulticlassDuel | None
+    measured: MeasuredMulticlass
+
+
+def play_and_measure_multiclass(
+    player: MulticlassPlayer,
+    adversary: MulticlassAdversary,
+    rounds: int,
+    *,
+    hints: Floats | None = None,
+    budget: float = 1.0,
+    n_checkpoints: int = 200,
+    progress: Callable[[int], None] | None = None,
+) -> MulticlassGame:
+    """Play a game of so many rounds and measure it; `budget` is that of the distance."""
+    begin = time.perf_counter()
+    forecaster = player.build(adversary.n_classes, rounds)
+    duel = play_multiclass(forecaster, adversary, rounds, hints, n_checkpoints, progress)
+    promised = _finite(duel.guarantees[-1])
+    unslacked = promised is not None and player.settings.get("slack") is None
+    return _measure(
+        duel.forecasts,
+        duel.outcomes,
+        begin,
+        budget,
+        duel=duel,
+        forecaster=player.spec,
+        adversary=adversary.name,
+        seed=adversary.seed if isinstance(adversary.seed, int) else 0,
+        certificate=_finite(forecaster.certificate),
+        guarantee=promised,
+        bias_limit=1.0 - 1.0 / (2 * adversary.n_classes - 2) if unslacked else None,
+    )
+
+
+def measure_recorded_multiclass(
+    forecasts: Floats, outcomes: Labels, name: str, stream: str, *, budget: float = 1.0
+) -> MulticlassGame:
+    """Measure class probabilities that someone else announced for these labels."""
+    return _measure(
+        forecasts, outcomes, time.perf_counter(), budget, duel=None, forecaster=name, adversary=stream
+    )
+
+
+def biases_of(points: Floats, outcomes: Labels) -> tuple[Floats, Floats, Labels]:
+    """The different rows of `points`, shape (V, k), their biases, and the number of rounds at each.
+
+    The bias of a row is the sum over its rounds of the row minus the outcome as a unit vector. The rows are
+    in lexicographic order.
+    """
+    place = groups_of(points)
+    number = np.bincount(place)
+    first = np.empty(len(number), np.int64)
+    first[place[::-1]] = np.arange(len(place))[::-1]
+    rows, k = points[first], points.shape[1]
+    counts = np.bincount(place * k + outcomes, minlength=len(number) * k).reshape(-1, k)
+    return rows, number[:, None] * rows - counts, number
+
+
+def groups_of(points: Floats) -> Labels:
+    """The place of each row among the different rows in lexicographic order, shape (T,)."""
+    place = np.zeros(len(points), np.int64)
+    for column in points.T:
+        values, inverse = np.unique(column, return_inverse=True)
+        place = np.unique(place * len(values) + inverse, return_inverse=True)[1]
+    return place
+
+
+def brier_score(forecasts: Floats, outcomes: Labels) -> float:
+    """Sum over rounds of |p - y|_2^2."""
+    hit = forecasts[np.arange(len(outcomes)), outcomes]
+    return float(np.einsum("tc,tc->", forecasts, forecasts) - 2.0 * hit.sum() + len(outcomes))
+
+
+def _measure(
+    forecasts: Floats,
+    outcomes: Labels,
+    begin: float,
+    budget: float,
+    *,
+    duel: MulticlassDuel | None,
+    forecaster: str,
+    adversary: str,
+    seed: int = 0,
+    certificate: float | None = None,
+    guarantee: float | None = None,
+    bias_limit: float | None = None,
+) -> MulticlassGame:
+    rounds, k = forecasts.shape
+    look_ahead = None if duel is None else duel.charged
+    distance = multiclass_calibration_distance(
+        forecasts, outcomes, look_ahead=look_ahead, budget=DISTANCE_BUDGET * budget
+    )
+    _, biases, visits = biases_of(forecasts if look_ahead is None else look_ahead, outcomes)
+    counts = np.bincount(outcomes, minlength=k)
+    measured = MeasuredMulticlass(
+        forecaster=forecaster,
+        adversary=adversary,
+        classes=k,
+        rounds=rounds,
+        seed=seed,
+        ece=float(np.abs(biases_of(forecasts, outcomes)[1]).sum()),
+        classwise_ece=classwise_calibration_error(forecasts, outcomes),
+        distance_lower=distance.lower,
+        distance_upper=distance.upper,
+        certificate=certificate,
+        guarantee=guarantee,
+        points=len(visits),
+        largest_bias=float(np.abs(biases).max()),
+        bias_limit=bias_limit,
+        look_ahead_error=float(np.linalg.norm(biases)) / rounds,
+        brier=brier_score(forecasts, outcomes),
+        brier_constant=rounds - float(counts @ counts) / rounds,
+        seconds=time.perf_counter() - begin,
+    )
+    return MulticlassGame(forecasts, outcomes, duel, measured)
+
+
+def _finite(bound: float) -> float | None:
+    return None if math.isnan(bound) else float(bound)

@@ -1,0 +1,64 @@
+"""Whom a forecaster of several classes is to play: an adversary of the catalogue, or recorded labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import adversaries
+from adversaries import LabelStream, MulticlassAdversary
+from onlinecal.remarks import label_remarks
+from simulations.games.multiclass.rules import Floats
+
+TABLES = (".npz",)
+"""Extensions of files of class probabilities."""
+
+
+@dataclass(frozen=True, eq=False)
+class MulticlassOpponent:
+    """An adversary, for how many rounds, and the hints that come with them, shape (T, k), or None.
+
+    `remarks` says what looks wrong in recorded labels.
+    """
+
+    adversary: MulticlassAdversary
+    rounds: int
+    hints: Floats | None = None
+    remarks: Sequence[str] = ()
+
+    @property
+    def title(self) -> str:
+        """One line for a table."""
+        return f"{self.rounds:,} rounds of {self.adversary.n_classes} classes against {self.adversary.name}"
+
+
+def from_spec(spec: str, n_classes: int, rounds: int, seed: int) -> MulticlassOpponent:
+    """The adversary of a spec; ValueError as from `adversaries.create_multiclass`."""
+    return MulticlassOpponent(adversaries.create_multiclass(spec, n_classes, rounds, seed), rounds)
+
+
+def from_table(path: Path, n_classes: int | None, rounds: int | None) -> MulticlassOpponent:
+    """The first so many labels of a file of class probabilities, or all; the probabilities are the hints."""
+    if path.suffix.lower() not in TABLES and path.is_file():
+        raise ValueError(
+            f"class probabilities are read from a numpy archive ({', '.join(TABLES)}) with the arrays "
+            f"predictions and ground_truth, got {path}"
+        )
+    return _from_stream(adversaries.replay_table(path), n_classes, rounds)
+
+
+def from_river(name: str, n_classes: int | None, rounds: int | None) -> MulticlassOpponent:
+    """The first so many labels of a dataset that comes with river, or all."""
+    return _from_stream(adversaries.replay_river_labels(name), n_classes, rounds)
+
+
+def _from_stream(stream: LabelStream, n_classes: int | None, rounds: int | None) -> MulticlassOpponent:
+    if n_classes is not None and n_classes != stream.n_classes:
+        raise ValueError(f"{stream.name} has {stream.n_classes} classes, --classes says {n_classes}")
+    if rounds is not None and rounds > len(stream):
+        raise ValueError(f"rounds must be at most the {len(stream)} that {stream.name} has, got {rounds}")
+    wanted = rounds or len(stream)
+    hints = None if stream.hints is None else stream.hints[:wanted]
+    remarks = [] if hints is None else label_remarks(hints, stream.labels[:wanted], stream.classes or None)
+    return MulticlassOpponent(stream.adversary(), wanted, hints, remarks)

@@ -1,0 +1,1 @@
+"""Evolutionary search for hard outcome sequences."""

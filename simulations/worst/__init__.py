@@ -1,0 +1,1 @@
+"""The worst case of a forecaster, by playing every outcome sequence."""
