@@ -8,6 +8,7 @@ a sequence down for any horizon, and `stored_champions` are those found to be ha
 `create_multiclass`, `describe_multiclass`, `replay_labels`, `replay_table` and `replay_river_labels`.
 """
 
+import onlinecal  # noqa: F401  (which lets adversaries that were pickled before be opened)
 from adversaries.adversary import Adversary
 from adversaries.cards import Row
 from adversaries.exhaustive import all_sequences, sequence_chunks

@@ -6,6 +6,7 @@ Names are loaded when they are first asked for, so that importing the package st
 from __future__ import annotations
 
 from onlinecal.lazy import lazy_names
+from onlinecal.moved import find_old_names
 
 __version__ = "0.1.0"
 
@@ -43,4 +44,5 @@ _HOME = {
 
 __all__ = ["__version__", *_HOME]
 
+find_old_names()
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

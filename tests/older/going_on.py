@@ -20,7 +20,7 @@ import polars as pl
 
 from onlinecal.engine import EngineConfig
 from onlinecal.engine.events import decode_lines, encode_lines
-from onlinecal.engine.key_step import KeyStep
+from onlinecal.engine.keys.step import KeyStep
 
 ARCHIVES = sorted(Path(__file__).parent.glob("[0-9]*.tar.xz"))
 """One for each version of which states are kept."""

@@ -58,11 +58,11 @@ from onlinecal.engine import (
     read_config,
 )
 from onlinecal.engine.events import Incoming
-from onlinecal.engine.hot import HotKeys
-from onlinecal.engine.key_step import KeyStep
-from onlinecal.engine.keyed import KeyState
+from onlinecal.engine.keys.cache import HotKeys
+from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.step import KeyStep
 from onlinecal.forecasters import AlmostOneStepAhead, OneStepAhead, SimplexAlmostOneStepAhead, baselines
-from simulations import measuring, opponents, players
+from simulations.games import measuring, opponents, players
 
 State = tuple[str, str, bool, Any]
 """Its name, its way to go on, whether it does so to the same bits on every machine, and the state."""
