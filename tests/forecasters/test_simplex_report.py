@@ -1,6 +1,8 @@
 """The report that follows a hint stays in the announced cell, and the certificate pays for it."""
 
 import itertools
+import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex import report as simplex_report
 from onlinecal.forecasters.simplex.guarantees import reach
-from onlinecal.forecasters.simplex.table import HERE, OTHER, SLAB
+from onlinecal.forecasters.simplex.machine import units
+from onlinecal.forecasters.simplex.table import HERE, MOVED, OTHER, SLAB
 
 
 def game(k, rounds, seed):
@@ -62,6 +65,23 @@ def test_the_report_is_in_the_cell_on_the_way_to_the_hint(k, m, slack, seed):
     biases = np.abs(forecaster.look_ahead.biases).sum()
     assert moved + biases <= forecaster.certificate + 1e-9 <= moved + biases + 1e-6
     assert forecaster.certificate <= forecaster.guarantee
+
+
+@pytest.mark.parametrize(("k", "m"), [(2, 7), (3, 49), (5, 11), (10, 3), (17, 13)])
+def test_a_distance_in_floats_understates_a_round_by_no_more_than_is_proved(k, m):
+    outcomes, hints = game(k, 300, k)
+    forecaster = SimplexAlmostOneStepAhead(k, n_cells=m, slack=1.0, report="hint")
+    least = math.inf
+    for y, hint in zip(outcomes.tolist(), hints, strict=True):
+        token, before = forecaster.forecast(hint), int(forecaster.memory[MOVED])
+        forecaster.observe(token, y)
+        booked = Fraction(int(forecaster.memory[MOVED]) - before, units(forecaster.memory))
+        vertex = [Fraction(x, token.cell.scale) for x in token.cell.vertices[y]]
+        exact = sum(abs(Fraction(p) - x) for p, x in zip(token.vector, vertex, strict=True))
+        assert booked - exact >= -(k + 2) * Fraction(1, 2**51)
+        least = min(least, booked - exact)
+    # what is rounded up is less than a unit
+    assert least <= Fraction(1, units(forecaster.memory))
 
 
 @pytest.mark.parametrize("settings_", [{"n_classes": 3, "n_cells": 9}, {"n_classes": 4, "slack": 1.0}])
