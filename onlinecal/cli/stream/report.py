@@ -163,13 +163,11 @@ def machine_readable(found: Report, listed: list[KeyReport], pictures: list[Path
 def draw_report(found: Report, folder: Path) -> list[Path]:
     """The pictures for which there are numbers, each beside a CSV of them."""
     from onlinecal.plots.files import write_figure
-    from onlinecal.plots.ledger import certificates as stream_certificates
-    from onlinecal.plots.ledger import waiting as stream_waiting
+    from onlinecal.plots.ledger import certificates, waiting
 
     written = []
-    for figure in (stream_certificates, stream_waiting):
+    for name, figure in (("stream_certificates", certificates), ("stream_waiting", waiting)):
         numbers = figure.prepare(found)
         if numbers.height:
-            stem = folder / figure.__name__.rpartition(".")[2]
-            written.append(write_figure(figure.draw(numbers), numbers, stem))
+            written.append(write_figure(figure.draw(numbers), numbers, folder / name))
     return written
