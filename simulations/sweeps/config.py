@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import adversaries
+from onlinecal.catalogue import did_you_mean
 from simulations.games import extensions, players
 
 MOST_ROUNDS = 10**9
@@ -86,9 +86,7 @@ def check_config(table: Mapping[str, Any], folder: Path = Path(), load: Sequence
     known = [field.name for field in fields(Config)]
     for key in table:
         if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            suggestion = f"; did you mean {close[0]!r}?" if close else "."
-            raise ValueError(f"unknown key {key!r}{suggestion} Known: {', '.join(known)}")
+            raise ValueError(f"unknown key {key!r}{did_you_mean(key, known)}")
     for key in ("forecasters", "adversaries", "rounds"):
         if key not in table:
             raise ValueError(f"the key {key!r} is missing")
