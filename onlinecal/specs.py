@@ -30,13 +30,11 @@ class Parameter:
         Smallest and largest allowed value, both included.
     form
         "real" for any number, "whole" for whole numbers, "text" for any text but the empty one, "adversary"
-        for the spec of another adversary.
+        for the spec of another adversary; or the words that are allowed, if they are few.
     required
         Whether every spec has to set it, because no default makes sense.
     canonical
         Gives a text as it is to be written back; ValueError for one that is not allowed.
-    choices
-        The words that are allowed, if it is one out of a few words; the form then says nothing.
     """
 
     name: str
@@ -44,16 +42,20 @@ class Parameter:
     about: str
     low: float = -math.inf
     high: float = math.inf
-    form: Literal["real", "whole", "text", "adversary"] = "real"
+    form: Literal["real", "whole", "text", "adversary"] | tuple[str, ...] = "real"
     required: bool = False
     canonical: Callable[[str], str] | None = None
-    choices: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that are allowed; none if it is something else than one of a few words."""
+        return self.form if isinstance(self.form, tuple) else ()
 
     @property
     def allowed(self) -> str:
         """The allowed values in words, as error messages and tables show them."""
-        if self.choices:
-            return f"one of {', '.join(self.choices)}"
+        if self.words:
+            return f"one of {', '.join(self.words)}"
         if self.form == "adversary":
             return "the spec of an adversary"
         if self.form == "text":
@@ -68,7 +70,7 @@ class Parameter:
         """As tables show it: with its default; of words all that are allowed, the default first."""
         if self.default is None:
             return f"{self.name}=({'required' if self.required else 'not set'})"
-        others = [word for word in self.choices if word != self.default]
+        others = [word for word in self.words if word != self.default]
         default = f"{self.default:.4g}" if isinstance(self.default, float) else str(self.default)
         return f"{self.name}={'|'.join([default, *others])}"
 
@@ -79,10 +81,10 @@ class Parameter:
                 return text if self.canonical is None else self.canonical(text)
             except ValueError as error:
                 raise ValueError(f"{owner}: {self.name}: {error}") from error
-        if text in self.choices:
+        if text in self.words:
             return text
         try:
-            value = math.nan if self.choices else float(text)
+            value = math.nan if self.words else float(text)
         except ValueError:
             value = math.nan
         fits = self.low <= value <= self.high and math.isfinite(value)

@@ -22,7 +22,7 @@ class Animal(Entry):
 
 LEGS = Parameter("legs", 4, "to walk on", low=0, high=1000, form="whole")
 SPEED = Parameter("speed", 1.0, "in m/s", low=0.0)
-SOUND = Parameter("sound", "low", "how it calls", choices=("high", "low"))
+SOUND = Parameter("sound", "low", "how it calls", form=("high", "low"))
 TAG = Parameter("tag", None, "what is on its ear", form="text", required=True)
 PREY = Parameter("prey", "cow:tag=x", "what it eats", form="adversary")
 

@@ -20,13 +20,13 @@ OUR_DRAWS = 1
 """Set beside the seed of a game for the forecaster's draws: those of the adversary use the seed alone."""
 
 SLACK = Parameter("slack", 0.5, "how large a bias it lets pass", low=0.5, high=MOST_SLACK)
-RULE = Parameter("rule", "balanced", "which biases it keeps small", choices=RULES)
+RULE = Parameter("rule", "balanced", "which biases it keeps small", form=RULES)
 CELLS = Parameter("cells", None, "cells of its grid", low=1, high=MOST_CELLS, form="whole")
-MIDPOINT = Parameter("report", "midpoint", "the point of a cell it announces", choices=REPORTS)
+MIDPOINT = Parameter("report", "midpoint", "the point of a cell it announces", form=REPORTS)
 LOWER = replace(MIDPOINT, default="lower")
 BASELINE_CELLS = replace(CELLS, high=MOST_BASELINE_CELLS)
 PRIOR = Parameter("prior", 1.0, "outcomes of each sort taken for granted", low=1e-9, high=1e9)
-DRAW = Parameter("draw", "hidden", "whether adversaries are shown what it draws", choices=DRAWS)
+DRAW = Parameter("draw", "hidden", "whether adversaries are shown what it draws", form=DRAWS)
 
 
 def no_bound(settings: Settings) -> None:

@@ -148,7 +148,7 @@ def test_bad_sequences_are_refused_before_anything_is_played(kind, outcomes, mes
         (RunningMean, {"prior": "1"}, "prior must be"),
         (DriftCorrectedHalf, {"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
         (DriftCorrectedHalf, {"epsilon": 0.6}, "epsilon must be a number above 0 and at most 0.5, got 0.6"),
-        (DriftCorrectedHalf, {"epsilon": "0.1"}, "epsilon must lie"),
+        (DriftCorrectedHalf, {"epsilon": "0.1"}, "epsilon must be a number"),
         (PowerOfTwoChoices, {"n_cells": 0}, "n_cells must be a whole number of at least 1, got 0"),
         (FosterForecaster, {"horizon": 2.5}, "horizon must be"),
         (FosterForecaster, {"n_cells": 2**21}, "n_cells must be at most 1048576, got 2097152"),

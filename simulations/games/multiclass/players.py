@@ -17,7 +17,7 @@ from simulations.games.multiclass.rules import MulticlassForecaster, SimplexPlay
 
 SLACK = Parameter("slack", None, "how large a bias it lets pass", low=0.5, high=MOST_SLACK)
 CELLS = Parameter("cells", None, "cells of its grid on a side", low=1, high=MOST_CELLS, form="whole")
-REPORT = Parameter("report", REPORTS[0], "the point of a cell it announces", choices=REPORTS)
+REPORT = Parameter("report", REPORTS[0], "the point of a cell it announces", form=REPORTS)
 
 
 @dataclass(frozen=True)
