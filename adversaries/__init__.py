@@ -10,7 +10,7 @@ a sequence down for any horizon, and `stored_champions` are those found to be ha
 
 import onlinecal  # noqa: F401  (which lets adversaries that were pickled before be opened)
 from adversaries.adversary import Adversary
-from adversaries.cards import Row
+from adversaries.catalogues import Row
 from adversaries.exhaustive import all_sequences, sequence_chunks
 from adversaries.kinds.genome import Genome
 from adversaries.multiclass import (
@@ -25,11 +25,12 @@ from adversaries.multiclass import (
     replay_table,
 )
 from adversaries.phased import Seed
-from adversaries.protocol import Kind, Parameter, Phase, Power, State, Step
+from adversaries.protocol import Kind, Phase, Power, State, Step
 from adversaries.registry import catalogue, create, describe, register
 from adversaries.replayed.champions import Champion, champions_text, read_champions, stored_champions
 from adversaries.replayed.files import replay_file
 from adversaries.replayed.streams import Stream, replay_river, replay_sequence, river_datasets
+from onlinecal.specs import Parameter
 
 __all__ = [
     "Adversary",

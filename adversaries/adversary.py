@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from adversaries.phased import Phased
 from adversaries.protocol import State, Step
+from onlinecal.validation import check_finite, check_probability
 
 
 class Adversary(Phased):
@@ -32,7 +32,7 @@ class Adversary(Phased):
     name
         What it is called: for catalogued adversaries the canonical spec, from which `create` makes it again.
     kind
-        Its catalogue card.
+        Its kind, an entry of the catalogue.
     phases
         Who plays, and for how long; only the last may be open-ended.
     seed
@@ -68,16 +68,10 @@ class Adversary(Phased):
             For a forecast outside [0, 1], a rise that is not finite, or when a replayed stream is over. The
             round is then not counted.
         """
-        if not 0.0 <= forecast <= 1.0:
-            raise ValueError(f"forecast must lie in [0, 1], got {forecast!r}")
-        if not math.isfinite(rise_zero):
-            raise ValueError(f"rise_zero must be a finite number, got {rise_zero!r}")
-        if not math.isfinite(rise_one):
-            raise ValueError(f"rise_one must be a finite number, got {rise_one!r}")
+        p = check_probability(forecast, "forecast")
+        rises = check_finite(rise_zero, "rise_zero"), check_finite(rise_one, "rise_one")
         phase = self._present_phase()
-        outcome = phase.step(
-            phase.state, self._t, float(forecast), float(rise_zero), float(rise_one), self._rng.random()
-        )
+        outcome = phase.step(phase.state, self._t, p, *rises, self._rng.random())
         self._t += 1
         return outcome
 

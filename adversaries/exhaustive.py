@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from adversaries.phased import check_rounds
+from onlinecal.validation import check_count
 
 LARGEST_T_AT_ONCE = 20
 LARGEST_T = 62
@@ -39,7 +39,7 @@ def all_sequences(T: int) -> NDArray[np.uint8]:
            [1, 0],
            [1, 1]], dtype=uint8)
     """
-    if check_rounds(T, "T") > LARGEST_T_AT_ONCE:
+    if check_count(T, "T") > LARGEST_T_AT_ONCE:
         raise ValueError(
             f"T must be at most {LARGEST_T_AT_ONCE} for all sequences at once, got {T}; use sequence_chunks"
         )
@@ -66,7 +66,7 @@ def sequence_chunks(T: int, chunk: int = 1 << 16) -> Iterator[NDArray[np.uint8]]
     ValueError
         For T or chunk outside these ranges, at the call.
     """
-    if check_rounds(T, "T") > LARGEST_T:
+    if check_count(T, "T") > LARGEST_T:
         raise ValueError(f"T must be at most {LARGEST_T}, got {T}")
     if chunk < 1:
         raise ValueError(f"chunk must be at least 1, got {chunk!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adversaries.protocol import POWERS, Card, Phase, Power
+from adversaries.protocol import POWERS, AnyKind, Phase, Power
+from onlinecal.validation import check_count, seed_sequence
 
 Seed = int | Sequence[int] | np.random.SeedSequence
 
@@ -27,7 +27,7 @@ class Phased:
     def __init__(
         self,
         name: str,
-        kind: Card,
+        kind: AnyKind,
         phases: Sequence[Phase],
         seed: Seed = 0,
         horizon: int | None = None,
@@ -69,7 +69,10 @@ class Phased:
 
     def generator(self) -> np.random.Generator:
         """A generator whose ``random()`` gives the draws of all rounds, one double each, from round 0 on."""
-        return _generator(self.seed)
+        seed = self.seed
+        return np.random.default_rng(
+            seed if isinstance(seed, np.random.SeedSequence) else seed_sequence(seed)
+        )
 
     def reset(self) -> None:
         """Forget everything: the next outcome is that of round 0 again."""
@@ -87,7 +90,7 @@ class Phased:
                 "no sequence to list; play it with outcome(forecast, ...)"
             )
         rounds = self.rounds
-        T = (self.horizon if rounds is None else rounds) if T is None else check_rounds(T, "T")
+        T = (self.horizon if rounds is None else rounds) if T is None else check_count(T, "T")
         if T is None:
             raise ValueError(f"{self.name} has no end and was given no horizon: say how many outcomes, T")
         if rounds is not None and rounds < T:
@@ -117,28 +120,6 @@ class Phased:
             self._finished += phase.rounds
             self._t = 0
         raise ValueError(f"{self.name} is over: it has {self._finished} outcomes and all have been played")
-
-
-def check_rounds(rounds: int, name: str) -> int:
-    """A number of rounds, at least 1; ValueError names the argument and the value."""
-    try:
-        number = operator.index(rounds)
-    except TypeError:
-        number = 0
-    if number < 1 or isinstance(rounds, bool):
-        raise ValueError(f"{name} must be a whole number of rounds, at least 1, got {rounds!r}")
-    return number
-
-
-def _generator(seed: Seed) -> np.random.Generator:
-    if seed is None or isinstance(seed, np.random.Generator | np.random.BitGenerator):
-        raise ValueError(f"seed must be one that gives the same draws every time, got {seed!r}")
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"seed must be a non-negative integer or a sequence of them, got {seed!r}"
-        ) from error
 
 
 def _fresh(phase: Phase) -> Phase:

@@ -1,4 +1,4 @@
-"""What an adversary is made of: a step function, a state array, and a card that describes both.
+"""What an adversary is made of: a step function, a state array, and a kind that describes both.
 
 The step function is the whole adversary. It is a plain module-level function
 
@@ -20,13 +20,15 @@ A step never looks at anything else, so equal states and equal arguments give eq
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from onlinecal.catalogue import Entry
+from onlinecal.specs import Parameter
 
 State = NDArray[np.float64]
 Step = Callable[[State, int, float, float, float, float], int]
@@ -41,72 +43,6 @@ mixed      only in the catalogue: as powerful as the strongest adversary it play
 """
 
 POWERS: tuple[Power, ...] = ("oblivious", "adaptive", "internal", "mixed")
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One number, text or other adversary that a spec string may set.
-
-    Parameters
-    ----------
-    name
-        As written in spec strings.
-    default
-        The value when the spec does not mention it; None means "not given".
-    about
-        One phrase for tables and help texts.
-    low, high
-        Smallest and largest allowed value, both included.
-    form
-        "real" for any number, "whole" for whole numbers, "text" for any text but the empty one, "adversary"
-        for the spec of another adversary.
-    required
-        Whether every spec has to set it, because no default makes sense.
-    canonical
-        Gives a text as it is to be written back; ValueError for one that is not allowed.
-    """
-
-    name: str
-    default: float | int | str | None
-    about: str
-    low: float = -math.inf
-    high: float = math.inf
-    form: Literal["real", "whole", "text", "adversary"] = "real"
-    required: bool = False
-    canonical: Callable[[str], str] | None = None
-
-    @property
-    def allowed(self) -> str:
-        """The allowed values in words, as error messages and tables show them."""
-        if self.form == "adversary":
-            return "the spec of an adversary"
-        if self.form == "text":
-            return "a text"
-        noun = "a whole number" if self.form == "whole" else "a number"
-        if math.isinf(self.high):
-            return noun if math.isinf(self.low) else f"{noun} of at least {self.low:g}"
-        return f"{noun} in [{self.low:g}, {self.high:g}]"
-
-    def read(self, text: str, owner: str) -> float | int | str:
-        """The value that `text` stands for; ValueError names the parameter, the text and what is allowed."""
-        if self.form == "text":
-            return self._read_text(text, owner)
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        fits = self.low <= value <= self.high and math.isfinite(value)
-        if not fits or (self.form == "whole" and not value.is_integer()):
-            raise ValueError(f"{owner}: {self.name} must be {self.allowed}, got {text!r}")
-        return int(value) if self.form == "whole" else value
-
-    def _read_text(self, text: str, owner: str) -> str:
-        if not text:
-            raise ValueError(f"{owner}: {self.name} must be {self.allowed}, got {text!r}")
-        try:
-            return text if self.canonical is None else self.canonical(text)
-        except ValueError as error:
-            raise ValueError(f"{owner}: {self.name}: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +80,8 @@ Build = Callable[[str, int | None], tuple[Phase, ...]]
 
 
 @dataclass(frozen=True)
-class Card:
-    """What every catalogue says about one kind of adversary.
+class AnyKind(Entry):
+    """What every catalogue says about one kind of adversary, be it of two classes or of more.
 
     Parameters
     ----------
@@ -159,27 +95,37 @@ class Card:
         Where it comes from: a paper, or "this library".
     parameters
         What a spec string may set.
+    step
+        The step function; None for a kind that composes its phases.
+    initial
+        Builds the state before round 0 from the parameter values, the number of classes (if there may be more
+        than two) and the horizon. The horizon is None only if none was given and the kind can do without one.
+        Raises ValueError for values that do not go together.
+    compose
+        Makes the phases from the same, instead of `step` and `initial`; the last argument makes those of
+        other adversaries. Raises ValueError like `initial`.
     needs_horizon
         Whether the number of rounds has to be known beforehand.
     horizon_unless
         A parameter that, once given, makes the horizon unnecessary.
+    depth_parameter
+        A whole parameter that becomes the `depth` of its phase; None for depth 1.
     """
 
-    name: str
-    summary: str
     power: Power
     source: str
     parameters: tuple[Parameter, ...] = ()
+    step: Callable[..., int] | None = None
+    initial: Callable[..., State] | None = None
+    compose: Callable[..., tuple[Phase, ...]] | None = None
     needs_horizon: bool = field(default=False, kw_only=True)
     horizon_unless: str | None = field(default=None, kw_only=True)
+    depth_parameter: str | None = field(default=None, kw_only=True)
 
-    def parameter(self, name: str) -> Parameter:
-        """The parameter called `name`; ValueError lists those there are."""
-        for parameter in self.parameters:
-            if parameter.name == name:
-                return parameter
-        names = ", ".join(parameter.name for parameter in self.parameters)
-        raise ValueError(f"{self.name} has no parameter {name!r}; it takes {names or 'none'}")
+    @property
+    def made_by(self) -> object:
+        """Its `compose`, else its step."""
+        return self.compose or self.step
 
     def check_horizon(self, values: Mapping[str, Any], horizon: int | None) -> None:
         """Refuse a missing horizon if this kind cannot do without one for these parameter values."""
@@ -192,27 +138,12 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Kind(Card):
-    """The catalogue card of one kind of adversary of two classes; its first fields are those of `Card`.
-
-    Parameters
-    ----------
-    step
-        The step function; None for a kind that composes its phases.
-    initial
-        Builds the state before round 0 from the parameter values and the horizon. The horizon is None only if
-        none was given and the kind can do without one. Raises ValueError for values that do not go together.
-    compose
-        Makes the phases from the parameter values and the horizon, instead of `step` and `initial`; the third
-        argument makes those of other adversaries. Raises ValueError like `initial`.
-    depth_parameter
-        A whole parameter that becomes the `depth` of its phase; None for depth 1.
-    """
+class Kind(AnyKind):
+    """One kind of adversary of two classes, as the catalogue has it, with the fields of `AnyKind`."""
 
     step: Step | None = None
     initial: Callable[[Mapping[str, Any], int | None], State] | None = None
     compose: Callable[[Mapping[str, Any], int | None, Build], tuple[Phase, ...]] | None = None
-    depth_parameter: str | None = field(default=None, kw_only=True)
 
 
 def state_of(*numbers: float) -> State:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from adversaries.adversary import Adversary
-from adversaries.cards import Catalogue, Row, canonical
-from adversaries.kinds import adaptive, bisection, internal, oblivious
+from adversaries.catalogues import Kinds, Row
+from adversaries.kinds import adaptive, bisection, certificate_aware, oblivious
 from adversaries.kinds.genome import GENOME
 from adversaries.kinds.mixed import TWO_PHASE
 from adversaries.kinds.mixture import MIXTURE
-from adversaries.phased import Seed, check_rounds
-from adversaries.protocol import Kind, Phase
+from adversaries.phased import Seed
+from adversaries.protocol import Kind
 from adversaries.replayed import recorded
 from adversaries.replayed.champions import CHAMPION
+from onlinecal.validation import check_count
 
-_CATALOGUE: Catalogue[Kind] = Catalogue(
+_CATALOGUE: Kinds[Kind] = Kinds(
     "adversary",
     (
         *oblivious.KINDS,
@@ -25,7 +23,7 @@ _CATALOGUE: Catalogue[Kind] = Catalogue(
         CHAMPION,
         *recorded.KINDS,
         *adaptive.KINDS,
-        *internal.KINDS,
+        *certificate_aware.KINDS,
         TWO_PHASE,
         MIXTURE,
     ),
@@ -33,8 +31,8 @@ _CATALOGUE: Catalogue[Kind] = Catalogue(
 
 
 def catalogue() -> dict[str, Kind]:
-    """Every adversary's card by name: the library's, the oblivious ones first, then those registered."""
-    return dict(_CATALOGUE.cards)
+    """Every kind of adversary by name: the library's, the oblivious ones first, then those registered."""
+    return dict(_CATALOGUE.entries)
 
 
 def describe() -> list[Row]:
@@ -46,14 +44,14 @@ def register(kind: Kind) -> None:
     """Enter an adversary of one's own in the catalogue: `create`, `describe` and `catalogue` then know it.
 
     Registering again what has the same name and a step (or `compose`) of the same module and name replaces
-    the earlier card, so that a module may be reloaded and a notebook cell run twice. The names of the
+    the earlier kind, so that a module may be reloaded and a notebook cell run twice. The names of the
     library's own adversaries cannot be taken.
 
     Parameters
     ----------
     kind
-        The card. Its step has to be decorated with `numba.extending.register_jitable` to be played by
-        compiled loops, and to stand at the top level of a module to be pickled.
+        Its step has to be decorated with `numba.extending.register_jitable` to be played by compiled loops,
+        and to stand at the top level of a module to be pickled.
 
     Raises
     ------
@@ -64,11 +62,6 @@ def register(kind: Kind) -> None:
     """
     if not isinstance(kind, Kind):
         raise ValueError(f"only a Kind can be registered, got {kind!r}")
-    for part in ("step", "initial") if kind.compose is None else ("compose",):
-        if not callable(getattr(kind, part)):
-            raise ValueError(f"{kind.name}: {part} must be callable, got {getattr(kind, part)!r}")
-    if kind.depth_parameter is not None:
-        kind.parameter(kind.depth_parameter)
     _CATALOGUE.add(kind)
 
 
@@ -108,19 +101,5 @@ def create(spec: str, horizon: int | None = None, seed: Seed = 0) -> Adversary:
     array([0, 1, 0, 1, 0, 1], dtype=uint8)
     """
     kind, values = _CATALOGUE.read(spec)
-    checked = None if horizon is None else check_rounds(horizon, "horizon")
-    return Adversary(canonical(kind, values), kind, _phases(kind, values, checked), seed, checked)
-
-
-def _phases(kind: Kind, values: Mapping[str, Any], horizon: int | None) -> tuple[Phase, ...]:
-    kind.check_horizon(values, horizon)
-    if kind.compose is not None:
-        return kind.compose(values, horizon, _phases_of_spec)
-    assert kind.step is not None
-    assert kind.initial is not None
-    depth = 1 if kind.depth_parameter is None else values[kind.depth_parameter]
-    return (Phase(kind.step, kind.initial(values, horizon), power=kind.power, depth=depth),)
-
-
-def _phases_of_spec(spec: str, horizon: int | None) -> tuple[Phase, ...]:
-    return _phases(*_CATALOGUE.read(spec), horizon)
+    rounds = None if horizon is None else check_count(horizon, "horizon")
+    return Adversary(kind.spec_of(values), kind, _CATALOGUE.phases(kind, values, (), rounds), seed, rounds)

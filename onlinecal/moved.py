@@ -18,7 +18,7 @@ MOVED = {
         "adaptive": "adaptive",
         "bisection": "bisection",
         "genome": "genome",
-        "internal": "internal",
+        "internal": "certificate_aware",
         "mixed": "mixed",
         "mixture": "mixture",
         "oblivious": "oblivious",

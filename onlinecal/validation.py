@@ -5,6 +5,7 @@ All functions raise ValueError and leave their arguments alone.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -31,13 +32,65 @@ def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
-def check_count(value: Any, name: str, most: int | None = None) -> int:
-    """A whole number from 1 up, at most `most`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+def check_count(value: Any, name: str, most: int | None = None, least: int = 1) -> int:
+    """A whole number from `least` up, at most `most`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
     if most is not None and value > most:
         raise ValueError(f"{name} must be at most {most}, got {value!r}")
     return int(value)
+
+
+def check_number(
+    value: Any, name: str, low: float, high: float, ends: str = "[]", allowed: str = ""
+) -> float:
+    """A number from `low` to `high`, as a float; an end in round brackets is not allowed itself.
+
+    `allowed` says the same in words, for the error.
+    """
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    above = number and (value > low if ends[0] == "(" else value >= low)
+    if not above or not (value < high if ends[1] == ")" else value <= high):
+        raise ValueError(f"{name} must be {allowed or f'a number from {low:g} to {high:g}'}, got {value!r}")
+    return float(value)
+
+
+def check_finite(value: Any, name: str) -> float:
+    """A number that is not infinite, as a float."""
+    return check_number(value, name, -math.inf, math.inf, "()", "a finite number")
+
+
+def check_positive(value: Any, name: str) -> float:
+    """A finite number above 0, as a float."""
+    return check_number(value, name, 0.0, math.inf, "()", "a positive number")
+
+
+def check_share(value: Any, name: str) -> float:
+    """A number in (0, 1], as a float."""
+    return check_number(value, name, 0.0, 1.0, "(]", "a number above 0 and at most 1")
+
+
+def check_open_unit(value: Any, name: str) -> float:
+    """A number above 0 and below 1, as a float."""
+    return check_number(value, name, 0.0, 1.0, "()", "a number between 0 and 1")
+
+
+def check_order(p: Any, above_one: bool = False) -> float:
+    """The order of an l_p norm, from 1 to inf; with `above_one` larger than 1."""
+    allowed = f"a number {'above' if above_one else 'from'} 1, or inf"
+    return check_number(p, "p", 1.0, math.inf, "(]" if above_one else "[]", allowed)
+
+
+def seed_sequence(seed: Any, spawn_key: tuple[int, ...] = ()) -> np.random.SeedSequence:
+    """What a seed's draws are made from: an integer or a sequence of integers, none negative."""
+    try:
+        if seed is None:
+            raise TypeError
+        return np.random.SeedSequence(seed, spawn_key=spawn_key)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"seed must be a non-negative integer or a sequence of them, got {seed!r}"
+        ) from error
 
 
 PLAIN: tuple[Literal["C", "A", "W"], ...] = ("C", "A", "W")
@@ -147,14 +200,6 @@ def check_labels(labels: ArrayLike, n_classes: int, name: str = "labels") -> NDA
             f"{name} must be class numbers 0..{n_classes - 1}, got {array[row].item()!r} at row {row}{hint}"
         )
     return array.astype(np.int64, copy=False)
-
-
-def check_share(value: Any, name: str) -> float:
-    """One finite number in (0, 1], as a float."""
-    good = isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0.0 < value <= 1.0
-    if not good:
-        raise ValueError(f"{name} must be a number above 0 and at most 1, got {value!r}")
-    return float(value)
 
 
 def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np.bool_]:

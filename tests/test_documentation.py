@@ -73,7 +73,7 @@ def test_the_blocks_of_a_page_run_and_print_what_stands_beside_them(
     from adversaries import registry
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(registry._CATALOGUE, "cards", registry.catalogue())
+    monkeypatch.setattr(registry._CATALOGUE, "entries", registry.catalogue())
     Path("games.csv").write_text("date,won\n2,0\n1,1\n3,1\n")
     names: dict[str, object] = {"__name__": "page"}
     for block in blocks(f"docs/{page}.md"):

@@ -19,7 +19,8 @@ from typing import Any
 
 from numba.extending import register_jitable
 
-from adversaries.protocol import Kind, Parameter, State, state_of
+from adversaries.protocol import Kind, State, state_of
+from onlinecal.specs import Parameter
 
 
 @register_jitable

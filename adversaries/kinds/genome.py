@@ -15,8 +15,9 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from adversaries.phased import check_rounds
-from adversaries.protocol import Kind, Parameter, State, state_of
+from adversaries.protocol import Kind, State, state_of
+from onlinecal.specs import Parameter
+from onlinecal.validation import check_count
 
 Block = tuple[int, str]
 """A share of the horizon, relative to the other blocks' shares, and the word that is repeated in it."""
@@ -85,7 +86,7 @@ class Genome:
 
     def outcomes(self, T: int) -> NDArray[np.uint8]:
         """The sequence of T rounds, shape (T,); ValueError unless T is a whole number of at least 1."""
-        ends = self.ends(check_rounds(T, "T"))
+        ends = self.ends(check_count(T, "T"))
         sequence = np.empty(T, dtype=np.uint8)
         for (_, word), begin, end in zip(self.blocks, [0, *ends], ends, strict=False):
             letters = np.frombuffer(word.encode(), dtype=np.uint8) - ord("0")
@@ -130,8 +131,7 @@ def canonical_text(text: str) -> str:
 
 def _checked(block: Block) -> Block:
     share, word = block
-    if not isinstance(share, int) or isinstance(share, bool) or not 1 <= share <= LARGEST_SHARE:
-        raise ValueError(f"a block's share must be a whole number in [1, {LARGEST_SHARE}], got {share!r}")
+    share = check_count(share, "a block's share", most=LARGEST_SHARE)
     if not isinstance(word, str) or not 1 <= len(word) <= LONGEST_WORD or set(word) - {"0", "1"}:
         raise ValueError(f"a block's word must have 1 to {LONGEST_WORD} letters 0 and 1, got {word!r}")
     return (share, word)

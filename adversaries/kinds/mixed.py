@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from adversaries.protocol import Build, Kind, Parameter, Phase
+from adversaries.protocol import Build, Kind, Phase
+from onlinecal.specs import Parameter
 
 
 def two_phases(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:

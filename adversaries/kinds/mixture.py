@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.protocol import POWERS, Build, Kind, Parameter, Phase, State, Step
+from adversaries.protocol import POWERS, Build, Kind, Phase, State, Step
+from onlinecal.specs import Parameter
 
 BELOW_ONE = 1.0 - 2.0**-53
 """The largest draw there is; a stretched draw may round up to 1 and is brought back to this."""

@@ -11,7 +11,8 @@ from numba.extending import register_jitable
 
 from adversaries.multiclass.path import drawn, move, path_state
 from adversaries.multiclass.protocol import MOST_ROUNDS, Floats, MulticlassKind
-from adversaries.protocol import Parameter, State, state_of
+from adversaries.protocol import State, state_of
+from onlinecal.specs import Parameter
 
 ROUNDING = 1e-12
 """Rises closer than this are equal: forecasters add them up in floating point."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversaries.multiclass.protocol import Floats, Step
 from adversaries.phased import Phased, Seed
-from adversaries.protocol import Card, Phase, State
+from adversaries.protocol import AnyKind, Phase, State
 
 SUM_TOLERANCE = 1e-6
 
@@ -40,7 +40,7 @@ class MulticlassAdversary(Phased):
     def __init__(
         self,
         name: str,
-        kind: Card,
+        kind: AnyKind,
         n_classes: int,
         phases: Sequence[Phase],
         seed: Seed = 0,

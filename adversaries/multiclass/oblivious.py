@@ -10,7 +10,8 @@ from numba.extending import register_jitable
 
 from adversaries.multiclass.path import drawn, move, path_state
 from adversaries.multiclass.protocol import MOST_ROUNDS, Floats, MulticlassKind
-from adversaries.protocol import Parameter, State, state_of
+from adversaries.protocol import State, state_of
+from onlinecal.specs import Parameter
 
 BELOW_ONE = 1.0 - 2.0**-53
 """The largest draw there is."""

@@ -1,4 +1,4 @@
-"""What an adversary of several classes is made of: a step function, a state array, and a card.
+"""What an adversary of several classes is made of: a step function, a state array, and a kind.
 
 The step function is a plain module-level function
 
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adversaries.protocol import Build, Card, Phase, State
+from adversaries.protocol import AnyKind, Build, Phase, State
 
 Floats = NDArray[np.float64]
 Step = Callable[[State, int, Floats, Floats, float], int]
@@ -36,21 +36,8 @@ MOST_ROUNDS = 1e9
 
 
 @dataclass(frozen=True)
-class MulticlassKind(Card):
-    """The catalogue card of one kind of adversary of several classes; its first fields are those of `Card`.
-
-    Parameters
-    ----------
-    step
-        The step function; None for a kind that composes its phases.
-    initial
-        Builds the state before round 0 from the parameter values, the number of classes and the horizon
-        (None only if none was given and the kind can do without one). Raises ValueError for values that do
-        not go together.
-    compose
-        Makes the phases from the same, instead of `step` and `initial`; the last argument makes those of
-        other adversaries.
-    """
+class MulticlassKind(AnyKind):
+    """One kind of adversary of several classes, as the catalogue has it, with the fields of `AnyKind`."""
 
     step: Step | None = None
     initial: Callable[[Mapping[str, Any], int, int | None], State] | None = None

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
-from adversaries.cards import Catalogue, Row, canonical
+from adversaries.catalogues import Kinds, Row
 from adversaries.kinds.mixed import two_phases
 from adversaries.multiclass import adaptive, oblivious, streams
 from adversaries.multiclass.adversary import MulticlassAdversary
 from adversaries.multiclass.protocol import MOST_CLASSES, MOST_ROUNDS, MulticlassKind
-from adversaries.phased import Seed, check_rounds
-from adversaries.protocol import Build, Parameter, Phase
+from adversaries.phased import Seed
+from adversaries.protocol import Build, Phase
+from onlinecal.specs import Parameter
+from onlinecal.validation import check_count
 
 
 def two_multiclass_phases(
@@ -39,14 +40,14 @@ TWO_PHASE = MulticlassKind(
     horizon_unless="switch",
 )
 
-_CATALOGUE: Catalogue[MulticlassKind] = Catalogue(
+_CATALOGUE: Kinds[MulticlassKind] = Kinds(
     "adversary of several classes", (*oblivious.KINDS, *streams.KINDS, *adaptive.KINDS, TWO_PHASE)
 )
 
 
 def multiclass_catalogue() -> dict[str, MulticlassKind]:
-    """The card of every adversary of several classes by name, the oblivious ones first."""
-    return dict(_CATALOGUE.cards)
+    """Every kind of adversary of several classes by name, the oblivious ones first."""
+    return dict(_CATALOGUE.entries)
 
 
 def describe_multiclass() -> list[Row]:
@@ -84,23 +85,7 @@ def create_multiclass(
     array([0, 0, 1, 1, 2, 2, 0, 0])
     """
     kind, values = _CATALOGUE.read(spec)
-    if isinstance(n_classes, bool) or not isinstance(n_classes, int) or not 2 <= n_classes <= MOST_CLASSES:
-        raise ValueError(f"n_classes must be a whole number from 2 to {MOST_CLASSES}, got {n_classes!r}")
-    checked = None if horizon is None else check_rounds(horizon, "horizon")
-    phases = _phases(kind, values, n_classes, checked)
-    return MulticlassAdversary(canonical(kind, values), kind, n_classes, phases, seed, checked)
-
-
-def _phases(
-    kind: MulticlassKind, values: Mapping[str, Any], n_classes: int, horizon: int | None
-) -> tuple[Phase, ...]:
-    kind.check_horizon(values, horizon)
-    if kind.compose is not None:
-        return kind.compose(values, n_classes, horizon, partial(_phases_of_spec, n_classes))
-    assert kind.step is not None
-    assert kind.initial is not None
-    return (Phase(kind.step, kind.initial(values, n_classes, horizon), power=kind.power),)
-
-
-def _phases_of_spec(n_classes: int, spec: str, horizon: int | None) -> tuple[Phase, ...]:
-    return _phases(*_CATALOGUE.read(spec), n_classes, horizon)
+    k = check_count(n_classes, "n_classes", most=MOST_CLASSES, least=2)
+    rounds = None if horizon is None else check_count(horizon, "horizon")
+    phases = _CATALOGUE.phases(kind, values, (k,), rounds)
+    return MulticlassAdversary(kind.spec_of(values), kind, k, phases, seed, rounds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversaries.multiclass.adversary import SUM_TOLERANCE, MulticlassAdversary
 from adversaries.multiclass.protocol import Floats, MulticlassKind
-from adversaries.protocol import Build, Parameter, Phase, State
-from adversaries.replayed.streams import river_datasets
+from adversaries.protocol import Build, Phase, State
+from adversaries.replayed.streams import BINARY, SEVERAL, river_dataset
+from onlinecal.specs import Parameter
 
-TASKS = ("Binary classification", "Multi-class classification")
 PROBABILITIES, LABELS = "predictions", "ground_truth"
 """The arrays of a file of class probabilities."""
 
@@ -30,7 +29,7 @@ def replay_step(state: State, t: int, forecast: Floats, rises: Floats, u: float)
 
 
 REPLAY = MulticlassKind("replay", "recorded labels, in order", "oblivious", "the stream", step=replay_step)
-"""The card of replayed labels; made from data, they are not in the catalogue."""
+"""The kind of replayed labels; made from data, they are not in the catalogue."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,14 +114,8 @@ def replay_river_labels(name: str) -> LabelStream:
 
     Classes are numbered in the order of their labels. ValueError for any other name.
     """
-    usable = river_datasets(*TASKS)
-    if name not in usable:
-        close = difflib.get_close_matches(str(name), usable, n=1)
-        suggestion = f"; did you mean {close[0]!r}?" if close else "."
-        raise ValueError(
-            f"no classification dataset {name!r} comes with river{suggestion} Usable: {', '.join(usable)}"
-        )
-    classes, numbers = np.unique(np.array([label for _, label in usable[name]]), return_inverse=True)
+    labels = [label for _, label in river_dataset(name, BINARY, SEVERAL)]
+    classes, numbers = np.unique(np.array(labels), return_inverse=True)
     return LabelStream(f"river:{name}", numbers.astype(np.int64), len(classes), None, tuple(classes.tolist()))
 
 

@@ -16,7 +16,9 @@ from importlib import resources
 from typing import Any
 
 from adversaries.kinds.genome import Genome, genome_step
-from adversaries.protocol import Kind, Parameter, State
+from adversaries.protocol import Kind, State
+from onlinecal.specs import Parameter
+from onlinecal.validation import check_count, check_number
 
 FILE = "champions.toml"
 
@@ -55,18 +57,13 @@ class Champion:
 
     def __post_init__(self) -> None:
         for name in ("number", "rounds"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+            check_count(getattr(self, name), name)
         for name in ("against", "found_by"):
             value = getattr(self, name)
             if not isinstance(value, str) or not value.isprintable() or not value.strip():
                 raise ValueError(f"{name} must be a line of text, got {value!r}")
-        distance = self.distance_over_root
-        if isinstance(distance, bool) or not isinstance(distance, int | float):
-            raise ValueError(f"distance_over_root must be a number, got {distance!r}")
-        if not 0.0 <= distance < math.inf:
-            raise ValueError(f"distance_over_root must be a number of at least 0, got {distance!r}")
+        allowed = "a number of at least 0"
+        check_number(self.distance_over_root, "distance_over_root", 0.0, math.inf, "[)", allowed)
         if not isinstance(self.genome, Genome):
             raise ValueError(f"genome must be a Genome, got {self.genome!r}")
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from adversaries.protocol import Build, Kind, Parameter, Phase
+from adversaries.protocol import Build, Kind, Phase
 from adversaries.replayed.files import replay_file
 from adversaries.replayed.streams import Stream, replay_river, replay_step
+from onlinecal.specs import Parameter
 
 
 def file_phase(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversaries.adversary import Adversary
 from adversaries.protocol import Kind, Phase, State
+from onlinecal.catalogue import did_you_mean
+
+BINARY, SEVERAL = "Binary classification", "Multi-class classification"
+"""What river calls its tasks."""
 
 
 @register_jitable
@@ -23,7 +26,7 @@ def replay_step(state: State, t: int, forecast: float, rise_zero: float, rise_on
 REPLAY = Kind(
     "replay", "the outcomes of a recorded stream, in order", "oblivious", "the stream", step=replay_step
 )
-"""The card of replayed streams. Made from data, not from a spec string, they are not in the catalogue."""
+"""The kind of replayed streams. Made from data, not from a spec string, they are not in the catalogue."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +113,17 @@ def replay_river(name: str) -> Stream:
     ValueError
         For any other name; it lists those that can be used.
     """
-    usable = river_datasets("Binary classification")
+    labels = [bool(label) for _, label in river_dataset(name, BINARY)]
+    return replay_sequence(np.array(labels), name=f"river:{name}")
+
+
+def river_dataset(name: str, *tasks: str) -> Any:
+    """A dataset that comes with river for one of these tasks; ValueError lists those there are."""
+    usable = river_datasets(*tasks)
     if name not in usable:
-        close = difflib.get_close_matches(str(name), usable, n=1)
-        suggestion = f"; did you mean {close[0]!r}?" if close else "."
-        raise ValueError(
-            f"no binary dataset {name!r} comes with river{suggestion} Usable: {', '.join(usable)}"
-        )
-    return replay_sequence(np.array([bool(label) for _, label in usable[name]]), name=f"river:{name}")
+        sort = "binary" if tasks == (BINARY,) else "classification"
+        raise ValueError(f"no {sort} dataset {name!r} comes with river{did_you_mean(name, usable, 'Usable')}")
+    return usable[name]
 
 
 def river_datasets(*tasks: str) -> dict[str, Any]:

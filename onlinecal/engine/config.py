@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -9,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from onlinecal.forecasters.simplex.guarantees import EDITION
-from onlinecal.validation import check_count
+from onlinecal.validation import check_count, check_number
 
 MAX_JUMP = 1e10
 """Seconds, some 300 years: any clock that counts seconds stays below, none that counts milliseconds does."""
@@ -56,10 +57,8 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
 
     def __post_init__(self) -> None:
         check_count(self.lanes, "lanes", most=1 << 16)
-        if self.expire_after is not None and not 0 < self.expire_after < float("inf"):
-            raise ValueError(f"expire_after must be a positive number of seconds, got {self.expire_after!r}")
-        if not 0 < self.max_jump < float("inf"):
-            raise ValueError(f"max_jump must be a positive number of seconds, got {self.max_jump!r}")
+        for name in ("max_jump",) if self.expire_after is None else ("expire_after", "max_jump"):
+            check_number(getattr(self, name), name, 0.0, math.inf, "()", "a positive number of seconds")
         for name in ("grid", "rule") if self.kind == "simplex" else ("classes",):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} does not go with kind {self.kind!r}, got {getattr(self, name)!r}")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinecal.measures.counts import Counts, count_rounds
+from onlinecal.validation import check_count
 
 
 def expected_calibration_error(
@@ -48,10 +49,9 @@ def expected_calibration_error(
     1.0
 
     """
-    if bins is not None and (isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1):
-        raise ValueError(f"bins must be None or a whole number from 1 on, got {bins!r}")
+    n_bins = None if bins is None else check_count(bins, "bins")
     counts, _, _ = count_rounds(forecasts, outcomes)
-    error = expected_error_of_counts(counts, None if bins is None else int(bins))
+    error = expected_error_of_counts(counts, n_bins)
     return error / counts.n_rounds if normalize else error
 
 

@@ -12,7 +12,7 @@ from onlinecal.measures.counts import Counts, check_counts, count_rounds
 from onlinecal.measures.distance.bracket import bracket
 from onlinecal.measures.distance.levels import conditional_means
 from onlinecal.measures.smooth import smooth_error_of_counts
-from onlinecal.validation import check_probability, outcome_of
+from onlinecal.validation import check_count, check_probability, outcome_of
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,7 @@ class CalibrationMonitor:
     """
 
     def __init__(self, resolution: int = 2000) -> None:
-        if isinstance(resolution, bool) or not isinstance(resolution, int | np.integer) or resolution < 1:
-            raise ValueError(f"resolution must be a whole number from 1 on, got {resolution!r}")
-        self.resolution = int(resolution)
+        self.resolution = check_count(resolution, "resolution")
         self.n_rounds = 0
         self.moved = 0.0
         self._tallies: dict[float, list[int]] = {}

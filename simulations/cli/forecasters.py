@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from simulations.games.options import Option
 
 
 def forecasters(
@@ -31,7 +28,7 @@ def forecasters(
         {
             "name": family.name,
             "kind": family.kind,
-            "settings": ", ".join(map(_setting, family.options)),
+            "settings": family.settings_text,
             "summary": family.summary,
             "known": family.rate,
             "source": family.source,
@@ -49,11 +46,3 @@ def forecasters(
         "Randomised ones keep what is known of them with draw=hidden: adversaries see the mean forecast.\n"
         "A spec is a name, or name:key=value,key=value."
     )
-
-
-def _setting(option: Option) -> str:
-    """A setting with its default; of words all that are allowed, the default first."""
-    if option.choices:
-        others = [word for word in option.choices if word != option.default]
-        return f"{option.name}={'|'.join([str(option.default), *others])}"
-    return f"{option.name}={'(not set)' if option.default is None else f'{option.default:g}'}"

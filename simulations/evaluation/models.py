@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any
 
 from river import base, linear_model, multiclass, naive_bayes, preprocessing, tree
 
 from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
+from onlinecal.catalogue import did_you_mean
 
 CALIBRATED = "calibrated"
 
@@ -39,9 +39,7 @@ def create(name: str, is_multiclass: bool = False) -> base.Classifier:
     Models that know two labels only are asked one against the rest where there are more.
     """
     if name not in MODELS:
-        close = difflib.get_close_matches(name, MODELS, n=1)
-        suggestion = f"; did you mean {close[0]!r}?" if close else "."
-        raise ValueError(f"unknown model {name!r}{suggestion} Known: {', '.join(MODELS)}")
+        raise ValueError(f"unknown model {name!r}{did_you_mean(name, MODELS)}")
     model = MODELS[name]()
     return model if model._multiclass or not is_multiclass else multiclass.OneVsRestClassifier(model)
 

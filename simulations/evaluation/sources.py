@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import adversaries
+from adversaries.replayed.streams import BINARY, SEVERAL, river_dataset
 from onlinecal.remarks import outcome_remarks
+from simulations.games.opponents import first_rounds
 
 Floats = NDArray[np.float64]
 
@@ -51,19 +52,10 @@ class Source:
 
 def from_river(name: str, rounds: int | None) -> Source:
     """A classification dataset that comes with river; ValueError lists those there are."""
-    from river.datasets.base import MULTI_CLF
-
-    usable = adversaries.river_datasets("Binary classification", "Multi-class classification")
-    if name not in usable:
-        close = difflib.get_close_matches(name, usable, n=1)
-        suggestion = f"; did you mean {close[0]!r}?" if close else "."
-        raise ValueError(
-            f"no classification dataset {name!r} comes with river{suggestion} Usable: {', '.join(usable)}"
-        )
-    dataset = usable[name]
+    dataset = river_dataset(name, BINARY, SEVERAL)
     features, labels = zip(*dataset, strict=True)
-    count = _count(rounds, len(labels), name)
-    is_multiclass = dataset.task == MULTI_CLF
+    count = first_rounds(rounds, len(labels), name)
+    is_multiclass = dataset.task == SEVERAL
     kept = labels if is_multiclass else [bool(label) for label in labels]
     return Source(name, features[:count], lambda t, _: kept[t], is_multiclass, recorded=False)
 
@@ -72,7 +64,7 @@ def from_file(path: Path, outcome: str, forecast: str, sort: str | None, rounds:
     """Recorded forecasts of a file; errors as from `adversaries.replay_file`."""
     stream = adversaries.replay_file(path, outcome, forecast, sort=sort)
     assert stream.hints is not None
-    count = _count(rounds, len(stream), stream.name)
+    count = first_rounds(rounds, len(stream), stream.name)
     forecasts, outcomes = stream.hints[:count], stream.outcomes[:count]
     labels = [bool(y) for y in outcomes]
     remarks = outcome_remarks(outcomes, forecasts, outcome, forecast)
@@ -120,9 +112,3 @@ HARD = (*TRUTHS, "threshold")
 
 def _recorded(forecasts: Floats) -> list[dict[str, Any]]:
     return [{"forecast": p} for p in forecasts.tolist()]
-
-
-def _count(rounds: int | None, available: int, name: str) -> int:
-    if rounds is not None and rounds > available:
-        raise ValueError(f"rounds must be at most the {available} that {name} has, got {rounds}")
-    return rounds or available

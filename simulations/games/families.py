@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from onlinecal.catalogue import Entry
 from onlinecal.forecasters import AlmostOneStepAhead, OneStepAhead, baselines
 from onlinecal.forecasters.baselines.grid import MOST_CELLS as MOST_BASELINE_CELLS
 from onlinecal.forecasters.binary.cells import REPORTS
 from onlinecal.forecasters.binary.grid import MOST_CELLS, MOST_SLACK, RULES
 from onlinecal.forecasters.rules import Playable
+from onlinecal.specs import Parameter
 from simulations.games.duel import DRAWS
-from simulations.games.options import Option
 
 Settings = Mapping[str, Any]
 OUR_DRAWS = 1
 """Set beside the seed of a game for the forecaster's draws: those of the adversary use the seed alone."""
 
-SLACK = Option("slack", 0.5, low=0.5, high=MOST_SLACK)
-RULE = Option("rule", "balanced", choices=RULES)
-CELLS = Option("cells", None, low=1, high=MOST_CELLS, whole=True)
-MIDPOINT = Option("report", "midpoint", choices=REPORTS)
-LOWER = Option("report", "lower", choices=REPORTS)
-BASELINE_CELLS = Option("cells", None, low=1, high=MOST_BASELINE_CELLS, whole=True)
-DRAW = Option("draw", "hidden", choices=DRAWS)
+SLACK = Parameter("slack", 0.5, "how large a bias it lets pass", low=0.5, high=MOST_SLACK)
+RULE = Parameter("rule", "balanced", "which biases it keeps small", form=RULES)
+CELLS = Parameter("cells", None, "cells of its grid", low=1, high=MOST_CELLS, form="whole")
+MIDPOINT = Parameter("report", "midpoint", "the point of a cell it announces", form=REPORTS)
+LOWER = replace(MIDPOINT, default="lower")
+BASELINE_CELLS = replace(CELLS, high=MOST_BASELINE_CELLS)
+PRIOR = Parameter("prior", 1.0, "outcomes of each sort taken for granted", low=1e-9, high=1e9)
+DRAW = Parameter("draw", "hidden", "whether adversaries are shown what it draws", form=DRAWS)
 
 
 def no_bound(settings: Settings) -> None:
@@ -32,7 +34,7 @@ def no_bound(settings: Settings) -> None:
 
 
 @dataclass(frozen=True)
-class Family:
+class Family(Entry):
     """One entry of the catalogue.
 
     Attributes
@@ -41,7 +43,7 @@ class Family:
         In kebab-case as specs write it, and in one line what it does.
     build
         (settings, rounds, seed) -> a fresh forecaster.
-    options
+    parameters
         What a spec may set.
     kind
         "deterministic", "randomised" (its rates hold while its draws are hidden), or a "reference" that
@@ -55,18 +57,21 @@ class Family:
         None where there is no such formula.
     """
 
-    name: str
-    summary: str
     build: Callable[[Settings, int, int], Playable]
-    options: tuple[Option, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
     kind: Literal["deterministic", "randomised", "reference"] = "deterministic"
     rate: str = ""
     source: str = "this library"
     square_of_factor: Callable[[Settings], float | None] = no_bound
 
+    @property
+    def made_by(self) -> object:
+        """What builds it."""
+        return self.build
+
 
 def _grid_family(
-    name: str, summary: str, grid: str, rule: str, options: tuple[Option, ...], rate: str, source: str
+    name: str, summary: str, grid: str, rule: str, parameters: tuple[Parameter, ...], rate: str, source: str
 ) -> Family:
     """Almost-One-Step-Ahead with this rule on this kind of grid."""
 
@@ -89,7 +94,9 @@ def _grid_family(
             return None if settings["cells"] is not None else 4.0 * bias * reach
         return 12.0 * bias * reach if bias == reach else None
 
-    return Family(name, summary, build, options, rate=rate, source=source, square_of_factor=square_of_factor)
+    return Family(
+        name, summary, build, parameters, rate=rate, source=source, square_of_factor=square_of_factor
+    )
 
 
 def _randomised(name: str, summary: str, forecaster: Any, rate: str, source: str) -> Family:
@@ -124,19 +131,19 @@ FAMILIES = (
     Family(
         "constant", "the same forecast in every round",
         lambda settings, rounds, seed: baselines.ConstantForecaster(settings["at"]),
-        (Option("at", 0.5, low=0.0, high=1.0),),
+        (Parameter("at", 0.5, "the forecast", low=0.0, high=1.0),),
         rate="distance √T against fair coins, T/2 at worst", source="folklore",
     ),
     Family(
         "running-mean", "the share of ones so far",
         lambda settings, rounds, seed: baselines.RunningMean(settings["prior"]),
-        (Option("prior", 1.0, low=1e-9, high=1e9),),
+        (PRIOR,),
         rate="distance √T without drift, of order T at worst", source="Laplace (1774)",
     ),
     Family(
         "drift-corrected", "one half, moved by ε against the accumulated error",
         lambda settings, rounds, seed: baselines.DriftCorrectedHalf(rounds, settings["epsilon"]),
-        (Option("epsilon", None, low=1e-9, high=0.5),),
+        (Parameter("epsilon", None, "the size of the correction", low=1e-9, high=0.5),),
         rate="distance T^(1/3) against fair coins, of order T at worst", source="after Qiao & Zheng (2024)",
     ),
     _randomised(

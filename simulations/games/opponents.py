@@ -58,14 +58,19 @@ def from_river(name: str, rounds: int | None) -> Opponent:
     return _from_stream(adversaries.replay_river(name), rounds, "")
 
 
+def first_rounds(rounds: int | None, available: int, name: str) -> int:
+    """So many of the rounds there are, or all; ValueError if there are fewer."""
+    if rounds is not None and rounds > available:
+        raise ValueError(f"rounds must be at most the {available} that {name} has, got {rounds}")
+    return rounds or available
+
+
 def title(opponent: Opponent) -> str:
     """One line for a table."""
     return f"{opponent.rounds:,} rounds against {opponent.name}"
 
 
 def _from_stream(stream: Stream, rounds: int | None, hints_name: str) -> Opponent:
-    if rounds is not None and rounds > len(stream):
-        raise ValueError(f"rounds must be at most the {len(stream)} that {stream.name} has, got {rounds}")
-    wanted = rounds or len(stream)
+    wanted = first_rounds(rounds, len(stream), stream.name)
     hints = None if stream.hints is None else stream.hints[:wanted]
     return Opponent(stream.adversary(), wanted, hints, hints_name)

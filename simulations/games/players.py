@@ -6,19 +6,18 @@ formula for tables and plots.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from adversaries.specs import join_spec
+from onlinecal.catalogue import Catalogue
 from onlinecal.forecasters.rules import Playable
+from onlinecal.specs import split_spec
 from simulations.games import families
 from simulations.games.families import Family
-from simulations.games.options import read_settings
 
-_CATALOGUE: dict[str, Family] = {family.name: family for family in families.FAMILIES}
+_CATALOGUE: Catalogue[Family] = Catalogue("forecaster", families.FAMILIES)
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,11 @@ class Player:
     Attributes
     ----------
     spec
-        In canonical form: the settings that differ from the defaults, in the catalogue's order.
+        In canonical form: the settings that differ from the defaults, in its order.
     family
         Its entry of the catalogue.
     settings
-        Every option's value.
+        Every parameter's value.
     """
 
     spec: str
@@ -75,14 +74,18 @@ def finite(bound: float) -> float | None:
 
 def catalogue() -> dict[str, Family]:
     """Every family of forecasters by its name."""
-    return dict(_CATALOGUE)
+    return dict(_CATALOGUE.entries)
 
 
 def register(family: Family) -> None:
-    """Add a family to the catalogue; ValueError if its name is taken by another."""
-    if _CATALOGUE.get(family.name, family) != family:
-        raise ValueError(f"there is a forecaster {family.name!r} already")
-    _CATALOGUE[family.name] = family
+    """Add a family to the catalogue, or replace one whose `build` has the same module and name.
+
+    Raises
+    ------
+    ValueError
+        If the name is not in kebab-case, or belongs to the library or to somebody else.
+    """
+    _CATALOGUE.add(family)
 
 
 def create(spec: str) -> Player:
@@ -91,8 +94,8 @@ def create(spec: str) -> Player:
     Raises
     ------
     ValueError
-        For an unknown name, an unknown or repeated option, or a value that is not allowed; the message lists
-        what is known.
+        For an unknown name, an unknown or repeated parameter, or a value that is not allowed; the message
+        lists what is known.
 
     Examples
     --------
@@ -102,25 +105,7 @@ def create(spec: str) -> Player:
     >>> create("nested").bound_label
     '√(3T)'
     """
-    if not isinstance(spec, str):
-        raise ValueError(f"a forecaster's spec must be a string, got {spec!r}")
-    name, colon, rest = spec.partition(":")
-    family = _find(name.strip())
-    given = read_settings(rest, family.options, family.name, spec) if colon else {}
-    settings = {option.name: option.default for option in family.options} | dict(given)
-    if settings.get("rule") == "sign" and "slack" in given:
+    family, settings = _CATALOGUE.read(spec)
+    if settings.get("rule") == "sign" and "slack" in split_spec(spec, _CATALOGUE.noun)[1]:
         raise ValueError(f"{family.name}: slack belongs to the balanced rule, not to rule=sign")
-    changed = {
-        option.name: value
-        for option in family.options
-        if (value := settings[option.name]) is not None and value != option.default
-    }
-    return Player(join_spec(family.name, changed), family, settings)
-
-
-def _find(name: str) -> Family:
-    if name in _CATALOGUE:
-        return _CATALOGUE[name]
-    close = difflib.get_close_matches(name, _CATALOGUE, n=1)
-    suggestion = f"; did you mean {close[0]!r}?" if close else "."
-    raise ValueError(f"unknown forecaster {name!r}{suggestion} Known: {', '.join(_CATALOGUE)}")
+    return Player(family.spec_of(settings), family, settings)

@@ -41,8 +41,7 @@ class Task:
         check_count(self.rounds, "rounds", most=MOST_ROUNDS)
         check_count(self.population, "population", most=10_000)
         check_count(self.draws, "draws")
-        if self.seed < 0:
-            raise ValueError(f"seed must be at least 0, got {self.seed!r}")
+        check_count(self.seed, "seed", least=0)
 
 
 def play_genome(player: Player, genome: Genome, rounds: int, seed: int = 0, checkpoints: int = 1) -> Played:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import adversaries
+from onlinecal.catalogue import did_you_mean
+from onlinecal.validation import check_count, check_positive
 from simulations.games import extensions, players
 
 MOST_ROUNDS = 10**9
@@ -86,19 +88,17 @@ def check_config(table: Mapping[str, Any], folder: Path = Path(), load: Sequence
     known = [field.name for field in fields(Config)]
     for key in table:
         if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            suggestion = f"; did you mean {close[0]!r}?" if close else "."
-            raise ValueError(f"unknown key {key!r}{suggestion} Known: {', '.join(known)}")
+            raise ValueError(f"unknown key {key!r}{did_you_mean(key, known)}")
     for key in ("forecasters", "adversaries", "rounds"):
         if key not in table:
             raise ValueError(f"the key {key!r} is missing")
     config = Config(
         forecasters=_list(table["forecasters"], "forecasters", _text),
         adversaries=_list(table["adversaries"], "adversaries", _text),
-        rounds=_list(table["rounds"], "rounds", _whole(1, MOST_ROUNDS)),
-        seeds=_list(table.get("seeds", [0]), "seeds", _whole(0, 2**63 - 1)),
-        budget=_read(table.get("budget", 1.0), "budget", _positive),
-        checkpoints=_read(table.get("checkpoints", 200), "checkpoints", _whole(1, 100_000)),
+        rounds=_list(table["rounds"], "rounds", partial(check_count, most=MOST_ROUNDS)),
+        seeds=_list(table.get("seeds", [0]), "seeds", partial(check_count, most=2**63 - 1, least=0)),
+        budget=check_positive(table.get("budget", 1.0), "budget"),
+        checkpoints=check_count(table.get("checkpoints", 200), "checkpoints", most=100_000),
         load=_files(table, folder, load),
     )
     extensions.load_all(config.load)
@@ -144,35 +144,13 @@ def _refuse_repeated(key: str, values: Any) -> None:
             raise ValueError(f"{key}: {value!r} is listed twice")
 
 
-def _list(value: Any, key: str, read: Callable[[Any], Any]) -> tuple[Any, ...]:
+def _list(value: Any, key: str, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
     if not isinstance(value, list) or not value:
         raise ValueError(f"{key} must be a list with at least one entry, got {value!r}")
-    return tuple(_read(entry, f"{key}[{place}]", read) for place, entry in enumerate(value))
+    return tuple(read(entry, f"{key}[{place}]") for place, entry in enumerate(value))
 
 
-def _read(value: Any, key: str, read: Callable[[Any], Any]) -> Any:
-    try:
-        return read(value)
-    except ValueError as error:
-        raise ValueError(f"{key} must be {error}, got {value!r}") from None
-
-
-def _text(value: Any) -> str:
+def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
-        raise ValueError("a string")
+        raise ValueError(f"{key} must be a string, got {value!r}")
     return value
-
-
-def _whole(least: int, most: int) -> Callable[[Any], int]:
-    def read(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(f"a whole number from {least} to {most}")
-        return value
-
-    return read
-
-
-def _positive(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise ValueError("a positive number")
-    return float(value)

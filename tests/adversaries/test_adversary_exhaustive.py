@@ -34,7 +34,7 @@ def test_chunks_of_long_games_come_one_by_one():
 @pytest.mark.parametrize("T", [0, -1, 2.0, "3", True])
 def test_a_game_has_a_whole_number_of_rounds(T):
     for sequences in (all_sequences, sequence_chunks):
-        with pytest.raises(ValueError, match="T must be a whole number of rounds, at least 1"):
+        with pytest.raises(ValueError, match="T must be a whole number of at least 1"):
             sequences(T)
 
 

@@ -24,7 +24,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "adversaries.md").read_text()
 @pytest.fixture(autouse=True)
 def catalogue(monkeypatch):
     """A catalogue of the test's own."""
-    monkeypatch.setattr(registry._CATALOGUE, "cards", adversaries.catalogue())
+    monkeypatch.setattr(registry._CATALOGUE, "entries", adversaries.catalogue())
 
 
 @register_jitable
@@ -75,7 +75,7 @@ def test_a_composed_adversary_may_be_registered_too():
 def test_registering_again_replaces_ones_own_adversary_only():
     adversaries.register(ECHO)
     adversaries.register(ECHO)
-    again = replace(ECHO, summary="the same step, another card")
+    again = replace(ECHO, summary="the same step, another kind")
     adversaries.register(again)
     assert adversaries.catalogue()["late-coin"] is again
     with pytest.raises(ValueError, match="'late-coin' is taken by another adversary: the same step"):
@@ -111,13 +111,13 @@ def test_registering_again_replaces_ones_own_adversary_only():
         ({"horizon_unless": "spacing"}, "late-coin has no parameter 'spacing'"),
     ],
 )
-def test_a_card_that_cannot_be_played_is_refused(changes, message):
+def test_a_kind_that_cannot_be_played_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         adversaries.register(replace(ECHO, **changes))
     assert "late-coin" not in adversaries.catalogue()
 
 
-def test_only_cards_are_registered():
+def test_only_kinds_are_registered():
     with pytest.raises(ValueError, match="only a Kind can be registered"):
         adversaries.register(echo_step)
 

@@ -160,7 +160,7 @@ def test_simulate_makes_a_film(tmp_path):
 
 
 def test_simulate_knows_forecasters_from_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(players, "_CATALOGUE", players.catalogue())
+    monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
     own = tmp_path / "own.py"
     own.write_text(
         "from dataclasses import replace\n"

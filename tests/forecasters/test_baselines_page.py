@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs" / "baselines.md").read_text()
 
 
 def test_the_example_runs_and_prints_what_it_says(monkeypatch, capsys):
-    monkeypatch.setattr(players, "_CATALOGUE", players.catalogue())
+    monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
     names = {}
     exec(BLOCK, names)
     printed = [round(float(number), 2) for number in capsys.readouterr().out.split()]

@@ -209,5 +209,5 @@ def test_bad_sequences_are_refused_before_anything_is_played(arguments, message)
 
 @pytest.mark.parametrize("p", [0.5, 0, -1, float("nan"), "2", None, True])
 def test_a_bad_p_is_refused(p):
-    with pytest.raises(ValueError, match="p must be a number of at least 1"):
+    with pytest.raises(ValueError, match="p must be a number from 1, or inf"):
         SimplexAlmostOneStepAhead(3).lp_certificate(p)

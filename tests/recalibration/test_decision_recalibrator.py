@@ -266,7 +266,7 @@ def test_warm_starts_add_rounds():
     ("parameters", "message"),
     [
         ({"n_actions": 0}, "n_actions must be a whole number of at least 1, got 0"),
-        ({"epsilon": 0.0}, "epsilon must be a number above 0, got 0.0"),
+        ({"epsilon": 0.0}, "epsilon must be a positive number, got 0.0"),
         ({"partition": "firm"}, "partition must be one of soft, hard, got 'firm'"),
         ({"start": "warm"}, "start must be one of temperature, none, got 'warm'"),
         ({"step": "long"}, "step must be one of shrunk, full, got 'long'"),

@@ -258,8 +258,8 @@ def own(monkeypatch, tmp_path):
     import adversaries
     from adversaries import registry
 
-    monkeypatch.setattr(registry._CATALOGUE, "cards", adversaries.catalogue())
-    monkeypatch.setattr(players, "_CATALOGUE", players.catalogue())
+    monkeypatch.setattr(registry._CATALOGUE, "entries", adversaries.catalogue())
+    monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
     monkeypatch.setattr(extensions, "_stamps", {})
     monkeypatch.setattr(extensions, "_owners", {})
     path = tmp_path / "mine.py"

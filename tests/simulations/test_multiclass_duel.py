@@ -13,7 +13,7 @@ from simulations.games.duel import log_spaced
 from simulations.games.multiclass import duel as duel_module
 from simulations.games.multiclass.baselines import Baseline
 from simulations.games.multiclass.duel import play_multiclass
-from simulations.games.multiclass.players import FAMILIES, create_player
+from simulations.games.multiclass.players import CATALOGUE, create_player
 from simulations.games.multiclass.rules import SimplexPlayer
 
 
@@ -144,8 +144,8 @@ def test_impossible_duels_are_refused():
     [
         ("balanced", "unknown forecaster of several classes 'balanced'"),
         ("simplx", "did you mean 'simplex'"),
-        ("uniform:prior=1", "uniform has no option 'prior'; it takes none"),
-        ("simplex:cells=0", "cells must be a whole number from 1"),
+        ("uniform:prior=1", "uniform has no parameter 'prior'; it takes none"),
+        ("simplex:cells=0", r"cells must be a whole number in \[1, "),
     ],
 )
 def test_unknown_players_are_refused(spec, message):
@@ -158,4 +158,4 @@ def test_settings_must_go_with_the_number_of_classes():
     assert player.build(3, 100) is not None
     with pytest.raises(ValueError, match=r"slack must be None or a number from 0\.9"):
         player.build(6, 100)
-    assert [create_player(name).spec for name in FAMILIES] == list(FAMILIES)
+    assert [create_player(name).spec for name in CATALOGUE.entries] == list(CATALOGUE.entries)

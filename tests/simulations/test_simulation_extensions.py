@@ -24,8 +24,8 @@ GRID = {
 @pytest.fixture(autouse=True)
 def catalogues(monkeypatch):
     """Catalogues of the test's own."""
-    monkeypatch.setattr(registry._CATALOGUE, "cards", adversaries.catalogue())
-    monkeypatch.setattr(players, "_CATALOGUE", players.catalogue())
+    monkeypatch.setattr(registry._CATALOGUE, "entries", adversaries.catalogue())
+    monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
     monkeypatch.setattr(extensions, "_stamps", {})
     monkeypatch.setattr(extensions, "_owners", {})
 
@@ -110,7 +110,7 @@ def test_loading_twice_executes_once(tmp_path):
             "from simulations.games import families, players\n"
             "players.register(families.Family('sign', '', None))\n",
             ValueError,
-            r"bad\.py, line 2: ValueError: there is a forecaster 'sign' already",
+            r"bad\.py, line 2: ValueError: the name 'sign' is taken by another forecaster: the paper's rule",
         ),
     ],
 )

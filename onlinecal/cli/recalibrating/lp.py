@@ -22,8 +22,9 @@ from onlinecal.cli.recalibrating.multiclass import (
     written_rows,
 )
 from onlinecal.cli.recalibrating.report import Picture, Report, Section
-from onlinecal.measures.lp.errors import check_order, lp_calibration_error
+from onlinecal.measures.lp.errors import lp_calibration_error
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
+from onlinecal.validation import check_order
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -17,7 +17,7 @@ from onlinecal.forecasters.baselines.soundness import check_mixing_memory
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.binary.compiled import compile_replay
 from onlinecal.forecasters.rules import Rules
-from onlinecal.validation import check_outcomes, outcome_of
+from onlinecal.validation import check_outcomes, outcome_of, seed_sequence
 
 OUR_STREAM = 1
 """Branch of the seed that draws are taken from: whoever else uses the same seed draws independently of it."""
@@ -143,14 +143,7 @@ class Baseline(base.Classifier):
 
 def generator(seed: Any) -> np.random.Generator:
     """The draws of a seed: an integer or a sequence of integers, none negative; ValueError for others."""
-    try:
-        if seed is None:
-            raise TypeError
-        return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(OUR_STREAM,)))
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"seed must be a non-negative integer or a sequence of them, got {seed!r}"
-        ) from error
+    return np.random.default_rng(seed_sequence(seed, spawn_key=(OUR_STREAM,)))
 
 
 @cache

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from onlinecal.forecasters.baselines.baseline import Baseline
 from onlinecal.forecasters.baselines.mixing import (
     ROUNDS,
@@ -21,16 +17,11 @@ from onlinecal.forecasters.baselines.mixing import (
     value,
 )
 from onlinecal.forecasters.binary.cells import inlined
-from onlinecal.validation import check_count, check_probability
+from onlinecal.validation import check_count, check_number, check_probability
 
 MOST_PRIOR = 1e9
 NOTHING = 1e-9
 """An accumulated error that is rounding: the others are 1/2, or epsilon, or a combination of them."""
-
-
-def is_number(given: Any, most: float) -> bool:
-    """Whether it is a positive number, and not more than that."""
-    return isinstance(given, (int, float, np.number)) and bool(0.0 < given <= most)
 
 
 @inlined
@@ -91,8 +82,8 @@ class RunningMean(Baseline):
     machine = mixing_rules(mix_running_mean, learn_running_mean)
 
     def __init__(self, prior: float = 1.0) -> None:
-        if not is_number(prior, MOST_PRIOR):
-            raise ValueError(f"prior must be a positive number of at most {MOST_PRIOR:g}, got {prior!r}")
+        allowed = f"a positive number of at most {MOST_PRIOR:g}"
+        check_number(prior, "prior", 0.0, MOST_PRIOR, "(]", allowed)
         self.prior = prior
         self._begin(new_memory([], [float(prior)], own=1))
 
@@ -134,8 +125,8 @@ class DriftCorrectedHalf(Baseline):
 
     def __init__(self, horizon: int = 10_000, epsilon: float | None = None) -> None:
         check_count(horizon, "horizon")
-        if epsilon is not None and not is_number(epsilon, 0.5):
-            raise ValueError(f"epsilon must lie in (0, 0.5], got {epsilon!r}")
+        if epsilon is not None:
+            check_number(epsilon, "epsilon", 0.0, 0.5, "(]", "a number above 0 and at most 0.5")
         self.horizon = horizon
         self.epsilon = epsilon
         step = 0.5 * float(horizon) ** (-1 / 3) if epsilon is None else epsilon

@@ -35,6 +35,7 @@ from onlinecal.validation import (
     OUTCOMES,
     check_choice,
     check_count,
+    check_number,
     check_outcomes,
     check_probabilities,
     check_same_length,
@@ -49,8 +50,7 @@ MOST_CELLS = 1 << 28
 
 def check_slack(slack: Any) -> None:
     """Refuse a slack below 1/2, where no valid cell need exist, or one that is no number."""
-    if not isinstance(slack, (int, float, np.number)) or not 0.5 <= slack <= MOST_SLACK:
-        raise ValueError(f"slack must be a number from 0.5 to {MOST_SLACK:g}, got {slack!r}")
+    check_number(slack, "slack", 0.5, MOST_SLACK)
 
 
 class LookAhead(NamedTuple):

@@ -25,7 +25,7 @@ from onlinecal.forecasters.simplex.input import (
 from onlinecal.forecasters.simplex.machine import certificate
 from onlinecal.forecasters.simplex.run import SimplexLookAhead, SimplexRun
 from onlinecal.forecasters.simplex.tokens import SimplexForecast
-from onlinecal.validation import check_choice, check_count, check_same_length
+from onlinecal.validation import check_choice, check_count, check_order, check_same_length
 
 REPORTS = ("barycentre", "hint")
 NO_HINT = np.empty(0)
@@ -186,8 +186,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         error of q. The look-ahead sequence serves as q. For p = 1 it is the certificate divided by the
         rounds; it falls as p rises. Raises ValueError unless p is at least 1 (infinity included).
         """
-        if isinstance(p, bool) or not isinstance(p, (int, float, np.number)) or not p >= 1.0:
-            raise ValueError(f"p must be a number of at least 1, got {p!r}")
+        p = check_order(p)
         if self.n_rounds == 0:
             return 0.0
         biases = np.abs(self.look_ahead.biases)

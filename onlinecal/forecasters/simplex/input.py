@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.validation import check_vector
+from onlinecal.validation import check_number, check_vector
 
 MOST_CLASSES = 1 << 10
 MOST_SLACK = 1000.0
@@ -136,8 +136,6 @@ def hint_of(hint: Any, known: dict[Any, int], name: str = "hint") -> NDArray[np.
 def check_slack(slack: Any, n_classes: int) -> None:
     """Refuse a slack below Tijdeman's bound for that many classes (0: for any number), or none at all."""
     least = 1.0 if n_classes == 0 else 1.0 - 1.0 / max(1, 2 * n_classes - 2)
-    if slack is None:
-        return
-    number = isinstance(slack, (int, float, np.number)) and not isinstance(slack, bool)
-    if not number or not least <= slack <= MOST_SLACK:
-        raise ValueError(f"slack must be None or a number from {least:g} to {MOST_SLACK:g}, got {slack!r}")
+    if slack is not None:
+        allowed = f"None or a number from {least:g} to {MOST_SLACK:g}"
+        check_number(slack, "slack", least, MOST_SLACK, allowed=allowed)

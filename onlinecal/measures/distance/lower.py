@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from onlinecal.measures.counts import Counts, Floats, Ints, check_counts, count_rounds, merged
 from onlinecal.measures.distance.relaxation import ROUNDING, relax, relaxation_nodes
+from onlinecal.validation import check_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +97,7 @@ def lower_calibration_distance_from_counts(
 
 
 def _lower_distance(counts: Counts, normalize: bool, n_nodes: int) -> LowerCalibrationDistance:
-    if isinstance(n_nodes, bool) or not isinstance(n_nodes, int | np.integer) or n_nodes < 2:
-        raise ValueError(f"n_nodes must be a whole number from 2 on, got {n_nodes!r}")
+    check_count(n_nodes, "n_nodes", least=2)
     relaxation = relax(counts, relaxation_nodes(counts, n_nodes))
     upper, masses = _fractional_history(counts, relaxation.nodes, relaxation.masses)
     scale = counts.n_rounds if normalize else 1

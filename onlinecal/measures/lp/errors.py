@@ -18,7 +18,13 @@ from onlinecal.measures.lp.level_sets import (
     norm_of_pair,
     number_level_sets,
 )
-from onlinecal.validation import check_count, check_labels, check_probability_rows, check_same_length
+from onlinecal.validation import (
+    check_count,
+    check_labels,
+    check_order,
+    check_probability_rows,
+    check_same_length,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,18 +144,6 @@ def checked(
     classes = check_labels(labels, table.shape[1])
     check_same_length(table, classes, "probabilities and labels")
     return table, classes, check_order(p), check_count(n_levels, "n_levels", 2**53)
-
-
-def check_order(p: Any, above_one: bool = False) -> float:
-    """The order of an l_p norm, from 1 to inf; with `above_one` larger than 1."""
-    if (
-        isinstance(p, bool)
-        or not isinstance(p, (int, float, np.number))
-        or not p >= 1
-        or (above_one and p == 1)
-    ):
-        raise ValueError(f"p must be a number {'above' if above_one else 'from'} 1, or inf, got {p!r}")
-    return float(p)
 
 
 def _by_level_set(numbers: Ints, n_sets: int) -> tuple[Ints, Ints]:

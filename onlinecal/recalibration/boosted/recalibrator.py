@@ -17,7 +17,13 @@ from onlinecal.measures.groups.multicalibration import grid_level
 from onlinecal.recalibration.boosted.input import check_features, initial_forecasts
 from onlinecal.recalibration.groups.held_out import held_out_rows
 from onlinecal.remarks import outcome_remarks, warn_of
-from onlinecal.validation import check_count, check_probabilities, check_same_length, check_share
+from onlinecal.validation import (
+    check_count,
+    check_positive,
+    check_probabilities,
+    check_same_length,
+    check_share,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -245,16 +251,13 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
 
     def _check_parameters(self) -> int:
         alpha = check_share(self.alpha, "alpha")
-        bound = self.bound
-        good = isinstance(bound, (int, float, np.number)) and not isinstance(bound, bool)
-        if not good or not 0.0 < bound < math.inf:
-            raise ValueError(f"bound must be a positive number, got {bound!r}")
+        bound = check_positive(self.bound, "bound")
         check_count(self.min_rows, "min_rows")
         if self.n_levels is not None:
             return check_count(self.n_levels, "n_levels", most=1 << 20)
         m = max(math.ceil(2.0 * bound / alpha - 1e-9), 1)
         if m > 1 << 20:
-            raise ValueError(f"bound/alpha must be at most {1 << 19}, got {bound!r}/{alpha!r}")
+            raise ValueError(f"bound/alpha must be at most {1 << 19}, got {self.bound!r}/{self.alpha!r}")
         return m
 
     def _round(

@@ -31,7 +31,7 @@ from onlinecal.recalibration.decision.rounds import (
 )
 from onlinecal.recalibration.flooring import floored, least_probability
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
-from onlinecal.validation import check_choice, check_count
+from onlinecal.validation import check_choice, check_count, check_positive
 
 STARTS = ("temperature", "none")
 N_WATCHED = 200
@@ -187,8 +187,7 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
 
     def _check_parameters(self) -> None:
         check_count(self.n_actions, "n_actions")
-        if not (isinstance(self.epsilon, (int, float, np.number)) and 0.0 < self.epsilon < math.inf):
-            raise ValueError(f"epsilon must be a number above 0, got {self.epsilon!r}")
+        check_positive(self.epsilon, "epsilon")
         check_choice(self.partition, PARTITIONS, "partition")
         check_choice(self.start, STARTS, "start")
         check_choice(self.step, ("shrunk", "full"), "step")

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from onlinecal.measures.lp.errors import check_order
 from onlinecal.measures.lp.level_sets import Floats
 from onlinecal.recalibration.flooring import least_probability
 from onlinecal.recalibration.lp.algorithm import Outcome, run
@@ -21,7 +20,6 @@ from onlinecal.recalibration.lp.map import LevelSetMap
 from onlinecal.recalibration.lp.sizes import (
     ESTIMATIONS,
     SampleComplexity,
-    check_open_unit,
     coupled_beta,
     error_bound,
     sample_sizes,
@@ -33,7 +31,14 @@ from onlinecal.recalibration.lp.statistics import (
 )
 from onlinecal.recalibration.tables import check_columns, column_names, number_labels
 from onlinecal.remarks import label_remarks, warn_of
-from onlinecal.validation import check_choice, check_count, check_probability_rows, check_same_length
+from onlinecal.validation import (
+    check_choice,
+    check_count,
+    check_open_unit,
+    check_order,
+    check_probability_rows,
+    check_same_length,
+)
 
 WITHIN = ("constant", "shift")
 

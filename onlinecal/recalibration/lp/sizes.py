@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from onlinecal.measures.lp.errors import check_order
 from onlinecal.measures.lp.level_sets import count_level_sets
-from onlinecal.validation import check_choice, check_count
+from onlinecal.validation import check_choice, check_count, check_open_unit, check_order
 
 ESTIMATIONS = ("plug-in", "pools")
 SMALLEST_BETA = 1e-9
@@ -240,10 +236,3 @@ def epsilon_for(
 def error_bound(beta: float, p: float) -> float:
     """Err_p when every level set and class has an error of at most beta: (2 beta^(p-1))^(1/p)."""
     return beta if math.isinf(p) else 2.0 ** (1.0 / p) * beta ** ((p - 1.0) / p)
-
-
-def check_open_unit(value: Any, name: str) -> float:
-    """A number above 0 and below 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 < value < 1.0:
-        raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}")
-    return float(value)

@@ -10,6 +10,7 @@ import adversaries
 from adversaries import LabelStream, MulticlassAdversary
 from onlinecal.remarks import label_remarks
 from simulations.games.multiclass.rules import Floats
+from simulations.games.opponents import first_rounds
 
 TABLES = (".npz",)
 """Extensions of files of class probabilities."""
@@ -56,9 +57,7 @@ def from_river(name: str, n_classes: int | None, rounds: int | None) -> Multicla
 def _from_stream(stream: LabelStream, n_classes: int | None, rounds: int | None) -> MulticlassOpponent:
     if n_classes is not None and n_classes != stream.n_classes:
         raise ValueError(f"{stream.name} has {stream.n_classes} classes, --classes says {n_classes}")
-    if rounds is not None and rounds > len(stream):
-        raise ValueError(f"rounds must be at most the {len(stream)} that {stream.name} has, got {rounds}")
-    wanted = rounds or len(stream)
+    wanted = first_rounds(rounds, len(stream), stream.name)
     hints = None if stream.hints is None else stream.hints[:wanted]
     remarks = [] if hints is None else label_remarks(hints, stream.labels[:wanted], stream.classes or None)
     return MulticlassOpponent(stream.adversary(), wanted, hints, remarks)

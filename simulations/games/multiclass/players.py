@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from adversaries.specs import join_spec
+from onlinecal.catalogue import Catalogue, Entry
 from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS
 from onlinecal.forecasters.simplex.input import MOST_SLACK, check_slack
+from onlinecal.specs import Parameter
+from simulations.games.families import PRIOR
 from simulations.games.multiclass.baselines import Baseline
 from simulations.games.multiclass.rules import MulticlassForecaster, SimplexPlayer
-from simulations.games.options import Option, read_settings
 
-SLACK = Option("slack", None, low=0.5, high=MOST_SLACK)
-CELLS = Option("cells", None, low=1, high=MOST_CELLS, whole=True)
-REPORT = Option("report", REPORTS[0], choices=REPORTS)
+SLACK = Parameter("slack", None, "how large a bias it lets pass", low=0.5, high=MOST_SLACK)
+CELLS = Parameter("cells", None, "cells of its grid on a side", low=1, high=MOST_CELLS, form="whole")
+REPORT = Parameter("report", REPORTS[0], "the point of a cell it announces", form=REPORTS)
 
 
 @dataclass(frozen=True)
-class MulticlassFamily:
-    """One entry of the catalogue: name, what it does, (settings, k, T) -> a fresh forecaster, its options."""
+class MulticlassFamily(Entry):
+    """One entry of the catalogue; `build` is (settings, k, T) -> a fresh forecaster."""
 
-    name: str
-    summary: str
     build: Callable[[Mapping[str, Any], int, int], MulticlassForecaster]
-    options: tuple[Option, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+
+    @property
+    def made_by(self) -> object:
+        """What builds it."""
+        return self.build
 
 
 def _simplex(settings: Mapping[str, Any], n_classes: int, rounds: int) -> MulticlassForecaster:
@@ -40,9 +43,9 @@ def _nested(settings: Mapping[str, Any], n_classes: int, rounds: int) -> Multicl
     return SimplexPlayer(n_classes, slack=settings["slack"], report=settings["report"])
 
 
-FAMILIES = {
-    family.name: family
-    for family in (
+CATALOGUE: Catalogue[MulticlassFamily] = Catalogue(
+    "forecaster of several classes",
+    (
         MulticlassFamily("simplex", "on a grid for T rounds", _simplex, (SLACK, CELLS, REPORT)),
         MulticlassFamily("nested", "no horizon: the grid doubles as rounds go by", _nested, (SLACK, REPORT)),
         MulticlassFamily("uniform", "all classes alike", lambda settings, k, rounds: Baseline(k)),
@@ -50,10 +53,10 @@ FAMILIES = {
             "frequencies",
             "how often each class came so far",
             lambda settings, k, rounds: Baseline(k, settings["prior"]),
-            (Option("prior", 1.0, low=1e-9, high=1e9),),
+            (PRIOR,),
         ),
-    )
-}
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -77,19 +80,5 @@ def create_player(spec: str) -> MulticlassPlayer:
     >>> create_player("simplex:slack=1.0").spec
     'simplex:slack=1'
     """
-    name, colon, rest = spec.partition(":")
-    family = FAMILIES.get(name.strip())
-    if family is None:
-        close = difflib.get_close_matches(name.strip(), FAMILIES, n=1)
-        suggestion = f"; did you mean {close[0]!r}?" if close else "."
-        raise ValueError(
-            f"unknown forecaster of several classes {name!r}{suggestion} Known: {', '.join(FAMILIES)}"
-        )
-    given = read_settings(rest, family.options, family.name, spec) if colon else {}
-    settings = {option.name: option.default for option in family.options} | dict(given)
-    changed = {
-        option.name: value
-        for option in family.options
-        if (value := settings[option.name]) is not None and value != option.default
-    }
-    return MulticlassPlayer(join_spec(family.name, changed), family, settings)
+    family, settings = CATALOGUE.read(spec)
+    return MulticlassPlayer(family.spec_of(settings), family, settings)

@@ -17,7 +17,8 @@ from typing import Any
 
 from numba.extending import register_jitable
 
-from adversaries.protocol import Kind, Parameter, State, state_of
+from adversaries.protocol import Kind, State, state_of
+from onlinecal.specs import Parameter
 
 ROUNDING = 1e-12
 """Rises closer than this are equal: forecasters add them up in floating point."""
