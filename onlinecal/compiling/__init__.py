@@ -7,8 +7,17 @@ that cannot be read or written costs time, nothing else.
 
 from onlinecal.compiling.events import Compiled, counting
 from onlinecal.compiling.folder import kept_in
-from onlinecal.compiling.kept import compiled, entry_point
+from onlinecal.compiling.kept import compiled, entry_point, namespace
 from onlinecal.compiling.parts import kernel_part
 from onlinecal.compiling.sources import source_digest
 
-__all__ = ["Compiled", "compiled", "counting", "entry_point", "kept_in", "kernel_part", "source_digest"]
+__all__ = [
+    "Compiled",
+    "compiled",
+    "counting",
+    "entry_point",
+    "kept_in",
+    "kernel_part",
+    "namespace",
+    "source_digest",
+]

@@ -11,7 +11,7 @@ import hashlib
 import pickle
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 import llvmlite
@@ -26,6 +26,8 @@ from numba.core.serialize import dumps
 from onlinecal.compiling import folder
 from onlinecal.compiling.events import listen
 from onlinecal.compiling.sources import check_unchanged, fingerprint, source_digest
+
+Kind = TypeVar("Kind")
 
 SETTINGS = ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT", "USING_SVML")
 """What numba's configuration can change in the code."""
@@ -48,6 +50,16 @@ def compiled(function: Callable[..., Any]) -> Any:
 def entry_point(kernel: Any, *types: Any) -> Callable[..., Any]:
     """The kernel for these types of arguments alone, compiled now: numba need not choose at every call."""
     return kernel.compile(types) if hasattr(kernel, "compile") else kernel
+
+
+def namespace(kind: type[Kind], **entries: Any) -> type[Kind]:
+    """A class that has these entries, under the names that `kind` declares; no objects are made of it.
+
+    An object may hold it without holding numba: river measures an object by a walk over all references from
+    it, which stops at classes and would go on from a dispatcher, or from a tuple of them, into all of numba.
+    """
+    held = {name: staticmethod(x) if hasattr(type(x), "__get__") else x for name, x in entries.items()}
+    return type(kind.__name__, (kind,), {"__doc__": kind.__doc__, "__slots__": (), **held})
 
 
 class KernelCache(_Cache):

@@ -8,19 +8,18 @@ from river import base, linear_model
 
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.validation import check_choice, check_count
-from onlinecal.wrappers.answers import normalised, spread_top
 from onlinecal.wrappers.labels import Label, Labels, plain
+from onlinecal.wrappers.late_labels import LateLabels
 from onlinecal.wrappers.models import check_classifier
-from onlinecal.wrappers.pending import Pending, Waiting
-from onlinecal.wrappers.strategies.joint_projection import JointProjection
+from onlinecal.wrappers.pending import NOTHING, Waiting
+from onlinecal.wrappers.strategies.catalogue import STRATEGIES, chosen, new_strategies, renewed
+from onlinecal.wrappers.strategies.certain import Certain
+from onlinecal.wrappers.strategies.classwise import Classwise
 from onlinecal.wrappers.strategies.projection import Projection
-
-STRATEGIES = ("auto", "binary", "simplex", "top-label", "classwise")
-MOST_JOINT, MOST_CLASSWISE = 3, 10
-"""Numbers of labels up to which "auto" forecasts them jointly, and one by one."""
+from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Strategy
 
 
-class CalibratedClassifier(base.Wrapper, base.Classifier):
+class CalibratedClassifier(LateLabels[Waiting]):
     """Wrap a river classifier: its skill is kept, its probabilities stay calibrated under any drift.
 
     The model's probability is first steered: itself, its online Platt scaling and the running mean of
@@ -98,6 +97,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         if horizon is not None:
             check_count(horizon, "horizon")
         check_slack(slack)
+        super().__init__()
         self.classifier = classifier
         self.slack = slack
         self.n_buckets = n_buckets
@@ -105,23 +105,13 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         self.horizon = horizon
         self.n_rounds = 0
         self._labels = Labels()
-        self._pending: Pending[Waiting] = Pending()
-        self._most_open = 0
-        self._surprises = 0
-        self._projections: dict[tuple[str, Label | None], Projection] = {}
-        self._joint = JointProjection(slack, horizon)
-        self._plan = "binary" if strategy == "auto" else strategy
+        self._strategies = new_strategies(slack, n_buckets, horizon)
+        self._plan = self._strategies[chosen(strategy, 0)]
         # Once both labels are known, the projection of the positive one; None under other plans.
         self._binary: Projection | None = None
-        # The round that was asked about last, while its label has not come: its features, and unless the
-        # round is that of `_binary`, what was forecast about which labels.
-        self._features: Any = NOTHING
-        self._kind = SILENT
-        self._asked: tuple[Label | None, ...] = ()
-
-    @property
-    def _wrapped_model(self) -> base.Classifier:
-        return self.classifier
+        # Unless the open round is that of `_binary`, who forecasts it, and about which labels.
+        self._asking: Strategy = self._strategies[Certain.name]
+        self._asked: Asked = ()
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -140,8 +130,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         answer = model.predict_proba_one(x, **kwargs) if kwargs else model.predict_proba_one(x)
         if x is not self._features:
             if self._features is not NOTHING:
-                self._put_aside()
-                self._most_open = max(self._most_open, len(self._pending))
+                self._make_way()
             self._features = x
         if self._binary is None:
             return self._answer(answer)
@@ -156,17 +145,8 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         (classwise; simplex, where they sum to 1 as they are).
         """
         self.predict_proba_one(x)
-        if self._binary is not None:
-            return {self._labels.positive: self._binary.ticket().probability}
-        if self._kind == CERTAIN:
-            return dict.fromkeys(self._asked, 1.0)
-        if self._kind == "simplex":
-            return self._joint.announced
-        first = True if self._labels.positive is None else self._labels.positive
-        return {
-            first if label is None else label: self._projection(self._kind, label).ticket().probability
-            for label in self._asked
-        }
+        strategy, asked = self._round()
+        return strategy.forecasts(asked, self._labels)
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Settle the forecast made for x (or make it now), then let the model learn."""
@@ -177,8 +157,8 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
             if outcome is None:
                 self._labels.meet(y)
             if x is self._features or not self._settle_late(x, plain(y)):
-                kind, asked = self._round()
-                self._settle(kind, asked, plain(y))
+                strategy, asked = self._round()
+                strategy.settle(asked, plain(y), self._labels)
         self._features = NOTHING
         self.n_rounds += 1
         if outcome is None:
@@ -195,120 +175,56 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         With "simplex" and "classwise" also a sum over the labels; for the latter `certificates` has them one
         by one.
         """
-        events = sum(projection.certificate for projection in self._events())
-        return self._surprises + events + self._joint.certificate
+        return sum(part.certificate for part in self._parts())
 
     @property
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the labels."""
-        events = sum(projection.guarantee for projection in self._events())
-        return self._surprises + events + self._joint.guarantee
+        return sum(part.guarantee for part in self._parts())
 
     @property
     def certificates(self) -> dict[Label, float]:
         """The certificate of each label's forecasts ("classwise"; empty for the other strategies)."""
-        return {
-            label: projection.certificate
-            for (plan, label), projection in self._projections.items()
-            if plan == "classwise"
-        }
-
-    def _events(self) -> list[Projection]:
-        """The projections that are answers; those of "simplex" only make the hint for the joint one."""
-        return [one for (plan, _), one in self._projections.items() if plan != "simplex"]
-
-    def _projection(self, plan: str, label: Label | None) -> Projection:
-        key = plan, label if plan in ("classwise", "simplex") else None
-        projection = self._projections.get(key)
-        if projection is None:
-            projection = Projection(self.slack, self.n_buckets, self.horizon)
-            self._projections[key] = projection
-        return projection
+        projections = self._strategies[Classwise.name].projections
+        return {label: projection.certificate for label, projection in projections.items()}
 
     def _answer(self, answer: dict[Label, float]) -> dict[Label, float]:
         """Open a round from the model's answer, unless it is binary with both labels known."""
-        names = dict.fromkeys([*map(plain, answer), *self._labels.known])
-        if self._plan in ("classwise", "simplex"):
-            self._kind, self._asked = (self._plan, tuple(names)) if names else (SILENT, ())
-            if not names:
-                return {}
-            forecasts = {k: self._projection(self._plan, k).ask(answer.get(k, 0.0)) for k in names}
-            shares = normalised(forecasts)
-            return shares if self._plan == "classwise" else self._joint.ask(shares)
-        if self._plan == "binary":
-            names = dict.fromkeys(self._labels.both(answer, 0.5))
-        if len(names) < 2:
-            self._kind, self._asked = CERTAIN if names else SILENT, tuple(names)
-            return dict.fromkeys(names, 1.0)
-        self._kind = self._plan
-        if self._plan == "binary":
-            self._asked = (None,)
-            return self._labels.both(answer, self._projection("binary", None).ask(self._labels.read(answer)))
-        masses = {label: answer.get(label, 0.0) for label in names} if answer else dict.fromkeys(names, 1.0)
-        best = max(masses, key=masses.__getitem__)
-        self._asked = (best,)
-        raw = masses[best] if answer else 1.0 / len(names)
-        return spread_top(masses, best, self._projection("top-label", best).ask(raw))
+        names = self._plan.names(answer, self._labels)
+        self._asking = self._plan if len(names) >= self._plan.fewest else self._strategies[Certain.name]
+        self._asked, said = self._asking.ask(answer, names, self._labels)
+        return said
 
-    def _settle(self, kind: str, asked: tuple[Label | None, ...], label: Label) -> None:
-        """Charge a round whose tickets are in their projections."""
-        for name in asked:
-            hit = label == (self._labels.positive if kind == "binary" else name)
-            if kind == CERTAIN:
-                self._surprises += not hit
-            else:
-                self._projection(kind, name).settle(int(hit))
-        if kind == "classwise" and label not in asked:
-            self._projection(kind, label).surprises += 1
-        if kind == "simplex":
-            self._joint.settle(label)
+    def _round(self) -> tuple[Strategy, Asked]:
+        """Who forecasts the open round, and about which labels."""
+        return (self._asking, self._asked) if self._binary is None else (self._plan, (None,))
 
     def _settle_late(self, x: Any, label: Label) -> bool:
         """Settle the round that waits for the label of these features; if there is none, open it."""
-        if self._features is not NOTHING:
-            self._put_aside()
-        waiting = self._pending.take(x) if len(self._pending) else None
+        waiting = self._late(x)
         if waiting is None:
-            self._most_open = max(self._most_open, len(self._pending))
-            self._features = NOTHING
-            self.predict_proba_one(x)
             return False
-        for name, ticket in waiting.tickets.items():
-            self._projection(waiting.kind, name).present(ticket)
-        if waiting.joint is not None:
-            self._joint.present(waiting.joint)
-        self._settle(waiting.kind, waiting.asked, label)
-        for projection in self._projections.values():
-            projection.note_late(self._most_open)
+        strategy = self._strategies[waiting.kind]
+        strategy.present(waiting)
+        strategy.settle(waiting.asked, label, self._labels)
+        for each in self._strategies.values():
+            each.note_late(self._most_open)
         return True
 
-    def _round(self) -> tuple[str, tuple[Label | None, ...]]:
-        """What was forecast in the open round: its kind, and about which labels."""
-        return ("binary", (None,)) if self._binary is not None else (self._kind, self._asked)
+    def _hand_out(self) -> Waiting:
+        strategy, asked = self._round()
+        return strategy.take(asked)
 
-    def _put_aside(self) -> None:
-        """Let the open round wait for a late label."""
-        kind, asked = self._round()
-        names = () if kind == CERTAIN else asked
-        tickets = {name: self._projection(kind, name).ticket() for name in names}
-        joint = self._joint.take() if kind == "simplex" else None
-        given_up = self._pending.add(self._features, Waiting(kind, asked, tickets, joint))
-        if given_up is not None and given_up.joint is not None:
-            self._joint.forecaster.withdraw(given_up.joint)
+    def _give_up(self, forecast: Waiting) -> None:
+        self._strategies[forecast.kind].give_up(forecast)
 
     def _choose_plan(self) -> None:
         """Take notice of a new label, after the round that brought it."""
-        number = len(self._labels.known)
-        if self.strategy == "auto" and number > 2:
-            many = "classwise" if number <= MOST_CLASSWISE else "top-label"
-            self._plan, self._binary = "simplex" if number <= MOST_JOINT else many, None
-        elif self._plan == "binary" and self._labels.pair is not None:
-            self._binary = self._projection("binary", None)
+        self._plan = self._strategies[chosen(self.strategy, len(self._labels.known))]
+        self._binary = self._plan.sole(self._labels)
 
+    def _parts(self) -> list[Bounded]:
+        return [part for strategy in self._strategies.values() for part in strategy.bounded()]
 
-class NOTHING:
-    """Stands for features while no round is open: a class, since copies of it are itself."""
-
-
-CERTAIN, SILENT = "certain", "silent"
-"""Kinds of rounds that are not charged to a table: a single label is known, or none."""
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(renewed(state) if "_projections" in state else state)

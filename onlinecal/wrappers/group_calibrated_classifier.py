@@ -9,15 +9,15 @@ from river import base, linear_model
 from onlinecal.forecasters.binary.cells import REPORTS
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.validation import check_choice, check_count
-from onlinecal.wrappers.calibrated_classifier import NOTHING
 from onlinecal.wrappers.groups.books import AtomBooks, SharedBooks
 from onlinecal.wrappers.groups.membership import EVERYONE, Membership
 from onlinecal.wrappers.labels import Label, Labels, plain
+from onlinecal.wrappers.late_labels import LateLabels
 from onlinecal.wrappers.models import check_classifier
-from onlinecal.wrappers.pending import Pending
+from onlinecal.wrappers.pending import NOTHING
 
 
-class GroupCalibratedClassifier(base.Wrapper, base.Classifier):
+class GroupCalibratedClassifier(LateLabels[Any]):
     """Wrap a river classifier: its probabilities stay calibrated inside every group, whatever labels come.
 
     Parameters
@@ -90,6 +90,7 @@ class GroupCalibratedClassifier(base.Wrapper, base.Classifier):
                 raise ValueError("n_atoms is needed beside a horizon when groups are columns, got None")
         if n_atoms is not None:
             check_count(n_atoms, "n_atoms")
+        super().__init__()
         self.classifier = classifier
         self.groups = groups
         self.scheme = scheme
@@ -105,14 +106,7 @@ class GroupCalibratedClassifier(base.Wrapper, base.Classifier):
         else:
             self._books = SharedBooks(slack, report, horizon, membership.most)
         self._labels = Labels()
-        self._pending: Pending[Any] = Pending()
-        self._features: Any = NOTHING
         self._ticket: Any = None
-        self._most_open = 0
-
-    @property
-    def _wrapped_model(self) -> base.Classifier:
-        return self.classifier
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -123,7 +117,7 @@ class GroupCalibratedClassifier(base.Wrapper, base.Classifier):
         answer = self.classifier.predict_proba_one(x, **kwargs)
         members = self._membership.of(x)
         if x is not self._features:
-            self._put_aside()
+            self._make_way()
             self._features = x
         self._ticket = self._books.ask(members, self._labels.read(answer))
         return self._labels.both(answer, self._ticket.probability)
@@ -136,7 +130,9 @@ class GroupCalibratedClassifier(base.Wrapper, base.Classifier):
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Settle the forecast made for x (or make it now), then let the model learn."""
-        ticket = self._ticket if x is self._features else self._late_ticket(x)
+        ticket = None if x is self._features else self._late(x)
+        if ticket is None:
+            ticket = self._ticket
         label = plain(y)
         self._labels.meet(label)
         self._books.settle(ticket, int(label == self._labels.positive))
@@ -171,18 +167,10 @@ class GroupCalibratedClassifier(base.Wrapper, base.Classifier):
         """What the certificate cannot exceed, whatever the labels."""
         return self.guarantees[EVERYONE]
 
-    def _put_aside(self) -> None:
-        """Let the open forecast, if there is one, wait for a late label."""
-        if self._features is not NOTHING:
-            self._pending.add(self._features, self._ticket)
-            self._features = NOTHING
-            self._most_open = max(self._most_open, len(self._pending))
+    def _hand_out(self) -> Any:
+        return self._ticket
 
-    def _late_ticket(self, x: Any) -> Any:
-        """The oldest forecast that waits for the label of these features, or a new one."""
-        self._put_aside()
-        ticket = self._pending.take(x) if len(self._pending) else None
-        if ticket is None:
-            self.predict_proba_one(x)
-            ticket = self._ticket
-        return ticket
+    def _put_aside(self) -> None:
+        # guarantees count the forecast that is about to be settled as well, as they did in 0.1.0
+        super()._put_aside()
+        self._count_open()

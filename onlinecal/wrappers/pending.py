@@ -15,8 +15,12 @@ T = TypeVar("T")
 MOST_PENDING = 10_000
 
 
+class NOTHING:
+    """Stands for features while no round is open: a class, since copies of it are itself."""
+
+
 class Waiting(NamedTuple):
-    """A round whose label has not come: what kind it is, what was forecast about which labels.
+    """A round whose label has not come: the name of its strategy, what was forecast about which labels.
 
     The label None stands for the positive one of two. `joint` is the forecast of all labels together.
     """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, namespace
 from onlinecal.forecasters.binary import dyadic, uniform
 from onlinecal.forecasters.binary.cells import (
     BRIM,
@@ -32,8 +32,8 @@ FULL = -1.0
 """What an entry point answers when the table has no room; nothing was changed then."""
 
 
-class Machine(NamedTuple):
-    """The rules of a grid machine (see `cells`) and the entry points compiled from them.
+class Machine:
+    """The rules of a grid machine (see `cells`) and the entry points compiled from them: a `namespace`.
 
     advance(memory, outcome) -> next forecast: charge the current cell. FULL if there is no room.
     issue(memory, hint) -> (lower, step, forecast): the cell to report.
@@ -42,13 +42,13 @@ class Machine(NamedTuple):
     replay: see `compile_replay`.
     """
 
-    rules: ModuleType
-    playable: Rules
-    advance: Callable[..., float]
-    issue: Callable[..., tuple[int, int, float]]
-    settle: Callable[..., float]
-    certify: Callable[..., float]
-    replay: Callable[..., int]
+    rules: ClassVar[ModuleType]
+    playable: ClassVar[Rules]
+    advance: ClassVar[Callable[..., float]]
+    issue: ClassVar[Callable[..., tuple[int, int, float]]]
+    settle: ClassVar[Callable[..., float]]
+    certify: ClassVar[Callable[..., float]]
+    replay: ClassVar[Callable[..., int]]
 
 
 def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -71,7 +71,7 @@ def certain_rounds(memory: NDArray[np.int64]) -> int:
     return max(0, BRIM - highest) >> GAIN
 
 
-def compile_machine(rules: ModuleType) -> Machine:
+def compile_machine(rules: ModuleType) -> type[Machine]:
     """The entry points of a machine; each is compiled, or loaded from the cache, at its first call."""
     propose, charge, has_room = rules.propose, rules.charge, rules.has_room
 
@@ -100,7 +100,16 @@ def compile_machine(rules: ModuleType) -> Machine:
         return certificate(memory)
 
     playable = grid_rules(rules)
-    return Machine(rules, playable, advance, issue, settle, certify, compile_replay(playable))
+    return namespace(
+        Machine,
+        rules=rules,
+        playable=playable,
+        advance=advance,
+        issue=issue,
+        settle=settle,
+        certify=certify,
+        replay=compile_replay(playable),
+    )
 
 
 def grid_rules(rules: ModuleType) -> Rules:

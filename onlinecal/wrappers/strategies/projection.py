@@ -50,8 +50,7 @@ class Projection:
         self._compile()
 
     def _compile(self) -> None:
-        # kept one by one: to look each up in a tuple would cost a tenth of a call
-        self._ask, self._settle = steered(self._table.machine.rules)
+        self._steered = steered(self._table.machine.rules)
 
     def ask(self, raw: float) -> float:
         """Issue a forecast for a model's probability; its ticket stays here until the next one.
@@ -61,11 +60,11 @@ class Projection:
         if self._last:
             hint = steered_hint(self._state, raw)
             self._table = self.tables[min(int(hint * (self._last + 1)), self._last)]
-        return self._ask(self._table.memory, self._state, raw)
+        return self._steered.ask(self._table.memory, self._state, raw)
 
     def settle(self, outcome: int) -> None:
         """Charge the forecast whose ticket is here with its outcome, and learn how to steer."""
-        while not self._settle(self._table.memory, self._state, outcome):
+        while not self._steered.settle(self._table.memory, self._state, outcome):
             self._table.grow()
 
     def ticket(self) -> Ticket:
@@ -78,8 +77,7 @@ class Projection:
         self._state[:TICKET] = ticket.kept
 
     def __getstate__(self) -> dict[str, Any]:
-        compiled = ("_ask", "_settle")
-        return {name: value for name, value in self.__dict__.items() if name not in compiled}
+        return {name: value for name, value in self.__dict__.items() if name != "_steered"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

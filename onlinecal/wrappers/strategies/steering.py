@@ -19,13 +19,13 @@ import math
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled, entry_point, kernel_part
+from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
 from onlinecal.forecasters.binary.cells import clip, report
 
 ETA = 2.0
@@ -158,19 +158,19 @@ def steered_hint(state: NDArray[np.float64], raw: float) -> float:
     return steer(state, within(raw))
 
 
-class Steered(NamedTuple):
-    """A grid machine behind steering, as compiled entry points.
+class Steered:
+    """A grid machine behind steering, as compiled entry points: a `namespace`.
 
     ask(memory, state, raw) -> the forecast; its ticket is left in the state.
     settle(memory, state, outcome) -> whether the memory had room: charge the ticket, learn to steer.
     """
 
-    ask: Callable[[NDArray[np.int64], NDArray[np.float64], float], float]
-    settle: Callable[[NDArray[np.int64], NDArray[np.float64], int], bool]
+    ask: ClassVar[Callable[[NDArray[np.int64], NDArray[np.float64], float], float]]
+    settle: ClassVar[Callable[[NDArray[np.int64], NDArray[np.float64], int], bool]]
 
 
 @cache
-def steered(rules: ModuleType) -> Steered:
+def steered(rules: ModuleType) -> type[Steered]:
     """The entry points for a machine's rules (see `onlinecal.forecasters.binary.cells`)."""
     propose, charge, has_room = rules.propose, rules.charge, rules.has_room
 
@@ -194,7 +194,8 @@ def steered(rules: ModuleType) -> Steered:
 
     # choosing among versions by the types of the arguments is a third of the cost of a call
     table, floats = types.int64[::1], types.float64[::1]
-    return Steered(
-        entry_point(ask, table, floats, types.float64),
-        entry_point(settle, table, floats, types.int64),
+    return namespace(
+        Steered,
+        ask=entry_point(ask, table, floats, types.float64),
+        settle=entry_point(settle, table, floats, types.int64),
     )

@@ -1,0 +1,56 @@
+"""All strategies by name, which of them "auto" is, and what they were in version 0.1.0."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from onlinecal.wrappers.strategies.binary import Binary
+from onlinecal.wrappers.strategies.certain import Certain
+from onlinecal.wrappers.strategies.classwise import Classwise
+from onlinecal.wrappers.strategies.simplex import Simplex
+from onlinecal.wrappers.strategies.strategy import Strategy
+from onlinecal.wrappers.strategies.top_label import TopLabel
+
+AUTO = "auto"
+STRATEGIES = (AUTO, Binary.name, Simplex.name, TopLabel.name, Classwise.name)
+CHOICES = {2: Binary.name, 3: Simplex.name, 10: Classwise.name, math.inf: TopLabel.name}
+"""What "auto" is for up to so many labels."""
+
+
+def chosen(strategy: str, n_labels: int) -> str:
+    """The name of the strategy for so many labels."""
+    if strategy != AUTO:
+        return strategy
+    return next(name for most, name in CHOICES.items() if n_labels <= most)
+
+
+def new_strategies(slack: float, n_buckets: int, horizon: int | None) -> dict[str, Strategy]:
+    """One of each by name, before its first round.
+
+    Bounds are added up in this order, on which the last bit of a sum depends.
+    """
+    kinds = Binary, Classwise, TopLabel
+    several: list[Strategy] = [kind(slack, n_buckets, horizon) for kind in kinds]
+    several += [Certain(), Simplex(slack, n_buckets, horizon)]
+    return {strategy.name: strategy for strategy in several}
+
+
+def renewed(state: dict[str, Any]) -> dict[str, Any]:
+    """The state of a CalibratedClassifier of 0.1.0, which kept all strategies' parts itself, as of today."""
+    then = {"_projections", "_joint", "_surprises", "_plan", "_kind"}
+    now = {name: value for name, value in state.items() if name not in then}
+    strategies = new_strategies(state["slack"], state["n_buckets"], state["horizon"])
+    for (plan, label), projection in state["_projections"].items():
+        strategies[plan].projections[label] = projection
+    certain, simplex = strategies[Certain.name], strategies[Simplex.name]
+    assert isinstance(certain, Certain)
+    assert isinstance(simplex, Simplex)
+    certain.surprises, simplex.joint = state["_surprises"], state["_joint"]
+    # rounds that forecast nothing had a name of their own
+    for place, (key, waiting) in state["_pending"]._waiting.items():
+        if waiting.kind not in strategies:
+            state["_pending"]._waiting[place] = key, waiting._replace(kind=Certain.name)
+    now["_strategies"], now["_plan"] = strategies, strategies[state["_plan"]]
+    now["_asking"] = strategies.get(state["_kind"], certain)
+    return now

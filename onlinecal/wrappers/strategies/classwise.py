@@ -1,0 +1,25 @@
+"""The probability of each label, one against the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onlinecal.wrappers.answers import normalised
+from onlinecal.wrappers.labels import Label, Labels
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Strategy
+
+
+class Classwise(Strategy):
+    """One event for each label; the answer is their forecasts divided by their sum."""
+
+    name = "classwise"
+
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+        """Each label's forecast follows the model's probability of it."""
+        return tuple(names), normalised({k: self.projection(k).ask(answer.get(k, 0.0)) for k in names})
+
+    def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
+        """Charge the round that is here; a label that it does not name was as good as forecast with 0."""
+        super().settle(asked, label, labels)
+        if label not in asked:
+            self.projection(label).surprises += 1

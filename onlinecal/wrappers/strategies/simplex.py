@@ -1,0 +1,60 @@
+"""The probabilities of all labels together, as a vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from onlinecal.wrappers.answers import normalised
+from onlinecal.wrappers.labels import Label, Labels
+from onlinecal.wrappers.pending import Waiting
+from onlinecal.wrappers.strategies.joint_projection import JointProjection
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy
+
+
+class Simplex(Strategy):
+    """A joint forecast near to what each label's projection says: those only make its hint.
+
+    Attributes
+    ----------
+    joint
+        Makes the joint forecasts.
+    """
+
+    name = "simplex"
+
+    def __init__(self, slack: float, n_buckets: int, horizon: int | None) -> None:
+        super().__init__(slack, n_buckets, horizon)
+        self.joint = JointProjection(slack, horizon)
+
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+        """The answer is the joint forecast as it is."""
+        forecasts = {k: self.projection(k).ask(answer.get(k, 0.0)) for k in names}
+        return tuple(names), self.joint.ask(normalised(forecasts))
+
+    def forecasts(self, asked: Asked, labels: Labels) -> Answer:
+        """The joint forecast."""
+        return self.joint.announced
+
+    def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
+        """Charge the joint forecast that is here; the hints learn."""
+        super().settle(asked, label, labels)
+        self.joint.settle(label)
+
+    def take(self, asked: Asked) -> Waiting:
+        """The open round with its joint forecast."""
+        return super().take(asked)._replace(joint=self.joint.take())
+
+    def present(self, waiting: Waiting) -> None:
+        """Put a round back in its place, with its joint forecast."""
+        super().present(waiting)
+        assert waiting.joint is not None
+        self.joint.present(waiting.joint)
+
+    def give_up(self, waiting: Waiting) -> None:
+        """Its joint forecast will never be charged."""
+        assert waiting.joint is not None
+        self.joint.forecaster.withdraw(waiting.joint)
+
+    def bounded(self) -> Iterable[Bounded]:
+        """The joint forecasts alone."""
+        return (self.joint,)

@@ -1,0 +1,103 @@
+"""What a strategy is: which events of a round it forecasts, and how their forecasts become an answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Protocol
+
+from onlinecal.wrappers.labels import Label, Labels, plain
+from onlinecal.wrappers.pending import Waiting
+from onlinecal.wrappers.strategies.projection import Projection
+
+Asked = tuple[Label | None, ...]
+"""The labels that a round forecasts one by one; None stands for the positive one of two."""
+Answer = dict[Label, float]
+
+
+class Bounded(Protocol):
+    """Something whose distance to calibration is bounded: both are sums over its rounds."""
+
+    @property
+    def certificate(self) -> float:
+        """A proven upper bound on the distance so far."""
+
+    @property
+    def guarantee(self) -> float:
+        """What the certificate cannot exceed."""
+
+
+class Strategy(ABC):
+    """Forecasts events of a round, each by a projection, and answers with a distribution of the labels.
+
+    A round is opened by `ask`; it is settled next, or taken out to wait and presented again before it is.
+
+    Parameters
+    ----------
+    slack, n_buckets, horizon
+        Those of the projections.
+
+    Attributes
+    ----------
+    projections
+        By label (None: of the positive label, or of whichever label is on top), made when first needed.
+    """
+
+    name: ClassVar[str]
+    """What it is called as a parameter, and in rounds that wait."""
+    fewest: ClassVar[int] = 1
+    """So many labels there must be to forecast anything."""
+
+    def __init__(self, slack: float, n_buckets: int, horizon: int | None) -> None:
+        self._settings = slack, n_buckets, horizon
+        self.projections: dict[Label | None, Projection] = {}
+
+    def projection(self, label: Label | None) -> Projection:
+        """The one that forecasts a label."""
+        found = self.projections.get(label)
+        if found is None:
+            found = self.projections[label] = Projection(*self._settings)
+        return found
+
+    def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
+        """The labels of a round: those of the model's answer, then the others that are known."""
+        return list(dict.fromkeys([*map(plain, answer), *labels.known]))
+
+    @abstractmethod
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+        """Open a round over these labels from the model's answer: what it forecasts, and what to say."""
+
+    def sole(self, labels: Labels) -> Projection | None:
+        """The projection that makes up all rounds from now on, asked with what `labels.read` reads."""
+        return None
+
+    def forecasts(self, asked: Asked, labels: Labels) -> Answer:
+        """The forecasts of the open round that certificates speak of."""
+        return {name: self.projection(name).ticket().probability for name in asked}
+
+    def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
+        """Charge the round that is here with its label."""
+        for name in asked:
+            self.projection(name).settle(int(label == name))
+
+    def take(self, asked: Asked) -> Waiting:
+        """The open round, to wait for its label elsewhere."""
+        return Waiting(self.name, asked, {name: self.projection(name).ticket() for name in asked})
+
+    def present(self, waiting: Waiting) -> None:
+        """Put a round back in its place, to be settled next."""
+        for name, ticket in waiting.tickets.items():
+            self.projection(name).present(ticket)
+
+    def give_up(self, waiting: Waiting) -> None:
+        """A round that waited will never be settled: nothing to do, projections reserve nothing for it."""
+        return
+
+    def note_late(self, others: int) -> None:
+        """Take into the guarantees that so many other forecasts were open at once."""
+        for projection in self.projections.values():
+            projection.note_late(others)
+
+    def bounded(self) -> Iterable[Bounded]:
+        """Whose bounds add up to those of this strategy's rounds."""
+        return self.projections.values()

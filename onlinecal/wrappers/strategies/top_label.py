@@ -1,0 +1,28 @@
+"""The probability of the model's top label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onlinecal.wrappers.answers import spread_top
+from onlinecal.wrappers.labels import Label, Labels
+from onlinecal.wrappers.strategies.projection import Projection
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Strategy
+
+
+class TopLabel(Strategy):
+    """One event: that the label is the model's top one, whichever that is."""
+
+    name = "top-label"
+    fewest = 2
+
+    def projection(self, label: Label | None) -> Projection:
+        """One for all labels."""
+        return super().projection(None)
+
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+        """The others share what the top label leaves; a model that says nothing counts as undecided."""
+        masses = {label: answer.get(label, 0.0) for label in names} if answer else dict.fromkeys(names, 1.0)
+        best = max(masses, key=masses.__getitem__)
+        raw = masses[best] if answer else 1.0 / len(names)
+        return (best,), spread_top(masses, best, self.projection(best).ask(raw))

@@ -1,0 +1,68 @@
+"""What river says an online estimator takes is what the estimator keeps, not the compiler behind it."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+from river import base
+
+from onlinecal import forecasters, metrics, wrappers
+from onlinecal.forecasters import baselines
+
+MOST = 64 * 1024
+
+ESTIMATORS = {
+    name: value
+    for module in (forecasters, baselines, wrappers, metrics)
+    for name in module.__all__
+    if isinstance(value := getattr(module, name), type)
+    and issubclass(value, base.Base)
+    and value is not baselines.Baseline
+}
+
+
+def after_rounds(kind: type[Any], labels: tuple[Any, ...]) -> Any:
+    given = next(iter(kind._unit_test_params()), {})
+    estimator = kind(**given)
+    for t in range(100):
+        x, y = {"a": float(t % 7)}, labels[t * t % 7 % len(labels)]
+        if isinstance(estimator, base.Classifier):
+            estimator.predict_proba_one(x)
+            estimator.learn_one(x, y)
+        else:
+            estimator.update(y, {False: 0.7, True: 0.3})
+    return estimator
+
+
+def test_there_are_estimators():
+    assert {"AlmostOneStepAhead", "CalibratedClassifier", "ECE", "RunningMean"} <= set(ESTIMATORS)
+    assert not any(inspect.isabstract(kind) for kind in ESTIMATORS.values())
+
+
+@pytest.mark.filterwarnings(
+    "ignore::onlinecal.LabelWarning", "ignore::onlinecal.recalibration.SampleSizeWarning"
+)
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_estimator_takes_no_more_than_it_keeps(name: str):
+    estimator = after_rounds(ESTIMATORS[name], (False, True))
+    put_down = pickle.dumps(estimator)
+    # counts of many small tuples take about six times the room of their pickle
+    most = max(MOST, 10 * len(put_down))
+    assert estimator._raw_memory_usage < most < 4 * MOST
+    assert pickle.loads(put_down)._raw_memory_usage < most
+
+
+@pytest.mark.parametrize("strategy", ["auto", "binary", "simplex", "top-label", "classwise"])
+def test_a_wrapper_takes_no_more_whatever_its_strategy(strategy: str):
+    model = wrappers.CalibratedClassifier(forecasters_of_three(), strategy=strategy, n_buckets=3)
+    for t in range(100):
+        model.predict_proba_one({"a": t})
+        model.learn_one({"a": t}, "xyz"[t * t % 7 % 3])
+    assert model._raw_memory_usage < MOST
+
+
+def forecasters_of_three() -> Any:
+    return forecasters.SimplexAlmostOneStepAhead(labels=["x", "y", "z"])
