@@ -9,6 +9,7 @@ import typer
 from onlinecal.cli.errors import Verbs
 from onlinecal.cli.recalibrate import recalibrate
 from onlinecal.cli.stream.verb import app as stream
+from onlinecal.cli.warmup import warmup_with
 from simulations.cli.adversaries import adversaries
 from simulations.cli.evaluate import evaluate
 from simulations.cli.experiment import experiment
@@ -18,7 +19,7 @@ from simulations.cli.plot import plot
 from simulations.cli.search import search
 from simulations.cli.simulate import simulate
 from simulations.cli.sweep import sweep
-from simulations.cli.warmup import warmup
+from simulations.cli.warming import demonstration_games
 from simulations.cli.worst import worst
 
 app = typer.Typer(
@@ -33,7 +34,7 @@ app = typer.Typer(
 
 for verb in (
     simulate, sweep, plot, measure, evaluate, recalibrate, experiment, forecasters, adversaries, worst,
-    search, warmup,
+    search, warmup_with(demonstration_games),
 ):  # fmt: skip
     app.command(verb.__name__)(verb)
 app.add_typer(stream, name="stream")
