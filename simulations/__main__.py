@@ -1,5 +1,9 @@
 """`python -m simulations` is the console command `onlinecal`."""
 
-from simulations.cli.console import main
+from onlinecal.cli.neighbours import prefer_neighbours
 
-main()
+if __name__ == "__main__":
+    prefer_neighbours()
+    from simulations.cli.console import main
+
+    main()

@@ -12,6 +12,7 @@ import onlinecal
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("onlinecal", "adversaries", "simulations")
 SHARED = "onlinecal/*.py"
+START = "onlinecal/__main__.py"
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for package in PACKAGES
@@ -24,6 +25,8 @@ def folder(module: str) -> str:
     package, *rest = module.split(".")
     if package != "onlinecal":
         return package
+    if rest == ["__main__"]:
+        return START
     return f"onlinecal/{rest[0]}" if rest and (ROOT / package / rest[0]).is_dir() else SHARED
 
 
@@ -62,7 +65,8 @@ def table() -> dict[str, set[str]]:
     allowed = {name: set(re.findall(r"`([\w/*.]+)`", cell)) for name, cell in rows if name != "tests"}
     for name, cell in rows:
         if cell == "all of the above":
-            allowed[name] = set(allowed) - {name}
+            above = list(allowed)[: list(allowed).index(name)]
+            allowed[name] = set(above)
     return allowed
 
 

@@ -14,12 +14,29 @@ from onlinecal.cli.output import printable
 DONE, CHECK_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
 
+class Refused(Exception):
+    """A request that was wrong, in words for whoever made it; `verb` has the help that may serve."""
+
+    def __init__(self, message: str, verb: str | None = None) -> None:
+        super().__init__(message)
+        self.verb = verb
+
+
 class Verbs(TyperGroup):
     """A group of verbs in which every refusal is one line on stderr, never a traceback.
 
     Wrong options, and any ValueError or OSError that a verb raises (a bad spec, a bad value in a file, a
     missing file), mean that the request was wrong. Other exceptions are bugs and stay visible.
     """
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb; a ValueError becomes the refusal of it, an OSError one that no help explains."""
+        try:
+            return super().invoke(ctx)
+        except ValueError as error:
+            raise Refused(str(error), f"{ctx.command_path} {ctx.invoked_subcommand or ''}".strip()) from error
+        except OSError as error:
+            raise Refused(str(error)) from error
 
     def main(
         self,
@@ -33,8 +50,8 @@ class Verbs(TyperGroup):
         """Run one verb and leave with its exit code."""
         try:
             code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
-        except (ValueError, OSError) as error:
-            code = refuse(str(error))
+        except Refused as error:
+            code = refuse(str(error), error.verb)
         except typer.Abort:
             code = INTERRUPTED
         except Exception as error:
@@ -42,16 +59,19 @@ class Verbs(TyperGroup):
             # usage error looks like is the same in both
             if not hasattr(error, "format_message"):
                 raise
-            code = refuse(f"{error.format_message().rstrip('.')}; see onlinecal --help")
+            context = getattr(error, "ctx", None)
+            code = refuse(error.format_message(), "onlinecal" if context is None else context.command_path)
         code = code if isinstance(code, int) else DONE
         if standalone_mode:
             sys.exit(code)
         return code
 
 
-def refuse(message: str) -> int:
-    """Say in one line on stderr what is wrong with the request; the exit code for it."""
-    print(f"onlinecal: {printable(' '.join(message.split()))}", file=sys.stderr)
+def refuse(message: str, verb: str | None = None) -> int:
+    """Say in one line on stderr what is wrong with the request, and whose help to read; the exit code."""
+    text = printable(" ".join(message.split()))
+    hint = "" if verb is None else f"; try '{verb} --help'"
+    print(f"onlinecal: {text.rstrip('.') if hint else text}{hint}", file=sys.stderr)
     return WRONG_REQUEST
 
 

@@ -2,229 +2,139 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import fields
+from importlib import import_module
+from inspect import Parameter, Signature, getdoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
-from onlinecal.cli.errors import warn
+from onlinecal.cli.errors import Verbs, warn
+from onlinecal.cli.recalibrating.options import METHODS, ClassColumns, Results, Rows
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from onlinecal.cli.recalibrating.report import Report
 
-METHODS = ("lp", "decision", "groups", "boost")
-
-BELONGS: dict[str, tuple[str, ...]] = {
-    "--probabilities": ("lp", "decision"),
-    "--label": ("lp", "decision"),
-    "--p": ("lp",),
-    "--epsilon": ("lp", "decision"),
-    "--levels": ("lp", "groups", "boost"),
-    "--tolerance": ("lp",),
-    "--estimation": ("lp",),
-    "--within": ("lp",),
-    "--actions": ("decision",),
-    "--partition": ("decision",),
-    "--losses": ("decision",),
-    "--forecast": ("groups", "boost"),
-    "--outcome": ("groups", "boost"),
-    "--group": ("groups",),
-    "--patch": ("groups",),
-    "--alpha": ("groups", "boost"),
-    "--features": ("boost",),
-    "--bound": ("boost",),
-}
-"""The methods that each option belongs to."""
+Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
-def recalibrate(
-    file: Annotated[Path, typer.Argument(help="CSV, JSON Lines or Parquet; for lp and decision also NPZ.")],
-    method: Annotated[str, typer.Option("--method", help="lp, decision, groups or boost.")],
-    probabilities: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel="Class probabilities: lp and decision",
-            help="lp, decision: columns a,b,c or a pattern p_*; of NPZ the array. Default: p_*.",
-        ),
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel="Class probabilities: lp and decision",
-            help="lp, decision: the column (array) of labels.",
-        ),
-    ] = None,
-    p: Annotated[
-        float | None,
-        typer.Option("--p", rich_help_panel="Only lp", help="lp: order of the error, up to inf. Default: 2."),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            rich_help_panel="Class probabilities: lp and decision",
-            help="lp, decision: the error to reach. Default: 0.05; decision 0.01.",
-        ),
-    ] = None,
-    levels: Annotated[
-        int | None,
-        typer.Option(min=0, help="lp: levels per class, 0 as in the paper. Default: 5; groups 10, boost 20."),
-    ] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            rich_help_panel="Only lp",
-            help="lp: error of a group and class that may stay. Default: by epsilon.",
-        ),
-    ] = None,
-    estimation: Annotated[
-        str | None, typer.Option(rich_help_panel="Only lp", help="lp: plug-in (default) or pools.")
-    ] = None,
-    within: Annotated[
-        str | None, typer.Option(rich_help_panel="Only lp", help="lp: shift (default) or constant.")
-    ] = None,
-    actions: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel="Only decision",
-            min=1,
-            help="decision: for all decision makers with so many. Default: 2.",
-        ),
-    ] = None,
-    partition: Annotated[
-        str | None, typer.Option(rich_help_panel="Only decision", help="decision: soft (default) or hard.")
-    ] = None,
-    losses: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel="Only decision",
-            help="decision: a CSV loss table, a line per action, a column per class.",
-        ),
-    ] = None,
-    forecast: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel="One event: groups and boost",
-            help="groups, boost: the column of forecasts; boost can do without.",
-        ),
-    ] = None,
-    outcome: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel="One event: groups and boost", help="groups, boost: the column of outcomes, 0/1."
-        ),
-    ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(
-            rich_help_panel="Only groups",
-            help="groups: a column whose values are groups, also with those of another; repeatable.",
-        ),
-    ] = None,
-    patch: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel="Only groups", help="groups: shift (default), value or unrounded; see the docs."
-        ),
-    ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(
-            rich_help_panel="One event: groups and boost",
-            help="groups, boost: violation that may stay. Default: 0.001; boost 0.01.",
-        ),
-    ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel="Only boost", help="boost: columns a,b,c. Default: all other columns of numbers."
-        ),
-    ] = None,
-    bound: Annotated[
-        float | None,
-        typer.Option(rich_help_panel="Only boost", help="boost: on squared test functions. Default: 1."),
-    ] = None,
-    test_share: Annotated[
-        float | None, typer.Option(help="Share of the rows to test on. Default: 0.5.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the split, and of the method's chance.")] = 0,
-    apply: Annotated[
-        Path | None, typer.Option(help="Fit on all of FILE, and recalibrate this one; labels may be missing.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for probabilities, report and pictures.")] = None,
-    plot: Annotated[
-        bool, typer.Option("--plot", help="Write them to results/recalibrate if there is no --out.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
-) -> None:
+class ByMethod(Verbs):
+    """A group whose verbs may also be named last: `FILE --method lp` is `lp FILE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Bring the method to the front, then read on as usual."""
+        return super().parse_args(ctx, method_first(args))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The method's verb; ValueError lists those there are."""
+        if args[0] not in METHODS:
+            raise ValueError(f"unknown method {args[0]!r}; known: {', '.join(METHODS)}")
+        return super().resolve_command(ctx, args)
+
+
+def method_first(args: list[str]) -> list[str]:
+    """Arguments that name the method with --method, as if they had named it first."""
+    for at, word in enumerate(args):
+        name, equals, value = word.partition("=")
+        if word == "--":
+            break
+        if name == "--method" and equals:
+            return [value, *args[:at], *args[at + 1 :]]
+        if name == "--method" and at + 1 < len(args):
+            return [args[at + 1], *args[:at], *args[at + 2 :]]
+    return args
+
+
+class MethodVerb(TyperCommand):
+    """A method's verb; it knows which other methods an option belongs to."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments; ValueError for an option that only other methods have."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            option = getattr(error, "option_name", None)
+            owners = [name for name, own in METHODS.items() if option in _options(own)]
+            if not owners:
+                raise
+            raise ValueError(
+                f"{option} belongs to --method {' and '.join(owners)}, not to --method {self.name}"
+            ) from error
+
+
+def _options(settings: type) -> set[str]:
+    return {f"--{field.name.replace('_', '-')}" for field in fields(settings)}
+
+
+app = typer.Typer(cls=ByMethod, rich_markup_mode="rich", no_args_is_help=False)
+
+
+@app.callback()
+def recalibrate() -> None:
     """Recalibrate a table of probabilities; say what it gained on rows that were not fitted.
 
-    A random half of the rows is fitted, the other tested. All errors are averages over rows.
+    A random half of the rows is fitted, the other tested. All errors are averages over rows. Each method has
+    options of its own: [bold]onlinecal recalibrate lp --help[/bold]. It may also be named after the file,
+    with --method.
 
     Examples:
 
-    [bold]onlinecal recalibrate cifar.npz --method lp --out results/lp[/bold]
+    [bold]onlinecal recalibrate lp cifar.npz --out results/lp[/bold]
 
     [bold]onlinecal recalibrate scans.csv --method decision --label finding --losses clinic.csv --plot[/bold]
 
-    [bold]onlinecal recalibrate loans.csv --method groups --forecast risk --outcome defaulted --group sex
-    --group region[/bold]
+    [bold]onlinecal recalibrate groups loans.csv --forecast risk --outcome defaulted --group sex[/bold]
 
-    [bold]onlinecal recalibrate loans.csv --method boost --outcome defaulted --features age,income[/bold]
+    [bold]onlinecal recalibrate boost loans.csv --outcome defaulted --features age,income[/bold]
 
-    [bold]onlinecal recalibrate old.csv --method lp --label y --apply new.csv --out results/new[/bold]
+    [bold]onlinecal recalibrate lp old.csv --label y --apply new.csv --out results/new[/bold]
     """
-    given = {
-        "--probabilities": probabilities, "--label": label, "--p": p, "--epsilon": epsilon,
-        "--levels": levels, "--tolerance": tolerance, "--estimation": estimation, "--within": within,
-        "--actions": actions, "--partition": partition, "--losses": losses, "--forecast": forecast,
-        "--outcome": outcome, "--group": group or None, "--patch": patch, "--alpha": alpha,
-        "--features": features, "--bound": bound,
-    }  # fmt: skip
-    check_options(method, given)
-    if apply is not None and test_share is not None:
-        raise ValueError("--apply and --test-share exclude each other: with --apply all of FILE is fitted")
-    folder = out or (Path("results/recalibrate") if plot or apply is not None else None)
+
+
+def _verb(method: str) -> Callable[..., None]:
+    """A function whose parameters are FILE, the settings of the method, and what all methods share."""
+    own = METHODS[method]
+    kinds = ", Parquet or NPZ" if issubclass(own, ClassColumns) else " or Parquet"
+
+    def verb(file: Path, **given: Any) -> None:
+        _run(method, file, _taken(own, given), _taken(Rows, given), _taken(Results, given))
+
+    hints = {"file": Annotated[Path, typer.Argument(help=f"CSV, JSON Lines{kinds}.")]}
+    parameters = [Parameter("file", Parameter.KEYWORD_ONLY, annotation=hints["file"])]
+    for source in (own, Rows, Results):
+        hints |= get_type_hints(source, include_extras=True)
+        parameters += [
+            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+            for field in fields(source)
+        ]
+    vars(verb)["__signature__"] = Signature(parameters)
+    verb.__annotations__ = hints
+    verb.__doc__ = getdoc(own)
+    return verb
+
+
+def _taken(kind: type[Kind], given: dict[str, Any]) -> Kind:
+    """An object made of those arguments that are its fields."""
+    return kind(**{field.name: given[field.name] for field in fields(kind)})
+
+
+for _method in METHODS:
+    app.command(_method, cls=MethodVerb)(_verb(_method))
+
+
+def _run(method: str, file: Path, settings: Any, rows: Rows, results: Results) -> None:
+    """Fit, compare, write what is wanted, then print the report."""
+    folder = results.out or (Path("results/recalibrate") if results.plot or rows.apply is not None else None)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
-    chosen = {name.removeprefix("--"): value for name, value in given.items() if value is not None}
-    share = 0.5 if test_share is None else test_share
-    report = _run(method, file, apply, share, seed, chosen)
+    report = import_module(f"onlinecal.cli.recalibrating.{method}").recalibrate(file, rows, settings)
     warn(report.warnings)
-    _show(report, folder, as_json)
-
-
-def check_options(method: str, given: dict[str, Any]) -> None:
-    """ValueError for an unknown method, or an option of another one."""
-    if method not in METHODS:
-        raise ValueError(f"unknown method {method!r}; known: {', '.join(METHODS)}")
-    for option, value in given.items():
-        if value is not None and method not in BELONGS[option]:
-            owners = " and ".join(BELONGS[option])
-            raise ValueError(f"{option} belongs to --method {owners}, not to --method {method}")
-
-
-def _run(
-    method: str, file: Path, apply: Path | None, share: float, seed: int, chosen: dict[str, Any]
-) -> Report:
-    if method in ("lp", "decision"):
-        from onlinecal.cli.recalibrating.multiclass import read_job
-
-        columns = chosen.pop("probabilities", None), chosen.pop("label", None)
-        job = read_job(file, *columns, apply, share, seed)
-        if method == "lp":
-            from onlinecal.cli.recalibrating.lp import LpSettings, recalibrate_lp
-
-            return recalibrate_lp(job, LpSettings(**chosen), seed)
-        from onlinecal.cli.recalibrating.decision import DecisionSettings, recalibrate_decision
-
-        return recalibrate_decision(job, DecisionSettings(**chosen), seed)
-    if method == "groups":
-        from onlinecal.cli.recalibrating.groups import GroupSettings, recalibrate_groups
-
-        return recalibrate_groups(file, apply, share, seed, GroupSettings(**chosen))
-    from onlinecal.cli.recalibrating.boost import BoostSettings, recalibrate_boost
-
-    return recalibrate_boost(file, apply, share, seed, BoostSettings(**chosen))
+    _show(report, folder, results.as_json)
 
 
 def _show(report: Report, folder: Path | None, as_json: bool) -> None:

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from onlinecal.cli.errors import Verbs
-from onlinecal.cli.recalibrate import recalibrate
+from onlinecal.cli.recalibrate import app as recalibrate
 from onlinecal.cli.stream.verb import app as stream
+from onlinecal.cli.warmup import warmup_with
 from simulations.cli.adversaries import adversaries
 from simulations.cli.evaluate import evaluate
 from simulations.cli.experiment import experiment
@@ -18,7 +19,7 @@ from simulations.cli.plot import plot
 from simulations.cli.search import search
 from simulations.cli.simulate import simulate
 from simulations.cli.sweep import sweep
-from simulations.cli.warmup import warmup
+from simulations.cli.warming import demonstration_games
 from simulations.cli.worst import worst
 
 app = typer.Typer(
@@ -26,16 +27,16 @@ app = typer.Typer(
     cls=Verbs,
     epilog="Exit codes: 0 done, 1 a check failed, 2 the request was wrong. "
     "Results go to stdout, progress to stderr.",
-    add_completion=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 for verb in (
-    simulate, sweep, plot, measure, evaluate, recalibrate, experiment, forecasters, adversaries, worst,
-    search, warmup,
+    simulate, sweep, plot, measure, evaluate, experiment, forecasters, adversaries, worst,
+    search, warmup_with(demonstration_games),
 ):  # fmt: skip
     app.command(verb.__name__)(verb)
+app.add_typer(recalibrate, name="recalibrate")
 app.add_typer(stream, name="stream")
 
 
@@ -61,4 +62,4 @@ def options(
 
 def main() -> None:
     """Run the console command."""
-    app()
+    app(prog_name="onlinecal")

@@ -7,8 +7,11 @@ import sys
 import time
 
 import pytest
+from typer.testing import CliRunner
 
-COMMAND = [sys.executable, "-m", "simulations"]
+from simulations.cli.console import app
+
+COMMAND = [sys.executable, "-m", "onlinecal"]
 HEAVY = ("numba", "river", "matplotlib", "polars", "scipy", "sklearn", "joblib")
 
 
@@ -25,12 +28,73 @@ def test_help_loads_nothing_heavy():
         "import sys\n"
         "from typer.testing import CliRunner\n"
         "from simulations.cli.console import app\n"
-        "for verb in ([], ['simulate'], ['sweep'], ['plot'], ['adversaries']):\n"
+        "for verb in ([], ['simulate'], ['sweep'], ['plot'], ['adversaries'], ['recalibrate', 'lp'], ['warmup']):\n"
         "    assert CliRunner().invoke(app, [*verb, '--help']).exit_code == 0\n"
         f"print([name for name in {HEAVY} if name in sys.modules])\n"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "arguments, verb",
+    [
+        ("--nonsense", "onlinecal"),
+        ("measur", "onlinecal"),
+        ("simulate --rounds many", "onlinecal simulate"),
+        ("simulate --adversary nobody", "onlinecal simulate"),
+        ("recalibrate", "onlinecal recalibrate"),
+        ("recalibrate net.csv --label y", "onlinecal recalibrate"),
+        ("recalibrate lp", "onlinecal recalibrate lp"),
+        ("recalibrate net.csv --method boost --nonsense 1", "onlinecal recalibrate boost"),
+        ("recalibrate net.csv --method=groups", "onlinecal recalibrate groups"),
+        ("stream", "onlinecal stream"),
+        ("stream report --nonsense", "onlinecal stream report"),
+    ],
+)
+def test_a_wrong_request_is_pointed_to_the_help_of_its_verb(arguments, verb):
+    answer = CliRunner().invoke(app, arguments.split())
+    assert answer.exit_code == 2
+    assert answer.stdout == ""
+    assert answer.stderr.count("\n") == 1
+    assert answer.stderr.endswith(f"; try '{verb} --help'\n")
+    assert CliRunner().invoke(app, [*verb.split()[1:], "--help"]).exit_code == 0
+
+
+def test_a_missing_file_is_nothing_that_help_explains(tmp_path):
+    answer = CliRunner().invoke(app, ["recalibrate", "lp", str(tmp_path / "nowhere.csv")])
+    assert answer.exit_code == 2
+    assert answer.stderr.endswith("nowhere.csv\n")
+
+
+def completed(words):
+    """What bash is offered for the last word."""
+    asked = {
+        "_ONLINECAL_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    answer = subprocess.run(COMMAND, env={**os.environ, **asked}, capture_output=True, text=True)
+    assert answer.stderr == ""
+    return answer.stdout.split()
+
+
+def test_bash_completes_verbs_methods_and_options():
+    assert completed("onlinecal re") == ["recalibrate"]
+    assert {"simulate", "sweep", "measure", "stream", "warmup"} <= set(completed("onlinecal "))
+    assert completed("onlinecal recalibrate ") == ["lp", "decision", "groups", "boost"]
+    assert completed("onlinecal recalibrate boost --fe") == ["--features"]
+    assert completed("onlinecal recalibrate net.csv --method groups --gr") == ["--group"]
+    assert completed("onlinecal stream re") == ["report", "repair"]
+
+
+def test_the_completion_script_asks_the_command():
+    shell = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    command = [*COMMAND, "--show-completion", "bash"]
+    answer = subprocess.run(command, env={**os.environ, **shell}, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    assert "_ONLINECAL_COMPLETE=complete_bash" in answer.stdout
+    assert "complete -o default -F _onlinecal_completion onlinecal" in answer.stdout
 
 
 def test_results_and_progress_do_not_mix():

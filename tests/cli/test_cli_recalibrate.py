@@ -1,6 +1,8 @@
 """The verb `recalibrate`, `measure --groups`: the classes' own numbers, whole files, errors in one line."""
 
+import dataclasses
 import json
+import re
 import subprocess
 import sys
 
@@ -16,6 +18,8 @@ from onlinecal import (
     decision_loss_gap,
     lp_calibration_error,
 )
+from onlinecal.cli.recalibrate import method_first
+from onlinecal.cli.recalibrating.options import METHODS
 from onlinecal.measures import functional_multicalibration_error, multicalibration_report
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
@@ -345,6 +349,36 @@ def test_wrong_requests_are_refused_in_one_line(folder, file, arguments, words):
     files = {path.name for path in folder.iterdir()} | {"nowhere.csv"}
     texts = [str(folder / text) if text in files else text for text in arguments.split()]
     assert words in refusal(folder / file, *texts)
+
+
+@pytest.mark.parametrize(
+    "arguments, same",
+    [
+        ("net.csv --method lp --levels 3", "lp net.csv --levels 3"),
+        ("--seed 1 net.csv --method=lp", "lp --seed 1 net.csv"),
+        ("--method lp net.csv", "lp net.csv"),
+        ("lp net.csv", "lp net.csv"),
+        ("--method lp -- --method", "lp -- --method"),
+        ("lp -- --method boost", "lp -- --method boost"),
+        ("net.csv --method", "net.csv --method"),
+        ("", ""),
+    ],
+)
+def test_a_method_may_be_named_first_or_with_an_option(arguments, same):
+    assert method_first(arguments.split()) == same.split()
+
+
+def test_both_ways_to_name_a_method_say_the_same(folder):
+    rest = ["--label", "finding", "--levels", 3]
+    assert record("lp", folder / NET, *rest) == record(folder / NET, "--method", "lp", *rest)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_methods_help_shows_its_options_and_no_others(method):
+    shown = set(re.findall(r"^│ (--[a-z-]+)", run(method, "--help").stdout, re.M))
+    shared = {"--test-share", "--seed", "--apply", "--out", "--plot", "--json", "--help"}
+    own = {f"--{field.name}" for field in dataclasses.fields(METHODS[method])}
+    assert shown == own | shared
 
 
 def test_losses_without_one_of_the_classes_are_refused(folder, tmp_path):

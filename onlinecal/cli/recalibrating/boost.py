@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from onlinecal.cli.recalibrating.events import Events, event_remarks, numbers, read_parts, written_events
 from onlinecal.cli.recalibrating.multiclass import gathered_warnings
+from onlinecal.cli.recalibrating.options import BoostSettings, Rows
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section, measure_lines
 from onlinecal.cli.recalibrating.scores import BINS, EVENT_MEASURES, event_scores
 from onlinecal.measures import expected_calibration_error, functional_multicalibration_error
@@ -22,39 +22,24 @@ from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator
 Floats = NDArray[np.float64]
 Scores = dict[str, float | None]
 
-ALPHA = 0.01
 LEVELS = 20
+"""Level sets of the violations that are reported."""
 VIOLATION = "worst violation, one feature"
 
 
-@dataclass(frozen=True)
-class BoostSettings:
-    """Parameters of BoostedRecalibrator and the columns; None: the command's defaults."""
-
-    forecast: str | None = None
-    outcome: str | None = None
-    features: str | None = None
-    alpha: float | None = None
-    bound: float | None = None
-    levels: int | None = None
-
-    def model(self) -> BoostedRecalibrator:
-        """An unfitted recalibrator."""
-        return BoostedRecalibrator(
-            alpha=ALPHA if self.alpha is None else self.alpha,
-            bound=1.0 if self.bound is None else self.bound,
-            n_levels=LEVELS if self.levels is None else self.levels or None,
-        )
+def new_model(settings: BoostSettings, seed: int) -> BoostedRecalibrator:
+    """An unfitted recalibrator."""
+    return BoostedRecalibrator(
+        alpha=settings.alpha, bound=settings.bound, n_levels=settings.levels or None, seed=seed
+    )
 
 
-def recalibrate_boost(
-    file: Path, apply: Path | None, share: float, seed: int, settings: BoostSettings
-) -> Report:
+def recalibrate(file: Path, rows: Rows, settings: BoostSettings) -> Report:
     """Fit, compare and report."""
-    name, fit, other = read_parts(file, apply, settings.outcome, settings.forecast, share, seed)
+    name, fit, other = read_parts(file, settings, rows)
     features = feature_names(fit.frame, settings)
     table = {part.name: feature_table(part.frame, features) for part in (fit, other)}
-    model = settings.model().set_params(seed=seed)
+    model = new_model(settings, rows.seed)
     assert fit.outcomes is not None
     with gathered_warnings() as remarks:
         model.fit(table["fit"], fit.outcomes, fit.forecasts)

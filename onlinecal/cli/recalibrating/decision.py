@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,11 @@ from onlinecal.cli.recalibrating.multiclass import (
     Scores,
     compare,
     gathered_warnings,
+    read_job,
     score_lines,
     written_rows,
 )
+from onlinecal.cli.recalibrating.options import DecisionSettings, Rows
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section
 from onlinecal.measures.decision.errors import (
     bayes_decisions,
@@ -36,7 +38,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ACTIONS = 2
-EPSILON = 0.01
 N_LOSSES = 500
 N_CURVES = 100
 """Gaussian losses that are followed from round to round."""
@@ -49,38 +50,28 @@ SEED = 0
 """Of the Gaussian losses: the same for every table and split."""
 
 
-@dataclass(frozen=True)
-class DecisionSettings:
-    """Parameters of DecisionRecalibrator and a file of losses; None: its defaults."""
-
-    actions: int | None = None
-    epsilon: float | None = None
-    partition: str | None = None
-    losses: Path | None = None
-
-    def model(self, losses: Floats | None) -> DecisionRecalibrator:
-        """An unfitted recalibrator."""
-        if losses is not None:
-            for option, value in (("--actions", self.actions), ("--partition", self.partition)):
-                if value is not None:
-                    raise ValueError(f"{option} and --losses exclude each other: the losses say it")
-        return DecisionRecalibrator(
-            n_actions=self.actions or ACTIONS,
-            epsilon=EPSILON if self.epsilon is None else self.epsilon,
-            partition=self.partition or "soft",
-            losses=losses,
-        )
+def new_model(settings: DecisionSettings, losses: Floats | None, seed: int) -> DecisionRecalibrator:
+    """An unfitted recalibrator."""
+    return DecisionRecalibrator(
+        n_actions=settings.actions or ACTIONS,
+        epsilon=settings.epsilon,
+        partition=settings.partition or "soft",
+        losses=losses,
+        seed=seed,
+    )
 
 
-def recalibrate_decision(job: Job, settings: DecisionSettings, seed: int = 0) -> Report:
+def recalibrate(file: Path, rows: Rows, settings: DecisionSettings) -> Report:
     """Fit, compare and report."""
+    job = read_job(file, settings, rows)
     with threadpool_limits(1, "blas"):
-        return _recalibrate(job, settings, seed)
+        return _recalibrate(job, settings, rows.seed)
 
 
 def _recalibrate(job: Job, settings: DecisionSettings, seed: int) -> Report:
     clinic = None if settings.losses is None else read_losses(settings.losses, job.classes)
-    model = settings.model(None if clinic is None else clinic.values).set_params(seed=seed)
+    model = new_model(settings, None if clinic is None else clinic.values, seed)
+    assert job.fit.labels is not None
     with gathered_warnings() as remarks:
         model.fit(job.fit.table, job.fit.labels)
     if clinic is not None and job.classes != tuple(clinic.classes):

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from onlinecal.cli.recalibrating.options import EventColumns, Rows
 from onlinecal.cli.recalibrating.parts import LEAST_ROWS, split_rows
 from onlinecal.cli.recalibrating.tables import read_frame
 from onlinecal.remarks import outcome_remarks
@@ -63,15 +64,14 @@ def read_events(path: Path, outcome: str | None, forecast: str | None) -> Events
     return Events(path.name, np.arange(frame.height), frame, forecasts, outcomes)
 
 
-def read_parts(
-    file: Path, apply: Path | None, outcome: str | None, forecast: str | None, share: float, seed: int
-) -> tuple[str, Events, Events]:
+def read_parts(file: Path, columns: EventColumns, rows: Rows) -> tuple[str, Events, Events]:
     """The file's name, the rows to fit, and the others: a test part, or a new file (maybe no outcomes)."""
+    outcome, forecast, apply = columns.outcome, columns.forecast, rows.apply
     if outcome is None:
         raise ValueError("--outcome is needed, the column of outcomes")
     everything = read_events(file, outcome, forecast)
     if apply is None:
-        fit, test = split_rows(len(everything.rows), share, seed)
+        fit, test = split_rows(len(everything.rows), rows.share, rows.seed)
         return file.name, everything.take("fit", fit), everything.take("test", test)
     if len(everything.rows) < LEAST_ROWS:
         raise ValueError(f"{len(everything.rows)} rows are too few to fit: {LEAST_ROWS} are needed")

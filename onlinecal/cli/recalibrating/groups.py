@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from onlinecal.cli.recalibrating.events import (
     written_events,
 )
 from onlinecal.cli.recalibrating.multiclass import gathered_warnings
+from onlinecal.cli.recalibrating.options import GroupSettings, Rows
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section, measure_lines
 from onlinecal.cli.recalibrating.scores import EVENT_MEASURES, event_scores
 from onlinecal.measures.groups.report import MulticalibrationReport, multicalibration_report
@@ -30,46 +30,30 @@ from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
 Floats = NDArray[np.float64]
 Scores = dict[str, float | None]
 
-ALPHA = 0.001
 LEVELS = 10
 STEPS = 60
 """Numbers of patches at which the picture looks."""
 WORST, MEAN, CHANCE = "worst group's violation", "mean violation", "mean violation by chance"
 
 
-@dataclass(frozen=True)
-class GroupSettings:
-    """Parameters of GroupRecalibrator and the columns; None: the command's defaults."""
-
-    forecast: str | None = None
-    outcome: str | None = None
-    group: list[str] | None = None
-    alpha: float | None = None
-    patch: str | None = None
-    levels: int | None = None
-
-    def model(self) -> GroupRecalibrator:
-        """An unfitted recalibrator; value patches need more levels than shifts when alpha is small."""
-        alpha = ALPHA if self.alpha is None else self.alpha
-        patch = self.patch or "shift"
-        levels = self.levels or None
-        if levels is None and patch != "unrounded":
-            fine = math.ceil(alpha**-0.5) if 0 < alpha <= 1 else 1
-            levels = max(LEVELS, fine) if patch == "value" else LEVELS
-        return GroupRecalibrator(alpha=alpha, patch=patch, n_levels=levels)
+def new_model(settings: GroupSettings, seed: int) -> GroupRecalibrator:
+    """An unfitted recalibrator; value patches need more levels than shifts when alpha is small."""
+    alpha, patch, levels = settings.alpha, settings.patch, settings.levels or None
+    if levels is None and patch != "unrounded":
+        fine = math.ceil(alpha**-0.5) if 0 < alpha <= 1 else 1
+        levels = max(LEVELS, fine) if patch == "value" else LEVELS
+    return GroupRecalibrator(alpha=alpha, patch=patch, n_levels=levels, seed=seed)
 
 
-def recalibrate_groups(
-    file: Path, apply: Path | None, share: float, seed: int, settings: GroupSettings
-) -> Report:
+def recalibrate(file: Path, rows: Rows, settings: GroupSettings) -> Report:
     """Fit, compare and report."""
     if settings.forecast is None:
         raise ValueError("--forecast is needed with --method groups, the column of forecasts")
     if not settings.group:
         raise ValueError("--group is needed with --method groups: at least one column of groups")
-    name, fit, other = read_parts(file, apply, settings.outcome, settings.forecast, share, seed)
+    name, fit, other = read_parts(file, settings, rows)
     columns = GroupColumns.of(fit.frame, settings.group)
-    model = settings.model().set_params(seed=seed)
+    model = new_model(settings, rows.seed)
     assert fit.forecasts is not None
     assert fit.outcomes is not None
     assert other.forecasts is not None

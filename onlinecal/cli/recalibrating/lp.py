@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,11 @@ from onlinecal.cli.recalibrating.multiclass import (
     Scores,
     compare,
     gathered_warnings,
+    read_job,
     score_lines,
     written_rows,
 )
+from onlinecal.cli.recalibrating.options import LpSettings, Rows
 from onlinecal.cli.recalibrating.report import Picture, Report, Section
 from onlinecal.measures.lp.errors import lp_calibration_error
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
@@ -29,8 +31,6 @@ from onlinecal.validation import check_order
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-EPSILON = 0.05
-LEVELS = 5
 TOP = 10
 CHANCE_DRAWS = 10
 CHEAP = 2_000_000
@@ -39,38 +39,25 @@ SUBSETS = 8
 """Refits for each number of rows."""
 
 
-@dataclass(frozen=True)
-class LpSettings:
-    """Parameters of LpRecalibrator; None: what suits real networks, not what the paper couples.
-
-    `levels` 0 stands for the paper's coupling.
-    """
-
-    p: float | None = None
-    epsilon: float | None = None
-    levels: int | None = None
-    tolerance: float | None = None
-    estimation: str | None = None
-    within: str | None = None
-
-    def model(self) -> LpRecalibrator:
-        """An unfitted recalibrator."""
-        estimation = self.estimation or "plug-in"
-        levels = LEVELS if self.levels is None else self.levels
-        return LpRecalibrator(
-            p=2.0 if self.p is None else self.p,
-            epsilon=EPSILON if self.epsilon is None else self.epsilon,
-            n_levels=levels or None,
-            tolerance=self.tolerance,
-            estimation=estimation,
-            within=self.within or ("shift" if estimation == "plug-in" else "constant"),
-        )
+def new_model(settings: LpSettings, seed: int) -> LpRecalibrator:
+    """An unfitted recalibrator."""
+    return LpRecalibrator(
+        p=settings.p,
+        epsilon=settings.epsilon,
+        n_levels=settings.levels or None,
+        tolerance=settings.tolerance,
+        estimation=settings.estimation,
+        within=settings.within or ("shift" if settings.estimation == "plug-in" else "constant"),
+        seed=seed,
+    )
 
 
-def recalibrate_lp(job: Job, settings: LpSettings, seed: int = 0) -> Report:
+def recalibrate(file: Path, rows: Rows, settings: LpSettings) -> Report:
     """Fit, compare and report."""
-    model = settings.model().set_params(seed=seed)
+    job, seed = read_job(file, settings, rows), rows.seed
+    model = new_model(settings, seed)
     check_order(model.p, above_one=True)
+    assert job.fit.labels is not None
     with gathered_warnings() as remarks:
         model.fit(job.fit.table, job.fit.labels)
     fitted = compare(job, "lp", model.predict_proba)

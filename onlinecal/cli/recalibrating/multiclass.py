@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from onlinecal.cli.recalibrating.options import ClassColumns, Rows
 from onlinecal.cli.recalibrating.parts import LEAST_ROWS, split_rows
 from onlinecal.cli.recalibrating.report import NONE, Line, measure_lines
 from onlinecal.cli.recalibrating.rivals import rivals
@@ -73,10 +74,9 @@ class Fitted:
         return self.mapped[name, part]
 
 
-def read_job(
-    file: Path, probabilities: str | None, label: str | None, apply: Path | None, test_share: float, seed: int
-) -> Job:
+def read_job(file: Path, columns: ClassColumns, rows: Rows) -> Job:
     """Read FILE and split it, or read it and the new file."""
+    probabilities, label, apply = columns.probabilities, columns.label, rows.apply
     table = read_table(file, probabilities, label)
     if table.labels is None:
         raise ValueError(f"{file} has no labels to fit to: name their column with --label")
@@ -84,7 +84,7 @@ def read_job(
         raise ValueError(f"{file} has one class only")
     remarks = label_remarks(table.probabilities, table.labels, table.classes, label or "the labels")
     if apply is None:
-        fit, test = split_rows(len(table), test_share, seed)
+        fit, test = split_rows(len(table), rows.share, rows.seed)
         return Job(table.name, table.classes, _part(table, "fit", fit), _part(table, "test", test), remarks)
     if len(table) < LEAST_ROWS:
         raise ValueError(f"{file} has {len(table)} rows to fit, which are too few: {LEAST_ROWS} are needed")

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from onlinecal.cli.errors import INTERRUPTED
+from onlinecal.cli.errors import INTERRUPTED, Verbs
 from onlinecal.cli.stream.check import check, repair
 from onlinecal.cli.stream.report import report
 from onlinecal.cli.stream.serve import serve
 
-app = typer.Typer(rich_markup_mode="rich")
+app = typer.Typer(cls=Verbs, rich_markup_mode="rich")
 for verb in (report, check, repair, serve):
     app.command(verb.__name__)(verb)
 

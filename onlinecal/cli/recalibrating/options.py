@@ -1,0 +1,165 @@
+"""The options of the verb `recalibrate`, each declared once: a method's are the fields of its settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+RESULTS = "Rows and results"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Which rows are fitted, and which others are tested or recalibrated."""
+
+    test_share: Annotated[
+        float | None, Option(rich_help_panel=RESULTS, help="Share of the rows to test on. Default: 0.5.")
+    ] = None
+    seed: Annotated[
+        int, Option(min=0, rich_help_panel=RESULTS, help="Of the split, and of the method's chance.")
+    ] = 0
+    apply: Annotated[
+        Path | None,
+        Option(
+            rich_help_panel=RESULTS,
+            help="Fit on all of FILE, and recalibrate this one; labels may be missing.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.apply is not None and self.test_share is not None:
+            raise ValueError(
+                "--apply and --test-share exclude each other: with --apply all of FILE is fitted"
+            )
+
+    @property
+    def share(self) -> float:
+        """The share to test on."""
+        return 0.5 if self.test_share is None else self.test_share
+
+
+@dataclass(frozen=True)
+class Results:
+    """Where the report goes, and what is written beside it."""
+
+    out: Annotated[
+        Path | None, Option(rich_help_panel=RESULTS, help="Folder for probabilities, report and pictures.")
+    ] = None
+    plot: Annotated[
+        bool,
+        Option(
+            "--plot", rich_help_panel=RESULTS, help="Write them to results/recalibrate if there is no --out."
+        ),
+    ] = False
+    as_json: Annotated[bool, Option("--json", rich_help_panel=RESULTS, help="Machine-readable output.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True)
+class ClassColumns:
+    """Where the probabilities of the classes and the labels stand."""
+
+    probabilities: Annotated[
+        str | None, Option(help="Columns a,b,c or a pattern p_*; of NPZ the array. Default: p_*.")
+    ] = None
+    label: Annotated[str | None, Option(help="The column (array) of labels.")] = None
+
+
+@dataclass(frozen=True)
+class EventColumns:
+    """Where the forecasts and the outcomes of one event stand."""
+
+    forecast: Annotated[str | None, Option(help="The column of forecasts; boost can do without.")] = None
+    outcome: Annotated[str | None, Option(help="The column of outcomes, 0/1.")] = None
+
+
+@dataclass(frozen=True)
+class LpSettings(ClassColumns):
+    """Class probabilities, level set by level set, until the L_p error is small.
+
+    What suits real networks is the default, not what the paper couples.
+
+    Example: [bold]onlinecal recalibrate lp cifar.npz --out results/lp[/bold]
+    """
+
+    p: Annotated[float, Option("--p", help="Order of the error, up to inf.")] = 2.0
+    epsilon: Annotated[float, Option(help="The error to reach.")] = 0.05
+    levels: Annotated[int, Option(min=0, help="Levels per class, 0 as in the paper.")] = 5
+    tolerance: Annotated[
+        float | None, Option(help="Error of a group and class that may stay. Default: by epsilon.")
+    ] = None
+    estimation: Annotated[str, Option(help="plug-in or pools.")] = "plug-in"
+    within: Annotated[str | None, Option(help="shift or constant. Default: shift; with pools constant.")] = (
+        None
+    )
+
+
+@dataclass(frozen=True)
+class DecisionSettings(ClassColumns):
+    """Class probabilities, until decision makers who trust them see the losses that they expect.
+
+    Example: [bold]onlinecal recalibrate decision scans.csv --label finding --losses clinic.csv --plot[/bold]
+    """
+
+    actions: Annotated[
+        int | None, Option(min=1, help="For all decision makers with so many. Default: 2.")
+    ] = None
+    epsilon: Annotated[float, Option(help="The error to reach.")] = 0.01
+    partition: Annotated[str | None, Option(help="soft or hard. Default: soft.")] = None
+    losses: Annotated[
+        Path | None, Option(help="A CSV loss table, a line per action, a column per class.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        for option, value in (("--actions", self.actions), ("--partition", self.partition)):
+            if value is not None and self.losses is not None:
+                raise ValueError(f"{option} and --losses exclude each other: the losses say it")
+
+
+@dataclass(frozen=True)
+class GroupSettings(EventColumns):
+    """Forecasts of one event, until they are right in every one of overlapping groups.
+
+    Example: [bold]onlinecal recalibrate groups loans.csv --forecast risk --outcome defaulted --group sex
+    --group region[/bold]
+    """
+
+    group: Annotated[
+        list[str] | None,
+        Option(help="A column whose values are groups, also with those of another; repeatable."),
+    ] = None
+    patch: Annotated[str, Option(help="shift, value or unrounded; see the docs.")] = "shift"
+    alpha: Annotated[float, Option(help="Violation that may stay.")] = 0.001
+    levels: Annotated[
+        int | None, Option(min=0, help="Levels of the forecasts. Default: 10; for value, by alpha.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class BoostSettings(EventColumns):
+    """Forecasts of one event, from features, until no tree finds a group in which they are wrong.
+
+    Example: [bold]onlinecal recalibrate boost loans.csv --outcome defaulted --features age,income[/bold]
+    """
+
+    features: Annotated[str | None, Option(help="Columns a,b,c. Default: all other columns of numbers.")] = (
+        None
+    )
+    alpha: Annotated[float, Option(help="Violation that may stay.")] = 0.01
+    bound: Annotated[float, Option(help="On squared test functions.")] = 1.0
+    levels: Annotated[int, Option(min=0, help="Levels of the forecasts, 0: by alpha and bound.")] = 20
+
+
+Settings = LpSettings | DecisionSettings | GroupSettings | BoostSettings
+
+METHODS: dict[str, type[Settings]] = {
+    "lp": LpSettings,
+    "decision": DecisionSettings,
+    "groups": GroupSettings,
+    "boost": BoostSettings,
+}
+"""The methods; the module of `onlinecal.cli.recalibrating` with a method's name carries it out."""

@@ -1,0 +1,61 @@
+"""The verb `warmup`: compile everything now, so that nobody waits for it later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Annotated
+
+import typer
+
+Step = tuple[str, Callable[[], object]]
+"""What something is called, and what has it compiled."""
+
+
+def warmup_with(more: Callable[[], Iterable[Step]] = tuple) -> Callable[[bool], None]:
+    """The verb: compiles what the library has, then what the command around it adds with `more`."""
+
+    def warmup(
+        as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    ) -> None:
+        """Compile everything that the library and this command use, once, e.g. while an image is built.
+
+        Compiled code is kept in $NUMBA_CACHE_DIR, else in $XDG_CACHE_HOME or ~/.cache, in the folder
+        onlinecal. What is there already is not compiled again: after an interrupt the same command goes on
+        from there. What root has compiled, other users can load.
+
+        Example: [bold]NUMBA_CACHE_DIR=/opt/kernels onlinecal warmup[/bold]
+        """
+        from onlinecal.cli.everything import LIBRARY
+
+        _compile([*LIBRARY.items(), *more()], as_json)
+
+    return warmup
+
+
+def _compile(steps: list[Step], as_json: bool) -> None:
+    """Take the steps, tell how far it is, and then what was compiled."""
+    from onlinecal.cli.output import milestones, notices, print_json, progress, results
+    from onlinecal.compiling import Compiled, counting, kept_in
+
+    everything, tell = Compiled(), milestones("compiled")
+    with progress() as bar:
+        task = bar.add_task("compiling", total=len(steps))
+        for done, (name, step) in enumerate(steps, 1):
+            bar.update(task, description=f"compiling ({name})")
+            with counting() as compiled:
+                step()
+            everything.add(compiled)
+            bar.update(task, completed=done)
+            tell(done, len(steps))
+    kept = kept_in()
+    if kept is None:
+        notices().print("there is no folder to keep compiled code in: every process compiles anew")
+    if as_json:
+        folder = None if kept is None else str(kept)
+        print_json({"compiled": everything.loops, "seconds": everything.seconds, "folder": folder})
+    elif everything.loops:
+        results().print(
+            f"compiled {everything.loops} loops in {everything.seconds:.0f} s, kept in {kept}", soft_wrap=True
+        )
+    else:
+        results().print(f"everything was there already, in {kept}", soft_wrap=True)
