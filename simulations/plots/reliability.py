@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
-from onlinecal.plots.style import GRID, INK, OKABE_ITO, along, headline, panels
+from onlinecal.plots.style import GRID, INK, OKABE_ITO, along, headline, in_house_style, panels
 from simulations.games.measuring import Game
 
 MOST_LEVELS = 30
@@ -50,6 +50,7 @@ def prepare(games: Sequence[Game]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: dots on the diagonal are calibrated, their areas are numbers of rounds."""
     names = table["forecaster"].unique(maintain_order=True).to_list()

@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from onlinecal.measures import calibration_distance
-from onlinecal.plots.style import INK, QUIET, Look, headline, looks, name_lines, panels
+from onlinecal.plots.style import INK, QUIET, Look, headline, in_house_style, looks, name_lines, panels
 from simulations.evaluation.models import CALIBRATED
 from simulations.evaluation.scoring import Evaluation
 
@@ -47,6 +47,7 @@ def prepare(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per stream and model: a line per method; certificate grey, guarantee black."""
     names = table["panel"].unique(maintain_order=True).to_list()

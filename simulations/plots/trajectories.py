@@ -11,6 +11,7 @@ from onlinecal.plots.style import (
     are_small,
     colour_key,
     headline,
+    in_house_style,
     label_axes,
     looks,
     name_lines,
@@ -28,6 +29,7 @@ def prepare(trajectories: pl.DataFrame) -> pl.DataFrame:
     return longest.select("forecaster", "adversary", "round", "certificate", "guarantee")
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: a line per adversary, the guarantee in black."""
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()

@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onlinecal.plots.style import GRID, INK, along, headline, panels
+from onlinecal.plots.style import GRID, INK, along, headline, in_house_style, panels
 from simulations.games.measuring import Game
 
 UP, DOWN, STAY = "#D55E00", "#0072B2", "#8a8a8a"
@@ -57,6 +57,7 @@ def prepare(games: Sequence[Game]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: where rounds go (dots), and what each forecast adds to the distance (bars)."""
     names = table["forecaster"].unique(maintain_order=True).to_list()

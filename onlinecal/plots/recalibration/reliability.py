@@ -7,7 +7,7 @@ import polars as pl
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from onlinecal.plots.style import GRID, INK, OKABE_ITO, along, headline, panels
+from onlinecal.plots.style import GRID, INK, OKABE_ITO, along, headline, in_house_style, panels
 
 BINS = 20
 COLOURS = (OKABE_ITO[1], OKABE_ITO[0], OKABE_ITO[2])
@@ -42,6 +42,7 @@ def prepare(mapped: dict[str, NDArray[np.float64]], outcomes: NDArray[np.uint8],
     return pl.concat(parts)
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per method: dots with bars of chance, and below them the rows; the title has the errors."""
     names = table["method"].unique(maintain_order=True).to_list()
