@@ -65,7 +65,7 @@ def test_pages_import_what_comes_with_the_package(page):
             assert {name.partition(".")[0] for name in names} <= base | set(sys.stdlib_module_names)
 
 
-@pytest.mark.parametrize("page", ["adversaries", "engine", "measures", "multiclass"])
+@pytest.mark.parametrize("page", ["adversaries", "engine", "gallery", "measures", "multiclass"])
 def test_the_blocks_of_a_page_run_and_print_what_stands_beside_them(
     page, monkeypatch, tmp_path, capsys, without_extras
 ):

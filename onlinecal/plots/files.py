@@ -8,9 +8,11 @@ from pathlib import Path
 import polars as pl
 from matplotlib.figure import Figure
 
+from onlinecal.plots.style import in_house_style
 from onlinecal.tables import write_table
 
 
+@in_house_style
 def write_figure(figure: Figure, table: pl.DataFrame, stem: Path) -> Path:
     """Write <stem>.png, <stem>.svg and <stem>.csv, each only when it is complete; the path of the PNG."""
     stem.parent.mkdir(parents=True, exist_ok=True)

@@ -14,8 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-matplotlib.use("Agg")
-
 INK = "#222222"
 QUIET = "#8a8a8a"
 GRID = "#e6e6e6"
@@ -53,6 +51,9 @@ RC: Any = {
     "ytick.labelcolor": INK,
     "svg.hashsalt": "onlinecal",
 }
+
+in_house_style = matplotlib.rc_context(RC)
+"""Decorates what draws or writes a whole figure; afterwards the settings of matplotlib are as before."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,6 @@ def panels(
     Sizes in inches. The margins are fixed, with room (`right`) for the names that will stand beside each
     panel, so that slopes and distances on the page are known while labels are placed.
     """
-    matplotlib.rcParams.update(RC)
     columns = min(len(names), 2)
     left, top, bottom, above, between = 0.75, 1.15, 0.6, 0.85, 0.35
     if right is None:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -14,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from onlinecal.plots.style import INK, RC
+from onlinecal.plots.style import INK, in_house_style
 from simulations.games.measuring import Game
 from simulations.plots.filmstrip import draw_frame, film_of, moments_of
 
@@ -57,9 +56,9 @@ def animate(games: Sequence[Game], path: Path, frames: int = FRAMES) -> Path:
     return path
 
 
+@in_house_style
 def _pictures(games: Sequence[Game], frames: int) -> list[Image.Image]:
     """Each frame as a picture."""
-    matplotlib.rcParams.update(RC)
     films = [film_of(game, moments_of(len(game.outcomes), frames)) for game in games]
     width, panel, above = 7.2, 2.0, 0.55
     height = above + len(games) * (panel + 0.45) + 0.12

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
 import msgspec
 import numpy as np
 import polars as pl
@@ -17,7 +16,7 @@ from matplotlib.figure import Figure
 from adversaries import Genome
 from onlinecal.measures import calibration_distance
 from onlinecal.plots.files import write_figure
-from onlinecal.plots.style import INK, OKABE_ITO, QUIET, RC, headline
+from onlinecal.plots.style import INK, OKABE_ITO, QUIET, headline, in_house_style
 from simulations.games import players
 from simulations.games.duel import log_spaced
 from simulations.searching.fitness import play_genome
@@ -77,9 +76,9 @@ def prepare(found: Found) -> pl.DataFrame:
     )
 
 
+@in_house_style
 def draw(table: pl.DataFrame, found: Found, history: Sequence[Generation]) -> Figure:
     """The game above; below, the distance along it and the fitness of the generations."""
-    matplotlib.rcParams.update(RC)
     figure = Figure(figsize=(11.6, 8.6))
     grid = figure.add_gridspec(
         3, 2, height_ratios=[0.34, 2.5, 2.2], width_ratios=[1.25, 1.0],

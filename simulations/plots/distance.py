@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 from matplotlib.figure import Figure
 
+from onlinecal.plots.style import in_house_style
 from simulations.games import players
 from simulations.plots.against_rounds import Curve, bands_mean, bound_curve, draw_panels, over_seeds
 
@@ -30,6 +31,7 @@ def curves(spec: str) -> Sequence[Curve]:
     return (LOWER, PAPER, *bound_curve(spec, below=crowded or spec == "sign"))
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster; the line is the bracket's upper end, the band its lower end or other seeds."""
     proven = table["bound"].null_count() == 0

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 from matplotlib.figure import Figure
 
+from onlinecal.plots.style import in_house_style
 from simulations.plots.against_rounds import Curve, bands_mean, bound_curve, draw_panels, over_seeds
 
 LINEAR = Curve("T/2", lambda T: T / 2)
@@ -22,6 +23,7 @@ def curves(spec: str) -> Sequence[Curve]:
     return (LINEAR, *bound_curve(spec, "bound on its distance"))
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster, a line per adversary."""
     return draw_panels(

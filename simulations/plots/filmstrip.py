@@ -17,7 +17,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from onlinecal.plots.style import INK, QUIET, RC, headline
+from onlinecal.plots.style import INK, QUIET, headline, in_house_style
 from simulations.games.measuring import Game
 
 MOMENTS = 120
@@ -86,9 +86,9 @@ def film_of(game: Game, stops: np.ndarray) -> pl.DataFrame:
     )
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """For each forecaster the bias of every value against the round, and below it six frames."""
-    matplotlib.rcParams.update(RC)
     names = table["forecaster"].unique(maintain_order=True).to_list()
     width, panel, strip, gap, above = 11.6, 3.0, 1.5, 0.98, 1.15
     height = above + len(names) * (panel + strip + gap) - 0.35

@@ -14,6 +14,7 @@ from onlinecal.plots.style import (
     are_small,
     colour_key,
     headline,
+    in_house_style,
     label_axes,
     looks,
     name_lines,
@@ -65,6 +66,7 @@ def prepare(results: pl.DataFrame, measure: str = "distance", adversary: str | N
     )
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """One large panel with every forecaster named, or a panel per adversary.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -10,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from onlinecal.plots.style import INK, RC, colour_key, headline
+from onlinecal.plots.style import INK, colour_key, headline, in_house_style
 from simulations.plots.groups import (
     ADVERSARIES,
     FORECASTERS,
@@ -50,9 +49,9 @@ def prepare(results: pl.DataFrame, measure: str = "distance") -> pl.DataFrame:
     )
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A cell per pair: the exponent, smaller its standard error, on the colour of the exponent."""
-    matplotlib.rcParams.update(RC)
     rows = table["forecaster"].unique(maintain_order=True).to_list()
     columns = order_adversaries(table["adversary"].unique(maintain_order=True))
     x = _places(columns, [power(name) for name in columns], WIDTH)

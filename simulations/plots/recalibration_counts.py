@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from onlinecal.plots.style import RC, colour_key, headline
+from onlinecal.plots.style import colour_key, headline, in_house_style
 from simulations.plots.recalibration_methods import (
     GAPS,
     TITLES,
@@ -28,9 +27,9 @@ def prepare(rows: pl.DataFrame) -> pl.DataFrame:
     return summary(rows, ["count"], ["count"]).with_columns(pl.lit(of).alias("what"))
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """Two panels, the gaps on logarithmic axes."""
-    matplotlib.rcParams.update(RC)
     figure = Figure(figsize=(12.4, 6.0))
     what, k = table["what"][0], table["n_actions"][0]
     largest = int(table["count"].max())  # type: ignore[arg-type]

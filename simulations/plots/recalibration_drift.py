@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import matplotlib
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from onlinecal.plots.style import INK, RC, colour_key, headline
+from onlinecal.plots.style import INK, colour_key, headline, in_house_style
 from simulations.experiments.drifts import DRIFTS
 from simulations.plots.recalibration_methods import MEASURES, line, sampled, shown_methods, summary, words
 
@@ -29,9 +28,9 @@ def prepare(rows: pl.DataFrame) -> pl.DataFrame:
     return summary(rows, ["drift", "severity"], ["drift", "severity"])
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A row of panels per measure, a column per drift."""
-    matplotlib.rcParams.update(RC)
     figure = Figure(figsize=(12.4, 11.2))
     k = table["n_actions"][0]
     headline(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onlinecal.plots.style import HALO, INK, OKABE_ITO, QUIET, RC, colour_key, headline
+from onlinecal.plots.style import HALO, INK, OKABE_ITO, QUIET, colour_key, headline, in_house_style
 from simulations.plots.recalibration_methods import MEASURES, TITLES, gap_axis, sampled, summary
 
 LINES = {"full steps": OKABE_ITO[1], "shrunk steps": OKABE_ITO[0]}
@@ -23,9 +22,9 @@ def prepare(rows: pl.DataFrame) -> pl.DataFrame:
     return summary(rows, ["part"], ["part", "step"]).with_columns(pl.lit(kept).alias("kept"))
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per measure; tested rows with bands over the splits, fitted rows dashed."""
-    matplotlib.rcParams.update(RC)
     figure = Figure(figsize=(14.2, 5.6))
     headline(
         figure,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 from matplotlib.figure import Figure
 
+from onlinecal.plots.style import in_house_style
 from simulations.games import players
 from simulations.plots.against_rounds import Curve, bands_mean, draw_panels, over_seeds
 from simulations.sweeps.rates import LEAST
@@ -37,6 +38,7 @@ def curves(spec: str) -> Sequence[Curve]:
     return (Curve(label, lambda T: _guarantee(spec, T) or math.nan, strong=True),)
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster, a line per adversary, the guarantee in black."""
     return draw_panels(

@@ -8,13 +8,10 @@ import polars as pl
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from onlinecal.measures import calibration_distance
-from onlinecal.plots.style import INK, QUIET, Look, headline, looks, name_lines, panels
+from onlinecal.plots.distance_so_far import draw_distance, running_distance_data
+from onlinecal.plots.style import INK, QUIET, Look, headline, in_house_style, looks, name_lines, panels
 from simulations.evaluation.models import CALIBRATED
 from simulations.evaluation.scoring import Evaluation
-
-BUDGET = 0.1
-"""Effort for each of the many distances; their brackets are drawn at the upper end."""
 
 PROOFS = {"certificate": QUIET, "guarantee": INK}
 """The columns that only a calibrated method has, and their colours."""
@@ -24,20 +21,15 @@ def prepare(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
     """Columns panel, method, round, distance, certificate, guarantee: averages over the rounds so far."""
     parts = []
     for one in evaluations:
-        distances = [
-            calibration_distance(
-                one.game.forecasts[:stop], one.game.outcomes[:stop], budget=BUDGET, rtol=0.05, normalize=True
-            ).upper
-            for stop in one.checkpoints
-        ]
-        blank: list[float | None] = [None] * len(distances)
+        measured = running_distance_data(one.game.forecasts, one.game.outcomes, rounds=one.checkpoints)
+        blank: list[float | None] = [None] * len(one.checkpoints)
         parts.append(
             pl.DataFrame(
                 {
                     "panel": f"{one.score.stream}: {one.score.model}",
                     "method": one.score.method,
                     "round": one.checkpoints,
-                    "distance": distances,
+                    "distance": measured["upper"],
                     "certificate": _averages(one.certificates, one.checkpoints) or blank,
                     "guarantee": _averages(one.guarantees, one.checkpoints) or blank,
                 },
@@ -47,6 +39,7 @@ def prepare(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per stream and model: a line per method; certificate grey, guarantee black."""
     names = table["panel"].unique(maintain_order=True).to_list()
@@ -72,19 +65,11 @@ def draw(table: pl.DataFrame) -> Figure:
         ends: dict[str, float] = {}
         mine = table.filter(pl.col("panel") == panel)
         for method in methods:
-            rounds, distances = (
-                mine.filter(pl.col("method") == method).select("round", "distance").to_numpy().T
-            )
+            measured = mine.filter(pl.col("method") == method).select("round", upper="distance")
             one = look[method]
-            axis.plot(
-                rounds,
-                distances,
-                color=one.colour,
-                ls=one.dashes,
-                lw=2.2 if method == CALIBRATED else 1.4,
-                zorder=3,
-            )
-            ends[method] = min(float(distances[-1]), top)
+            width = 2.2 if method == CALIBRATED else 1.4
+            draw_distance(axis, measured, one.colour, dashes=one.dashes, width=width)
+            ends[method] = min(float(measured["upper"][-1]), top)
         proven = mine.filter(pl.col("certificate").is_not_null()).select("round", "certificate", "guarantee")
         if proven.height:
             rounds, certificates, guarantees = proven.to_numpy().T

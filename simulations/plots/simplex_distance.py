@@ -9,7 +9,17 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onlinecal.plots.style import QUIET, Look, along, headline, label_axes, looks, name_lines, panels
+from onlinecal.plots.style import (
+    QUIET,
+    Look,
+    along,
+    headline,
+    in_house_style,
+    label_axes,
+    looks,
+    name_lines,
+    panels,
+)
 from simulations.games.multiclass.measuring import MeasuredMulticlass
 
 
@@ -32,6 +42,7 @@ def prepare(measured: Sequence[MeasuredMulticlass]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema_overrides=schema).sort("classes", "rounds", maintain_order=True)
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """The figure: log-log; bands are the brackets of the distance, thick lines certificates."""
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()

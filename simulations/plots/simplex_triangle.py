@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -15,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
-from onlinecal.plots.style import INK, OKABE_ITO, QUIET, RC, headline
+from onlinecal.plots.style import INK, OKABE_ITO, QUIET, headline, in_house_style
 from simulations.games.multiclass.measuring import MulticlassGame, biases_of, groups_of
 
 Floats = NDArray[np.float64]
@@ -75,9 +74,9 @@ def prepare(games: Sequence[MulticlassGame]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """The figure: one triangle per forecaster."""
-    matplotlib.rcParams.update(RC)
     names = table["forecaster"].unique(maintain_order=True).to_list()
     columns = min(len(names), 2 if len(names) in (2, 4) else 3)
     rows = -(-len(names) // columns)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from onlinecal.plots.style import HALO, INK, OKABE_ITO, QUIET, RC, along, colour_key, headline
+from onlinecal.plots.style import HALO, INK, OKABE_ITO, QUIET, along, colour_key, headline, in_house_style
 
 PROVEN, MEASURED = OKABE_ITO[1], OKABE_ITO[0]
 
@@ -20,9 +19,9 @@ def prepare(keys: pl.DataFrame) -> pl.DataFrame:
     return keys.select("key", "rounds", *(pl.col(name) / pl.col("rounds") for name in SUMS))
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """Two dots a key, above the lower end of its hints' distance; below the diagonal the forecasts win."""
-    matplotlib.rcParams.update(RC)
     figure = Figure(figsize=(9.6, 7.0))
     axis = figure.subplots(gridspec_kw={"left": 0.085, "right": 0.975, "top": 0.835, "bottom": 0.09})
     hints, proven, measured = (

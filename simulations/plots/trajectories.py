@@ -5,12 +5,14 @@ from __future__ import annotations
 import polars as pl
 from matplotlib.figure import Figure
 
+from onlinecal.plots.certificate_path import draw_certificate, draw_guarantee
 from onlinecal.plots.style import (
     INK,
     along,
     are_small,
     colour_key,
     headline,
+    in_house_style,
     label_axes,
     looks,
     name_lines,
@@ -28,6 +30,7 @@ def prepare(trajectories: pl.DataFrame) -> pl.DataFrame:
     return longest.select("forecaster", "adversary", "round", "certificate", "guarantee")
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: a line per adversary, the guarantee in black."""
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()
@@ -54,15 +57,15 @@ def draw(table: pl.DataFrame) -> Figure:
         for keys, part in mine.group_by("adversary", maintain_order=True):
             name = str(keys[0])
             one = look[name]
-            rounds, certificates = part.select("round", "certificate").to_numpy().T
             if small:
-                axis.plot(rounds, certificates, color=ADVERSARIES[power(name)], lw=0.9, zorder=3)
+                draw_certificate(axis, part, ADVERSARIES[power(name)], width=0.9)
                 continue
-            axis.plot(rounds, certificates, color=one.colour, ls=one.dashes, lw=1.2, zorder=3)
-            ends[name] = max(float(certificates[-1]), bottom)
+            draw_certificate(axis, part, one.colour, dashes=one.dashes, width=1.2)
+            ends[name] = max(float(part["certificate"][-1]), bottom)
         bound = mine.filter(pl.col("adversary") == mine["adversary"].first())
-        rounds, guarantees = bound.select("round", "guarantee").fill_nan(None).drop_nulls().to_numpy().T
-        axis.plot(rounds, guarantees, color=INK, lw=1.2 if small else 2, zorder=4)
+        bound = bound.select("round", "guarantee").fill_nan(None).drop_nulls()
+        draw_guarantee(axis, bound, width=1.2 if small else 2)
+        rounds, guarantees = bound.to_numpy().T
         start, end = int(0.3 * len(rounds)), int(0.55 * len(rounds))
         if end > start:
             (x, x2), (y, y2) = rounds[[start, end]], guarantees[[start, end]] * 1.04

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from onlinecal.measures import calibration_distance
-from onlinecal.plots.style import INK, OKABE_ITO, QUIET, RC, Look, headline, name_lines
+from onlinecal.plots.style import INK, OKABE_ITO, QUIET, Look, headline, in_house_style, name_lines
 from onlinecal.tables import number
 from simulations.games import players
 from simulations.worst.enumeration import Enumeration
@@ -52,9 +51,9 @@ def prepare(enumeration: Enumeration) -> pl.DataFrame:
     )
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """Left: the worst error against T beside the bounds. Right: the worst of the longest games."""
-    matplotlib.rcParams.update(RC)
     figure = Figure(figsize=(12.2, 5.3))
     left, right = figure.subplots(
         1, 2, gridspec_kw={"left": 0.065, "right": 0.985, "top": 0.76, "bottom": 0.11, "wspace": 0.38}

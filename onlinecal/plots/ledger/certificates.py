@@ -18,7 +18,7 @@ from onlinecal.plots.ledger.keys import (
     label_ticks,
     name_dots,
 )
-from onlinecal.plots.style import HALO, INK, QUIET
+from onlinecal.plots.style import HALO, INK, QUIET, in_house_style
 from onlinecal.tables import number
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def prepare(report: Report) -> pl.DataFrame:
     return key_table(report).filter(pl.col("rounds") > 0)
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A dot per key: its certificate per round against its rounds; dashes above: its guarantee per round."""
     rounds, certificates, guarantees = (

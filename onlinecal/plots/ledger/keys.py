@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -15,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from onlinecal.plots.style import HALO, OKABE_ITO, RC, headline
+from onlinecal.plots.style import HALO, OKABE_ITO, headline
 from onlinecal.tables import number
 
 if TYPE_CHECKING:
@@ -70,7 +69,6 @@ def key_table(report: Report) -> pl.DataFrame:
 
 def dots_figure(title: str, below: str, x: str, y: str) -> tuple[Figure, Axes]:
     """One large panel, both axes logarithmic."""
-    matplotlib.rcParams.update(RC)
     figure = Figure(figsize=(9.6, 6.2))
     axis = figure.subplots(gridspec_kw={"left": 0.085, "right": 0.975, "top": 0.855, "bottom": 0.1})
     headline(figure, title, below)

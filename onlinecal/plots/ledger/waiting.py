@@ -18,6 +18,7 @@ from onlinecal.plots.ledger.keys import (
     label_ticks,
     name_dots,
 )
+from onlinecal.plots.style import in_house_style
 from onlinecal.tables import number
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def prepare(report: Report) -> pl.DataFrame:
     return key_table(report).filter(pl.col("open") > 0)
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A dot per key: its open forecasts against the events since the oldest of them was asked for."""
     waiting, longest = int(table["open"].sum()), int(table["waited"].max())  # type: ignore[arg-type]

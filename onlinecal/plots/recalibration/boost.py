@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import matplotlib
 import polars as pl
 from matplotlib.figure import Figure
 
 from onlinecal.plots.recalibration.patches import COLOURS, WORDS
-from onlinecal.plots.style import QUIET, RC, colour_key, headline
+from onlinecal.plots.style import QUIET, colour_key, headline, in_house_style
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A line per part; small numbers say how many level sets a round found."""
-    matplotlib.rcParams.update(RC)
     figure = Figure(figsize=(8.2, 4.8))
     axis = figure.add_axes((0.095, 0.12, 0.87, 0.65))
     rounds = int(table["round"].max())  # type: ignore[arg-type]

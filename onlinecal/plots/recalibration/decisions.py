@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -10,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from onlinecal.plots.style import INK, OKABE_ITO, QUIET, RC, headline
+from onlinecal.plots.style import INK, OKABE_ITO, QUIET, headline, in_house_style
 from onlinecal.recalibration.decision.losses import LossTable
 
 HEAT = LinearSegmentedColormap.from_list("loss", ["#ffffff", "#fbe3c8", "#e8913b", "#8f3200"])
@@ -47,9 +46,9 @@ def corners(table: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.column_stack([table[:, 1] + 0.5 * table[:, 2], HEIGHT * table[:, 2]])
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """The heat map with a bar of shares beside it; two triangles if there are three classes."""
-    matplotlib.rcParams.update(RC)
     loss = table.filter(pl.col("kind") == "loss")
     actions = loss["name"].unique(maintain_order=True).to_list()
     classes = loss["other"].unique(maintain_order=True).to_list()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import matplotlib
 import polars as pl
 from matplotlib.figure import Figure
 
 from onlinecal.plots.recalibration.patches import COLOURS, WORDS
-from onlinecal.plots.style import INK, RC, colour_key, headline
+from onlinecal.plots.style import INK, colour_key, headline, in_house_style
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """Mean and worst gap on both parts; what stands left of round 0 is the probabilities as they came."""
-    matplotlib.rcParams.update(RC)
     figure = Figure(figsize=(10.6, 4.8))
     rounds, n_losses = int(table["round"].max()), int(table["n_losses"][0])  # type: ignore[arg-type]
     who = "the given loss" if n_losses == 1 else f"{n_losses} Gaussian losses"

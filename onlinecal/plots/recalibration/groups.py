@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
-from onlinecal.plots.style import INK, OKABE_ITO, QUIET, RC, colour_key, headline
+from onlinecal.plots.style import INK, OKABE_ITO, QUIET, colour_key, headline, in_house_style
 
 BEFORE, AFTER = OKABE_ITO[1], OKABE_ITO[0]
 SHOWN = 24
@@ -43,9 +42,9 @@ def prepare(repair: list[dict[str, Any]], title: str) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A dumbbell per group, the largest violation on top."""
-    matplotlib.rcParams.update(RC)
     shown = table.head(SHOWN)
     width = min(0.085 * max(len(name) for name in shown["group"]) + 0.35, 5.5)
     size = (width + 7.6, 0.3 * len(shown) + 1.95)

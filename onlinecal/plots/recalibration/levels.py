@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onlinecal.plots.style import INK, OKABE_ITO, QUIET, RC, along, colour_key, headline
+from onlinecal.plots.style import INK, OKABE_ITO, QUIET, along, colour_key, headline, in_house_style
 
 BEFORE, AFTER = OKABE_ITO[1], OKABE_ITO[0]
 SHOWN = 16
@@ -22,9 +21,9 @@ def prepare(cells: pl.DataFrame, title: str) -> pl.DataFrame:
     return cells.filter(pl.col("rows") >= LEAST).with_columns(pl.lit(title).alias("title"))
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """Left the level sets with the largest errors as dumbbells, right all of them around the diagonal."""
-    matplotlib.rcParams.update(RC)
     figure = Figure(figsize=(13.2, 7.0))
     left, upper, lower = (
         figure.add_axes(box)

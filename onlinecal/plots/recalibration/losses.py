@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onlinecal.plots.style import INK, OKABE_ITO, RC, colour_key, headline
+from onlinecal.plots.style import INK, OKABE_ITO, colour_key, headline, in_house_style
 
 COLOURS = {"none": OKABE_ITO[1], "temperature": OKABE_ITO[2], "decision": OKABE_ITO[0]}
 PREDICTED, TRUE = OKABE_ITO[1], OKABE_ITO[0]
 BINS = 36
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A panel per method. Columns method, predicted, true, and each ("loss" or "half"): what a row is."""
-    matplotlib.rcParams.update(RC)
     methods = table["method"].unique(maintain_order=True).to_list()
     figure = Figure(figsize=(4.3 * len(methods) + 0.3, 5.2))
     halves = table["each"][0] == "half"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 
-import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
-from onlinecal.plots.style import OKABE_ITO, RC, headline
+from onlinecal.plots.style import OKABE_ITO, headline, in_house_style
 from onlinecal.recalibration.lp.algorithm import History
 
 COLOUR, MERGE = OKABE_ITO[0], OKABE_ITO[1]
@@ -28,9 +27,9 @@ def prepare(history: History, p: float) -> pl.DataFrame:
     ).with_columns(pl.lit(p).alias("p"))
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """Two panels; dots mark rounds that merged two groups."""
-    matplotlib.rcParams.update(RC)
     figure = Figure(figsize=(10.6, 4.6))
     p = float(table["p"][0])
     order = r"\infty" if math.isinf(p) else f"{p:g}"

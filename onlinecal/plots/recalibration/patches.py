@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import matplotlib
 import polars as pl
 from matplotlib.figure import Figure
 
-from onlinecal.plots.style import INK, OKABE_ITO, QUIET, RC, colour_key, headline
+from onlinecal.plots.style import INK, OKABE_ITO, QUIET, colour_key, headline, in_house_style
 
 COLOURS = {"fit": OKABE_ITO[0], "test": OKABE_ITO[1], "apply": OKABE_ITO[1]}
 WORDS = {"fit": "fitted rows", "test": "tested rows", "apply": "new rows"}
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """Two panels: the worst group's violation with alpha and chance, and the squared error."""
-    matplotlib.rcParams.update(RC)
     figure = Figure(figsize=(10.6, 4.8))
     patches = int(table["patches"].max())  # type: ignore[arg-type]
     headline(

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 
-import matplotlib
 import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from onlinecal.plots.style import QUIET, RC, Look, headline, looks, name_lines
+from onlinecal.plots.style import QUIET, Look, headline, in_house_style, looks, name_lines
 
 OWN = "lp"
 
 
+@in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """The method's error with its range over subsets; the rivals, fitted on all rows, as levels.
 
     Columns method, n, low, error, high, p, n_levels.
     """
-    matplotlib.rcParams.update(RC)
     figure = Figure(figsize=(8.6, 5.0))
     axis = figure.add_axes((0.095, 0.115, 0.67, 0.72))
     p = float(table["p"][0])
