@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 from river import base, linear_model
 
@@ -15,7 +15,8 @@ from onlinecal.wrappers.pending import Pending, Waiting
 from onlinecal.wrappers.strategies.joint_projection import JointProjection
 from onlinecal.wrappers.strategies.projection import Projection
 
-STRATEGIES = ("auto", "binary", "simplex", "top-label", "classwise")
+Strategy = Literal["auto", "binary", "simplex", "top-label", "classwise"]
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 MOST_JOINT, MOST_CLASSWISE = 3, 10
 """Numbers of labels up to which "auto" forecasts them jointly, and one by one."""
 
@@ -89,7 +90,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         classifier: base.Classifier,
         slack: float = 1.0,
         n_buckets: int = 1,
-        strategy: str = "auto",
+        strategy: Strategy = "auto",
         horizon: int | None = None,
     ) -> None:
         check_classifier(classifier)
@@ -110,7 +111,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         self._surprises = 0
         self._projections: dict[tuple[str, Label | None], Projection] = {}
         self._joint = JointProjection(slack, horizon)
-        self._plan = "binary" if strategy == "auto" else strategy
+        self._plan: Strategy = "binary" if strategy == "auto" else strategy
         # Once both labels are known, the projection of the positive one; None under other plans.
         self._binary: Projection | None = None
         # The round that was asked about last, while its label has not come: its features, and unless the
@@ -300,7 +301,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         """Take notice of a new label, after the round that brought it."""
         number = len(self._labels.known)
         if self.strategy == "auto" and number > 2:
-            many = "classwise" if number <= MOST_CLASSWISE else "top-label"
+            many: Strategy = "classwise" if number <= MOST_CLASSWISE else "top-label"
             self._plan, self._binary = "simplex" if number <= MOST_JOINT else many, None
         elif self._plan == "binary" and self._labels.pair is not None:
             self._binary = self._projection("binary", None)

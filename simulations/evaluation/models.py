@@ -9,6 +9,7 @@ from typing import Any
 from river import base, linear_model, multiclass, naive_bayes, preprocessing, tree
 
 from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
+from onlinecal.wrappers.calibrated_classifier import Strategy
 
 CALIBRATED = "calibrated"
 
@@ -54,7 +55,7 @@ def methods(
     With more than two labels the event is that the top label is right, and that is what is calibrated.
     Raises ValueError for a slack or a number of buckets that CalibratedClassifier does not take.
     """
-    strategy = "top-label" if is_multiclass else "auto"
+    strategy: Strategy = "top-label" if is_multiclass else "auto"
     CalibratedClassifier(Recorded(), slack=slack, n_buckets=n_buckets)
     return {
         "base": lambda model: model,

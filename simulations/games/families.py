@@ -9,7 +9,7 @@ from typing import Any, Literal
 from onlinecal.forecasters import AlmostOneStepAhead, OneStepAhead, baselines
 from onlinecal.forecasters.baselines.grid import MOST_CELLS as MOST_BASELINE_CELLS
 from onlinecal.forecasters.binary.cells import REPORTS
-from onlinecal.forecasters.binary.grid import MOST_CELLS, MOST_SLACK, RULES
+from onlinecal.forecasters.binary.grid import MOST_CELLS, MOST_SLACK, RULES, Grid, Rule
 from onlinecal.forecasters.rules import Playable
 from simulations.games.duel import DRAWS
 from simulations.games.options import Option
@@ -66,7 +66,7 @@ class Family:
 
 
 def _grid_family(
-    name: str, summary: str, grid: str, rule: str, options: tuple[Option, ...], rate: str, source: str
+    name: str, summary: str, grid: Grid, rule: Rule, options: tuple[Option, ...], rate: str, source: str
 ) -> Family:
     """Almost-One-Step-Ahead with this rule on this kind of grid."""
 

@@ -22,6 +22,7 @@ from onlinecal.cli.recalibrating.multiclass import (
 )
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section
 from onlinecal.measures.decision.errors import (
+    PartitionKind,
     bayes_decisions,
     check_losses,
     decision_calibration_error,
@@ -55,7 +56,7 @@ class DecisionSettings:
 
     actions: int | None = None
     epsilon: float | None = None
-    partition: str | None = None
+    partition: PartitionKind | None = None
     losses: Path | None = None
 
     def model(self, losses: Floats | None) -> DecisionRecalibrator:

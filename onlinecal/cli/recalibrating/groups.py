@@ -23,7 +23,7 @@ from onlinecal.cli.recalibrating.multiclass import gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section, measure_lines
 from onlinecal.cli.recalibrating.scores import EVENT_MEASURES, event_scores
 from onlinecal.measures.groups.report import MulticalibrationReport, multicalibration_report
-from onlinecal.recalibration.groups.history import KINDS
+from onlinecal.recalibration.groups.history import KINDS, Patch
 from onlinecal.recalibration.groups.maker import GroupMaker
 from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
 
@@ -45,13 +45,13 @@ class GroupSettings:
     outcome: str | None = None
     group: list[str] | None = None
     alpha: float | None = None
-    patch: str | None = None
+    patch: Patch | None = None
     levels: int | None = None
 
     def model(self) -> GroupRecalibrator:
         """An unfitted recalibrator; value patches need more levels than shifts when alpha is small."""
         alpha = ALPHA if self.alpha is None else self.alpha
-        patch = self.patch or "shift"
+        patch: Patch = self.patch or "shift"
         levels = self.levels or None
         if levels is None and patch != "unrounded":
             fine = math.ceil(alpha**-0.5) if 0 < alpha <= 1 else 1

@@ -23,7 +23,8 @@ from onlinecal.cli.recalibrating.multiclass import (
 )
 from onlinecal.cli.recalibrating.report import Picture, Report, Section
 from onlinecal.measures.lp.errors import check_order, lp_calibration_error
-from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
+from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
+from onlinecal.recalibration.lp.sizes import Estimation
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -49,8 +50,8 @@ class LpSettings:
     epsilon: float | None = None
     levels: int | None = None
     tolerance: float | None = None
-    estimation: str | None = None
-    within: str | None = None
+    estimation: Estimation | None = None
+    within: Within | None = None
 
     def model(self) -> LpRecalibrator:
         """An unfitted recalibrator."""

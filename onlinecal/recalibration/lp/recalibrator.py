@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Hashable, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from onlinecal.recalibration.lp.algorithm import Outcome, run
 from onlinecal.recalibration.lp.map import LevelSetMap
 from onlinecal.recalibration.lp.sizes import (
     ESTIMATIONS,
+    Estimation,
     SampleComplexity,
     check_open_unit,
     coupled_beta,
@@ -35,7 +36,8 @@ from onlinecal.recalibration.tables import check_columns, column_names, number_l
 from onlinecal.remarks import label_remarks, warn_of
 from onlinecal.validation import check_choice, check_count, check_probability_rows, check_same_length
 
-WITHIN = ("constant", "shift")
+Within = Literal["constant", "shift"]
+WITHIN: tuple[Within, ...] = get_args(Within)
 
 
 class SampleSizeWarning(UserWarning):
@@ -138,9 +140,9 @@ class LpRecalibrator(ClassifierMixin, BaseEstimator):
         delta: float = 0.05,
         n_levels: int | None = None,
         tolerance: float | None = None,
-        estimation: str = "plug-in",
+        estimation: Estimation = "plug-in",
         seed: int = 0,
-        within: str = "constant",
+        within: Within = "constant",
         classes: Sequence[Hashable] | None = None,
     ) -> None:
         self.p = p
