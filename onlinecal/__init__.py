@@ -5,44 +5,53 @@ Names are loaded when they are first asked for, so that importing the package st
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from onlinecal.lazy import lazy_names
 from onlinecal.moved import find_old_names
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "AlmostOneStepAhead": "onlinecal.forecasters",
-    "OneStepAhead": "onlinecal.forecasters",
-    "SimplexAlmostOneStepAhead": "onlinecal.forecasters",
-    "BinnedMean": "onlinecal.wrappers",
-    "CalibratedClassifier": "onlinecal.wrappers",
-    "DecisionCalibratedClassifier": "onlinecal.wrappers",
-    "GroupCalibratedClassifier": "onlinecal.wrappers",
-    "LpCalibratedClassifier": "onlinecal.wrappers",
-    "PlattScaling": "onlinecal.wrappers",
-    "BoostedRecalibrator": "onlinecal.recalibration",
-    "DecisionRecalibrator": "onlinecal.recalibration",
-    "GroupRecalibrator": "onlinecal.recalibration",
-    "LpRecalibrator": "onlinecal.recalibration",
-    "calibration_distance": "onlinecal.measures",
-    "calibration_distance_from_counts": "onlinecal.measures",
-    "classwise_calibration_error": "onlinecal.measures",
-    "confidence_calibration_error": "onlinecal.measures",
-    "decision_calibration_error": "onlinecal.measures",
-    "decision_loss_gap": "onlinecal.measures",
-    "expected_calibration_error": "onlinecal.measures",
-    "linf_conditional_error": "onlinecal.measures",
-    "lower_calibration_distance": "onlinecal.measures",
-    "lp_calibration_error": "onlinecal.measures",
-    "multiclass_calibration_distance": "onlinecal.measures",
-    "multicalibration_error": "onlinecal.measures",
-    "smooth_calibration_error": "onlinecal.measures",
-    "top_label_calibration_error": "onlinecal.measures",
-    "CalibrationMonitor": "onlinecal.measures",
-    "LabelWarning": "onlinecal.remarks",
-}
-
-__all__ = ["__version__", *_HOME]
+if TYPE_CHECKING:
+    from onlinecal.forecasters import (
+        AlmostOneStepAhead as AlmostOneStepAhead,
+        OneStepAhead as OneStepAhead,
+        SimplexAlmostOneStepAhead as SimplexAlmostOneStepAhead,
+    )
+    from onlinecal.measures import (
+        CalibrationMonitor as CalibrationMonitor,
+        calibration_distance as calibration_distance,
+        calibration_distance_from_counts as calibration_distance_from_counts,
+        classwise_calibration_error as classwise_calibration_error,
+        confidence_calibration_error as confidence_calibration_error,
+        decision_calibration_error as decision_calibration_error,
+        decision_loss_gap as decision_loss_gap,
+        expected_calibration_error as expected_calibration_error,
+        linf_conditional_error as linf_conditional_error,
+        lower_calibration_distance as lower_calibration_distance,
+        lp_calibration_error as lp_calibration_error,
+        multicalibration_error as multicalibration_error,
+        multiclass_calibration_distance as multiclass_calibration_distance,
+        smooth_calibration_error as smooth_calibration_error,
+        top_label_calibration_error as top_label_calibration_error,
+    )
+    from onlinecal.recalibration import (
+        BoostedRecalibrator as BoostedRecalibrator,
+        DecisionRecalibrator as DecisionRecalibrator,
+        GroupRecalibrator as GroupRecalibrator,
+        LpRecalibrator as LpRecalibrator,
+    )
+    from onlinecal.remarks import LabelWarning as LabelWarning
+    from onlinecal.wrappers import (
+        BinnedMean as BinnedMean,
+        CalibratedClassifier as CalibratedClassifier,
+        DecisionCalibratedClassifier as DecisionCalibratedClassifier,
+        GroupCalibratedClassifier as GroupCalibratedClassifier,
+        LpCalibratedClassifier as LpCalibratedClassifier,
+        PlattScaling as PlattScaling,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)
+    __all__ += ["__version__"]
 
 find_old_names()
-__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 
-def lazy_names(
-    package: str, homes: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package: `homes` has for each name the module that holds it.
+def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """The `__getattr__`, `__dir__` and `__all__` of a package, from the one list of names in its source.
 
-    Modules are written as the import statement would: ".distance" is a part of the package itself.
+    The list is what the package imports under `if TYPE_CHECKING:`, each name `as` itself: so checkers and
+    editors see public names. The loader of the package finds the source in an archive, too.
     """
+    loader: Any = sys.modules[package].__loader__
+    homes = listed_names(ast.parse(loader.get_source(package)))
 
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(homes[name], package), name)
+        return getattr(import_module(homes[name]), name)
 
-    return load, lambda: sorted(homes)
+    return load, lambda: sorted(homes), sorted(homes)
+
+
+def listed_names(source: ast.Module) -> dict[str, str]:
+    """For each name that a source imports under `if TYPE_CHECKING:`, the module that holds it."""
+    return {
+        alias.name: node.module or ""
+        for block in source.body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }

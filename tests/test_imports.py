@@ -7,7 +7,7 @@ import re
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import onlinecal
+from onlinecal.lazy import listed_names
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("onlinecal", "adversaries", "simulations")
@@ -18,6 +18,8 @@ FILES = {
     for package in PACKAGES
     for path in (ROOT / package).rglob("*.py")
 }
+TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
+LAZY = {name: listed_names(tree) for name, tree in TREES.items() if FILES[name].name == "__init__.py"}
 
 
 def folder(module: str) -> str:
@@ -30,6 +32,13 @@ def folder(module: str) -> str:
     return f"onlinecal/{rest[0]}" if rest and (ROOT / package / rest[0]).is_dir() else SHARED
 
 
+def home(base: str, name: str) -> str:
+    """The module that `from base import name` loads."""
+    while name in LAZY.get(base, {}):
+        base = LAZY[base][name]
+    return f"{base}.{name}"
+
+
 def imported(name: str, node: ast.AST) -> list[str]:
     """The modules of the three packages that a statement imports; lazy names count where they live."""
     if isinstance(node, ast.Import):
@@ -39,8 +48,7 @@ def imported(name: str, node: ast.AST) -> list[str]:
         if node.level:
             own = name.split(".") if FILES[name].name == "__init__.py" else name.split(".")[:-1]
             base = ".".join([*own[: len(own) + 1 - node.level], *filter(None, [node.module])])
-        lazy = onlinecal._HOME if base == "onlinecal" else {}
-        wanted = [lazy.get(alias.name, f"{base}.{alias.name}") for alias in node.names]
+        wanted = [home(base, alias.name) for alias in node.names]
     else:
         return []
     ours = [one for one in wanted if one.split(".")[0] in PACKAGES]
@@ -70,10 +78,11 @@ def table() -> dict[str, set[str]]:
     return allowed
 
 
-TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 REAL: dict[str, set[str]] = {}
 for _name, _tree in TREES.items():
-    found = {folder(module) for module in imports(_name, list(ast.walk(_tree)))}
+    # a package that lists lazy names loads none of them
+    _nodes = at_loading(_tree) if LAZY.get(_name) else list(ast.walk(_tree))
+    found = {folder(module) for module in imports(_name, _nodes)}
     REAL.setdefault(folder(_name), set()).update(found - {folder(_name)})
 
 

@@ -59,8 +59,10 @@ def warm_wrappers() -> None:
     from river import naive_bayes
 
     from onlinecal import CalibratedClassifier
+    from onlinecal.wrappers.strategies.catalogue import StrategyName
 
-    for strategy, labels, buckets in (("auto", 2, 1), ("auto", 2, 2), ("simplex", 3, 1)):
+    cases: list[tuple[StrategyName, int, int]] = [("auto", 2, 1), ("auto", 2, 2), ("simplex", 3, 1)]
+    for strategy, labels, buckets in cases:
         model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy=strategy, n_buckets=buckets)
         for t in range(40):
             model.predict_proba_one({"x": t % 5})

@@ -5,30 +5,28 @@ Names are loaded when they are first asked for, so that importing the package st
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from onlinecal.lazy import lazy_names
 
-_HOME = {
-    "Engine": ".engine",
-    "AsyncEngine": ".concurrent",
-    "LedgerError": ".ledger.file",
-    "read_report": ".ledger.report",
-    "check_ledger": ".ledger.report",
-    "repair_ledger": ".ledger.repair",
-    "EngineConfig": ".config",
-    "KeyConfig": ".config",
-    "Match": ".config",
-    "read_config": ".settings",
-    "Query": ".events",
-    "Outcome": ".events",
-    "Withdraw": ".events",
-    "Forecast": ".events",
-    "Settled": ".events",
-    "Withdrawn": ".events",
-    "Rejected": ".events",
-    "decode_lines": ".events",
-    "encode_lines": ".events",
-}
-
-__all__ = sorted(_HOME)
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+if TYPE_CHECKING:
+    from onlinecal.engine.concurrent import AsyncEngine as AsyncEngine
+    from onlinecal.engine.config import EngineConfig as EngineConfig, KeyConfig as KeyConfig, Match as Match
+    from onlinecal.engine.engine import Engine as Engine
+    from onlinecal.engine.events import (
+        Forecast as Forecast,
+        Outcome as Outcome,
+        Query as Query,
+        Rejected as Rejected,
+        Settled as Settled,
+        Withdraw as Withdraw,
+        Withdrawn as Withdrawn,
+        decode_lines as decode_lines,
+        encode_lines as encode_lines,
+    )
+    from onlinecal.engine.ledger.file import LedgerError as LedgerError
+    from onlinecal.engine.ledger.repair import repair_ledger as repair_ledger
+    from onlinecal.engine.ledger.report import check_ledger as check_ledger, read_report as read_report
+    from onlinecal.engine.settings import read_config as read_config
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

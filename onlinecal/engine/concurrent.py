@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
@@ -129,11 +129,13 @@ class AsyncEngine:
         self._quiet.set()
         self._closing: asyncio.Task[None] | None = None
 
-    async def query(self, id: str, key: str, hint: Any = None, time: float | None = None) -> Answer:
+    async def query(
+        self, id: str, key: str, hint: float | dict[str, float] | None = None, time: float | None = None
+    ) -> Answer:
         """Ask for a forecast; a `Forecast`, or a `Rejected` that says why there is none."""
         return (await self.handle([Query(id, key, hint, time)]))[0]
 
-    async def outcome(self, id: str, value: Any, time: float | None = None) -> Answer:
+    async def outcome(self, id: str, value: bool | int | float | str, time: float | None = None) -> Answer:
         """Settle a forecast; a `Settled`, or a `Rejected`."""
         return (await self.handle([Outcome(id, value, time=time)]))[0]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -157,11 +156,13 @@ class Engine:
         """Answer complete lines of JSON with lines of JSON, one for each."""
         return encode_lines(self.handle(decode_lines(data), inputs=inputs))
 
-    def query(self, id: str, key: str, hint: Any = None, time: float | None = None) -> Answer:
+    def query(
+        self, id: str, key: str, hint: float | dict[str, float] | None = None, time: float | None = None
+    ) -> Answer:
         """Ask for one forecast, durably; many at a time are cheaper with `handle`."""
         return self.handle([Query(id, key, hint, time)])[0]
 
-    def outcome(self, id: str, value: Any, time: float | None = None) -> Answer:
+    def outcome(self, id: str, value: bool | int | float | str, time: float | None = None) -> Answer:
         """Settle one forecast, durably."""
         return self.handle([Outcome(id, value, time=time)])[0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,7 +59,7 @@ class CalibrationMonitor:
         self.moved = 0.0
         self._tallies: dict[float, list[int]] = {}
 
-    def update(self, forecast: float, outcome: Any) -> None:
+    def update(self, forecast: float, outcome: SupportsFloat) -> None:
         """Count one round.
 
         Raises

@@ -2,11 +2,19 @@
 
 All of them take what a classifier's `predict_proba_one` answers, and `get()` is an average per round, so that
 streams of different lengths can be compared; the functions in `onlinecal.measures` return sums by default.
+Names are loaded when they are first asked for.
 """
 
-from onlinecal.metrics.brier import Brier
-from onlinecal.metrics.distance import CalibrationDistance
-from onlinecal.metrics.expected import ECE
-from onlinecal.metrics.smooth import SmoothCalibration
+from __future__ import annotations
 
-__all__ = ["ECE", "Brier", "CalibrationDistance", "SmoothCalibration"]
+from typing import TYPE_CHECKING
+
+from onlinecal.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from onlinecal.metrics.brier import Brier as Brier
+    from onlinecal.metrics.distance import CalibrationDistance as CalibrationDistance
+    from onlinecal.metrics.expected import ECE as ECE
+    from onlinecal.metrics.smooth import SmoothCalibration as SmoothCalibration
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

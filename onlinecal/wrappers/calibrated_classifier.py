@@ -12,7 +12,7 @@ from onlinecal.wrappers.labels import Label, Labels, plain
 from onlinecal.wrappers.late_labels import LateLabels
 from onlinecal.wrappers.models import check_classifier
 from onlinecal.wrappers.pending import NOTHING, Waiting
-from onlinecal.wrappers.strategies.catalogue import STRATEGIES, chosen, new_strategies, renewed
+from onlinecal.wrappers.strategies.catalogue import STRATEGIES, StrategyName, chosen, new_strategies, renewed
 from onlinecal.wrappers.strategies.certain import Certain
 from onlinecal.wrappers.strategies.classwise import Classwise
 from onlinecal.wrappers.strategies.projection import Projection
@@ -88,7 +88,7 @@ class CalibratedClassifier(LateLabels[Waiting]):
         classifier: base.Classifier,
         slack: float = 1.0,
         n_buckets: int = 1,
-        strategy: str = "auto",
+        strategy: StrategyName = "auto",
         horizon: int | None = None,
     ) -> None:
         check_classifier(classifier)

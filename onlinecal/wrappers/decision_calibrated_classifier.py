@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import warnings
 from collections import deque
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from river import base, linear_model
 
 from onlinecal.measures.decision.errors import decision_loss_gap
@@ -23,7 +24,8 @@ from onlinecal.wrappers.models import check_classifier
 Floats = NDArray[np.float64]
 Answer = dict[Label, float]
 
-MEMORIES = ("window", "reservoir")
+Memory = Literal["window", "reservoir"]
+MEMORIES: tuple[Memory, ...] = get_args(Memory)
 
 
 class DecisionCalibratedClassifier(base.Wrapper, base.Classifier):
@@ -92,9 +94,9 @@ class DecisionCalibratedClassifier(base.Wrapper, base.Classifier):
         self,
         classifier: base.Classifier,
         n_actions: int = 2,
-        losses: Any = None,
-        labels: Any = None,
-        memory: str = "window",
+        losses: ArrayLike | None = None,
+        labels: Sequence[Label] | None = None,
+        memory: Memory = "window",
         capacity: int = 5000,
         first_fit: int = 200,
         n_recent: int = 500,
@@ -154,7 +156,7 @@ class DecisionCalibratedClassifier(base.Wrapper, base.Classifier):
             self._fit()
         self.classifier.learn_one(x, y, **kwargs)
 
-    def gaps(self, losses: Any = None, raw: bool = False) -> Floats:
+    def gaps(self, losses: ArrayLike | None = None, raw: bool = False) -> Floats:
         """Loss gaps on the newest labels, of the answers made before each was learnt.
 
         Parameters

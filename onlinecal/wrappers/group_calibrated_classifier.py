@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 from river import base, linear_model
 
-from onlinecal.forecasters.binary.cells import REPORTS
+from onlinecal.forecasters.binary.cells import REPORTS, Report
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.groups.books import AtomBooks, SharedBooks
-from onlinecal.wrappers.groups.membership import EVERYONE, Membership
+from onlinecal.wrappers.groups.membership import EVERYONE, Groups, Membership
 from onlinecal.wrappers.labels import Label, Labels, plain
 from onlinecal.wrappers.late_labels import LateLabels
 from onlinecal.wrappers.models import check_classifier
 from onlinecal.wrappers.pending import NOTHING
+
+Scheme = Literal["atoms", "shared"]
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 
 class GroupCalibratedClassifier(LateLabels[Any]):
@@ -72,15 +75,15 @@ class GroupCalibratedClassifier(LateLabels[Any]):
     def __init__(
         self,
         classifier: base.Classifier,
-        groups: Any,
-        scheme: str = "atoms",
+        groups: Groups,
+        scheme: Scheme = "atoms",
         horizon: int | None = None,
         n_atoms: int | None = None,
         slack: float = 0.5,
-        report: str = "midpoint",
+        report: Report = "midpoint",
     ) -> None:
         check_classifier(classifier)
-        check_choice(scheme, ("atoms", "shared"), "scheme")
+        check_choice(scheme, SCHEMES, "scheme")
         check_choice(report, REPORTS, "report")
         check_slack(slack)
         membership = Membership(groups)

@@ -12,7 +12,8 @@ from river import base, linear_model
 
 from onlinecal.measures.lp.level_sets import Floats, allowance
 from onlinecal.recalibration.lp.map import LevelSetMap
-from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
+from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
+from onlinecal.recalibration.lp.sizes import Estimation
 from onlinecal.validation import check_count
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.level_set_counts import Key, LevelSetCounts, statistics_of
@@ -86,9 +87,9 @@ class LpCalibratedClassifier(base.Wrapper, base.Classifier):
         delta: float = 0.05,
         n_levels: int | None = None,
         tolerance: float | None = None,
-        estimation: str = "plug-in",
+        estimation: Estimation = "plug-in",
         seed: int = 0,
-        within: str = "constant",
+        within: Within = "constant",
         first_fit: int = 100,
         window: int | None = None,
         fading: float | None = None,

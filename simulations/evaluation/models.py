@@ -9,6 +9,7 @@ from river import base, linear_model, multiclass, naive_bayes, preprocessing, tr
 
 from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
 from onlinecal.catalogue import did_you_mean
+from onlinecal.wrappers.strategies.catalogue import StrategyName
 
 CALIBRATED = "calibrated"
 
@@ -52,7 +53,7 @@ def methods(
     With more than two labels the event is that the top label is right, and that is what is calibrated.
     Raises ValueError for a slack or a number of buckets that CalibratedClassifier does not take.
     """
-    strategy = "top-label" if is_multiclass else "auto"
+    strategy: StrategyName = "top-label" if is_multiclass else "auto"
     CalibratedClassifier(Recorded(), slack=slack, n_buckets=n_buckets)
     return {
         "base": lambda model: model,

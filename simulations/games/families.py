@@ -10,7 +10,7 @@ from onlinecal.catalogue import Entry
 from onlinecal.forecasters import AlmostOneStepAhead, OneStepAhead, baselines
 from onlinecal.forecasters.baselines.grid import MOST_CELLS as MOST_BASELINE_CELLS
 from onlinecal.forecasters.binary.cells import REPORTS
-from onlinecal.forecasters.binary.grid import MOST_CELLS, MOST_SLACK, RULES
+from onlinecal.forecasters.binary.grid import MOST_CELLS, MOST_SLACK, RULES, Grid, Rule
 from onlinecal.forecasters.rules import Playable
 from onlinecal.specs import Parameter
 from simulations.games.duel import DRAWS
@@ -71,7 +71,7 @@ class Family(Entry):
 
 
 def _grid_family(
-    name: str, summary: str, grid: str, rule: str, parameters: tuple[Parameter, ...], rate: str, source: str
+    name: str, summary: str, grid: Grid, rule: Rule, parameters: tuple[Parameter, ...], rate: str, source: str
 ) -> Family:
     """Almost-One-Step-Ahead with this rule on this kind of grid."""
 

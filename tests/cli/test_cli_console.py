@@ -28,7 +28,8 @@ def test_help_loads_nothing_heavy():
         "import sys\n"
         "from typer.testing import CliRunner\n"
         "from simulations.cli.console import app\n"
-        "for verb in ([], ['simulate'], ['sweep'], ['plot'], ['adversaries'], ['recalibrate', 'lp'], ['warmup']):\n"
+        "verbs = [], ['simulate'], ['sweep'], ['plot'], ['adversaries'], ['recalibrate', 'lp'], ['warmup']\n"
+        "for verb in verbs:\n"
         "    assert CliRunner().invoke(app, [*verb, '--help']).exit_code == 0\n"
         f"print([name for name in {HEAVY} if name in sys.modules])\n"
     )

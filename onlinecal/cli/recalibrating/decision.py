@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -24,6 +24,7 @@ from onlinecal.cli.recalibrating.multiclass import (
 from onlinecal.cli.recalibrating.options import DecisionSettings, Rows
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section
 from onlinecal.measures.decision.errors import (
+    PartitionKind,
     bayes_decisions,
     check_losses,
     decision_calibration_error,
@@ -55,7 +56,7 @@ def new_model(settings: DecisionSettings, losses: Floats | None, seed: int) -> D
     return DecisionRecalibrator(
         n_actions=settings.actions or ACTIONS,
         epsilon=settings.epsilon,
-        partition=settings.partition or "soft",
+        partition=cast(PartitionKind, settings.partition or "soft"),
         losses=losses,
         seed=seed,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -23,7 +23,7 @@ from onlinecal.cli.recalibrating.options import GroupSettings, Rows
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section, measure_lines
 from onlinecal.cli.recalibrating.scores import EVENT_MEASURES, event_scores
 from onlinecal.measures.groups.report import MulticalibrationReport, multicalibration_report
-from onlinecal.recalibration.groups.history import KINDS
+from onlinecal.recalibration.groups.history import KINDS, Patch
 from onlinecal.recalibration.groups.maker import GroupMaker
 from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
 
@@ -42,7 +42,7 @@ def new_model(settings: GroupSettings, seed: int) -> GroupRecalibrator:
     if levels is None and patch != "unrounded":
         fine = math.ceil(alpha**-0.5) if 0 < alpha <= 1 else 1
         levels = max(LEVELS, fine) if patch == "value" else LEVELS
-    return GroupRecalibrator(alpha=alpha, patch=patch, n_levels=levels, seed=seed)
+    return GroupRecalibrator(alpha=alpha, patch=cast(Patch, patch), n_levels=levels, seed=seed)
 
 
 def recalibrate(file: Path, rows: Rows, settings: GroupSettings) -> Report:

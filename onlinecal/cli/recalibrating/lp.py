@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -25,7 +25,8 @@ from onlinecal.cli.recalibrating.multiclass import (
 from onlinecal.cli.recalibrating.options import LpSettings, Rows
 from onlinecal.cli.recalibrating.report import Picture, Report, Section
 from onlinecal.measures.lp.errors import lp_calibration_error
-from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
+from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
+from onlinecal.recalibration.lp.sizes import Estimation
 from onlinecal.validation import check_order
 
 Floats = NDArray[np.float64]
@@ -41,13 +42,14 @@ SUBSETS = 8
 
 def new_model(settings: LpSettings, seed: int) -> LpRecalibrator:
     """An unfitted recalibrator."""
+    within = settings.within or ("shift" if settings.estimation == "plug-in" else "constant")
     return LpRecalibrator(
         p=settings.p,
         epsilon=settings.epsilon,
         n_levels=settings.levels or None,
         tolerance=settings.tolerance,
-        estimation=settings.estimation,
-        within=settings.within or ("shift" if settings.estimation == "plug-in" else "constant"),
+        estimation=cast(Estimation, settings.estimation),
+        within=cast(Within, within),
         seed=seed,
     )
 

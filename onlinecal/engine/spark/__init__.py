@@ -5,20 +5,23 @@ Names are loaded when they are first asked for: most of them need pyspark.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from onlinecal.lazy import lazy_names
 
-_HOME = {
-    "ANSWERS": ".stream",
-    "EVENTS": ".stream",
-    "calibrated_stream": ".stream",
-    "distances": ".measuring",
-    "ledger_states": ".moving",
-    "recalibrated": ".recalibrating",
-    "ROCKSDB": ".session",
-    "check_workers": ".session",
-    "local_session": ".session",
-}
-
-__all__ = sorted(_HOME)
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+if TYPE_CHECKING:
+    from onlinecal.engine.spark.measuring import distances as distances
+    from onlinecal.engine.spark.moving import ledger_states as ledger_states
+    from onlinecal.engine.spark.recalibrating import recalibrated as recalibrated
+    from onlinecal.engine.spark.session import (
+        ROCKSDB as ROCKSDB,
+        check_workers as check_workers,
+        local_session as local_session,
+    )
+    from onlinecal.engine.spark.stream import (
+        ANSWERS as ANSWERS,
+        EVENTS as EVENTS,
+        calibrated_stream as calibrated_stream,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,9 @@ class GridBaseline(Baseline):
 
     randomised = True
 
-    def __init__(self, horizon: int = 10_000, n_cells: int | None = None, seed: Any = 0) -> None:
+    def __init__(
+        self, horizon: int = 10_000, n_cells: int | None = None, seed: int | Sequence[int] = 0
+    ) -> None:
         check_count(horizon, "horizon")
         if n_cells is not None:
             check_count(n_cells, "n_cells", most=MOST_CELLS)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Literal, SupportsFloat, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.forecasters.binary.cells import NO_HINT, SCALE, certificate
-from onlinecal.forecasters.binary.grid import GridForecaster
+from onlinecal.forecasters.binary.cells import NO_HINT, SCALE, Report, certificate
+from onlinecal.forecasters.binary.grid import Grid, GridForecaster, Rule
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.validation import check_probability, outcome_of
 
@@ -72,10 +72,10 @@ class AlmostOneStepAhead(GridForecaster):
         self,
         horizon: int | None = None,
         n_cells: int | None = None,
-        grid: str = "auto",
-        rule: str = "balanced",
+        grid: Grid = "auto",
+        rule: Rule = "balanced",
         slack: float = 0.5,
-        report: str = "midpoint",
+        report: Report = "midpoint",
     ) -> None:
         super().__init__(horizon, n_cells, grid, rule, slack, report)
         self.report = report
@@ -113,7 +113,7 @@ class AlmostOneStepAhead(GridForecaster):
             probability, *ends, None if hint is None else guide, *self._open.issue(), (lower, step)
         )
 
-    def observe(self, forecast: Forecast, outcome: Any) -> None:
+    def observe(self, forecast: Forecast, outcome: SupportsFloat) -> None:
         """Settle a forecast with its outcome (0, 1, False or True); each forecast once, in any order.
 
         Raises ValueError, and changes nothing, for a forecast of another forecaster, one that was

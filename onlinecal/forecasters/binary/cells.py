@@ -25,7 +25,7 @@ HIGH = floor(slack * scale), LOW = scale - HIGH; the rule of the paper has tilt 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, get_args
 
 from onlinecal.compiling import kernel_part
 
@@ -51,7 +51,8 @@ GAIN = 38
 BRIM = (1 << 63) - (1 << GAIN)
 """A round is only played while the accumulators are below this."""
 
-REPORTS = ("midpoint", "lower", "upper", "hint")
+Report = Literal["midpoint", "lower", "upper", "hint"]
+REPORTS: tuple[Report, ...] = get_args(Report)
 MIDPOINT, AT_LOWER, AT_UPPER, AT_HINT = range(4)
 NO_HINT = -1.0
 

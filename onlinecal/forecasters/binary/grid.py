@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from onlinecal.forecasters.binary.cells import (
     STEP,
     TABLE,
     TILT,
+    Report,
     report,
 )
 from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
@@ -42,8 +43,10 @@ from onlinecal.validation import (
     outcome_of,
 )
 
-GRIDS = ("auto", "uniform", "nested", "adaptive")
-RULES = ("balanced", "sign")
+Grid = Literal["auto", "uniform", "nested", "adaptive"]
+Rule = Literal["balanced", "sign"]
+GRIDS: tuple[Grid, ...] = get_args(Grid)
+RULES: tuple[Rule, ...] = get_args(Rule)
 MOST_SLACK = 1000.0
 MOST_CELLS = 1 << 28
 
@@ -64,7 +67,7 @@ class GridForecaster(base.Classifier):
     """A forecaster on a grid machine; subclasses say what it reports and what it promises."""
 
     def __init__(
-        self, horizon: int | None, n_cells: int | None, grid: str, rule: str, slack: float, report: str
+        self, horizon: int | None, n_cells: int | None, grid: Grid, rule: Rule, slack: float, report: Report
     ) -> None:
         check_choice(grid, GRIDS, "grid")
         check_choice(rule, RULES, "rule")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.forecasters.binary.cells import bias_part
-from onlinecal.forecasters.binary.grid import GridForecaster
+from onlinecal.forecasters.binary.grid import Grid, GridForecaster, Rule
 from onlinecal.forecasters.rules import Rules
 from onlinecal.validation import outcome_of
 
@@ -42,8 +42,8 @@ class OneStepAhead(GridForecaster):
         self,
         horizon: int | None = None,
         n_cells: int | None = None,
-        grid: str = "auto",
-        rule: str = "balanced",
+        grid: Grid = "auto",
+        rule: Rule = "balanced",
         slack: float = 0.5,
     ) -> None:
         super().__init__(horizon, n_cells, grid, rule, slack, "midpoint")
@@ -69,7 +69,7 @@ class OneStepAhead(GridForecaster):
         """
         return self.promise(max(self.horizon or 0, self.n_rounds))
 
-    def answer(self, outcome: Any) -> float:
+    def answer(self, outcome: SupportsFloat) -> float:
         """The charged point of the next round, whose outcome is given; the round is settled."""
         return float(self._replay([outcome_of(outcome)], charged=True)[1][0])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,8 @@ from onlinecal.forecasters.simplex.run import SimplexLookAhead, SimplexRun
 from onlinecal.forecasters.simplex.tokens import SimplexForecast
 from onlinecal.validation import check_choice, check_count, check_order, check_same_length
 
-REPORTS = ("barycentre", "hint")
+Report = Literal["barycentre", "hint"]
+REPORTS: tuple[Report, ...] = get_args(Report)
 NO_HINT = np.empty(0)
 NO_HINTS = np.empty((0, 0))
 
@@ -98,7 +99,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         horizon: int | None = None,
         slack: float | None = None,
         labels: Sequence[Any] | None = None,
-        report: str = "barycentre",
+        report: Report = "barycentre",
     ) -> None:
         check_choice(report, REPORTS, "report")
         if n_classes is not None:

@@ -1,6 +1,13 @@
 """Errors of class probabilities for those who decide by them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from onlinecal.lazy import lazy_names
 
-# pickles of 0.1.0 look for it here
-__getattr__, __dir__ = lazy_names(__name__, {"DecisionLosses": ".errors"})
+if TYPE_CHECKING:
+    # pickles of 0.1.0 look for it here
+    from onlinecal.measures.decision.errors import DecisionLosses as DecisionLosses
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

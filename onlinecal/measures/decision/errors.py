@@ -5,7 +5,7 @@ Y has the predicted distribution p in "predicted" and is the label in "true"; av
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,8 @@ from onlinecal.validation import (
     check_same_length,
 )
 
-PARTITIONS = ("soft", "hard")
+PartitionKind = Literal["soft", "hard"]
+PARTITIONS: tuple[PartitionKind, ...] = get_args(PartitionKind)
 _CHUNK = 4_000_000
 
 
@@ -170,7 +171,7 @@ def worst_partition(
     probabilities: ArrayLike,
     labels: ArrayLike,
     n_actions: int,
-    partition: str = "soft",
+    partition: PartitionKind = "soft",
     seed: int = 0,
     n_starts: int = N_STARTS,
 ) -> Found:
@@ -187,7 +188,11 @@ def worst_partition(
 
 
 def decision_calibration_error(
-    probabilities: ArrayLike, labels: ArrayLike, n_actions: int, partition: str = "soft", seed: int = 0
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    n_actions: int,
+    partition: PartitionKind = "soft",
+    seed: int = 0,
 ) -> float:
     """The largest gap that any decision maker with this many actions can have.
 

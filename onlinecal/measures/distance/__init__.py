@@ -1,6 +1,13 @@
 """Distance to calibration: exact, in a bracket, from below, and for several classes."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from onlinecal.lazy import lazy_names
 
-# pickles of 0.1.0 look for it here
-__getattr__, __dir__ = lazy_names(__name__, {"CalibrationDistance": ".calibration_distance"})
+if TYPE_CHECKING:
+    # pickles of 0.1.0 look for it here
+    from onlinecal.measures.distance.calibration_distance import CalibrationDistance as CalibrationDistance
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 
 def multicalibration_error(
-    forecasts: ArrayLike, outcomes: ArrayLike, groups: Any, n_levels: int | None = None
+    forecasts: ArrayLike, outcomes: ArrayLike, groups: ArrayLike, n_levels: int | None = None
 ) -> Floats:
     """mu(g) K2(f, g) of every group: the average squared bias of the level sets inside it.
 
@@ -75,7 +75,7 @@ def multicalibration_error(
     return violations_of_levels(p, y, members, order, starts)
 
 
-def group_mean_error(forecasts: ArrayLike, outcomes: ArrayLike, groups: Any) -> Floats:
+def group_mean_error(forecasts: ArrayLike, outcomes: ArrayLike, groups: ArrayLike) -> Floats:
     """Mean forecast minus mean outcome inside each group: 0 everywhere is group mean consistency.
 
     Parameters and errors as in `multicalibration_error`. Returns shape (G,), NaN for groups without rounds.

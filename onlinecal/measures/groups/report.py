@@ -118,7 +118,7 @@ class MulticalibrationReport:
 def multicalibration_report(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
-    groups: Any,
+    groups: ArrayLike,
     n_levels: int | None = None,
     names: Sequence[str] | None = None,
 ) -> MulticalibrationReport:

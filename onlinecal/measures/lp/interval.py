@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +14,8 @@ from onlinecal.measures.lp.level_sets import Floats, Ints, norm, number_level_se
 from onlinecal.measures.monitor import Interval
 from onlinecal.validation import check_choice, check_count
 
-METHODS = ("bootstrap", "proven")
+Method = Literal["bootstrap", "proven"]
+METHODS: tuple[Method, ...] = get_args(Method)
 
 
 def lp_calibration_interval(
@@ -21,7 +23,7 @@ def lp_calibration_interval(
     labels: ArrayLike,
     p: float = 2,
     n_levels: int = 10,
-    method: str = "bootstrap",
+    method: Method = "bootstrap",
     confidence: float = 0.95,
     n_resamples: int = 1000,
     seed: int = 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from scipy.optimize import minimize
@@ -47,7 +47,7 @@ class DirichletCalibration(ProbabilityRecalibrator):
         off_diagonal: float = 0.01,
         intercept: float = 0.01,
         max_iterations: int = 500,
-        classes: Any = None,
+        classes: Sequence[Hashable] | None = None,
     ) -> None:
         self.off_diagonal = off_diagonal
         self.intercept = intercept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -51,7 +51,7 @@ class TemperatureScaling(ProbabilityRecalibrator):
     fixed_order_ = False
     """Of models that were pickled before exponentials were the same on every processor."""
 
-    def __init__(self, classes: Any = None) -> None:
+    def __init__(self, classes: Sequence[Hashable] | None = None) -> None:
         self.classes = classes
 
     def _learn(self, table: Floats, labels: Ints) -> None:

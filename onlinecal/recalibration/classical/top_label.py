@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
@@ -36,7 +36,7 @@ class TopLabelIsotonic(ProbabilityRecalibrator):
     # models pickled before there was a floor
     floor_ = 0.0
 
-    def __init__(self, classes: Any = None) -> None:
+    def __init__(self, classes: Sequence[Hashable] | None = None) -> None:
         self.classes = classes
 
     def _learn(self, table: Floats, labels: Ints) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from onlinecal.measures.decision.errors import PARTITIONS, check_losses
+from onlinecal.measures.decision.errors import PARTITIONS, PartitionKind, check_losses
 from onlinecal.measures.decision.partitions import residuals
 from onlinecal.recalibration.classical.temperature import (
     best_inverse_temperature,
@@ -33,7 +33,10 @@ from onlinecal.recalibration.flooring import floored, least_probability
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.validation import check_choice, check_count, check_positive
 
-STARTS = ("temperature", "none")
+Start = Literal["temperature", "none"]
+STARTS: tuple[Start, ...] = get_args(Start)
+Step = Literal["shrunk", "full"]
+STEPS: tuple[Step, ...] = get_args(Step)
 N_WATCHED = 200
 """Random decision makers watched on held-out rows."""
 STEP_LENGTH = 0.5
@@ -146,16 +149,16 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
         self,
         n_actions: int = 2,
         epsilon: float = 0.01,
-        partition: str = "soft",
-        losses: Any = None,
+        partition: PartitionKind = "soft",
+        losses: ArrayLike | None = None,
         max_rounds: int | None = None,
         seed: int = 0,
-        start: str = "temperature",
-        step: str = "shrunk",
+        start: Start = "temperature",
+        step: Step = "shrunk",
         n_folds: int = 5,
         n_starts: int = 1,
         warm_start: bool = False,
-        classes: Any = None,
+        classes: Sequence[Hashable] | None = None,
         floor: bool = True,
     ) -> None:
         self.n_actions = n_actions
@@ -190,7 +193,7 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
         check_positive(self.epsilon, "epsilon")
         check_choice(self.partition, PARTITIONS, "partition")
         check_choice(self.start, STARTS, "start")
-        check_choice(self.step, ("shrunk", "full"), "step")
+        check_choice(self.step, STEPS, "step")
         if not isinstance(self.floor, (bool, np.bool_)):
             raise ValueError(f"floor must be True or False, got {self.floor!r}")
         check_count(self.n_starts, "n_starts")

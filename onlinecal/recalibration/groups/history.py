@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,7 +169,8 @@ def replay_shifts(p: Floats, members: Bytes, compiled: tuple[Any, ...], n_levels
     return forecasts
 
 
-KINDS = {
+Patch = Literal["value", "shift", "unrounded"]
+KINDS: dict[Patch, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
     "value": (fit_values, compile_values, replay_values),
     "shift": (fit_shifts, compile_shifts, replay_shifts),
     "unrounded": (fit_unrounded, compile_unrounded, replay_unrounded),

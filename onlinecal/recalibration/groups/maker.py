@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from onlinecal.validation import check_groups, check_share
 
 Bools = NDArray[np.bool_]
+Predicate = Callable[[Any], Any]
+Predicates = Mapping[str, Predicate] | Sequence[Predicate] | Predicate | None
 EVERYONE = "everyone"
 
 
@@ -53,7 +55,7 @@ class GroupMaker:
 
     """
 
-    def __init__(self, min_mass: float = 0.02, predicates: Any = None) -> None:
+    def __init__(self, min_mass: float = 0.02, predicates: Predicates = None) -> None:
         self.min_mass = check_share(min_mass, "min_mass")
         self.predicates = named_predicates(predicates)
 
@@ -175,14 +177,14 @@ def encode(column: Any) -> tuple[NDArray[np.int64], dict[Any, int]]:
     return codes, index
 
 
-def named_predicates(predicates: Any) -> dict[str, Callable[[Any], Any]]:
+def named_predicates(predicates: Predicates) -> dict[str, Predicate]:
     """Predicates by name; those without one are called by their function's name, or their number."""
     if predicates is None:
         return {}
     if callable(predicates):
         predicates = [predicates]
     if not isinstance(predicates, Mapping):
-        named: dict[str, Callable[[Any], Any]] = {}
+        named: dict[str, Predicate] = {}
         for number, predicate in enumerate(predicates):
             name = getattr(predicate, "__name__", str(number))
             named[name if name not in named and name != "<lambda>" else str(number)] = predicate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from onlinecal.measures.groups.multicalibration import level_sets, violations_of_levels
 from onlinecal.measures.groups.report import multicalibration_report
 from onlinecal.recalibration.groups.held_out import held_out_rows
-from onlinecal.recalibration.groups.history import KINDS, default_levels, most_shifts, squared_error
-from onlinecal.recalibration.groups.maker import GroupMaker
+from onlinecal.recalibration.groups.history import KINDS, Patch, default_levels, most_shifts, squared_error
+from onlinecal.recalibration.groups.maker import GroupMaker, Predicates
 from onlinecal.recalibration.groups.repair import GroupRepair
 from onlinecal.recalibration.groups.unrounded import most_unrounded_patches
 from onlinecal.remarks import outcome_remarks, warn_of
@@ -30,6 +30,8 @@ from onlinecal.validation import (
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 
+Target = Literal["multicalibration", "means"]
+TARGETS: tuple[Target, ...] = get_args(Target)
 REPORT_LEVELS = 20
 """Levels of the report when only means were the target."""
 
@@ -117,10 +119,10 @@ class GroupRecalibrator(BaseEstimator):
     def __init__(
         self,
         alpha: float = 0.05,
-        patch: str = "value",
+        patch: Patch = "value",
         n_levels: int | None = None,
-        target: str = "multicalibration",
-        predicates: Any = None,
+        target: Target = "multicalibration",
+        predicates: Predicates = None,
         min_mass: float = 0.02,
         validation_fraction: float = 0.0,
         seed: int = 0,
@@ -220,7 +222,7 @@ class GroupRecalibrator(BaseEstimator):
     def _check_parameters(self) -> int:
         alpha = check_share(self.alpha, "alpha")
         check_choice(self.patch, tuple(KINDS), "patch")
-        check_choice(self.target, ("multicalibration", "means"), "target")
+        check_choice(self.target, TARGETS, "target")
         if self.target == "means":
             if self.patch != "shift":
                 raise ValueError(f"patch must be 'shift' for the target 'means', got {self.patch!r}")

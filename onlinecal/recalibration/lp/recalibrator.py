@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Hashable, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from onlinecal.recalibration.lp.algorithm import Outcome, run
 from onlinecal.recalibration.lp.map import LevelSetMap
 from onlinecal.recalibration.lp.sizes import (
     ESTIMATIONS,
+    Estimation,
     SampleComplexity,
     coupled_beta,
     error_bound,
@@ -40,7 +41,8 @@ from onlinecal.validation import (
     check_same_length,
 )
 
-WITHIN = ("constant", "shift")
+Within = Literal["constant", "shift"]
+WITHIN: tuple[Within, ...] = get_args(Within)
 
 
 class SampleSizeWarning(UserWarning):
@@ -143,9 +145,9 @@ class LpRecalibrator(ClassifierMixin, BaseEstimator):
         delta: float = 0.05,
         n_levels: int | None = None,
         tolerance: float | None = None,
-        estimation: str = "plug-in",
+        estimation: Estimation = "plug-in",
         seed: int = 0,
-        within: str = "constant",
+        within: Within = "constant",
         classes: Sequence[Hashable] | None = None,
     ) -> None:
         self.p = p

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from onlinecal.measures.lp.level_sets import count_level_sets
 from onlinecal.validation import check_choice, check_count, check_open_unit, check_order
 
-ESTIMATIONS = ("plug-in", "pools")
+Estimation = Literal["plug-in", "pools"]
+ESTIMATIONS: tuple[Estimation, ...] = get_args(Estimation)
 SMALLEST_BETA = 1e-9
 
 
@@ -67,7 +69,7 @@ class SampleComplexity:
         """Rows for separate pools, all together."""
         return self.masses + sum(pool.masses + pool.labels for pool in self.pools)
 
-    def needed(self, estimation: str) -> int:
+    def needed(self, estimation: Estimation) -> int:
         """Rows that the guarantee needs under this kind of estimation."""
         return self.total if estimation == "pools" else self.plug_in
 
@@ -185,7 +187,7 @@ def laplace_scale(rows: int, n_events: int, n_classes: int, delta: float) -> flo
 
 
 def epsilon_for(
-    n: int, p: float, delta: float = 0.05, n_classes: int = 2, estimation: str = "plug-in"
+    n: int, p: float, delta: float = 0.05, n_classes: int = 2, estimation: Estimation = "plug-in"
 ) -> float:
     """The smallest epsilon whose guarantee n rows pay for; inf when they pay for none below 1.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 EVERYONE = "everyone"
 """The group of all rounds, which is always there."""
 
 Members = tuple[str, ...]
+Groups = Mapping[str, Callable[[Any], Any]] | Sequence[str]
 
 
 class Membership:
@@ -29,7 +30,7 @@ class Membership:
 
     """
 
-    def __init__(self, groups: Any) -> None:
+    def __init__(self, groups: Groups) -> None:
         self._predicates: dict[str, Callable[[Any], Any]] = {}
         self._columns: tuple[Any, ...] = ()
         if isinstance(groups, Mapping):

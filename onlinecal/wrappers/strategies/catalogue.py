@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, get_args
 
 from onlinecal.wrappers.strategies.binary import Binary
 from onlinecal.wrappers.strategies.certain import Certain
@@ -12,8 +12,9 @@ from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.strategy import Strategy
 from onlinecal.wrappers.strategies.top_label import TopLabel
 
+StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise"]
+STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 AUTO = "auto"
-STRATEGIES = (AUTO, Binary.name, Simplex.name, TopLabel.name, Classwise.name)
 CHOICES = {2: Binary.name, 3: Simplex.name, 10: Classwise.name, math.inf: TopLabel.name}
 """What "auto" is for up to so many labels."""
 

@@ -1,0 +1,149 @@
+"""Type checkers and editors see the public names as they are, and importing them loads nothing."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from onlinecal.lazy import listed_names
+
+ROOT = Path(__file__).parent.parent
+PROGRAM = Path(__file__).parent / "users_program.py"
+SOURCES = {
+    ".".join(path.relative_to(ROOT).parent.parts): ast.parse(path.read_text())
+    for path in sorted((ROOT / "onlinecal").rglob("__init__.py"))
+}
+LISTS = {package: names for package, source in SOURCES.items() if (names := listed_names(source))}
+MISTAKE = re.compile(r"^(.*\.py):(\d+): error: .*\[([\w-]+)\]$", re.MULTILINE)
+REVEALED = re.compile(r'^(.*\.py):(\d+): note: Revealed type is "(.*)"$', re.MULTILINE)
+
+
+def home(package: str, name: str) -> str:
+    """The module that a name comes from in the end."""
+    while name in LISTS.get(package, {}):
+        package = LISTS[package][name]
+    return package
+
+
+def listed(package: str) -> list[ast.alias]:
+    return [node for node in ast.walk(SOURCES[package]) if isinstance(node, ast.alias) and node.asname]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory) -> str:
+    """What mypy tells of the user's program, and of one that asks for the type of every public name."""
+    folder = tmp_path_factory.mktemp("user")
+    asked = [f"import {package}" for package in LISTS]
+    asked += [f"reveal_type({package}.{name})" for package, names in LISTS.items() for name in names]
+    (folder / "users_program.py").write_text(PROGRAM.read_text())
+    (folder / "every_name.py").write_text("\n".join(asked) + "\n")
+    options = ["--strict", "--follow-imports=silent", "--config-file=", "--no-error-summary"]
+    run = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, "--cache-dir", ROOT / ".mypy_cache" / "users", "."],
+        cwd=folder,
+        env=os.environ | {"MYPYPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1, run.stderr
+    return run.stdout
+
+
+def test_a_users_mistakes_are_found_and_nothing_else(told):
+    found: dict[int, list[str]] = {}
+    for file, line, code in MISTAKE.findall(told):
+        assert file == PROGRAM.name, (file, line, code)
+        found.setdefault(int(line), []).append(code)
+    lines = PROGRAM.read_text().splitlines()
+    said = {
+        i: line.partition("# error: ")[2].split() for i, line in enumerate(lines, 1) if "# error: " in line
+    }
+    assert {line: sorted(codes) for line, codes in found.items()} == said
+
+
+def test_every_public_name_has_a_type(told):
+    types = [what for file, _, what in REVEALED.findall(told) if file == "every_name.py"]
+    assert len(types) == sum(map(len, LISTS.values()))
+    assert "Any" not in types
+
+
+def test_the_lists_are_found():
+    assert len(LISTS) >= 11
+    assert "AlmostOneStepAhead" in LISTS["onlinecal"]
+    assert all(listed_names(source) for source in SOURCES.values() if "lazy_names" in ast.dump(source))
+
+
+@pytest.mark.parametrize("package", LISTS)
+def test_a_package_offers_what_it_lists(package):
+    names = LISTS[package]
+    module = importlib.import_module(package)
+    assert set(module.__all__) - {"__version__"} == set(dir(module)) == set(names)
+    with pytest.raises(AttributeError, match="has no attribute 'Nonsense'"):
+        module.Nonsense  # noqa: B018
+    if package == "onlinecal.engine.spark":
+        pytest.importorskip("pyspark")
+    for name in names:
+        found = getattr(module, name)
+        assert found is getattr(importlib.import_module(home(package, name)), name)
+        assert found.__doc__, name
+        # the list names the place of the definition, not another importer; constants do not know theirs
+        assert getattr(found, "__module__", home(package, name)) == home(package, name), name
+
+
+@pytest.mark.parametrize("package", LISTS)
+def test_each_name_is_listed_once_as_itself_and_in_order(package):
+    names = [alias.name for alias in listed(package)]
+    assert len(set(names)) == len(names)
+    assert all(alias.asname == alias.name for alias in listed(package))
+    written = [node.value for node in ast.walk(SOURCES[package]) if isinstance(node, ast.Constant)]
+    assert not set(names) & set(written)
+    homes = list(LISTS[package].values())
+    assert homes == sorted(homes)
+    for one in set(homes):
+        group = [name for name, place in LISTS[package].items() if place == one]
+        assert group == sorted(group), one
+
+
+def test_importing_loads_none_of_the_libraries():
+    told = subprocess.run(
+        [sys.executable, "-c", f"import sys, {', '.join(LISTS)}; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert {"numpy", "numba", "scipy", "river", "sklearn", "polars"}.isdisjoint(told.stdout.split())
+
+
+def test_names_are_found_in_an_archive(tmp_path):
+    """As `spark-submit --py-files` has it."""
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for path in (ROOT / "onlinecal").rglob("*.py"):
+            archive.write(path, path.relative_to(ROOT))
+    script = "import onlinecal; print(onlinecal.__file__, onlinecal.AlmostOneStepAhead(10).horizon)"
+    told = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "all.zip")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.split() == [str(tmp_path / "all.zip" / "onlinecal" / "__init__.py"), "10"]
+
+
+def test_the_packages_say_that_they_are_typed():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    for package in ("onlinecal", "adversaries", "simulations"):
+        assert "py.typed" in settings[package]
+        assert find_spec(package).loader.get_data(str(ROOT / package / "py.typed")) == b""

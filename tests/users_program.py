@@ -1,0 +1,138 @@
+"""A user's program, right and wrong: `tests/test_typing.py` has mypy find what is wrong, and nothing else.
+
+It is never run. A line that mypy refuses ends with the codes of its errors.
+"""
+# ruff: noqa
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from river.linear_model import LogisticRegression
+
+import onlinecal
+from onlinecal import (
+    AlmostOneStepAhead,
+    BinnedMean,
+    BoostedRecalibrator,
+    CalibratedClassifier,
+    CalibrationMonitor,
+    DecisionCalibratedClassifier,
+    DecisionRecalibrator,
+    GroupCalibratedClassifier,
+    GroupRecalibrator,
+    LpCalibratedClassifier,
+    LpRecalibrator,
+    OneStepAhead,
+    PlattScaling,
+    SimplexAlmostOneStepAhead,
+    calibration_distance,
+    decision_calibration_error,
+    expected_calibration_error,
+    multicalibration_error,
+)
+from onlinecal import Nonsense  # error: attr-defined
+from onlinecal.engine import AsyncEngine, Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
+from onlinecal.engine import Nothing  # error: attr-defined
+from onlinecal.engine.spark import distances, streams  # error: attr-defined
+from onlinecal.forecasters import FosterForecaster, RunningMean, SimplexForecast
+from onlinecal.forecasters import Running  # error: attr-defined
+from onlinecal.forecasters.baselines import MinimaxForecaster
+from onlinecal.forecasters.baselines import Maximin  # error: attr-defined
+from onlinecal.measures import Interval, lp_calibration_interval, smooth_calibration_error
+from onlinecal.measures import smooth_error  # error: attr-defined
+from onlinecal.measures.decision import DecisionLosses, Losses  # error: attr-defined
+from onlinecal.measures.distance import CalibrationDistance, Distance  # error: attr-defined
+from onlinecal.metrics import ECE, Brier
+from onlinecal.metrics import Gini  # error: attr-defined
+from onlinecal.recalibration import TemperatureScaling, epsilon_for
+from onlinecal.recalibration import Temperature  # error: attr-defined
+from onlinecal.wrappers import Calibrated  # error: attr-defined
+
+p, y = np.full(4, 0.5), [0, 1, 1, 0]
+table = np.full((4, 3), 1 / 3)
+model = LogisticRegression()
+
+version: str = onlinecal.__version__
+onlinecal.Nonsense  # error: attr-defined
+
+forecaster = AlmostOneStepAhead(horizon=1000, rule="sign", report="hint")
+token = forecaster.forecast(hint=0.4)
+forecaster.observe(token, np.bool_(True))
+probability: float = token.probability
+certificate: float = forecaster.certificate
+AlmostOneStepAhead(horizon="ten", nonsense=3)  # error: arg-type call-arg
+AlmostOneStepAhead(grid="dyadic")  # error: arg-type
+AlmostOneStepAhead(report="middle")  # error: arg-type
+forecaster.observe(token)  # error: call-arg
+forecaster.observe(token, "yes")  # error: arg-type
+forecaster.observe(0.5, 1)  # error: arg-type
+forecaster.certify()  # error: attr-defined
+text: str = forecaster.certificate  # error: assignment
+OneStepAhead(horizon=10, rule="balanced").answer(1)
+OneStepAhead(report="hint")  # error: call-arg
+
+joint = SimplexAlmostOneStepAhead(3, labels=["a", "b", "c"])
+several: SimplexForecast = joint.forecast({"a": 0.2, "b": 0.3, "c": 0.5})
+joint.observe(several, "a")
+SimplexAlmostOneStepAhead(n_classes="three")  # error: arg-type
+SimplexAlmostOneStepAhead(report="midpoint")  # error: arg-type
+joint.observe(token, "a")  # error: arg-type
+
+MinimaxForecaster(horizon=100, seed=[1, 2])
+FosterForecaster(seed="one")  # error: arg-type
+RunningMean(at=0.5)  # error: call-arg
+
+CalibratedClassifier(model, strategy="top-label", horizon=100)
+CalibratedClassifier(model, strategy="toplabel")  # error: arg-type
+CalibratedClassifier(strategy="auto")  # error: call-arg
+BinnedMean(model, n_bins=2.5)  # error: arg-type
+PlattScaling(model, rate=1)  # error: call-arg
+DecisionCalibratedClassifier(model, losses=table, labels=["a", "b", "c"], memory="reservoir")
+DecisionCalibratedClassifier(model, memory="all")  # error: arg-type
+GroupCalibratedClassifier(model, groups={"young": lambda x: x["age"] < 9})
+GroupCalibratedClassifier(model, groups=["sex", "region"], scheme="shared")
+GroupCalibratedClassifier(model, groups=3)  # error: arg-type
+GroupCalibratedClassifier(model, ["sex"], scheme="own")  # error: arg-type
+LpCalibratedClassifier(model, within="shift", window=100)
+LpCalibratedClassifier(model, estimation="plugin")  # error: arg-type
+
+LpRecalibrator(p=2, estimation="pools", classes=["a", "b", "c"]).fit(table, y).predict_proba(table)
+LpRecalibrator(within="nothing")  # error: arg-type
+LpRecalibrator().fit(table)  # error: call-arg
+DecisionRecalibrator(n_actions=3, losses=table, partition="hard", step="full")
+DecisionRecalibrator(start="hot")  # error: arg-type
+GroupRecalibrator(patch="shift", predicates=[lambda x: x["age"] < 9]).fit(p, y, table)
+GroupRecalibrator(target="mean")  # error: arg-type
+BoostedRecalibrator(alpha=0.1).fit(table, y).predict(table)
+BoostedRecalibrator(alpha="small")  # error: arg-type
+TemperatureScaling(classes=3)  # error: arg-type
+enough: float = epsilon_for(1000, 2.0, estimation="plug-in")
+
+distance: CalibrationDistance = calibration_distance(p, y, "exact", normalize=True, look_ahead=p)
+calibration_distance(p, y, "fast")  # error: arg-type
+calibration_distance(p)  # error: call-arg
+error: float = expected_calibration_error(p, y, bins=10) + smooth_calibration_error(p, y)
+smooth_calibration_error(p, y, bins=10)  # error: call-arg
+lp_calibration_interval(table, y, method="bootstrap").upper
+lp_calibration_interval(table, y, method="jackknife")  # error: arg-type
+decision_calibration_error(table, y, 2, partition="none")  # error: arg-type
+multicalibration_error(p, y, table, levels=3)  # error: call-arg
+monitor = CalibrationMonitor(resolution=100)
+monitor.update(0.5, True)
+monitor.update(0.5)  # error: call-arg
+monitor.update(0.5, None)  # error: arg-type
+
+Brier(pos_val="spam") + ECE(bins=10)
+ECE(bins="ten")  # error: arg-type
+
+with Engine(Path("ledger"), EngineConfig(default=KeyConfig(kind="simplex"))) as engine:
+    answer = engine.query("1", "key", hint=0.4)
+    if isinstance(answer, Forecast):
+        engine.handle([Query("2", "key"), Outcome("1", 1)])
+    engine.outcome("1")  # error: call-arg
+    engine.query("1", "key", hint="high")  # error: arg-type
+Engine(3)  # error: arg-type
+KeyConfig(kind="ternary")  # error: arg-type
+AsyncEngine(waiting=3)  # error: call-arg
