@@ -9,11 +9,17 @@ import pytest
 
 import onlinecal.measures
 
+MODULES = [
+    "distance.calibration_distance",
+    "distance.levels",
+    "distance.lower",
+    "expected",
+    "monitor",
+    "smooth",
+]
 
-@pytest.mark.parametrize(
-    "module",
-    ["distance.calibration_distance", "distance.levels", "distance.lower", "expected", "monitor", "smooth"],
-)
+
+@pytest.mark.parametrize("module", MODULES)
 def test_examples_show_what_really_comes_out(module):
     results = doctest.testmod(import_module(f"onlinecal.measures.{module}"))
     assert results.attempted > 0
