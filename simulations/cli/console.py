@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from onlinecal.cli.errors import Verbs
+from onlinecal.cli.measure import measure
 from onlinecal.cli.recalibrate import recalibrate
 from onlinecal.cli.stream.verb import app as stream
 from simulations.cli.adversaries import adversaries
 from simulations.cli.evaluate import evaluate
 from simulations.cli.experiment import experiment
 from simulations.cli.forecasters import forecasters
-from simulations.cli.measure import measure
 from simulations.cli.plot import plot
 from simulations.cli.search import search
 from simulations.cli.simulate import simulate
