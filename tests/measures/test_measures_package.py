@@ -10,7 +10,10 @@ import pytest
 import onlinecal.measures
 
 
-@pytest.mark.parametrize("module", ["distance", "expected", "levels", "lower", "monitor", "smooth"])
+@pytest.mark.parametrize(
+    "module",
+    ["distance.calibration_distance", "distance.levels", "distance.lower", "expected", "monitor", "smooth"],
+)
 def test_examples_show_what_really_comes_out(module):
     results = doctest.testmod(import_module(f"onlinecal.measures.{module}"))
     assert results.attempted > 0
