@@ -1,30 +1,11 @@
-"""Streams from files: CSV, JSON Lines and Parquet, with every bad value named by its row."""
+"""Streams from files: CSV, JSON Lines and Parquet."""
 
 from __future__ import annotations
 
-import difflib
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from adversaries.replayed.streams import Stream
-
-if TYPE_CHECKING:
-    import polars as pl
-
-FORMATS = {
-    ".csv": "csv",
-    ".jsonl": "json lines",
-    ".ndjson": "json lines",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-"""How a file is read, by its extension."""
-
-OUTCOME_WORDS = {"0": 0, "1": 1, "false": 0, "true": 1}
+from onlinecal.tables import read_history
 
 
 def replay_file(
@@ -65,122 +46,4 @@ def replay_file(
         that is missing or outside [0, 1], or a missing value in the column to sort by. Rows are those of the
         file, the first one after a header being row 0.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
-    if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"cannot tell what {path} is from its extension; known: {', '.join(FORMATS)}")
-    wanted = [name for name in (outcome, forecast, time, sort) if name is not None]
-    table = None if _is_blank(path) else _read(path, wanted, {outcome, forecast})
-    if table is None or table.height == 0:
-        raise ValueError(f"{path} holds no rounds")
-    numbers: dict[str, NDArray[Any]] = {outcome: _outcomes(table[outcome], path)}
-    if forecast is not None:
-        numbers[forecast] = _hints(table[forecast], path)
-    if sort is not None:
-        order = _order(numbers.get(sort), table[sort], path)
-        table = table[order]
-        numbers = {name: values[order] for name, values in numbers.items()}
-    return Stream(
-        path.name,
-        numbers[outcome].astype(np.uint8),
-        None if forecast is None else numbers[forecast].astype(np.float64),
-        None if time is None else numbers.get(time, table[time].to_numpy()),
-    )
-
-
-def _read(path: Path, wanted: list[str], as_written: set[str | None]) -> pl.DataFrame:
-    """The wanted columns; in text files those in `as_written` stay text, for exact error messages."""
-    import polars as pl
-
-    form = FORMATS[path.suffix.lower()]
-    text = {name: pl.String() for name in as_written if name is not None}
-    try:
-        if form == "csv":
-            _check_columns(pl.read_csv(path, n_rows=0, glob=False).columns, wanted, path)
-            return pl.read_csv(
-                path,
-                columns=list(dict.fromkeys(wanted)),
-                schema_overrides=text,
-                try_parse_dates=True,
-                infer_schema_length=None,
-                glob=False,
-            )
-        if form == "json lines":
-            lines = path.read_bytes()  # handed a path, polars would read brackets in it as a pattern
-            columns = pl.scan_ndjson(lines, infer_schema_length=None).collect_schema().names()
-            _check_columns(columns, wanted, path)
-            return pl.read_ndjson(lines, schema_overrides=text, infer_schema_length=None)
-        _check_columns(pl.scan_parquet(path, glob=False).collect_schema().names(), wanted, path)
-        return pl.read_parquet(path, columns=list(dict.fromkeys(wanted)), glob=False)
-    except pl.exceptions.PolarsError as error:
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ValueError(f"{path} cannot be read as {form}: {reason}") from error
-
-
-def _is_blank(path: Path) -> bool:
-    with path.open("rb") as file:
-        return not any(line.strip() for line in file)
-
-
-def _check_columns(columns: list[str], wanted: list[str], path: Path) -> None:
-    for name in wanted:
-        if name not in columns:
-            close = difflib.get_close_matches(name, columns, n=1)
-            suggestion = f"; did you mean {close[0]!r}?" if close else "."
-            raise ValueError(f"{path} has no column {name!r}{suggestion} Its columns: {', '.join(columns)}")
-
-
-def _outcomes(column: pl.Series, path: Path) -> NDArray[np.uint8]:
-    values = column.to_list()
-    played = [_outcome(value) for value in values]
-    if None in played:
-        row = played.index(None)
-        raise ValueError(
-            f"{path}: column {column.name!r} must be 0, 1 or boolean, got {_shown(values[row])} at row {row}"
-        )
-    return np.array(played, dtype=np.uint8)
-
-
-def _outcome(value: Any) -> int | None:
-    if isinstance(value, str):
-        value = value.strip().lower()
-        value = OUTCOME_WORDS.get(value, _number(value))
-    return int(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
-
-
-def _hints(column: pl.Series, path: Path) -> NDArray[np.float64]:
-    values = column.to_list()
-    hints = np.array([_number(value) for value in values], dtype=np.float64)
-    bad = ~((hints >= 0.0) & (hints <= 1.0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(
-            f"{path}: column {column.name!r} must lie in [0, 1], got {_shown(values[row])} at row {row}"
-        )
-    return hints
-
-
-def _order(numbers: NDArray[Any] | None, column: pl.Series, path: Path) -> NDArray[np.intp]:
-    if numbers is not None:
-        return np.argsort(numbers, kind="stable")
-    missing = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
-    if missing.any():
-        row = missing.arg_true()[0]
-        raise ValueError(f"{path}: cannot sort by {column.name!r}, which has no value at row {row}")
-    if column.dtype.is_nested():
-        raise ValueError(f"{path}: cannot sort by {column.name!r}, whose values have no order")
-    return np.argsort(column.rank("dense").to_numpy(), kind="stable")
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return math.nan
-    try:
-        return float(value)
-    except ValueError:
-        return math.nan
-
-
-def _shown(value: Any) -> str:
-    return "nothing" if value is None else repr(value)
+    return Stream(*read_history(path, outcome, forecast, time, sort))

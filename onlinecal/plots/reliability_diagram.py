@@ -133,7 +133,7 @@ def draw_reliability(axis: Axes, table: pl.DataFrame, color: str, label: str | N
         axis.plot([0, 1], [0, 1], color=INK, lw=1.2, zorder=2)
         axis.text(
             0.06, 0.075, "calibrated", rotation=45, rotation_mode="anchor", transform_rotates_text=True,
-            va="bottom", fontsize=8.5, color=INK, path_effects=HALO, zorder=6,
+            va="bottom", fontsize=8.5, color=INK, path_effects=HALO, zorder=2.5,
         )  # fmt: skip
         axis.axhline(-0.13, color=GRID, lw=0.8)
     share = rounds / rounds.max()

@@ -128,7 +128,7 @@ def _draw_plan(axis: Axes, moves: pl.DataFrame) -> None:
     x, y, side = (0.075, 0.06, "top") if change @ rounds > 0 else (0.06, 0.075, "bottom")
     axis.text(
         x, y, "stays where it is", rotation=45, rotation_mode="anchor", transform_rotates_text=True, va=side,
-        fontsize=8.5, color=INK, path_effects=HALO, zorder=6,
+        fontsize=8.5, color=INK, path_effects=HALO, zorder=2.5,
     )  # fmt: skip
     sizes = 2 + 110 * rounds / rounds.max()
     axis.scatter(

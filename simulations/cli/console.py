@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from onlinecal.cli.errors import Verbs
+from onlinecal.cli.measure import measure
 from onlinecal.cli.recalibrate import app as recalibrate
 from onlinecal.cli.stream.verb import app as stream
 from onlinecal.cli.warmup import warmup_with
@@ -14,7 +15,6 @@ from simulations.cli.adversaries import adversaries
 from simulations.cli.evaluate import evaluate
 from simulations.cli.experiment import experiment
 from simulations.cli.forecasters import forecasters
-from simulations.cli.measure import measure
 from simulations.cli.plot import plot
 from simulations.cli.search import search
 from simulations.cli.simulate import simulate

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from river import base
 
 from onlinecal import CalibratedClassifier, expected_calibration_error
+from onlinecal.measures.summary import unkept
 from simulations.evaluation.sources import Source
-from simulations.games.measuring import Game, measure_recorded, unkept
+from simulations.games.measuring import Game, measure_recorded
 
 BINS = 15
 CLIP = 1e-15

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adversaries import Adversary
-from onlinecal.measures import calibration_distance, expected_calibration_error
+from onlinecal.measures.summary import summarize, unkept
 from simulations.games.duel import Duel, play
 from simulations.games.players import Player, finite
 
@@ -81,19 +81,6 @@ class Measured(msgspec.Struct, frozen=True):
         return unkept([regret, *steps], self.rounds)
 
 
-def unkept(inequalities: Iterable[tuple[str, float | None, str, float | None]], rounds: int) -> list[str]:
-    """In words, each (name, value, name of what it may not exceed, its value) that does not hold.
-
-    The values are sums of so many rounded terms; None stands for what is not known.
-    """
-    slack = 1e-9 * rounds + 1e-9
-    return [
-        f"{small} {low:.6g} > {large} {high:.6g}"
-        for small, low, large, high in inequalities
-        if low is not None and high is not None and low > high + slack
-    ]
-
-
 @dataclass(frozen=True, eq=False)
 class Game:
     """A game in full, for pictures of one run.
@@ -160,17 +147,6 @@ def measure_recorded(
     )
 
 
-def brier_score(forecasts: Floats, outcomes: NDArray[np.uint8]) -> float:
-    """Sum over rounds of (p - y)^2."""
-    errors = forecasts - outcomes
-    return float(errors @ errors)
-
-
-def best_constant_brier(rounds: int, ones: int) -> float:
-    """Sum over rounds of (c - y)^2 for the best constant c, the frequency of ones."""
-    return ones * (rounds - ones) / rounds
-
-
 def _measure(
     forecasts: Floats,
     outcomes: NDArray[np.uint8],
@@ -187,23 +163,21 @@ def _measure(
     bound: float | None = None,
 ) -> Game:
     look_ahead = None if duel is None else duel.charged
-    distance = calibration_distance(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
-    ones = int(outcomes.sum(dtype=np.int64))
-    rounds = len(outcomes)
+    one = summarize(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
     measured = Measured(
         forecaster=forecaster,
         adversary=adversary,
-        rounds=rounds,
+        rounds=one.rounds,
         seed=seed,
-        ones=ones,
-        ece=expected_calibration_error(forecasts, outcomes),
-        distance_lower=distance.lower,
-        distance_upper=distance.upper,
+        ones=one.ones,
+        ece=one.ece,
+        distance_lower=one.distance.lower,
+        distance_upper=one.distance.upper,
         certificate=certificate,
         guarantee=guarantee,
         bound=bound,
-        brier=brier_score(forecasts, outcomes),
-        brier_constant=best_constant_brier(rounds, ones),
+        brier=one.brier,
+        brier_constant=one.brier_constant,
         seconds=time.perf_counter() - begin,
     )
-    return Game(forecasts, outcomes, distance.witness, duel, measured)
+    return Game(forecasts, outcomes, one.distance.witness, duel, measured)

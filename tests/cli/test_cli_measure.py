@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from onlinecal import measures
+from onlinecal.measures import summary
 from simulations.cli.console import app
 
 NBA = Path(__file__).parents[3] / "shared" / "data" / "nba_games.csv"
@@ -213,12 +214,12 @@ def test_a_single_round_can_be_measured(tmp_path):
 
 
 def test_measures_that_contradict_each_other_fail(common, monkeypatch):
-    monkeypatch.setattr(measures, "smooth_calibration_error", lambda p, y: 1000.0)
+    monkeypatch.setattr(summary, "smooth_calibration_error", lambda p, y: 1000.0)
     answer = run(*common)
     assert answer.exit_code == 1
     assert "BROKEN: ½ smCE 500 > lower distance" in answer.stdout
     assert "(rounded)" in answer.stdout
-    monkeypatch.setattr(measures, "smooth_calibration_error", lambda p, y: 0.1)
+    monkeypatch.setattr(summary, "smooth_calibration_error", lambda p, y: 0.1)
     answer = run(*common, "--json")
     assert answer.exit_code == 1
     assert "> 2 smCE 0.2" in json.loads(answer.stdout)["broken"][0]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from adversaries import MulticlassAdversary
 from onlinecal.measures import classwise_calibration_error, multiclass_calibration_distance
-from simulations.games.measuring import unkept
+from onlinecal.measures.summary import unkept
 from simulations.games.multiclass.duel import MulticlassDuel, play_multiclass
 from simulations.games.multiclass.players import MulticlassPlayer
 from simulations.games.multiclass.rules import Floats

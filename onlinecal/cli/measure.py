@@ -4,88 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from onlinecal.cli.errors import CHECK_FAILED, warn
-from onlinecal.tables import number
+from onlinecal.tables import number, read_history
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from adversaries import Stream
-    from simulations.games.measuring import Game
-
-    Measurement = tuple[Game, "Errors"]
+    from onlinecal.measures.summary import Errors
+    from onlinecal.tables import History
 
 BINS = 15
-
-
-@dataclass(frozen=True)
-class Errors:
-    """How one column of forecasts did. All errors are sums over rounds; divide by `rounds` for averages.
-
-    Attributes
-    ----------
-    forecast
-        The column's name.
-    rounds, ones
-        T, and how many outcomes were 1.
-    ece, ece_bins
-        Expected calibration error by exact value, and in equal-width bins.
-    smooth
-        Smooth calibration error.
-    lower_distance_low, lower_distance_high
-        Where the lower distance to calibration lies.
-    distance_low, distance_high
-        Where the distance to calibration lies; the two are equal when it is known exactly.
-    brier, brier_constant
-        Sum of (p - y)^2 of the forecasts, and of the best constant forecast in hindsight.
-
-    """
-
-    forecast: str
-    rounds: int
-    ones: int
-    ece: float
-    ece_bins: float
-    smooth: float
-    lower_distance_low: float
-    lower_distance_high: float
-    distance_low: float
-    distance_high: float
-    brier: float
-    brier_constant: float
-
-    @property
-    def averages(self) -> Errors:
-        """The same per round."""
-        kept = ("forecast", "rounds", "ones")
-        return Errors(
-            **{name: value if name in kept else value / self.rounds for name, value in asdict(self).items()}
-        )
-
-    def broken_bounds(self) -> list[str]:
-        """Every inequality between the measures that does not hold, in words; empty if all is well."""
-        lower, distance = "lower distance", "distance to calibration"
-        chain = [
-            ("½ smCE", self.smooth / 2, lower, self.lower_distance_high),
-            (lower, self.lower_distance_low, "2 smCE", 2 * self.smooth),
-            (lower, self.lower_distance_low, distance, self.distance_high),
-            (distance, self.distance_low, "ECE", self.ece),
-            ("ECE in bins", self.ece_bins, "ECE", self.ece),
-            ("Brier regret", self.brier - self.brier_constant, f"2 × {distance}", 2 * self.distance_high),
-        ]
-        # sums of T rounded terms
-        slack = 1e-9 * self.rounds + 1e-9
-        return [
-            f"BROKEN: {small} {low:.6g} > {large} {high:.6g} ({self.forecast})"
-            for small, low, large, high in chain
-            if low > high + slack
-        ]
 
 
 def measure(
@@ -148,17 +82,16 @@ def measure(
     folder = out or (Path("results/measure") if plot else None)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
-    streams = _read(file, forecast, outcome, sort)
-    remarks = _remarks(streams, forecast, outcome)
+    histories = _read(file, forecast, outcome, sort)
+    remarks = _remarks(histories, forecast, outcome)
     warn(remarks)
     reports = {}
     if groups:
         from onlinecal.cli.recalibrating.group_tables import group_reports, group_table
 
         reports = group_reports(file, forecast, outcome, groups, bins)
-    measured = _measure(streams, forecast, math.inf if exact else budget or 1.0, bins)
-    errors = [one for _, one in measured]
-    files = [] if folder is None else _write(measured, folder)
+    errors, witnesses = _measure(histories, forecast, math.inf if exact else budget or 1.0, bins)
+    files = [] if folder is None else _write(histories, errors, witnesses, folder)
     broken = [text for one in errors for text in one.broken_bounds()]
     if as_json:
         shown = [one.averages for one in errors] if average else errors
@@ -241,79 +174,65 @@ def bracket(low: float, high: float) -> str:
     return ""
 
 
-def _read(file: Path, forecasts: list[str], outcome: str, sort: str | None) -> list[Stream]:
+def _read(file: Path, forecasts: list[str], outcome: str, sort: str | None) -> list[History]:
     """The file's rounds, once per column of forecasts."""
-    from adversaries import replay_file
-
     if len(set(forecasts)) < len(forecasts):
         raise ValueError(f"a forecast is listed twice: {', '.join(forecasts)}")
-    return [replay_file(file, outcome, column, sort=sort) for column in forecasts]
+    return [read_history(file, outcome, column, sort=sort) for column in forecasts]
 
 
-def _remarks(streams: list[Stream], forecasts: list[str], outcome: str) -> list[str]:
+def _remarks(histories: list[History], forecasts: list[str], outcome: str) -> list[str]:
     """What looks wrong in the columns, each text once."""
     from onlinecal.remarks import outcome_remarks
 
     found = [
         text
-        for stream, column in zip(streams, forecasts, strict=True)
-        for text in outcome_remarks(stream.outcomes, stream.hints, outcome, column)
+        for history, column in zip(histories, forecasts, strict=True)
+        for text in outcome_remarks(history.outcomes, history.forecasts, outcome, column)
     ]
     return list(dict.fromkeys(found))
 
 
-def _measure(streams: list[Stream], forecasts: list[str], budget: float, bins: int) -> list[Measurement]:
-    """The measures of every column; an infinite budget makes the distance exact."""
+def _measure(
+    histories: list[History], forecasts: list[str], budget: float, bins: int
+) -> tuple[list[Errors], list[Any]]:
+    """The measures of every column and their witnesses; an infinite budget makes the distance exact."""
     from onlinecal.cli.output import progress
+    from onlinecal.measures.summary import all_errors
 
-    answer = []
+    errors, witnesses = [], []
     with progress() as bar:
-        task = bar.add_task("columns", total=len(streams))
-        for stream, column in zip(streams, forecasts, strict=True):
+        task = bar.add_task("columns", total=len(histories))
+        for history, column in zip(histories, forecasts, strict=True):
             bar.update(task, description=f"measuring {column}")
-            answer.append(_measure_one(stream, column, budget, bins))
+            assert history.forecasts is not None
+            one, witness = all_errors(column, history.forecasts, history.outcomes, budget=budget, bins=bins)
+            errors.append(one)
+            witnesses.append(witness)
             bar.advance(task)
-    return answer
+    return errors, witnesses
 
 
-def _measure_one(stream: Stream, column: str, budget: float, bins: int) -> Measurement:
-    from onlinecal import measures
-    from simulations.games.measuring import measure_recorded
-
-    p, y = stream.hints, stream.outcomes
-    assert p is not None
-    game = measure_recorded(p, y, column, stream.name, budget=budget)
-    lower = measures.lower_calibration_distance(p, y)
-    one = game.measured
-    errors = Errors(
-        forecast=column,
-        rounds=one.rounds,
-        ones=one.ones,
-        ece=one.ece,
-        ece_bins=measures.expected_calibration_error(p, y, bins),
-        smooth=measures.smooth_calibration_error(p, y),
-        lower_distance_low=lower.lower,
-        lower_distance_high=lower.upper,
-        distance_low=one.distance_lower,
-        distance_high=one.distance_upper,
-        brier=one.brier,
-        brier_constant=one.brier_constant,
-    )
-    return game, errors
-
-
-def _write(measured: list[Measurement], folder: Path) -> list[Path]:
+def _write(histories: list[History], errors: list[Errors], witnesses: list[Any], folder: Path) -> list[Path]:
     """Write results.csv (sums), reliability and transport, each picture beside a CSV of its numbers."""
     import polars as pl
 
+    from onlinecal.plots import reliability_data, transport_data
     from onlinecal.plots.files import write_figure
+    from onlinecal.plots.panels import named, reliability_panels, transport_panels
     from onlinecal.tables import write_table
-    from simulations.plots import reliability, transport
 
-    games = [game for game, _ in measured]
-    drawn = [(figure, figure.prepare(games)) for figure in (reliability, transport)]
-    written = [write_table(pl.DataFrame([asdict(errors) for _, errors in measured]), folder / "results.csv")]
-    for figure, numbers in drawn:
-        stem = folder / figure.__name__.rpartition(".")[2]
-        written.append(write_figure(figure.draw(numbers), numbers, stem))
+    written = [write_table(pl.DataFrame([asdict(one) for one in errors]), folder / "results.csv")]
+    shown, moved = [], []
+    for history, one, witness in zip(histories, errors, witnesses, strict=True):
+        p, y = history.forecasts, history.outcomes
+        assert p is not None
+        shown.append(named(reliability_data(p, y), one.forecast, history.name))
+        moved.append(named(transport_data(p, y, witness=witness), one.forecast, history.name))
+    for name, draw, parts in (
+        ("reliability", reliability_panels, shown),
+        ("transport", transport_panels, moved),
+    ):
+        numbers = pl.concat(parts)
+        written.append(write_figure(draw(numbers), numbers, folder / name))
     return written
