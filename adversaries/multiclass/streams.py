@@ -17,6 +17,7 @@ from adversaries.multiclass.protocol import Floats, MulticlassKind
 from adversaries.protocol import Build, Phase, State
 from adversaries.replayed.streams import BINARY, SEVERAL, river_dataset
 from onlinecal.specs import Parameter
+from onlinecal.validation import check_labels
 
 PROBABILITIES, LABELS = "predictions", "ground_truth"
 """The arrays of a file of class probabilities."""
@@ -102,11 +103,7 @@ def replay_labels(
     k = n_classes or (max(2, int(numbers.max()) + 1) if guide is None else guide.shape[1])
     if guide is not None and guide.shape[1] != k:
         raise ValueError(f"hints must have {k} columns, one for each class, got {guide.shape[1]}")
-    bad = (numbers < 0) | (numbers >= k)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"labels must be class numbers 0..{k - 1}, got {int(numbers[row])} at row {row}")
-    return LabelStream(name, numbers.astype(np.int64), k, guide, tuple(range(k)))
+    return LabelStream(name, check_labels(numbers, k).copy(), k, guide, tuple(range(k)))
 
 
 def replay_river_labels(name: str) -> LabelStream:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from adversaries.adversary import Adversary
 from adversaries.protocol import Kind, Phase, State
 from onlinecal.catalogue import did_you_mean
+from onlinecal.validation import check_outcomes, check_probabilities, check_same_length
 
 BINARY, SEVERAL = "Binary classification", "Multi-class classification"
 """What river calls its tasks."""
@@ -82,17 +83,12 @@ def replay_sequence(outcomes: ArrayLike, hints: ArrayLike | None = None, name: s
         For an empty or wrongly shaped sequence, an outcome other than 0 and 1, or a hint outside [0, 1]; it
         names the value and its row, counting from 0.
     """
-    played = _vector(outcomes, "outcomes")
-    _refuse_first((played != 0) & (played != 1), played, "outcomes must be 0, 1 or boolean")
+    played = check_outcomes(outcomes).copy()
     if hints is None:
-        return Stream(name, played.astype(np.uint8))
-    announced = _vector(hints, "hints").astype(np.float64)
-    _refuse_first(~((announced >= 0.0) & (announced <= 1.0)), announced, "hints must lie in [0, 1]")
-    if len(announced) != len(played):
-        raise ValueError(
-            f"outcomes and hints must have the same length, got {len(played)} and {len(announced)}"
-        )
-    return Stream(name, played.astype(np.uint8), announced)
+        return Stream(name, played)
+    announced = check_probabilities(hints, "hints").copy()
+    check_same_length(played, announced, "outcomes and hints")
+    return Stream(name, played, announced)
 
 
 def replay_river(name: str) -> Stream:
@@ -142,23 +138,3 @@ def river_datasets(*tasks: str) -> dict[str, Any]:
             if dataset.task in tasks:
                 found[name] = dataset
     return found
-
-
-def _vector(values: ArrayLike, name: str) -> NDArray[Any]:
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a flat sequence, got a ragged one") from error
-    if array.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
-    if array.size == 0:
-        raise ValueError(f"{name} is empty")
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be numbers, got values like {array[0]!r}")
-    return array
-
-
-def _refuse_first(bad: NDArray[np.bool_], array: NDArray[Any], rule: str) -> None:
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"{rule}, got {array[row].item()!r} at row {row}")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adversaries import Adversary, Step
+from adversaries import Adversary, MulticlassAdversary, Step
 from onlinecal.compiling import compiled
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import Playable, Rules
@@ -92,10 +92,7 @@ def play(
         If the adversary has fewer outcomes than that, or the hints are not T probabilities.
     """
     check_choice(draw, DRAWS, "draw")
-    available = adversary.rounds
-    if rounds < 1 or (available is not None and available < rounds):
-        most = "" if available is None else f" and at most the {available} that {adversary.name} has"
-        raise ValueError(f"rounds must be at least 1{most}, got {rounds}")
+    check_rounds(rounds, adversary)
     guide = np.empty(0) if hints is None else check_probabilities(hints, "hints")
     if hints is not None and len(guide) != rounds:
         raise ValueError(f"hints must be one for each of the {rounds} rounds, got {len(guide)}")
@@ -129,6 +126,14 @@ def play(
                 progress(stop - first)
     forecaster.resume()
     return Duel(*tape, np.array([forecaster.promise(played_before + int(t)) for t in checkpoints]))
+
+
+def check_rounds(rounds: int, adversary: Adversary | MulticlassAdversary) -> None:
+    """Refuse a number of rounds below 1, or more of them than the adversary has."""
+    available = adversary.rounds
+    if rounds < 1 or (available is not None and available < rounds):
+        most = "" if available is None else f" and at most the {available} that {adversary.name} has"
+        raise ValueError(f"rounds must be at least 1{most}, got {rounds}")
 
 
 def log_spaced(rounds: int, number: int) -> NDArray[np.int64]:

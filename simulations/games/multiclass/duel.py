@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from adversaries import MulticlassAdversary
 from onlinecal.compiling import compiled
 from onlinecal.validation import check_probability_rows
-from simulations.games.duel import ROUNDS_AT_A_TIME, log_spaced
+from simulations.games.duel import ROUNDS_AT_A_TIME, check_rounds, log_spaced
 from simulations.games.multiclass.rules import Floats, MulticlassForecaster, MulticlassRules
 
 
@@ -72,10 +72,8 @@ def play_multiclass(
     ValueError
         If the adversary has fewer outcomes than that, or the hints are not T rows of k probabilities.
     """
-    k, available = adversary.n_classes, adversary.rounds
-    if rounds < 1 or (available is not None and available < rounds):
-        most = "" if available is None else f" and at most the {available} that {adversary.name} has"
-        raise ValueError(f"rounds must be at least 1{most}, got {rounds}")
+    check_rounds(rounds, adversary)
+    k = adversary.n_classes
     guide = np.empty((0, k)) if hints is None else check_probability_rows(hints, "hints")
     if hints is not None and guide.shape != (rounds, k):
         raise ValueError(f"hints must have the shape {(rounds, k)}, got {guide.shape}")
