@@ -53,10 +53,10 @@ class ProbabilityRecalibrator(ClassifierMixin, BaseEstimator):
             A class never comes, or P agrees with y less than by chance.
         """
         table = check_probability_rows(P, "P")
-        labels, known = number_labels(y, table.shape[1], self.classes)
-        check_same_length(table, labels, "P and y")
         if table.shape[1] < 2:
             raise ValueError(f"P must have at least 2 columns, got {table.shape[1]}")
+        labels, known = number_labels(y, table.shape[1], self.classes)
+        check_same_length(table, labels, "P and y")
         self._check_parameters()
         warn_of(label_remarks(table, labels, known, "y"))
         self._learn(table, labels)

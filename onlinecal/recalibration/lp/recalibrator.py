@@ -5,15 +5,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal, Self, get_args
+from typing import Literal, get_args
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from onlinecal.measures.lp.level_sets import Floats
 from onlinecal.recalibration.flooring import least_probability
 from onlinecal.recalibration.lp.algorithm import Outcome, run
 from onlinecal.recalibration.lp.map import LevelSetMap
@@ -30,16 +25,8 @@ from onlinecal.recalibration.lp.statistics import (
     plug_in_statistics,
     pool_statistics,
 )
-from onlinecal.recalibration.tables import check_columns, column_names, number_labels
-from onlinecal.remarks import label_remarks, warn_of
-from onlinecal.validation import (
-    check_choice,
-    check_count,
-    check_open_unit,
-    check_order,
-    check_probability_rows,
-    check_same_length,
-)
+from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.validation import check_choice, check_count, check_open_unit, check_order
 
 Within = Literal["constant", "shift"]
 WITHIN: tuple[Within, ...] = get_args(Within)
@@ -49,7 +36,7 @@ class SampleSizeWarning(UserWarning):
     """There are fewer rows than the guarantee needs."""
 
 
-class LpRecalibrator(ClassifierMixin, BaseEstimator):
+class LpRecalibrator(ProbabilityRecalibrator):
     """Class probabilities whose l_p calibration error is small: Algorithm 2 of Bairaktari and Nguyen.
 
     Probabilities are sorted into level sets by rounding them down to multiples of 1/n_levels. The level sets
@@ -118,6 +105,9 @@ class LpRecalibrator(ClassifierMixin, BaseEstimator):
     -----
     Guarantees, with their proofs, are on the page docs/recalibrate-lp.md.
 
+    `fit` warns, with a SampleSizeWarning, of fewer rows than the guarantee needs, and with a
+    ConvergenceWarning if "pools" left errors above the tolerance: too few rows, so that noise is larger.
+
     References
     ----------
     Bairaktari & Nguyen, "Sample-efficient Multiclass Calibration under Probability-weighted l_p Error"
@@ -160,82 +150,58 @@ class LpRecalibrator(ClassifierMixin, BaseEstimator):
         self.within = within
         self.classes = classes
 
-    def fit(self, P: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the map from probabilities, shape (n, k), and labels, shape (n,).
-
-        Raises
-        ------
-        ValueError
-            A bad table, label or parameter; the message names it and the value.
-
-        Warns
-        -----
-        LabelWarning
-            A class never comes, or P agrees with y less than by chance.
-        SampleSizeWarning
-            There are fewer rows than the guarantee needs.
-        ConvergenceWarning
-            "pools" left errors above the tolerance: too few rows, so that noise is larger than it.
-        """
-        table = check_probability_rows(P, "P")
-        n, k = table.shape
-        needs = self.settings_for(k)
-        labels, known = number_labels(y, k, self.classes)
-        check_same_length(table, labels, "P and y")
-        self.classes_ = known
-        warn_of(label_remarks(table, labels, known, "y"))
-        if n < needs.needed(self.estimation):
-            warnings.warn(
-                f"{n:,} rows are fewer than the {needs.needed(self.estimation):,} that the guarantee needs"
-                f" for tolerance {self.tolerance_:.3g}, delta {self.delta!r}, {k} classes and"
-                f" estimation {self.estimation!r}",
-                SampleSizeWarning,
-                stacklevel=2,
-            )
-        if self.estimation == "plug-in":
-            statistics = plug_in_statistics(table, labels, needs.n_levels, needs.beta, self.within == "shift")
-        else:
-            statistics = pool_statistics(table, labels, needs, self.delta, self.seed)
-        names = column_names(P)
-        if names is not None:
-            self.feature_names_in_ = names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self.fit_statistics(statistics)
-        return self
-
-    def settings_for(self, n_classes: int) -> SampleComplexity:
-        """Check the parameters and set beta_, n_levels_ and tolerance_; what the guarantee then needs."""
-        order = check_order(self.p, above_one=True)
+    def _check_parameters(self) -> None:
+        check_order(self.p, above_one=True)
         check_choice(self.estimation, ESTIMATIONS, "estimation")
         check_choice(self.within, WITHIN, "within")
         if self.within == "shift" and self.estimation == "pools":
             raise ValueError("within='shift' needs estimation='plug-in', got estimation='pools'")
         check_open_unit(self.epsilon, "epsilon")
         check_open_unit(self.delta, "delta")
-        if n_classes < 2:
-            raise ValueError(f"P must have at least 2 columns, got {n_classes}")
+
+    def _learn(self, table: Floats, labels: Ints) -> None:
+        n, k = table.shape
+        needs = self.settings_for(k)
+        if n < needs.needed(self.estimation):
+            warnings.warn(
+                f"{n:,} rows are fewer than the {needs.needed(self.estimation):,} that the guarantee needs"
+                f" for tolerance {self.tolerance_:.3g}, delta {self.delta!r}, {k} classes and"
+                f" estimation {self.estimation!r}",
+                SampleSizeWarning,
+                stacklevel=3,
+            )
+        if self.estimation == "plug-in":
+            statistics = plug_in_statistics(table, labels, needs.n_levels, needs.beta, self.within == "shift")
+        else:
+            statistics = pool_statistics(table, labels, needs, self.delta, self.seed)
+        self.fit_statistics(statistics, stacklevel=4)
+
+    def settings_for(self, n_classes: int) -> SampleComplexity:
+        """Check the parameters and set beta_, n_levels_ and tolerance_; what the guarantee then needs."""
+        self._check_parameters()
         tolerance, n_levels = self.tolerance, self.n_levels
         if tolerance is None or n_levels is None:
-            beta = coupled_beta(order, self.epsilon)
+            beta = coupled_beta(float(self.p), self.epsilon)
             tolerance = beta / 2.0 if tolerance is None else tolerance
             n_levels = math.ceil(1.0 / beta) if n_levels is None else n_levels
         self.tolerance_ = check_open_unit(tolerance, "tolerance")
         self.n_levels_ = check_count(n_levels, "n_levels", 2**53)
         self.beta_ = 2.0 * self.tolerance_
-        self.n_features_in_ = n_classes
         self.sample_complexity_ = sample_sizes(self.beta_, self.n_levels_, self.delta, n_classes)
         return self.sample_complexity_
 
-    def fit_statistics(self, statistics: Statistics) -> None:
-        """Run Algorithm 2 on counts, for `settings_for` these parameters, and keep what it finds."""
+    def fit_statistics(self, statistics: Statistics, stacklevel: int = 3) -> None:
+        """Run Algorithm 2 on counts, for `settings_for` these parameters, and keep what it finds.
+
+        A ConvergenceWarning names the line that many calls up.
+        """
         outcome = run(statistics, self.n_levels_, self.tolerance_, float(self.p))
         if not outcome.finished:
             warnings.warn(
                 f"after {len(outcome.history.group):,} rounds some errors may still be above the tolerance"
                 f" {self.tolerance_:.3g}: the estimates contradict each other, there are too few rows",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=stacklevel,
             )
         self._keep(statistics, outcome)
 
@@ -253,23 +219,8 @@ class LpRecalibrator(ClassifierMixin, BaseEstimator):
             values = values - statistics.means
         shift = statistics.means is not None
         least = least_probability(statistics.pools.mass_rows[0], values.shape[1]) if shift else 0.0
+        self.n_features_in_ = values.shape[1]
         self.map_ = LevelSetMap(statistics.levels, values, self.n_levels_, shift, least)
 
-    def predict_proba(self, P: ArrayLike) -> Floats:
-        """Recalibrated probabilities, shape (n, k), rows with sum 1.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            A bad table, or one with other columns than in `fit`.
-        """
-        check_is_fitted(self, "map_")
-        table = check_probability_rows(P, "P")
-        check_columns(P, table, self.n_features_in_, getattr(self, "feature_names_in_", None))
+    def _map(self, table: Floats) -> Floats:
         return self.map_(table)
-
-    def predict(self, P: ArrayLike) -> NDArray[Any]:
-        """The label with the largest recalibrated probability, shape (n,); ties: the first column."""
-        return self.classes_[np.argmax(self.predict_proba(P), axis=1)]
