@@ -120,7 +120,8 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         answer = self.classifier.predict_proba_one(x, **kwargs)
         members = self._membership.of(x)
         if x is not self._features:
-            self._make_way()
+            if self._features is not NOTHING:
+                self._make_way()
             self._features = x
         self._ticket = self._books.ask(members, self._labels.read(answer))
         return self._labels.both(answer, self._ticket.probability)

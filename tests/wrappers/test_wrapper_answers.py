@@ -126,7 +126,7 @@ def test_auto_changes_with_the_number_of_labels():
     for x, y in rounds:
         model.predict_proba_one(x)
         model.learn_one(x, y)
-        plans.append(model._plan)
+        plans.append(model._plan.name)
     numbers = [len({y for _, y in rounds[: t + 1]}) for t in range(len(rounds))]
     assert numbers[-1] == 7
     assert plans == [{1: "binary", 2: "binary", 3: "simplex"}.get(n, "classwise") for n in numbers]
@@ -137,7 +137,7 @@ def test_auto_looks_at_the_top_label_only_when_there_are_many():
     for t in range(30):
         model.predict_proba_one({"x": float(t % 11)})
         model.learn_one({"x": float(t % 11)}, t % 11)
-    assert model._plan == "top-label"
+    assert model._plan.name == "top-label"
 
 
 def test_top_label_forecasts_speak_of_the_models_top_label():
@@ -295,7 +295,7 @@ def test_many_labels_keep_the_models_choice_and_its_calibrated_confidence():
         rounds.append(({"answer": dict(zip(names, row.tolist(), strict=True)), "t": t}, names[label]))
     model = CalibratedClassifier(Scripted())
     record = played(model, rounds)
-    assert model._plan == "top-label"
+    assert model._plan.name == "top-label"
     kept = right = raw = 0
     for (x, y), (answer, forecasts, _) in list(zip(rounds, record, strict=True))[200:]:
         ((best, p),) = forecasts.items()

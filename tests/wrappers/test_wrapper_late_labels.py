@@ -167,7 +167,7 @@ def test_three_labels_one_of_them_new(strategy, late):
     model = CalibratedClassifier(Scripted(), strategy=strategy)
     record = played(model, rounds, late)
     assert distance(record) <= model.certificate <= model.guarantee
-    plans = {plan for plan, _ in model._projections}
+    plans = {plan.name for plan in model._strategies.values() if plan.projections}
     assert plans == ({"binary", "simplex"} if strategy == "auto" else {strategy})
 
 

@@ -18,7 +18,7 @@ class TopLabel(Strategy):
 
     def projection(self, label: Label | None) -> Projection:
         """One for all labels."""
-        return super().projection(None)
+        return self.projections.get(None) or super().projection(None)
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
         """The others share what the top label leaves; a model that says nothing counts as undecided."""
