@@ -11,11 +11,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from numpy.typing import NDArray
 
 FORMATS = {
     ".csv": "csv",
@@ -101,8 +100,8 @@ def read_history(
         numbers = {name: values[order] for name, values in numbers.items()}
     return History(
         path.name,
-        numbers[outcome].astype(np.uint8),
-        None if forecast is None else numbers[forecast].astype(np.float64),
+        numbers[outcome].astype("uint8"),
+        None if forecast is None else numbers[forecast].astype("float64"),
         None if time is None else numbers.get(time, table[time].to_numpy()),
     )
 
@@ -150,6 +149,8 @@ def _check_columns(columns: list[str], wanted: list[str], path: Path) -> None:
 
 
 def _outcomes(column: pl.Series, path: Path) -> NDArray[np.uint8]:
+    import numpy as np
+
     values = column.to_list()
     played = [_outcome(value) for value in values]
     if None in played:
@@ -168,6 +169,8 @@ def _outcome(value: Any) -> int | None:
 
 
 def _hints(column: pl.Series, path: Path) -> NDArray[np.float64]:
+    import numpy as np
+
     values = column.to_list()
     hints = np.array([_number(value) for value in values], dtype=np.float64)
     bad = ~((hints >= 0.0) & (hints <= 1.0))
@@ -180,6 +183,8 @@ def _hints(column: pl.Series, path: Path) -> NDArray[np.float64]:
 
 
 def _order(numbers: NDArray[Any] | None, column: pl.Series, path: Path) -> NDArray[np.intp]:
+    import numpy as np
+
     if numbers is not None:
         return np.argsort(numbers, kind="stable")
     missing = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
