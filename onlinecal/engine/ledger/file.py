@@ -174,7 +174,8 @@ ADVICE: list[tuple[tuple[int, ...], str]] = [
     ((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
      "could not be written; nothing of this batch was kept or answered. Make room and send it again"),
     (CANNOT_WRITE,
-     "cannot be opened for writing. Check the permissions of the file and its folder"),
+     "cannot be opened for writing. Check the permissions of the file, of -wal and -shm beside it, and of"
+     " its folder"),
     ((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
      f"is damaged or no ledger. {MEND}"),
     ((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), "is held by another process"),
