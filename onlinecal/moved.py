@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 MOVED = {
     ("adversaries", "adversaries.kinds"): {
@@ -92,14 +92,21 @@ MOVED = {
 NOW = {f"{then}.{old}": f"{now}.{new}" for (then, now), names in MOVED.items() for old, new in names.items()}
 
 
-class OldNames(MetaPathFinder, Loader):
-    """Finds modules by the names they had."""
+class OldNames:
+    """Finds modules by the names they had, and loads them.
+
+    It has what `importlib.abc` asks of both; to import that would double what importing onlinecal takes.
+    """
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """What the import system asks for a module of this name, after everybody else."""
-        return ModuleSpec(name, self) if name in NOW else None
+        loader: Any = self
+        return ModuleSpec(name, loader) if name in NOW else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """An empty module, as the import system makes them."""
 
     def exec_module(self, module: ModuleType) -> None:
         """All names of the old module are those of the one that it has become."""

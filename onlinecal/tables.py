@@ -5,11 +5,12 @@ What is read is checked: every bad value is named by its row.
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from onlinecal.catalogue import did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
@@ -143,9 +144,7 @@ def _is_blank(path: Path) -> bool:
 def _check_columns(columns: list[str], wanted: list[str], path: Path) -> None:
     for name in wanted:
         if name not in columns:
-            close = difflib.get_close_matches(name, columns, n=1)
-            suggestion = f"; did you mean {close[0]!r}?" if close else "."
-            raise ValueError(f"{path} has no column {name!r}{suggestion} Its columns: {', '.join(columns)}")
+            raise ValueError(f"{path} has no column {name!r}{did_you_mean(name, columns, 'Its columns')}")
 
 
 def _outcomes(column: pl.Series, path: Path) -> NDArray[np.uint8]:

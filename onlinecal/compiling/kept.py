@@ -68,7 +68,6 @@ class KernelCache(_Cache):
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self._enabled = True
-        self._parts: tuple[str, str] | None = None
 
     @property
     def cache_path(self) -> str | None:

@@ -9,7 +9,14 @@ import polars as pl
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.plots.own_axes import axes_or_new, check_moments, describe, name_histories, next_colour
+from onlinecal.plots.own_axes import (
+    axes_or_new,
+    check_moments,
+    describe,
+    draw_line,
+    name_histories,
+    next_colour,
+)
 from onlinecal.plots.style import HALO, INK
 from onlinecal.validation import check_same_length, check_vector
 
@@ -108,20 +115,9 @@ def certificate_data(
     return pl.DataFrame(columns)
 
 
-def draw_certificate(
-    axis: Axes,
-    table: pl.DataFrame,
-    color: str,
-    *,
-    dashes: Any = "-",
-    width: float = 1.8,
-    label: str | None = None,
-) -> None:
-    """Draw the columns round and certificate as a line."""
-    (line,) = axis.plot(
-        table["round"], table["certificate"], color=color, ls=dashes, lw=width, label=label, zorder=3
-    )
-    line.set_gid(KIND)
+def draw_certificate(axis: Axes, table: pl.DataFrame, color: str, **look: Any) -> None:
+    """Draw the columns round and certificate as a line; its look as of `draw_line`."""
+    draw_line(axis, table, "certificate", KIND, color, **look)
 
 
 def draw_guarantee(axis: Axes, table: pl.DataFrame, *, width: float = 2) -> None:

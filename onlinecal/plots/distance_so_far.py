@@ -10,7 +10,14 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from onlinecal.measures import calibration_distance
-from onlinecal.plots.own_axes import axes_or_new, check_moments, describe, name_histories, next_colour
+from onlinecal.plots.own_axes import (
+    axes_or_new,
+    check_moments,
+    describe,
+    draw_line,
+    name_histories,
+    next_colour,
+)
 from onlinecal.validation import check_count, check_outcomes, check_probabilities, check_same_length
 
 BUDGET = 0.1
@@ -93,20 +100,9 @@ def running_distance_data(
     )
 
 
-def draw_distance(
-    axis: Axes,
-    table: pl.DataFrame,
-    color: str,
-    *,
-    dashes: Any = "-",
-    width: float = 1.8,
-    label: str | None = None,
-) -> None:
+def draw_distance(axis: Axes, table: pl.DataFrame, color: str, **look: Any) -> None:
     """Draw the columns round and upper as a line, and a band below it if there is a column lower."""
-    (line,) = axis.plot(
-        table["round"], table["upper"], color=color, ls=dashes, lw=width, label=label, zorder=3
-    )
-    line.set_gid(KIND)
+    draw_line(axis, table, "upper", KIND, color, **look)
     if "lower" in table.columns:
         axis.fill_between(table["round"], table["lower"], table["upper"], color=color, alpha=0.2, lw=0)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import polars as pl
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
 
@@ -41,6 +44,24 @@ def next_colour(axes: Axes) -> str:
     """The first colour of the palette for the first history on the axes, then the others."""
     drawn = sum(str(artist.get_gid()).startswith(OURS) for artist in axes.get_children())
     return OKABE_ITO[drawn % len(OKABE_ITO)]
+
+
+def draw_line(
+    axes: Axes,
+    table: pl.DataFrame,
+    column: str,
+    kind: str,
+    color: str,
+    *,
+    dashes: Any = "-",
+    width: float = 1.8,
+    label: str | None = None,
+) -> None:
+    """Draw a column of a history against the column round, as this kind of picture."""
+    (line,) = axes.plot(
+        table["round"], table[column], color=color, ls=dashes, lw=width, label=label, zorder=3
+    )
+    line.set_gid(kind)
 
 
 def is_first(axes: Axes, kind: str) -> bool:

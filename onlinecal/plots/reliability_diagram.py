@@ -10,7 +10,13 @@ from scipy.special import ndtri
 
 from onlinecal.plots.own_axes import axes_or_new, describe, is_first, name_histories, next_colour
 from onlinecal.plots.style import GRID, HALO, INK
-from onlinecal.validation import check_count, check_outcomes, check_probabilities, check_same_length
+from onlinecal.validation import (
+    check_count,
+    check_open_unit,
+    check_outcomes,
+    check_probabilities,
+    check_same_length,
+)
 
 MOST_LEVELS = 30
 """Up to so many distinct forecasts each gets its own dot."""
@@ -111,9 +117,7 @@ def wilson_interval(
 
     Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
     """
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
-    z = ndtri((1.0 + confidence) / 2.0)
+    z = ndtri((1.0 + check_open_unit(confidence, "confidence")) / 2.0)
     frequency = ones / rounds
     centre = frequency + z**2 / (2.0 * rounds)
     reach = z * np.sqrt(frequency * (1.0 - frequency) / rounds + (z / (2.0 * rounds)) ** 2)

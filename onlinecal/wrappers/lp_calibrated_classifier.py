@@ -14,7 +14,7 @@ from onlinecal.measures.lp.level_sets import Floats, allowance
 from onlinecal.recalibration.lp.map import LevelSetMap
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
 from onlinecal.recalibration.lp.sizes import Estimation
-from onlinecal.validation import check_count
+from onlinecal.validation import check_count, check_open_unit
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.level_set_counts import Key, LevelSetCounts, statistics_of
 from onlinecal.wrappers.models import check_classifier
@@ -96,10 +96,10 @@ class LpCalibratedClassifier(base.Wrapper, base.Classifier):
     ) -> None:
         check_classifier(classifier)
         check_count(first_fit, "first_fit")
-        if window is not None and check_count(window, "window") < PANES:
-            raise ValueError(f"window must be at least {PANES}, got {window!r}")
-        if fading is not None and not (isinstance(fading, (int, float)) and 0.0 < fading < 1.0):
-            raise ValueError(f"fading must be None or a number between 0 and 1, got {fading!r}")
+        if window is not None:
+            check_count(window, "window", least=PANES)
+        if fading is not None:
+            check_open_unit(fading, "fading")
         if fading is not None and window is not None:
             raise ValueError(f"window and fading exclude each other, got {window!r} and {fading!r}")
         self.classifier = classifier

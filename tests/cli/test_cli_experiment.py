@@ -89,7 +89,7 @@ def test_it_speaks_json(net, tmp_path, monkeypatch):
 def test_wrong_requests_say_what_is_wrong(net, tmp_path):
     assert "unknown figure 'map'; known: steps, actions, classes, drift" in refused(net, "--figure", "map")
     assert "no such file: none.npz" in refused("none.npz")
-    assert "--test-share must lie between 0 and 1, got 2.0" in refused(net, "--test-share", 2)
+    assert "--test-share must be a number between 0 and 1, got 2.0" in refused(net, "--test-share", 2)
     (tmp_path / "taken").write_text("")
     assert "is a file, not a folder" in refused(net, "--out", tmp_path / "taken")
     np.savez(tmp_path / "bare.npz", predictions=made_up_table(50, 3).probabilities)

@@ -327,7 +327,7 @@ NET, EVENTS = "net.csv", "events.csv"
         (NET, "--method lp --label finding --probabilities a,b", "has no column 'a'"),
         (NET, "--method lp --label finding --p 1", "p must be a number above 1, or inf, got 1.0"),
         (NET, "--method lp --label finding --test-share 0.999", "1200 rows are too few: 1 to fit"),
-        (NET, "--method lp --label finding --test-share 1", "--test-share must lie between 0 and 1"),
+        (NET, "--method lp --label finding --test-share 1", "--test-share must be a number between 0 and 1"),
         (NET, "--method lp --label finding --test-share 0.2 --apply new.parquet", "exclude each other"),
         (NET, "--method lp --label finding --within shift --estimation pools", "within='shift' needs"),
         (NET, "--method decision --label finding --actions 2 --losses costs.csv", "exclude each other"),

@@ -173,7 +173,7 @@ BAD = {
         (([0.5, 0.5], [0, 2]), {}, "outcomes must be 0/1 or boolean, got 2 at row 1"),
         (([0.5], [0, 1]), {}, "must have the same length, got 1 and 2"),
         (([0.5], [0]), {"bins": 0}, "bins must be a whole number of at least 1, got 0"),
-        (([0.5], [0]), {"confidence": 1.0}, "confidence must lie strictly between 0 and 1, got 1.0"),
+        (([0.5], [0]), {"confidence": 1.0}, "confidence must be a number between 0 and 1, got 1.0"),
     ],
     "transport": [
         (([0.5, float("nan")], [0, 1]), {}, "forecasts must lie in .* got nan at row 1"),

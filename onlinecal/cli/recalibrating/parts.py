@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
+
+from onlinecal.validation import check_open_unit
 
 Ints = NDArray[np.int64]
 
@@ -18,8 +18,7 @@ def split_rows(n_rows: int, test_share: float, seed: int) -> tuple[Ints, Ints]:
 
     Raises ValueError for a share outside (0, 1), and for too few rows in either part.
     """
-    if isinstance(test_share, bool) or math.isnan(test_share) or not 0.0 < test_share < 1.0:
-        raise ValueError(f"--test-share must lie between 0 and 1, got {test_share!r}")
+    check_open_unit(test_share, "--test-share")
     n_fit, n_test = part_sizes(n_rows, test_share)
     if min(n_fit, n_test) < LEAST_ROWS:
         raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from onlinecal.validation import check_count, check_probability
+from onlinecal.validation import check_count, check_open_unit
 
 
 def confidence_width(
@@ -38,8 +38,7 @@ def confidence_width(
     n = check_count(n_rows, "n_rows")
     check_count(n_actions, "n_actions")
     check_count(n_classes, "n_classes")
-    if not 0.0 < check_probability(delta, "delta") < 1.0:
-        raise ValueError(f"delta must lie between 0 and 1, got {delta!r}")
+    check_open_unit(delta, "delta")
     if n_losses is not None:
         count = check_count(n_losses, "n_losses")
         return min(math.sqrt(2.0), math.sqrt(4.0 * math.log(2.0 * count / delta) / n))

@@ -22,8 +22,9 @@ import numpy as np
 
 from onlinecal.measures.counts import Counts, Floats, Ints
 from onlinecal.measures.distance.levels import Levels, make_levels
-from onlinecal.measures.distance.pruned_kernel import Side, extend_paths, room_for
+from onlinecal.measures.distance.pruned_kernel import extend_paths, room_for
 from onlinecal.measures.distance.relaxation import Relaxation
+from onlinecal.measures.distance.steps import Side
 
 VALUE_BINS = 64
 """Ranges of v over which the largest useful step is bounded."""

@@ -12,7 +12,7 @@ from onlinecal.compiling import compiled
 from onlinecal.measures.lp.errors import checked, lp_calibration_error
 from onlinecal.measures.lp.level_sets import Floats, Ints, norm, number_level_sets
 from onlinecal.measures.monitor import Interval
-from onlinecal.validation import check_choice, check_count
+from onlinecal.validation import check_choice, check_count, check_open_unit
 
 Method = Literal["bootstrap", "proven"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -70,8 +70,7 @@ def lp_calibration_interval(
     "An Introduction to the Bootstrap" (1993), chapter 13.
     """
     check_choice(method, METHODS, "method")
-    if not isinstance(confidence, (int, float, np.number)) or not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must be a number between 0 and 1, got {confidence!r}")
+    check_open_unit(confidence, "confidence")
     check_count(n_resamples, "n_resamples")
     table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
     error = lp_calibration_error(table, classes, p, n_levels)

@@ -13,11 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.measures.decision.errors import PARTITIONS, PartitionKind, check_losses
 from onlinecal.measures.decision.partitions import residuals
-from onlinecal.recalibration.classical.temperature import (
-    best_inverse_temperature,
-    tempered,
-    tempered_by_numpy,
-)
+from onlinecal.recalibration.classical.temperature import best_inverse_temperature, tempered
 from onlinecal.recalibration.decision.arrays import read_arrays, write_arrays
 from onlinecal.recalibration.decision.compressed import CompressedPredictor, compress
 from onlinecal.recalibration.decision.folds import HeldOut, held_out_course
@@ -28,6 +24,7 @@ from onlinecal.recalibration.decision.rounds import (
     Round,
     WorstOfAllLosses,
     WorstOfGivenLosses,
+    replay,
 )
 from onlinecal.recalibration.flooring import floored, least_probability
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
@@ -350,15 +347,3 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
             A file that is none of these.
         """
         return read_arrays(cls, path)
-
-
-def replay(
-    table: Floats, inverse_temperature: float, rounds: list[Round], fixed_order: bool = True
-) -> Iterator[Floats]:
-    """Temper a table (n, C), unless beta is 1, and play the rounds: the table at the start and after each."""
-    if inverse_temperature != 1.0:
-        table = (tempered if fixed_order else tempered_by_numpy)(table, inverse_temperature)
-    yield table
-    for correction in rounds:
-        table = correction(table) if fixed_order else correction.by_blas(table)
-        yield table

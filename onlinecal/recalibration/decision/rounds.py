@@ -10,7 +10,7 @@ Z_a = s R_a / ||R_a||, and that the entries of D sum to 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from onlinecal.measures.decision.errors import loss_norms
 from onlinecal.measures.decision.partitions import Ints, Partition, error_of, residuals
 from onlinecal.measures.decision.search import MAX_ITERATIONS, N_STARTS, Found, search
 from onlinecal.measures.fixed_order import Floats, by_columns, eigenvectors, inner, product
+from onlinecal.recalibration.classical.temperature import tempered, tempered_by_numpy
 from onlinecal.recalibration.simplex_projection import project_rows
 
 Finder = Callable[[Floats, Floats, float, np.random.Generator], Found]
@@ -205,3 +206,15 @@ class Descent:
         self.rounds.append(Round(found.partition, step))
         self.table = self.rounds[-1](self.table)
         return progress
+
+
+def replay(
+    table: Floats, inverse_temperature: float, rounds: list[Round], fixed_order: bool = True
+) -> Iterator[Floats]:
+    """Temper a table (n, C), unless beta is 1, and play the rounds: the table at the start and after each."""
+    if inverse_temperature != 1.0:
+        table = (tempered if fixed_order else tempered_by_numpy)(table, inverse_temperature)
+    yield table
+    for correction in rounds:
+        table = correction(table) if fixed_order else correction.by_blas(table)
+        yield table
