@@ -1,15 +1,11 @@
 """The verb `recalibrate`, `measure --groups`: the classes' own numbers, whole files, errors in one line."""
 
-import dataclasses
 import json
-import re
-import subprocess
-import sys
 
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from recalibrate_runs import CLASSES, ROWS, record, refusal, run, value
 
 from onlinecal import (
     BoostedRecalibrator,
@@ -18,88 +14,12 @@ from onlinecal import (
     decision_loss_gap,
     lp_calibration_error,
 )
-from onlinecal.cli.recalibrate import method_first
-from onlinecal.cli.recalibrating.options import METHODS
 from onlinecal.measures import functional_multicalibration_error, multicalibration_report
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
-from simulations.cli.console import app
 
-ROWS = 1200
-CLASSES = ("cat", "dog", "owl")
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
-
-
-def run(*arguments, verb="recalibrate"):
-    return CliRunner().invoke(app, [verb, *map(str, arguments)])
-
-
-def record(*arguments, verb="recalibrate"):
-    answer = run(*arguments, "--json", verb=verb)
-    assert answer.exit_code == 0, (answer.stderr, answer.exception)
-    return json.loads(answer.stdout)
-
-
-def refusal(*arguments, verb="recalibrate"):
-    answer = run(*arguments, verb=verb)
-    assert answer.exit_code == 2, answer.stdout
-    assert answer.stdout == ""
-    assert answer.stderr.count("\n") == 1
-    return answer.stderr
-
-
-def value(report, measure, part, column):
-    return next(
-        line["values"][column]
-        for line in report["measures"]
-        if line["measure"] == measure and line["part"] == part
-    )
-
-
-@pytest.fixture(scope="module")
-def sure():
-    """Overconfident probabilities of three classes, the first promised too often, and labels."""
-    rng = np.random.default_rng(3)
-    truth = rng.dirichlet([0.6, 0.6, 0.6], ROWS)
-    labels = (truth.cumsum(axis=1) < rng.random((ROWS, 1))).sum(axis=1)
-    bold = truth**3 * [3.0, 1.0, 1.0] + 1e-6
-    return bold / bold.sum(axis=1, keepdims=True), labels
-
-
-@pytest.fixture(scope="module")
-def halves():
-    order = np.random.default_rng(0).permutation(ROWS)
-    return order[: ROWS // 2], order[ROWS // 2 :]
-
-
-@pytest.fixture(scope="module")
-def folder(sure, tmp_path_factory):
-    """The same probabilities as NPZ and CSV, a loss table, and a table of one event with groups."""
-    path = tmp_path_factory.mktemp("recalibrated")
-    table, labels = sure
-    np.savez(path / "net.npz", predictions=table, ground_truth=labels)
-    columns = {f"p_{name}": table[:, number] for number, name in enumerate(CLASSES)}
-    frame = pl.DataFrame({**columns, "finding": [CLASSES[label] for label in labels]})
-    frame.write_csv(path / "net.csv")
-    frame.head(40).drop("finding").write_parquet(path / "new.parquet")
-    (path / "costs.csv").write_text("# what mistakes cost\naction,owl,cat,dog\nleave,0,0,4\nact,1,1,0\n")
-    rng = np.random.default_rng(4)
-    side, age = rng.choice(["left", "right"], ROWS), rng.integers(20, 80, ROWS)
-    truth = np.where((side == "left") == (age > 50), 0.75, 0.25)
-    events = pl.DataFrame(
-        {
-            "risk": np.clip(0.5 + 0.1 * rng.standard_normal(ROWS), 0, 1),
-            "ill": rng.random(ROWS) < truth,
-            "side": side,
-            "old": np.where(age > 50, "yes", "no"),
-            "age": age,
-            "height": rng.random(ROWS),
-        }
-    )
-    events.write_csv(path / "events.csv")
-    events.head(30).drop("ill").write_csv(path / "events-new.csv")
-    return path
 
 
 def test_lp_says_what_the_class_says(folder, sure, halves):
@@ -312,83 +232,6 @@ def test_boost_starts_from_forecasts(folder, halves):
     assert value(report, "worst violation, one feature", "test", "boost") == pytest.approx(worst)
 
 
-NET, EVENTS = "net.csv", "events.csv"
-
-
-@pytest.mark.parametrize(
-    ("file", "arguments", "words"),
-    [
-        (NET, "--method lq", "unknown method 'lq'; known: lp, decision, groups, boost"),
-        (NET, "--method lp --label finding --alpha 0.1", "--alpha belongs to --method groups and boost, not"),
-        (NET, "--method groups --losses costs.csv", "--losses belongs to --method decision, not to"),
-        (NET, "--method boost --group side", "--group belongs to --method groups, not to --method boost"),
-        (NET, "--method lp", "has no labels to fit to: name their column with --label"),
-        (NET, "--method lp --label result", "has no column 'result'. Its columns: p_cat"),
-        (NET, "--method lp --label finding --probabilities a,b", "has no column 'a'"),
-        (NET, "--method lp --label finding --p 1", "p must be a number above 1, or inf, got 1.0"),
-        (NET, "--method lp --label finding --test-share 0.999", "1200 rows are too few: 1 to fit"),
-        (NET, "--method lp --label finding --test-share 1", "--test-share must be a number between 0 and 1"),
-        (NET, "--method lp --label finding --test-share 0.2 --apply new.parquet", "exclude each other"),
-        (NET, "--method lp --label finding --within shift --estimation pools", "within='shift' needs"),
-        (NET, "--method decision --label finding --actions 2 --losses costs.csv", "exclude each other"),
-        (NET, "--method decision --label finding --losses nowhere.csv", "nowhere.csv"),
-        (NET, "--method lp --label finding --out net.csv", "is a file, not a folder"),
-        ("nowhere.csv", "--method lp --label y", "no such file"),
-        (EVENTS, "--method groups --outcome ill --group side", "--forecast is needed with --method groups"),
-        (EVENTS, "--method groups --outcome ill --forecast risk", "--group is needed"),
-        (EVENTS, "--method groups --forecast risk --group side", "--outcome is needed"),
-        (EVENTS, "--method groups --forecast risk --outcome ill --group town", "no column 'town'"),
-        (EVENTS, "--method groups --forecast age --outcome ill --group side", "age must lie in [0, 1], got"),
-        (EVENTS, "--method groups --forecast risk --outcome side --group old", "must hold numbers, got"),
-        (EVENTS, "--method boost --outcome ill --features age,side", "column 'side' must hold numbers"),
-        (EVENTS, "--method boost --outcome ill --features ill,age", "cannot be a feature too"),
-        ("net.npz", "--method boost --outcome ill", "cannot read columns from"),
-    ],
-)
-def test_wrong_requests_are_refused_in_one_line(folder, file, arguments, words):
-    files = {path.name for path in folder.iterdir()} | {"nowhere.csv"}
-    texts = [str(folder / text) if text in files else text for text in arguments.split()]
-    assert words in refusal(folder / file, *texts)
-
-
-@pytest.mark.parametrize(
-    "arguments, same",
-    [
-        ("net.csv --method lp --levels 3", "lp net.csv --levels 3"),
-        ("--seed 1 net.csv --method=lp", "lp --seed 1 net.csv"),
-        ("--method lp net.csv", "lp net.csv"),
-        ("lp net.csv", "lp net.csv"),
-        ("--method lp -- --method", "lp -- --method"),
-        ("lp -- --method boost", "lp -- --method boost"),
-        ("net.csv --method", "net.csv --method"),
-        ("", ""),
-    ],
-)
-def test_a_method_may_be_named_first_or_with_an_option(arguments, same):
-    assert method_first(arguments.split()) == same.split()
-
-
-def test_both_ways_to_name_a_method_say_the_same(folder):
-    rest = ["--label", "finding", "--levels", 3]
-    assert record("lp", folder / NET, *rest) == record(folder / NET, "--method", "lp", *rest)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_methods_help_shows_its_options_and_no_others(method):
-    shown = set(re.findall(r"^│ (--[a-z-]+)", run(method, "--help").stdout, re.M))
-    shared = {"--test-share", "--seed", "--apply", "--out", "--plot", "--json", "--help"}
-    own = {f"--{field.name}" for field in dataclasses.fields(METHODS[method])}
-    assert shown == own | shared
-
-
-def test_losses_without_one_of_the_classes_are_refused(folder, tmp_path):
-    (tmp_path / "costs.csv").write_text("action,cat,dog,fox\nleave,0,0,4\n")
-    words = refusal(
-        folder / "net.csv", "--method", "decision", "--label", "finding", "--losses", tmp_path / "costs.csv"
-    )
-    assert "has no losses for class 'owl'; it has cat, dog, fox" in words
-
-
 def test_the_table_for_people_has_every_measure_and_file(folder, tmp_path):
     answer = run(
         folder / "events.csv", "--method", "groups", "--forecast", "risk", "--outcome", "ill",
@@ -416,13 +259,3 @@ def test_measure_reports_groups(folder):
     assert "side=left & old=yes" in shown
     assert "groups" not in record(*arguments[:-2], verb="measure")
     assert "no column 'town'" in refusal(*arguments[:-1], "town", verb="measure")
-
-
-def test_help_is_quick_and_has_examples():
-    loaded = "sorted({'numba', 'sklearn', 'polars'} & set(sys.modules))"
-    code = f"import sys, simulations.cli.console; print({loaded})"
-    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert seen.stdout.strip() == "[]"
-    shown = run("--help").stdout
-    assert "onlinecal recalibrate" in shown
-    assert "--method decision" in " ".join(shown.split())
