@@ -128,7 +128,7 @@ def draw_guarantee(axis: Axes, table: pl.DataFrame, *, width: float = 2) -> None
 def _sums(values: ArrayLike, name: str) -> NDArray[np.float64]:
     array = check_vector(values, name)
     if array.dtype.kind not in "iuf":
-        raise ValueError(f"{name} must be numbers, got values like {array[0]!r}")
+        raise ValueError(f"{name} must be numbers, got values like {array.tolist()[0]!r}")
     array = array.astype(np.float64)
     bad = ~((array >= 0.0) & np.isfinite(array))
     if bad.any():
