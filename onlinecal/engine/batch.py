@@ -22,7 +22,7 @@ from onlinecal.engine.events import (
     Withdrawn,
     problem_of,
 )
-from onlinecal.engine.keys.cache import HotKeys
+from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger.records import Record, stored
@@ -50,7 +50,7 @@ class Closed(NamedTuple):
 class Batch:
     """Judges events one after the other; `number` and `keys_known` count on from those of the ledger."""
 
-    def __init__(self, keys: HotKeys, records: dict[str, Record], number: int, keys_known: int) -> None:
+    def __init__(self, keys: KeyCache, records: dict[str, Record], number: int, keys_known: int) -> None:
         self._keys, self._records = keys, records
         self.number, self.keys_known = number, keys_known
         self.created: list[tuple[int, str, int]] = []

@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from simulations.sweeps.pool import SpareTheWorkers
-from simulations.sweeps.results import VERSIONED, package_version, rules_digest
+from simulations.sweeps.results import VERSIONED, code_digest, package_version
 
 Answer = TypeVar("Answer")
 
@@ -124,7 +124,7 @@ def identity() -> dict[str, str]:
     """All of a process that numbers depend on, apart from the task: the rules of play, and versions."""
     versions = {name: package_version(name) for name in VERSIONED}
     python = ".".join(platform.python_version_tuple()[:2])
-    return {"rules": f"{rules_digest()[:8]} {_measured_by()[:8]}", "python": python, **versions}
+    return {"rules": f"{code_digest()[:8]} {_measured_by()[:8]}", "python": python, **versions}
 
 
 def _measured_by() -> str:

@@ -120,12 +120,12 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path, jobs):
     command = [*COMMAND, "sweep", str(grid), "--out", str(out), "--jobs", jobs]
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while len(list(out.glob("cells/*.json"))) < 3 and time.monotonic() < deadline:
+    while len(list(out.glob("games/*.json"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGINT)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "the same command goes on from there" in told
     assert "Traceback" not in told
-    kept = len(list(out.glob("cells/*.json")))
+    kept = len(list(out.glob("games/*.json")))
     assert f"{kept} of 400 games are kept" in told or jobs == "2"

@@ -69,7 +69,7 @@ def test_the_command_finds_its_own_packages(research, start, path):
 @pytest.mark.parametrize("start", [["-m", "onlinecal"], ["-c", EDITABLE]])
 def test_worker_processes_find_them_too(research, start):
     run(research, start, "sweep", "grid.toml", "--jobs", 2, "--out", "out", PYTHONPATH=f".{os.pathsep}{ROOT}")
-    assert len(list((research / "out" / "cells").glob("*.json"))) == 4
+    assert len(list((research / "out" / "games").glob("*.json"))) == 4
 
 
 def test_python_m_simulations_finds_the_adversaries(research):

@@ -15,7 +15,7 @@ from onlinecal.forecasters.baselines import (
     PowerOfTwoChoices,
     RunningMean,
 )
-from onlinecal.forecasters.baselines.mixing import BOOK, POINTS, SUPPORT
+from onlinecal.forecasters.baselines.mixing import LISTS, POINTS, SUPPORT
 from onlinecal.forecasters.binary.cells import NO_HINT
 
 RANDOMISED = (
@@ -40,7 +40,7 @@ def in_the_interpreter(forecaster, outcomes):
     draws = forecaster.draws(len(outcomes)).tolist() or [0.0] * len(outcomes)
     forecasts, charged = [], []
     for y, u in zip(outcomes, draws, strict=True):
-        a, b, forecast, _ = rules.turn(memory, NO_HINT, u)
+        a, b, forecast, _ = rules.announce(memory, NO_HINT, u)
         forecasts.append(forecast)
         charged.append(rules.point(memory, a, b, int(y), forecast))
         rules.settle(memory, a, b, int(y), forecast)
@@ -50,20 +50,20 @@ def in_the_interpreter(forecaster, outcomes):
 def book(memory):
     """The values, how often each was forecast, and how often a 1 came then."""
     n = int(memory[POINTS])
-    return np.array(memory[BOOK : BOOK + 3 * n]).reshape(3, n)
+    return np.array(memory[LISTS : LISTS + 3 * n]).reshape(3, n)
 
 
 def mixture(memory):
     """The pairs (place, probability) of the coming round."""
     n, support = int(memory[POINTS]), int(memory[SUPPORT])
-    places = [int(place) for place in memory[BOOK + 3 * n : BOOK + 3 * n + support]]
-    weights = [1.0] if support == 1 else memory[BOOK + 4 * n : BOOK + 4 * n + support]
+    places = [int(place) for place in memory[LISTS + 3 * n : LISTS + 3 * n + support]]
+    weights = [1.0] if support == 1 else memory[LISTS + 4 * n : LISTS + 4 * n + support]
     return list(zip(places, weights, strict=True))
 
 
 def mixed(forecaster, memory):
     """That memory once the mixture of its coming round is known."""
-    forecaster.rules.turn(memory, NO_HINT, 0.5)
+    forecaster.rules.announce(memory, NO_HINT, 0.5)
     return memory
 
 

@@ -18,7 +18,7 @@ from onlinecal.forecasters.baselines import (
     PowerOfTwoChoices,
 )
 from onlinecal.forecasters.baselines.internal_regret import stationary
-from onlinecal.forecasters.baselines.mixing import BOOK, NOT_MIXED, SUPPORT
+from onlinecal.forecasters.baselines.mixing import LISTS, NOT_MIXED, SUPPORT
 from onlinecal.forecasters.binary.one_step_ahead import OneStepAhead
 
 TOLERANCE = 1e-9
@@ -75,7 +75,7 @@ def random_books(kind, number, rng):
         fresh = forecaster.memory.tolist()
         counts = rng.integers(0, rng.choice([2, 10, 1000]), m + 1)
         ones = rng.integers(0, counts + 1)
-        fresh[BOOK + m + 1 : BOOK + 3 * (m + 1)] = [*map(float, counts), *map(float, ones)]
+        fresh[LISTS + m + 1 : LISTS + 3 * (m + 1)] = [*map(float, counts), *map(float, ones)]
         fresh[SUPPORT] = NOT_MIXED
         yield mixed(forecaster, fresh)
 

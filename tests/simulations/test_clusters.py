@@ -22,7 +22,7 @@ from simulations.sweeps.clusters import Cluster, answer_as, identity, work_on
 from simulations.sweeps.config import check_config, read_config
 from simulations.sweeps.playing import play_for
 from simulations.sweeps.results import TABLES, Store
-from simulations.sweeps.sweep import cells_of, run_sweep
+from simulations.sweeps.sweep import planned_games, run_sweep
 
 distributed = pytest.importorskip("distributed")
 
@@ -53,7 +53,7 @@ def alone(tmp_path_factory):
     (folder / "grid.toml").write_text(GRID)
     config = read_config(folder / "grid.toml")
     run_sweep(config, folder)
-    Store(folder).write_tables(cells_of(config))
+    Store(folder).write_tables(planned_games(config))
     return folder
 
 
@@ -96,7 +96,7 @@ def no_port():
 def games(folder):
     """The stored games, byte for byte but for the seconds they took, by the names of their files."""
     found = {}
-    for path in (folder / "cells").iterdir():
+    for path in (folder / "games").iterdir():
         game = json.loads(path.read_bytes())
         assert game["measured"].pop("seconds") > 0
         found[path.name] = json.dumps(game)
@@ -163,7 +163,7 @@ def interrupted(backend, tmp_path):
     )
     try:
         deadline = time.monotonic() + 60
-        while len(list(out.glob("cells/*.json"))) < 4 and time.monotonic() < deadline:
+        while len(list(out.glob("games/*.json"))) < 4 and time.monotonic() < deadline:
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGINT)
         stdout, told = process.communicate(timeout=60)
@@ -260,7 +260,7 @@ def own(monkeypatch, tmp_path):
 
     monkeypatch.setattr(registry._CATALOGUE, "entries", adversaries.catalogue())
     monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
-    monkeypatch.setattr(extensions, "_stamps", {})
+    monkeypatch.setattr(extensions, "_checksums", {})
     monkeypatch.setattr(extensions, "_owners", {})
     path = tmp_path / "mine.py"
     shutil.copy(OWN, path)
@@ -270,14 +270,14 @@ def own(monkeypatch, tmp_path):
 
 
 def test_files_of_ones_own_must_be_where_the_worker_is(own, dask, tmp_path):
-    (cell,) = cells_of(own)
+    (game,) = planned_games(own)
     Path(own.load[0]).rename(tmp_path / "away.py")
     with pytest.raises(FileNotFoundError, match=r"worker on \S+ misses .* the same place.*mine\.py"):
         run_sweep(own, tmp_path / "out", cluster=dask)
     (tmp_path / "away.py").rename(own.load[0])
     assert run_sweep(own, tmp_path / "out", cluster=dask) == 1
     with pytest.raises(ValueError, match="last-outcome or contrarian comes from other files than over there"):
-        play_for(cell, "0" * 24, own.load)
+        play_for(game, "0" * 24, own.load)
 
 
 @pytest.mark.parametrize("backend", ["dask", "ray"])

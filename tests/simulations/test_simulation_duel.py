@@ -19,7 +19,7 @@ def play_by_hand(forecaster, adversary, rounds, hints=None):
     forecasts, outcomes, certificates = [], [], []
     for t in range(rounds):
         token = forecaster.forecast(None if hints is None else hints[t])
-        rises = forecaster.rules.rises(forecaster.memory, *token.cell, token.probability, True)
+        rises = forecaster.rules.certificate_rises(forecaster.memory, *token.cell, token.probability, True)
         outcome = adversary.outcome(token.probability, *rises)
         forecaster.observe(token, outcome)
         forecasts.append(token.probability)
@@ -119,7 +119,7 @@ def in_the_interpreter(forecaster, adversary, rounds, draw, rises):
     seen = draw == "seen" or not draws
     game = []
     for u in draws or [0.0] * rounds:
-        a, b, forecast, shown = rules.turn(memory, NO_HINT, u)
+        a, b, forecast, shown = rules.announce(memory, NO_HINT, u)
         outcome = adversary.outcome(forecast if seen else shown, *rises(rules, memory, a, b, forecast, seen))
         game.append((forecast, rules.point(memory, a, b, outcome, forecast), outcome))
         rules.settle(memory, a, b, outcome, forecast)
@@ -127,16 +127,16 @@ def in_the_interpreter(forecaster, adversary, rounds, draw, rises):
 
 
 def one_round(rules, memory, a, b, forecast, seen):
-    return rules.rises(memory, a, b, forecast, seen)
+    return rules.certificate_rises(memory, a, b, forecast, seen)
 
 
 def brute_force(depth):
     """What foresight must say: the certificates after all 2^depth sequences, each played on its own copy."""
 
     def rises(rules, memory, a, b, forecast, seen):
-        now = rules.rises(memory, a, b, forecast, seen)
+        now = rules.certificate_rises(memory, a, b, forecast, seen)
         if not seen:
-            a, b, forecast, _ = rules.turn(memory, NO_HINT, 0.5)
+            a, b, forecast, _ = rules.announce(memory, NO_HINT, 0.5)
         told = []
         for first in (0, 1):
             further = []
@@ -145,7 +145,7 @@ def brute_force(depth):
                 rules.settle(copy, a, b, first, forecast)
                 begin = rules.certificate(copy)
                 for y in rest:
-                    c, d, p, _ = rules.turn(copy, NO_HINT, 0.5)
+                    c, d, p, _ = rules.announce(copy, NO_HINT, 0.5)
                     rules.settle(copy, c, d, y, p)
                 further.append(rules.certificate(copy) - begin)
             told.append(now[first] + max(further))
@@ -236,11 +236,11 @@ def test_foresight_of_one_round_equals_the_rises_and_more_rounds_foresee_no_less
     rules = forecaster.rules
     foresee = foresight(rules)
     for y in np.random.default_rng(1).integers(0, 2, 15):
-        turn = rules.turn(forecaster.memory, NO_HINT, 0.3)[:3]
+        announced = rules.announce(forecaster.memory, NO_HINT, 0.3)[:3]
         before = forecaster.memory.tobytes()
-        now = rules.rises(forecaster.memory, *turn, seen)
-        assert foresee(forecaster.memory, *turn, seen, 1) == now
-        expected = brute_force(3)(rules, [*forecaster.memory.tolist(), *[0] * 64], *turn, seen)
-        assert foresee(forecaster.memory, *turn, seen, 3) == tuple(expected)
+        now = rules.certificate_rises(forecaster.memory, *announced, seen)
+        assert foresee(forecaster.memory, *announced, seen, 1) == now
+        expected = brute_force(3)(rules, [*forecaster.memory.tolist(), *[0] * 64], *announced, seen)
+        assert foresee(forecaster.memory, *announced, seen, 3) == tuple(expected)
         assert forecaster.memory.tobytes() == before
         forecaster.learn_one({}, int(y))

@@ -10,8 +10,8 @@ from adversaries import registry
 from simulations.games import extensions, players
 from simulations.plots import draw_sweep
 from simulations.sweeps.config import check_config, read_config
-from simulations.sweeps.results import Cell, Store
-from simulations.sweeps.sweep import cells_of, run_sweep
+from simulations.sweeps.results import PlannedGame, Store
+from simulations.sweeps.sweep import planned_games, run_sweep
 
 OWN = Path(__file__).with_name("own_players.py")
 GRID = {
@@ -26,7 +26,7 @@ def catalogues(monkeypatch):
     """Catalogues of the test's own."""
     monkeypatch.setattr(registry._CATALOGUE, "entries", adversaries.catalogue())
     monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
-    monkeypatch.setattr(extensions, "_stamps", {})
+    monkeypatch.setattr(extensions, "_checksums", {})
     monkeypatch.setattr(extensions, "_owners", {})
 
 
@@ -46,7 +46,7 @@ def test_own_forecaster_and_adversary_are_played_by_every_process(grid, tmp_path
     out = tmp_path / "out"
     assert run_sweep(config, out, jobs=jobs) == 12
     store = Store(out)
-    store.write_tables(cells_of(config))
+    store.write_tables(planned_games(config))
     results = store.read_table("results")
     beaten = results.filter(pl.col("forecaster") == "last-outcome", pl.col("adversary") == "contrarian")
     # it says 0, 1, 0, 1, ... and hears 1, 0, 1, 0, ...: every round is wrong by 1
@@ -68,16 +68,16 @@ def test_the_option_adds_to_the_key():
 
 def test_a_changed_file_makes_other_games_of_its_own_players_only(tmp_path, monkeypatch):
     cells = [
-        Cell("balanced", "coin", 50, 1, 1.0, 20),
-        Cell("balanced", "mixture:first=contrarian", 50, 1, 1.0, 20),
-        Cell("last-outcome", "coin", 50, 1, 1.0, 20),
+        PlannedGame("balanced", "coin", 50, 1, 1.0, 20),
+        PlannedGame("balanced", "mixture:first=contrarian", 50, 1, 1.0, 20),
+        PlannedGame("last-outcome", "coin", 50, 1, 1.0, 20),
     ]
     strangers = [cell.digest for cell in cells]
     extensions.load(OWN)
     known = [cell.digest for cell in cells]
     assert [a == b for a, b in zip(strangers, known, strict=True)] == [True, False, False]
-    (name,) = extensions._stamps
-    monkeypatch.setitem(extensions._stamps, name, 1)
+    (name,) = extensions._checksums
+    monkeypatch.setitem(extensions._checksums, name, 1)
     changed = [cell.digest for cell in cells]
     assert [a == b for a, b in zip(known, changed, strict=True)] == [True, False, False]
 

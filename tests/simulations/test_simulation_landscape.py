@@ -20,7 +20,7 @@ from simulations.sweeps.config import check_config, find_config, read_config
 from simulations.sweeps.rates import fit, rates_table
 from simulations.sweeps.results import Store
 from simulations.sweeps.summary import broken_bounds
-from simulations.sweeps.sweep import cells_of, run_sweep
+from simulations.sweeps.sweep import planned_games, run_sweep
 
 FACTORS = {"sign": 2, "balanced": 1, "nested": math.sqrt(3), "adaptive": math.sqrt(3)}
 OTHERS = ["constant", "running-mean", "drift-corrected"]
@@ -35,7 +35,7 @@ def play(folder, **grid):
 
 def finish(config, folder, jobs=1):
     run_sweep(config, folder, jobs)
-    Store(folder).write_tables(cells_of(config))
+    Store(folder).write_tables(planned_games(config))
     return Store(folder).read_table("results")
 
 
@@ -125,7 +125,7 @@ def test_the_correction_of_drift_is_worth_a_sixth_of_an_exponent_on_coins(tmp_pa
 def test_the_whole_arena_shows_the_landscape(tmp_path):
     config = read_config(find_config("arena"))
     results = finish(config, tmp_path, jobs=2)
-    assert results.height == len(cells_of(config))
+    assert results.height == len(planned_games(config))
     assert players.create("foster:draw=seen").spec in config.forecasters
     check_proven_distances(results)
     check_ece_under_threshold(results)

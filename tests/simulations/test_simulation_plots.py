@@ -16,7 +16,7 @@ from simulations.plots.matrix import ANCHORS, COLOURS
 from simulations.sweeps.config import check_config
 from simulations.sweeps.rates import MEASURES, rates_table
 from simulations.sweeps.results import Store
-from simulations.sweeps.sweep import cells_of, run_sweep
+from simulations.sweeps.sweep import planned_games, run_sweep
 
 PNG = b"\x89PNG\r\n"
 
@@ -33,7 +33,7 @@ def swept(tmp_path_factory):
         }
     )
     run_sweep(config, out)
-    Store(out).write_tables(cells_of(config))
+    Store(out).write_tables(planned_games(config))
     return out
 
 
@@ -181,7 +181,7 @@ def crowd(tmp_path_factory):
         }
     )  # fmt: skip
     run_sweep(config, out)
-    Store(out).write_tables(cells_of(config))
+    Store(out).write_tables(planned_games(config))
     return out
 
 
@@ -216,7 +216,7 @@ def test_trajectories_show_the_longest_games_of_the_first_seed(swept):
 def test_a_sweep_of_one_game_can_be_drawn(tmp_path):
     config = check_config({"forecasters": ["balanced"], "adversaries": ["constant"], "rounds": [1]})
     run_sweep(config, tmp_path)
-    Store(tmp_path).write_tables(cells_of(config))
+    Store(tmp_path).write_tables(planned_games(config))
     assert set(SWEEP_FIGURES) - set(sweep_figures(tmp_path)) == set(GROWTH_FIGURES)
     for name in sweep_figures(tmp_path):
         assert draw_sweep(tmp_path, name).read_bytes().startswith(PNG)

@@ -16,7 +16,7 @@ from simulations.games import extensions
 from simulations.sweeps.config import check_config
 from simulations.sweeps.results import Store
 from simulations.sweeps.summary import broken_bounds, summarise
-from simulations.sweeps.sweep import cells_of, in_playing_order, run_sweep
+from simulations.sweeps.sweep import in_playing_order, planned_games, run_sweep
 
 GRID = {
     "forecasters": ["balanced", "adaptive"],
@@ -36,7 +36,7 @@ def swept(tmp_path_factory):
     out = tmp_path_factory.mktemp("swept")
     config = check_config(GRID)
     assert run_sweep(config, out) == 16
-    Store(out).write_tables(cells_of(config))
+    Store(out).write_tables(planned_games(config))
     return out
 
 
@@ -70,7 +70,7 @@ def test_configuration_and_versions_are_kept_beside_the_results(swept):
 def test_only_what_is_missing_is_played(tmp_path):
     config = check_config(GRID)
     run_sweep(config, tmp_path)
-    files = sorted((tmp_path / "cells").iterdir())
+    files = sorted((tmp_path / "games").iterdir())
     before = {path.name: path.stat().st_mtime_ns for path in files[3:]}
     files[0].unlink()
     files[1].unlink()
@@ -78,7 +78,7 @@ def test_only_what_is_missing_is_played(tmp_path):
     told = []
     assert run_sweep(config, tmp_path, progress=lambda done, every: told.append((done, every))) == 3
     assert told == [(13, 16), (14, 16), (15, 16), (16, 16)]
-    assert all((tmp_path / "cells" / name).stat().st_mtime_ns == when for name, when in before.items())
+    assert all((tmp_path / "games" / name).stat().st_mtime_ns == when for name, when in before.items())
     assert run_sweep(config, tmp_path) == 0
 
 
@@ -93,7 +93,7 @@ def test_a_larger_grid_plays_only_what_is_new(tmp_path):
 def test_processes_change_nothing_but_the_time(swept, tmp_path):
     config = check_config(GRID)
     assert run_sweep(config, tmp_path, jobs=2) == 16
-    Store(tmp_path).write_tables(cells_of(config), "csv")
+    Store(tmp_path).write_tables(planned_games(config), "csv")
     alone = Store(swept).read_table("results").drop("seconds")
     assert Store(tmp_path).read_table("results").drop("seconds").equals(alone)
 
@@ -102,9 +102,9 @@ def test_the_format_can_be_changed_and_leaves_one_table(swept, tmp_path):
     config = check_config(GRID | {"rounds": [50]})
     run_sweep(config, tmp_path)
     store = Store(tmp_path)
-    store.write_tables(cells_of(config), "csv")
+    store.write_tables(planned_games(config), "csv")
     first = store.read_table("results")
-    store.write_tables(cells_of(config), "parquet")
+    store.write_tables(planned_games(config), "parquet")
     assert {path.suffix for path in tmp_path.glob("results.*")} == {".parquet"}
     assert store.read_table("results").equals(first)
 
@@ -120,11 +120,11 @@ def test_a_killed_sweep_keeps_what_was_finished(tmp_path):
         command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 60
-    while len(list(out.glob("cells/*.json"))) < 3 and time.monotonic() < deadline:
+    while len(list(out.glob("games/*.json"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    kept = len(list(out.glob("cells/*.json")))
+    kept = len(list(out.glob("games/*.json")))
     assert kept >= 3
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     assert f"80 games: {80 - kept} played, {kept} were there already" in answer.stdout
@@ -138,8 +138,8 @@ def test_neighbours_in_playing_order_need_different_loops():
             "rounds": [10, 5],
         }
     )
-    order = in_playing_order(cells_of(config))
-    assert sorted(map(hash, order)) == sorted(map(hash, cells_of(config)))
+    order = in_playing_order(planned_games(config))
+    assert sorted(map(hash, order)) == sorted(map(hash, planned_games(config)))
     assert [cell.rounds for cell in order] == [5] * 8 + [10] * 8
     pairs = [(cell.forecaster in ("sign", "balanced"), cell.adversary) for cell in order]
     assert len(set(pairs[:4])) == 4

@@ -112,7 +112,8 @@ def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool
     round it reached: less than `stop` if the forecaster's memory has no room. Only if it is `told`, the
     adversary learns by how much each outcome would raise the certificate.
     """
-    has_room, announce, find_rises, settle = rules.has_room, rules.announce, rules.rises, rules.settle
+    has_room, announce, settle = rules.has_room, rules.announce, rules.settle
+    certificate_rises = rules.certificate_rises
 
     @compiled
     def loop(
@@ -135,7 +136,7 @@ def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool
             forecast = forecasts[t]
             frame = announce(memory, hints[t] if hinted else no_hint, forecast)
             if told:
-                find_rises(memory, frame, forecast, rises)
+                certificate_rises(memory, frame, forecast, rises)
             outcome = step(state, t - begin, forecast, rises, draws[t - first])
             outcomes[t] = outcome
             settle(memory, frame, forecast, outcome, charged[t])
