@@ -12,7 +12,7 @@ import typer
 from onlinecal.cli.errors import INTERRUPTED
 
 if TYPE_CHECKING:
-    from simulations.sweeps.clusters import Cluster
+    from simulations.sweeps.connections import Cluster
 
 
 class TableFormat(StrEnum):
@@ -112,7 +112,7 @@ def sweep(
 
 def _cluster(backend: Backend, scheduler: str | None, jobs: int | None, processes: int) -> Cluster | None:
     """Who plays, None if it is processes of our own; ValueError if the options do not go together."""
-    from simulations.sweeps.clusters import Cluster
+    from simulations.sweeps.connections import Cluster
 
     if backend is Backend.loky:
         if scheduler is not None:

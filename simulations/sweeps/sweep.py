@@ -9,8 +9,9 @@ from pathlib import Path
 
 from onlinecal.compiling import Compiled
 from simulations.games import players
-from simulations.sweeps.clusters import Cluster, work_on
+from simulations.sweeps.clusters import work_on
 from simulations.sweeps.config import Config
+from simulations.sweeps.connections import Cluster
 from simulations.sweeps.playing import play_for, play_game
 from simulations.sweeps.pool import work
 from simulations.sweeps.results import PlannedGame, Store

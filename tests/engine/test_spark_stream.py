@@ -220,7 +220,8 @@ def test_what_cannot_work_is_refused_before_the_stream_starts(spark, tmp_path, m
 
 
 def test_outcomes_may_be_texts_numbers_or_booleans(spark):
-    from onlinecal.engine.spark.stream import event_of, line_of
+    from onlinecal.engine.spark.event_lines import line_of
+    from onlinecal.engine.spark.stream import event_of
 
     kinds = {
         "string": [" TRUE", "0.0", "2", "NaN", None],

@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 
 from simulations.cli.console import app
 from simulations.games import extensions, players
-from simulations.sweeps import clusters
-from simulations.sweeps.clusters import Cluster, answer_as, identity, work_on
+from simulations.sweeps import clusters, connections
+from simulations.sweeps.clusters import answer_as, identity, work_on
 from simulations.sweeps.config import check_config, read_config
+from simulations.sweeps.connections import Cluster
 from simulations.sweeps.playing import play_for
 from simulations.sweeps.results import TABLES, Store
 from simulations.sweeps.sweep import planned_games, run_sweep
@@ -228,7 +229,7 @@ def test_workers_with_other_versions_refuse(dask, monkeypatch):
 def test_workers_without_the_package_are_named_and_live(dask, dask_cluster, monkeypatch, tmp_path):
     (tmp_path / "only_over_here.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(clusters, "PLAYED_IN", "only_over_here")
+    monkeypatch.setattr(connections, "PLAYED_IN", "only_over_here")
     alive = set(dask_cluster.scheduler_info["workers"])
     with pytest.raises(ValueError, match=r"the worker tcp://\S+ lacks only_over_here: install there"):
         list(work_on(dask, abs, [(1,)]))
@@ -286,7 +287,7 @@ def test_a_scheduler_that_is_not_there_is_told_at_once(backend, no_port, grid, t
     address = f"127.0.0.1:{no_port}"
     begun = time.monotonic()
     answer = run("sweep", grid, "--out", tmp_path / "out", "--backend", backend, "--scheduler", address)
-    assert time.monotonic() - begun < clusters.PATIENCE
+    assert time.monotonic() - begun < connections.PATIENCE
     assert answer.exit_code == 2
     assert f"no answer from {backend.capitalize()} at {address}: [Errno" in answer.stderr
 
@@ -294,7 +295,7 @@ def test_a_scheduler_that_is_not_there_is_told_at_once(backend, no_port, grid, t
 @pytest.mark.parametrize("backend", ["dask", "ray"])
 def test_somebody_else_at_the_address_is_not_waited_for(backend, monkeypatch):
     pytest.importorskip(backend)
-    monkeypatch.setattr(clusters, "PATIENCE", 0.5)
+    monkeypatch.setattr(connections, "PATIENCE", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ValueError, match=f"no answer from {backend.capitalize()} at {address}"):
@@ -302,7 +303,7 @@ def test_somebody_else_at_the_address_is_not_waited_for(backend, monkeypatch):
 
 
 def test_a_scheduler_without_workers_is_told(monkeypatch):
-    monkeypatch.setattr(clusters, "PATIENCE", 2)
+    monkeypatch.setattr(connections, "PATIENCE", 2)
     with (
         local_cluster(0) as empty,
         pytest.raises(ValueError, match="0/1 workers"),

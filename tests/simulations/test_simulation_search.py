@@ -17,7 +17,8 @@ from simulations.plots import champion as picture
 from simulations.searching import breeding
 from simulations.searching.breeding import MOST_BLOCKS, crossed, mutated, normalised, random_genome
 from simulations.searching.fitness import Task, exact_distance, rate
-from simulations.searching.search import read_found, read_history, reduced, search
+from simulations.searching.records import read_found, read_history
+from simulations.searching.search import reduced, search
 from simulations.worst.enumeration import enumerate_games
 
 ROUNDS = 40
