@@ -15,8 +15,8 @@ import pytest
 import adversaries
 import onlinecal
 import simulations
+from tests import ROOT
 
-ROOT = Path(__file__).parent.parent
 MODULES = [
     info.name
     for package in (onlinecal, adversaries, simulations)

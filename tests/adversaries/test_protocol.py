@@ -10,9 +10,16 @@ import sys
 
 import numpy as np
 import pytest
-from adversary_play import SPECS, oblivious_specs, play_compiled, play_plainly, scripted_game, usual_spec
 
 import adversaries
+from tests.adversaries.play import (
+    SPECS,
+    oblivious_specs,
+    play_compiled,
+    play_plainly,
+    scripted_game,
+    usual_spec,
+)
 
 T = 300
 

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from adversary_play import play_compiled, play_plainly, scripted_game
 from numba.extending import register_jitable
 
 import adversaries
 from adversaries import Kind, Parameter, Phase, registry
 from adversaries.kinds import mixture
 from adversaries.replayed.streams import replay_step
+from tests import ROOT
+from tests.adversaries.play import play_compiled, play_plainly, scripted_game
 
-PAGE = (Path(__file__).parents[2] / "docs" / "adversaries.md").read_text()
+PAGE = (ROOT / "docs" / "adversaries.md").read_text()
 
 
 @pytest.fixture(autouse=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from adversary_play import usual_spec
 
 import adversaries
+from tests.adversaries.play import usual_spec
 
 
 @pytest.mark.parametrize(

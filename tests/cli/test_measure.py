@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 from onlinecal import measures
 from onlinecal.measures import summary
 from simulations.cli.console import app
+from tests import DATA, ROOT
 
-NBA = Path(__file__).parents[3] / "shared" / "data" / "nba_games.csv"
-PAGE = Path(__file__).parents[2] / "docs" / "measures.md"
+NBA = DATA / "nba_games.csv"
+PAGE = ROOT / "docs" / "measures.md"
 ROUNDS = 400
 
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
-
-from engine_scripts import quick_folder
-from fault_tools import command
-
 from onlinecal.cli.output import printable
 from onlinecal.engine import Engine, Outcome, Query
+from tests.engine.fault_tools import command
+from tests.engine.scripts import quick_folder
 
 EVIL = "rain\x1b[2J\x9b31m\u202eoslo\x07\r\n\u2028\x85\u200f\x7f\U000e0001[bold]"
 

@@ -6,13 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from onlinecal.cli.neighbours import prefer_neighbours
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 SCRIPT = "import sys; from onlinecal.__main__ import main; sys.exit(main())"
 EDITABLE = f"""
 import sys

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from engine_load import run, write_load
-from engine_scripts import assert_counted_once, assert_same_ledgers, quick_folder
+
+from tests.engine.load import run, write_load
+from tests.engine.scripts import assert_counted_once, assert_same_ledgers, quick_folder
 
 
 @pytest.mark.parametrize("hot_keys", [20, 20_000])

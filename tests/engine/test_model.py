@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from engine_scripts import CLASSES, CONFIG, assert_sound, hint_for, is_simplex, value_for
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -21,6 +20,7 @@ from onlinecal.engine import (
     Withdrawn,
     read_report,
 )
+from tests.engine.scripts import CLASSES, CONFIG, assert_sound, hint_for, is_simplex, value_for
 
 KEYS = ("plain/a", "plain/b", "lanes/a", "brief/a", "brief lanes/a", "grid/a", "weather/a", "skies/a")
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given
-from reference_distance import histories
 
 from onlinecal.measures import expected_calibration_error
+from tests.measures.distance.reference import histories
 
 
 @given(histories(12))

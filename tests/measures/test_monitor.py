@@ -4,9 +4,9 @@ import pickle
 
 import numpy as np
 import pytest
-from reference_distance import look_ahead_run
 
 from onlinecal.measures import CalibrationMonitor, calibration_distance, smooth_calibration_error
+from tests.measures.distance.reference import look_ahead_run
 
 
 def test_on_a_grid_the_monitor_loses_nothing():

@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from reference_distance import histories
 from scipy.optimize import linprog
 
 from onlinecal.measures import (
@@ -13,6 +12,7 @@ from onlinecal.measures import (
 )
 from onlinecal.measures.counts import count_rounds
 from onlinecal.measures.smooth import maximal_intervals
+from tests.measures.distance.reference import histories
 
 
 def smooth_error_by_linear_program(p, y):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import base, datasets, dummy, naive_bayes, tree
-from scripted import Said, Scripted, coins, distance, events, played
 
 from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling, calibration_distance
+from tests.wrappers.scripted import Said, Scripted, coins, distance, events, played
 
 KINDS = {
     "bool": (False, True),

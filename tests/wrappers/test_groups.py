@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import checks, datasets, linear_model, preprocessing
-from scripted import Said, played
 
 from onlinecal import GroupCalibratedClassifier, calibration_distance
 from onlinecal.wrappers.groups.books import AtomBooks, SharedBooks
 from onlinecal.wrappers.groups.membership import EVERYONE
+from tests.wrappers.scripted import Said, played
 
 DISJOINT = {f"g{i}": lambda x, i=i: x["g"] == i for i in range(4)}
 OVERLAPPING = {"low": lambda x: x["a"] < 5, "even": lambda x: x["a"] % 2 == 0, "odd_b": lambda x: x["b"] % 2}

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import datasets, evaluate, linear_model, metrics, naive_bayes, preprocessing, tree
-from scripted import Said, Scripted, coins, distance, events, played
 
 from onlinecal import CalibratedClassifier, calibration_distance
 from onlinecal.wrappers import pending
+from tests.wrappers.scripted import Said, Scripted, coins, distance, events, played
 
 MODELS = {
     "logistic": lambda: preprocessing.StandardScaler() | linear_model.LogisticRegression(),

@@ -1,11 +1,12 @@
 """The how-to page: its code runs and prints the numbers that stand beside it."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "wrap-a-classifier.md"
+from tests import ROOT
+
+PAGE = ROOT / "docs" / "wrap-a-classifier.md"
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))

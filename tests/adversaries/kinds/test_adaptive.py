@@ -6,11 +6,11 @@ import copy
 
 import numpy as np
 import pytest
-from adversary_play import GridForecaster, duel, play_plainly, scripted_game
 from hypothesis import given
 from hypothesis import strategies as st
 
 from adversaries import create
+from tests.adversaries.play import GridForecaster, duel, play_plainly, scripted_game
 
 probabilities = st.floats(0.0, 1.0)
 forecast_lists = st.lists(

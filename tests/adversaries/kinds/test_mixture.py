@@ -10,7 +10,6 @@ import sys
 
 import numpy as np
 import pytest
-from adversary_play import RECORDED, play_compiled, play_plainly, scripted_game
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from adversaries import create
 from adversaries.kinds import mixture
 from adversaries.kinds.adaptive import boundary_hugger_step, threshold_step
 from adversaries.kinds.oblivious import coin_step, markov_step
+from tests.adversaries.play import RECORDED, play_compiled, play_plainly, scripted_game
 
 T = 400
 

@@ -6,7 +6,6 @@ import copy
 import importlib
 import pickle
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +13,10 @@ from numba import njit
 
 import adversaries
 from adversaries import create_multiclass, replay_labels, replay_river_labels, replay_table
+from tests import DATA
 
 T = 240
-TABLE = Path(__file__).parents[3] / "shared" / "data" / "lenet-5-cifar-10.npz"
+TABLE = DATA / "lenet-5-cifar-10.npz"
 needs_table = pytest.mark.skipif(not TABLE.exists(), reason="the table of CIFAR-10 probabilities is not here")
 
 GIVEN = {"river": "river:name=Phishing", "file": None}

@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from adversary_play import GIVEN, RECORDED
 
 from adversaries import create, replay_file, replay_river
+from tests.adversaries.play import GIVEN, RECORDED
 
 
 def written(path, outcomes=(1, 0, 0, 1), column="outcome"):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from adversary_play import play_compiled, play_plainly, scripted_game
 
 from adversaries import replay_file, replay_river, replay_sequence
+from tests import DATA
+from tests.adversaries.play import play_compiled, play_plainly, scripted_game
 
-NBA = Path(__file__).parents[3] / "shared" / "data" / "nba_games.csv"
+NBA = DATA / "nba_games.csv"
 
 ROWS = [
     {"date": "2024-03-02", "p": 0.25, "y": 1, "happened": True},

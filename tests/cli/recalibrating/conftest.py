@@ -3,7 +3,8 @@
 import numpy as np
 import polars as pl
 import pytest
-from recalibrate_runs import CLASSES, ROWS
+
+from tests.cli.recalibrating.runs import CLASSES, ROWS
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from recalibrate_runs import CLASSES, ROWS, record, refusal, run, value
 
 from onlinecal import (
     BoostedRecalibrator,
@@ -18,6 +17,7 @@ from onlinecal.measures import functional_multicalibration_error, multicalibrati
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
+from tests.cli.recalibrating.runs import CLASSES, ROWS, record, refusal, run, value
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 

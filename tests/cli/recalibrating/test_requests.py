@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from recalibrate_runs import record, refusal, run
 
 from onlinecal.cli.recalibrate import method_first
 from onlinecal.cli.recalibrating.options import METHODS
+from tests.cli.recalibrating.runs import record, refusal, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 

@@ -5,12 +5,23 @@ import os
 import re
 import subprocess
 import tracemalloc
-from pathlib import Path
 
 import pytest
-from stream_events import COMMAND, expected, is_sound, late, lines_of, outcome, piped, query, started, stream
 
 from onlinecal.engine import read_report
+from tests import ROOT
+from tests.cli.stream.events import (
+    COMMAND,
+    expected,
+    is_sound,
+    late,
+    lines_of,
+    outcome,
+    piped,
+    query,
+    started,
+    stream,
+)
 
 
 @pytest.fixture
@@ -203,7 +214,7 @@ def test_every_verb_of_the_stream_shows_an_example(verb):
 
 
 def test_the_readme_shows_what_is_answered(ledger):
-    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    readme = (ROOT / "README.md").read_text()
     lines, answers = re.search(
         r"stream --ledger.*<<'EOF'\n(.*?)EOF\n.*?```json\n(.*?)```", readme, re.S
     ).groups()

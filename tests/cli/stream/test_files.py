@@ -12,11 +12,11 @@ import subprocess
 from functools import partial
 
 import pytest
-from stream_events import COMMAND, expected, is_sound, late, lines_of, piped, query, started, stream
 
 from onlinecal.cli.stream import follow as stream_follow
 from onlinecal.cli.stream.files import WINDOW
 from onlinecal.cli.stream.follow import Files
+from tests.cli.stream.events import COMMAND, expected, is_sound, late, lines_of, piped, query, started, stream
 
 
 @pytest.fixture

@@ -2,9 +2,8 @@
 
 import os
 
-from stream_events import late, lines_of, query, started, stream
-
 from onlinecal.cli.stream import progress as stream_progress
+from tests.cli.stream.events import late, lines_of, query, started, stream
 
 
 def test_a_log_gets_a_line_every_while_and_a_summary(tmp_path, monkeypatch):

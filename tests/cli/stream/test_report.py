@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import polars as pl
 import pytest
-from stream_events import expected, is_sound, late, lines_of, query, started, stream
 
 from onlinecal.engine import Engine, read_report
 from onlinecal.plots.ledger import certificates as stream_certificates
 from onlinecal.plots.ledger import waiting as stream_waiting
+from tests.cli.stream.events import expected, is_sound, late, lines_of, query, started, stream
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import signal
 import time
 
 import pytest
-from stream_events import expected, is_sound, late, lines_of, outcome, piped, query, started, stream
 
 from onlinecal.engine import read_report
+from tests.cli.stream.events import expected, is_sound, late, lines_of, outcome, piped, query, started, stream
 
 
 @pytest.fixture

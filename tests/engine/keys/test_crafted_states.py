@@ -10,7 +10,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from crafted_states import play
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query, Settled
@@ -19,6 +18,7 @@ from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.settings import Settings
 from onlinecal.forecasters.baselines import FosterForecaster
 from onlinecal.forecasters.binary.cells import LOWER
+from tests.engine.keys.crafted_states import play
 
 PROGRAM = Path(__file__).with_name("crafted_states.py")
 

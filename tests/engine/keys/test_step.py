@@ -7,7 +7,6 @@ import sqlite3
 from collections import Counter, defaultdict
 
 import pytest
-from key_events import CONFIG, everything
 from msgspec.structs import replace
 
 from onlinecal.engine import (
@@ -26,6 +25,7 @@ from onlinecal.engine import (
 )
 from onlinecal.engine.events import decode_lines
 from onlinecal.engine.keys.step import VERSION, KeyStep
+from tests.engine.key_events import CONFIG, everything
 
 KEYS = ["a", "b", "w/x", "w/y", "plain/a", "u/a"]
 

@@ -7,19 +7,19 @@ import random
 import sqlite3
 
 import pytest
-from engine_scripts import (
-    CONFIG,
-    assert_same_ledgers,
-    assert_sound,
-    tables_of,
-)
-from fault_tools import INPUT, assert_refused, command, left_open, looked_at, opened, raises_for
 
 from onlinecal.engine import (
     Engine,
     LedgerError,
     read_report,
     repair_ledger,
+)
+from tests.engine.fault_tools import INPUT, assert_refused, command, left_open, looked_at, opened, raises_for
+from tests.engine.scripts import (
+    CONFIG,
+    assert_same_ledgers,
+    assert_sound,
+    tables_of,
 )
 
 

@@ -7,11 +7,6 @@ import re
 import sqlite3
 
 import pytest
-from engine_scripts import (
-    CONFIG,
-    tables_of,
-)
-from fault_tools import INPUT, assert_refused, command, left_open, looked_at, opened, raises_for
 
 from onlinecal.engine import (
     Engine,
@@ -23,6 +18,11 @@ from onlinecal.engine import (
     repair_ledger,
 )
 from onlinecal.engine.ledger import schema
+from tests.engine.fault_tools import INPUT, assert_refused, command, left_open, looked_at, opened, raises_for
+from tests.engine.scripts import (
+    CONFIG,
+    tables_of,
+)
 
 
 def other_database(path):

@@ -11,18 +11,18 @@ import shutil
 import subprocess
 
 import pytest
-from engine_scripts import (
+
+from onlinecal.engine import (
+    Engine,
+    LedgerError,
+)
+from tests.engine.fault_tools import INPUT, LINES, assert_refused, command, raises_for
+from tests.engine.scripts import (
     CONFIG,
     CONFIG_TOML,
     assert_same_ledgers,
     batches,
     tables_of,
-)
-from fault_tools import INPUT, LINES, assert_refused, command, raises_for
-
-from onlinecal.engine import (
-    Engine,
-    LedgerError,
 )
 
 

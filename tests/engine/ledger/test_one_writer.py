@@ -12,8 +12,6 @@ import subprocess
 import sys
 
 import pytest
-from engine_scripts import assert_sound, tables_of
-from fault_tools import INPUT, assert_refused, command, in_child, raises_for
 
 from onlinecal.engine import (
     Engine,
@@ -25,6 +23,8 @@ from onlinecal.engine import (
     read_report,
     repair_ledger,
 )
+from tests.engine.fault_tools import INPUT, assert_refused, command, in_child, raises_for
+from tests.engine.scripts import assert_sound, tables_of
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ import signal
 import sqlite3
 
 import pytest
-from engine_scripts import (
-    assert_sound,
-    tables_of,
-)
-from fault_tools import in_child, opened, raises_for
 
 from onlinecal.engine import Engine, read_report
 from onlinecal.engine.ledger import schema
+from tests.engine.fault_tools import in_child, opened, raises_for
+from tests.engine.scripts import (
+    assert_sound,
+    tables_of,
+)
 
 
 def make_older(path, monkeypatch, migration):

@@ -9,19 +9,28 @@ import threading
 import time
 
 import pytest
-from engine_scripts import (
-    CONFIG,
-    assert_sound,
-    report_of,
-    script,
-)
-from fault_tools import INPUT, LINES, NOBODY, assert_refused, command, in_child, opened, raises_for
 
 from onlinecal.engine import (
     Engine,
     LedgerError,
     Query,
     read_report,
+)
+from tests.engine.fault_tools import (
+    INPUT,
+    LINES,
+    NOBODY,
+    assert_refused,
+    command,
+    in_child,
+    opened,
+    raises_for,
+)
+from tests.engine.scripts import (
+    CONFIG,
+    assert_sound,
+    report_of,
+    script,
 )
 
 

@@ -1,6 +1,6 @@
 """A stream from files to files through Spark; as a program, so that it can be killed:
 
-python spark_stream_run.py ROOT      reads ROOT/in, writes ROOT/out, goes on from ROOT/checkpoint
+python -m tests.engine.spark.stream_run ROOT      reads ROOT/in, writes ROOT/out, goes on from ROOT/checkpoint
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import os
 import random
 import sys
 
-from key_events import CONFIG
-
 from onlinecal.engine import Forecast, Outcome, Rejected
+from tests.engine.key_events import CONFIG
 
 REMEMBER = 10_000
 

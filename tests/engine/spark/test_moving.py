@@ -1,11 +1,11 @@
 """A ledger's keys go on in Spark as if they had never left their machine."""
 
 import pytest
-from key_events import CONFIG, everything
-from spark_stream_run import read, run, said, told, write_events
 
 from onlinecal.engine import Engine, LedgerError
 from onlinecal.engine.ledger.report import read_report
+from tests.engine.key_events import CONFIG, everything
+from tests.engine.spark.stream_run import read, run, said, told, write_events
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 

@@ -10,14 +10,15 @@ import subprocess
 import sys
 import time
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
-from key_events import CONFIG, everything
-from spark_stream_run import read, run, said, told, write_events
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig
 from onlinecal.engine.keys.step import KeyStep
+from tests import ROOT
+from tests.engine.key_events import CONFIG, everything
+from tests.engine.spark import stream_run
+from tests.engine.spark.stream_run import read, run, said, told, write_events
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
@@ -86,10 +87,9 @@ def test_a_hundred_thousand_events_over_a_thousand_keys(spark, tmp_path):
 def killed_in_a_batch(root, seconds):
     """Run the stream as a program and kill it, with its JVM, so long after a batch has begun."""
     before = {path.name for path in (root / "checkpoint" / "commits").glob("[0-9]*")}
-    program = Path(__file__).with_name("spark_stream_run.py")
     process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", str(program), str(root)],
-        start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        [sys.executable, "-W", "ignore", "-m", stream_run.__name__, str(root)],
+        cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 
     def running():
@@ -136,7 +136,7 @@ def test_a_stream_killed_five_times(spark, tmp_path):
 def test_the_example_on_the_page_about_scale_runs(spark, tmp_path, capsys):
     import polars as pl
 
-    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text()
+    page = (ROOT / "docs" / "scale.md").read_text()
     [example] = (
         block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "readStream" in block
     )

@@ -7,8 +7,6 @@ import pickle
 
 import numpy as np
 import pytest
-from baseline_games import BASELINES, RANDOMISED, in_the_interpreter, parameters
-from configurations import sequences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import checks
@@ -22,6 +20,8 @@ from onlinecal.forecasters.baselines import (
     PowerOfTwoChoices,
     RunningMean,
 )
+from tests.forecasters.baselines.games import BASELINES, RANDOMISED, in_the_interpreter, parameters
+from tests.forecasters.configurations import sequences
 
 each = pytest.mark.parametrize("kind", BASELINES, ids=lambda kind: kind.__name__)
 kinds = st.sampled_from(BASELINES)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from simulations.games import players
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "baselines.md").read_text()
 (BLOCK,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from baseline_games import BASELINES, DETERMINISTIC, RANDOMISED, book, in_the_interpreter, parameters
-from configurations import sequences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +21,15 @@ from onlinecal.forecasters.baselines import (
     RunningMean,
 )
 from simulations.games.duel import play
+from tests.forecasters.baselines.games import (
+    BASELINES,
+    DETERMINISTIC,
+    RANDOMISED,
+    book,
+    in_the_interpreter,
+    parameters,
+)
+from tests.forecasters.configurations import sequences
 
 TOLERANCE = 1e-9
 OPPONENTS = ["coin", "linear-drift", "threshold", "certificate-greedy", "bias-builder"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from baseline_games import BASELINES, book, ece, errors, leans, mixed, mixture, parameters, settled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
@@ -20,6 +19,17 @@ from onlinecal.forecasters.baselines import (
 from onlinecal.forecasters.baselines.internal_regret import stationary
 from onlinecal.forecasters.baselines.mixing import BOOK, NOT_MIXED, SUPPORT
 from onlinecal.forecasters.binary.one_step_ahead import OneStepAhead
+from tests.forecasters.baselines.games import (
+    BASELINES,
+    book,
+    ece,
+    errors,
+    leans,
+    mixed,
+    mixture,
+    parameters,
+    settled,
+)
 
 TOLERANCE = 1e-9
 ROUNDS = 6

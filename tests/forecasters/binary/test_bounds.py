@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from configurations import ANYTIME, RULES, UNIFORM, configs, fresh, hinted_sequences, label
 from hypothesis import given, settings
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
 from onlinecal.forecasters.binary.cells import FINE, MOVED, SCALE, SPREAD
+from tests.forecasters.configurations import ANYTIME, RULES, UNIFORM, configs, fresh, hinted_sequences, label
 
 TOLERANCE = 1e-9
 

@@ -6,7 +6,6 @@ import pickle
 
 import numpy as np
 import pytest
-from configurations import ANYTIME, RULES, label
 from river import linear_model
 
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier, SimplexAlmostOneStepAhead
@@ -16,6 +15,7 @@ from onlinecal.forecasters.baselines import mixing
 from onlinecal.forecasters.binary import cells, dyadic
 from onlinecal.forecasters.binary.cells import FINE, MOVED, REPORT, ROUNDS, SCALE, SPREAD
 from onlinecal.forecasters.simplex import machine as simplex
+from tests.forecasters.configurations import ANYTIME, RULES, label
 
 FULL = "cannot bear"
 CONFIGS = [{**rule, "n_cells": m} for rule in RULES for m in (1, 7)] + ANYTIME[::3]

@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from configurations import ANYTIME, fresh, hinted_sequences, label
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal.forecasters.binary.cells import LOWER, STEP, TABLE
 from onlinecal.forecasters.binary.dyadic_search import ABOVE, BELOW, END, find
+from tests.forecasters.configurations import ANYTIME, fresh, hinted_sequences, label
 
 
 def check_ends(forecaster):

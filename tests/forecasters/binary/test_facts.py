@@ -8,11 +8,11 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
-from configurations import configs, fresh, sequences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
+from tests.forecasters.configurations import configs, fresh, sequences
 
 history = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=40)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences, label
 from hypothesis import given, settings
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead
 from onlinecal.forecasters.binary import uniform
 from onlinecal.forecasters.binary.cells import HIGH, LOW, LOWER, NO_HINT, SCALE, STEP, TABLE, report
 from onlinecal.forecasters.binary.dyadic_search import sum_at
+from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences, label
 
 
 def play_in_the_interpreter(config, outcomes, hints):

@@ -7,11 +7,11 @@ import pickle
 
 import numpy as np
 import pytest
-from configurations import configs, fresh
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance
+from tests.forecasters.configurations import configs, fresh
 
 
 def play_late(forecaster, outcomes, most_open, rng):

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simplex_play import chase, outcomes_of, ready
 
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex import machine as simplex
@@ -25,6 +24,7 @@ from onlinecal.forecasters.simplex.guarantees import (
     reach,
     uniform_guarantee,
 )
+from tests.forecasters.simplex.play import chase, outcomes_of, ready
 
 TOLERANCE = 1e-9
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simplex_play import biases_of, outcomes_of, ready, replay, sums_of, vertices_of
-from simplex_reference import every_cell
 
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex import machine as simplex
 from onlinecal.forecasters.simplex.compiled import MACHINE
 from onlinecal.forecasters.simplex.table import LABEL, POINT
+from tests.forecasters.simplex.play import biases_of, outcomes_of, ready, replay, sums_of, vertices_of
+from tests.forecasters.simplex.reference import every_cell
 
 
 def announced(memory, hint):

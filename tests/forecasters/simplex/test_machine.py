@@ -8,19 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simplex_play import (
-    MANY,
-    biases_of,
-    chase,
-    interpret,
-    outcomes_of,
-    ready,
-    ready_list,
-    replay,
-    sums_of,
-    vertices_of,
-)
-from simplex_reference import Reference
 
 from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters.simplex import machine as simplex
@@ -36,6 +23,19 @@ from onlinecal.forecasters.simplex.table import (
     USED,
     capacity,
 )
+from tests.forecasters.simplex.play import (
+    MANY,
+    biases_of,
+    chase,
+    interpret,
+    outcomes_of,
+    ready,
+    ready_list,
+    replay,
+    sums_of,
+    vertices_of,
+)
+from tests.forecasters.simplex.reference import Reference
 
 SIZES = [(1, 3), (2, 1), (2, 6), (2, 7), (3, 1), (3, 2), (3, 8), (4, 5), (5, 3), (6, 2), (8, 4), (10, 2)]
 FEW = 256

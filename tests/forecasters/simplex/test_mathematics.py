@@ -7,7 +7,8 @@ from itertools import pairwise, product
 from math import comb
 
 import pytest
-from simplex_reference import Reference, every_cell, grid_points, shifted
+
+from tests.forecasters.simplex.reference import Reference, every_cell, grid_points, shifted
 
 
 def bias_bound(k, m):

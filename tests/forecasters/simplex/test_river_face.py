@@ -8,9 +8,9 @@ import pickle
 import numpy as np
 import pytest
 from river import checks, datasets, evaluate, metrics
-from simplex_play import outcomes_of
 
 from onlinecal import SimplexAlmostOneStepAhead
+from tests.forecasters.simplex.play import outcomes_of
 
 LEARNERS = [
     SimplexAlmostOneStepAhead(),

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simplex_play import outcomes_of
 
 from onlinecal import SimplexAlmostOneStepAhead
+from tests.forecasters.simplex.play import outcomes_of
 
 CONFIGS = [
     {"n_classes": 4},

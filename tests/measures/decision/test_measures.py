@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from decision_reference import population, supremum_by_brute_force, supremum_over_intervals
 
 from onlinecal.measures.decision.errors import (
     bayes_decisions,
@@ -19,8 +16,8 @@ from onlinecal.measures.decision.partitions import Partition, error_of, residual
 from onlinecal.measures.decision.search import soft_error
 from onlinecal.measures.decision.width import confidence_width
 from onlinecal.recalibration.decision.losses import classwise_losses, gaussian_losses, refrain_losses
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
+from tests import DATA
+from tests.measures.decision.reference import population, supremum_by_brute_force, supremum_over_intervals
 
 
 def draw(rng, n, n_classes, sharpness=1.0):

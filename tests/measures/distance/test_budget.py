@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import scipy.optimize
 from hypothesis import given, settings
-from reference_distance import histories
 
 from onlinecal.measures import calibration_distance
 from onlinecal.measures.counts import count_rounds, merged, prefix_sums
 from onlinecal.measures.distance import bracket, levels, pruned, relaxation, rounding
 from onlinecal.measures.distance.levels import conditional_means, distance_by_sums, distance_to
 from onlinecal.measures.distance.pooling import pooled_levels
+from tests.measures.distance.reference import histories
 
 BUDGET = 0.05
 

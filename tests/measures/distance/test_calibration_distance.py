@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_distance import (
-    assert_calibrated_at,
-    distance_by_set_partitions,
-    distance_on_the_plain_lattice,
-    histories,
-    look_ahead_run,
-)
 
 from onlinecal.measures import (
     calibration_distance,
     calibration_distance_from_counts,
     expected_calibration_error,
     is_perfectly_calibrated,
+)
+from tests.measures.distance.reference import (
+    assert_calibrated_at,
+    distance_by_set_partitions,
+    distance_on_the_plain_lattice,
+    histories,
+    look_ahead_run,
 )
 
 METHODS = ["exact", "bracket"]

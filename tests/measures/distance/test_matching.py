@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from reference_distance import histories
 from scipy.optimize import linear_sum_assignment
 
 from onlinecal.measures import calibration_distance
+from tests.measures.distance.reference import histories
 
 
 @cache

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_distance import histories, look_ahead_run
 
 from onlinecal.measures import calibration_distance
 from onlinecal.measures.counts import count_rounds
@@ -15,6 +14,7 @@ from onlinecal.measures.distance.pruned import _sides, _step_limits, search_belo
 from onlinecal.measures.distance.pruned_kernel import extend_paths, room_for
 from onlinecal.measures.distance.relaxation import relax, relaxation_nodes
 from onlinecal.measures.distance.steps import first_fractions, next_fraction
+from tests.measures.distance.reference import histories, look_ahead_run
 
 
 def counted(p, y):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_distance import histories, look_ahead_run
 
 from onlinecal.measures import (
     calibration_distance,
@@ -32,6 +31,7 @@ from onlinecal.measures.distance.rounding import (
     search_tables,
     search_windows,
 )
+from tests.measures.distance.reference import histories, look_ahead_run
 
 
 @settings(max_examples=100, deadline=None)

@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.tree import DecisionTreeRegressor
-from test_boosted_lemmas import TRUTHS, domain
 
 from onlinecal import BoostedRecalibrator
 from onlinecal.measures import functional_multicalibration_error
+from tests.recalibration.boosted.test_lemmas import TRUTHS, domain
 
 
 def table(seed, n=150):

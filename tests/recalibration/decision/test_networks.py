@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
-
-from decision_targets import NETWORKS, check_targets, quality
+from tests.benchmarks.decision_targets import NETWORKS, check_targets, quality
 
 
 @pytest.mark.parametrize("network", ["WideResNet CIFAR-10"])

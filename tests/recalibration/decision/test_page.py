@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-DATA = ROOT.parent / "shared" / "data"
+from tests import DATA, ROOT
 
 
 def test_the_page_prints_its_numbers(monkeypatch, capsys):

@@ -1,11 +1,12 @@
 """The page on groups: its code runs and prints the numbers that stand beside it."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "recalibrate-groups.md"
+from tests import ROOT
+
+PAGE = ROOT / "docs" / "recalibrate-groups.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from group_reference import grid, tables, value_patches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import GroupRecalibrator, multicalibration_error
 from onlinecal.recalibration.groups.value import chain_patches, replay_value_patches
+from tests.recalibration.groups.reference import grid, tables, value_patches
 
 ALPHAS = [1.0, 0.7, 0.5, 0.3, 0.1, 0.03, 0.01]
 

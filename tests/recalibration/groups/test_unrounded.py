@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from group_reference import tables, violation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import GroupRecalibrator, multicalibration_error
+from tests.recalibration.groups.reference import tables, violation
 
 ALPHAS = [0.5, 0.1, 0.03, 0.01, 0.001]
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lp_reference import Reference, projected
 
 from onlinecal.measures.lp.level_sets import count_level_sets, levels_of
 from onlinecal.recalibration.lp.algorithm import round_bound, run
 from onlinecal.recalibration.lp.kernels import project
 from onlinecal.recalibration.lp.statistics import plug_in_statistics, rho
+from tests.recalibration.lp.reference import Reference, projected
 
 
 def source(n, k, seed, concentration=0.5, favour=0.4):

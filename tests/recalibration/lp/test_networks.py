@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from onlinecal import LpRecalibrator, lp_calibration_error
+from tests import DATA
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 
 

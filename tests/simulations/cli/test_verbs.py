@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from onlinecal.compiling import Compiled
 from simulations.cli.console import app
 from simulations.sweeps.results import Store
+from tests import DATA
 
-NBA = Path(__file__).parents[3] / "shared" / "data" / "nba_games.csv"
+NBA = DATA / "nba_games.csv"
 
 
 def run(*arguments):
@@ -86,7 +87,7 @@ def test_forecasters_are_listed_with_what_is_known():
 
 
 def test_sweep_loads_files_of_ones_own_and_plot_finds_them_again(tmp_path):
-    own = Path(__file__).parents[1] / "simulations" / "own_players.py"
+    own = Path(__file__).parents[1] / "own_players.py"
     path = tmp_path / "grid.toml"
     path.write_text('forecasters = ["last-outcome"]\nadversaries = ["contrarian"]\nrounds = [50, 100]\n')
     onlinecal = [sys.executable, "-m", "simulations"]

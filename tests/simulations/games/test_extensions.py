@@ -13,7 +13,7 @@ from simulations.sweeps.config import check_config, read_config
 from simulations.sweeps.results import Cell, Store
 from simulations.sweeps.sweep import cells_of, run_sweep
 
-OWN = Path(__file__).with_name("own_players.py")
+OWN = Path(__file__).parents[1] / "own_players.py"
 GRID = {
     "forecasters": ["last-outcome", "balanced"],
     "adversaries": ["contrarian", "coin", "mixture:first=contrarian"],

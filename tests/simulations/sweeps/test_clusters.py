@@ -32,7 +32,7 @@ rounds = [500, 1000]
 seeds = [1, 2]
 checkpoints = 20
 """
-OWN = Path(__file__).with_name("own_players.py")
+OWN = Path(__file__).parents[1] / "own_players.py"
 
 
 def run(*words):
