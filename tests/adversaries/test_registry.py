@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -153,29 +151,6 @@ def test_a_reloaded_module_replaces_its_adversary_and_its_mixtures(tmp_path, mon
         assert mixture.mixture_step(module.own_step, module.own_step) is mixed.phases[0].step
     assert names[0] != names[1]
     monkeypatch.delitem(sys.modules, file.stem)
-
-
-def test_the_example_on_the_page_is_complete_and_true():
-    (block,) = [code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "register(" in code]
-    assert len([line for line in block.splitlines() if line.strip()]) <= 25
-    names = {"__name__": "adversary_of_the_page"}
-    exec(block, names)
-    (name,) = set(adversaries.catalogue()) - registry._CATALOGUE.own_names
-    game = scripted_game(300)
-    adversary = adversaries.create(name, horizon=300, seed=1)
-    plain = play_plainly(adversary, *game)
-    assert plain == play_compiled(adversary, *game)
-    assert set(plain) == {0, 1}
-
-
-def test_the_other_examples_on_the_page_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("games.csv").write_text("date,won\n2024-03-02,1\n2024-03-01,0\n")
-    blocks = [code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "register(" not in code]
-    assert blocks
-    names = {}
-    for block in blocks:
-        exec(block, names)
 
 
 def test_every_adversary_has_its_line_on_the_page():

@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -130,24 +129,6 @@ def test_a_stream_killed_five_times(spark, tmp_path):
     assert any(in_batch)
     run(spark, root)
     assert read(spark, root) == answers
-
-
-@pytest.mark.slow
-def test_the_example_on_the_page_about_scale_runs(spark, tmp_path, capsys):
-    import polars as pl
-
-    page = (ROOT / "docs" / "scale.md").read_text()
-    [example] = (
-        block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "readStream" in block
-    )
-    (tmp_path / "events").mkdir()
-    row = {"type": "query", "id": "a", "key": "k", "position": 0, "hint": 0.5, "value": None}
-    pl.DataFrame([row], schema_overrides={"value": pl.String}).write_parquet(
-        tmp_path / "events" / "0.parquet"
-    )
-    here = re.sub(r'"(events|answers|checkpoint)/"', rf'"{tmp_path}/\1"', example)
-    exec(here.replace("local_session(2)", "given"), {"given": spark})
-    assert "|forecast|" in capsys.readouterr().out.replace(" ", "")
 
 
 def test_what_ran_to_its_end_does_nothing_when_it_is_started_again(spark, stream):

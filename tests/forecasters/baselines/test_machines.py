@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import checks
 
-import onlinecal.forecasters
 from onlinecal.forecasters.baselines import (
-    Baseline,
     ConstantForecaster,
     DriftCorrectedHalf,
     FosterForecaster,
@@ -161,14 +159,6 @@ def test_bad_sequences_are_refused_before_anything_is_played(kind, outcomes, mes
 def test_bad_parameters_are_refused_by_name(kind, given, message):
     with pytest.raises(ValueError, match=message):
         kind(**given)
-
-
-def test_the_package_exports_them():
-    for kind in (*BASELINES, Baseline):
-        assert getattr(onlinecal.forecasters, kind.__name__) is kind
-        assert kind.__name__ in dir(onlinecal.forecasters)
-    with pytest.raises(AttributeError, match="no attribute 'FosterForecastr'"):
-        onlinecal.forecasters.FosterForecastr  # noqa: B018
 
 
 def test_running_mean_and_constant_forecast_what_they_say():

@@ -7,6 +7,7 @@ import pytest
 from onlinecal.forecasters import ConstantForecaster
 from simulations.games import families, players
 from simulations.games.families import Family
+from tests import ROOT
 
 EVERY_KIND = [
     "sign", "balanced", "nested", "adaptive", "sign:report=midpoint", "sign:cells=7",
@@ -124,3 +125,12 @@ def test_register_adds_a_family_and_refuses_a_taken_name(monkeypatch):
         with pytest.raises(ValueError, match=f"the name '{taken}' is taken by another forecaster: "):
             players.register(other)
     assert players.catalogue()["foster"] in families.FAMILIES
+
+
+def test_the_page_on_baselines_has_every_family():
+    page = (ROOT / "docs" / "baselines.md").read_text()
+    for name, family in players.catalogue().items():
+        if family.build.__module__ == "simulations.games.families" and name not in (
+            "sign", "balanced", "nested", "adaptive", "one-step-ahead",
+        ):  # fmt: skip
+            assert f"`{name}`" in page
