@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
+from tests import ROOT
+
 PLAY = """
 import numpy as np
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier
@@ -33,7 +34,7 @@ os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
 """Another user need not be able to execute this Python, so libraries are loaded before."""
 
 
-def run(code, tree=PROJECT, **options):
+def run(code, tree=ROOT, **options):
     """Run code in a fresh process that imports the project from a tree."""
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     environment |= options.pop("env", {})
@@ -96,7 +97,7 @@ print(project_rows(np.array([[1.0, 1.0]])).tolist())
 
 def test_an_edited_callee_in_another_file_is_noticed_and_nothing_is_left_beside_the_sources(tmp_path):
     tree = tmp_path / "tree"
-    shutil.copytree(PROJECT / "onlinecal", tree / "onlinecal", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "onlinecal", tree / "onlinecal", ignore=shutil.ignore_patterns("__pycache__"))
     environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     before = run(CALLS, tree, env=environment, check=True).stdout
     callee = tree / "onlinecal" / "recalibration" / "lp" / "kernels.py"
