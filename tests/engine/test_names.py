@@ -134,7 +134,7 @@ def test_the_command_refuses_them_too(folder):
 
 def test_http_refuses_them_too(folder):
     pytest.importorskip("starlette", reason="needs the extra serve")
-    from test_http import client_of
+    from tests.engine.http.clients import client_of
 
     events = history()
     with Engine() as clean:

@@ -27,6 +27,11 @@ def lines_of(events):
     return b"".join(json.dumps(event).encode() + b"\n" for event in events)
 
 
+def append(path, data):
+    with open(path, "ab") as file:
+        file.write(data)
+
+
 def late(count, delay=20, keys=3):
     """Lines of `count` queries, each with its outcome some queries later; the last outcomes never come."""
     events = []

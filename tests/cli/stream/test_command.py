@@ -24,16 +24,6 @@ from tests.cli.stream.events import (
 )
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    return tmp_path / "ledger.db"
-
-
-@pytest.fixture
-def file(tmp_path):
-    return tmp_path / "events.jsonl"
-
-
 def test_every_line_of_standard_input_is_answered_as_the_engine_answers_it(ledger):
     lines = late(300)
     # the last line has no newline

@@ -11,11 +11,6 @@ from onlinecal.engine import read_report
 from tests.cli.stream.events import expected, is_sound, late, lines_of, outcome, piped, query, started, stream
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    return tmp_path / "ledger.db"
-
-
 def ended(process):
     """The exit code, what was still to be read, and what was said."""
     rest, told = process.communicate(timeout=60)

@@ -26,12 +26,6 @@ TOKEN = "correct-horse-battery"
 SERVE = "import sys; from onlinecal.cli.stream.serve import serve; import typer; typer.run(serve)"
 
 
-@pytest.fixture
-def engine():
-    with Engine() as engine:
-        yield engine
-
-
 @pytest.mark.parametrize(
     ("host", "loopback"),
     [("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.8.8.8", True)]
