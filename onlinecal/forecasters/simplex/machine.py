@@ -8,7 +8,7 @@ rule (`labels`) no bias leaves (-1, 1), and only the charged point can change it
     propose(memory) -> frame                   the cell to announce, led by the target in `point_of`
     charge(memory, frame, outcome)             settle a round that was announced as that frame's cell
     settle(memory, outcome, moved)             settle one charged to the point in `point_of`
-    certificate_rise(memory, frame, outcome)   by how much the certificate would rise
+    rise(memory, frame, outcome) -> float      by how much the certificate would rise
 
 A memory serves a fixed number of classes on a fixed grid. `new_memory` and `rebuilt` make one; `begin`
 must be run on it before the first round.
@@ -285,7 +285,7 @@ def relabel(memory: Memory, i: int, label: int) -> None:
 
 
 @kernel_part
-def certificate_rise(memory: Memory, frame: int, outcome: int) -> float:
+def rise(memory: Memory, frame: int, outcome: int) -> float:
     """By how much the certificate would rise if the frame's cell were charged with the outcome."""
     k, scale = memory[CLASSES], memory[SCALE]
     i = vertex_of(memory, frame, outcome)

@@ -54,7 +54,7 @@ def announce(memory: Floats, hint: Floats, forecast: Floats) -> int:
 
 
 @kernel_part
-def certificate_rises(memory: Floats, frame: int, forecast: Floats, rising: Floats) -> None:
+def rises(memory: Floats, frame: int, forecast: Floats, rising: Floats) -> None:
     """By how much |sum of (p - y)|, summed over classes, would rise for each outcome."""
     k = len(forecast)
     for outcome in range(k):
@@ -75,5 +75,5 @@ def settle(memory: Floats, frame: int, forecast: Floats, outcome: int, charged: 
     memory[1 + k + outcome] += 1.0
 
 
-BASELINE = MulticlassRules(has_room, announce, certificate_rises, settle)
+BASELINE = MulticlassRules(has_room, announce, rises, settle)
 """The rules of both."""

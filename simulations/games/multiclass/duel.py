@@ -112,8 +112,7 @@ def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool
     round it reached: less than `stop` if the forecaster's memory has no room. Only if it is `told`, the
     adversary learns by how much each outcome would raise the certificate.
     """
-    has_room, announce, settle = rules.has_room, rules.announce, rules.settle
-    certificate_rises = rules.certificate_rises
+    has_room, announce, find_rises, settle = rules.has_room, rules.announce, rules.rises, rules.settle
 
     @compiled
     def loop(
@@ -136,7 +135,7 @@ def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool
             forecast = forecasts[t]
             frame = announce(memory, hints[t] if hinted else no_hint, forecast)
             if told:
-                certificate_rises(memory, frame, forecast, rises)
+                find_rises(memory, frame, forecast, rises)
             outcome = step(state, t - begin, forecast, rises, draws[t - first])
             outcomes[t] = outcome
             settle(memory, frame, forecast, outcome, charged[t])

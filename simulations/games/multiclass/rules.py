@@ -23,13 +23,13 @@ class MulticlassRules(NamedTuple):
     has_room(memory) -> bool: whether one more round may be played on this memory.
     announce(memory, hint, forecast) -> frame: write the forecast, shape (k,); an empty hint is none. The
     frame is a number that the other two take.
-    certificate_rises(memory, frame, forecast, rises): write how much it would rise for each outcome.
+    rises(memory, frame, forecast, rises): write how much the certificate would rise for each outcome.
     settle(memory, frame, forecast, outcome, charged): settle the round; write the point it is charged to.
     """
 
     has_room: Callable[..., bool]
     announce: Callable[..., int]
-    certificate_rises: Callable[..., None]
+    rises: Callable[..., None]
     settle: Callable[..., None]
 
 
@@ -119,10 +119,10 @@ def announce(memory: NDArray[np.int64], hint: Floats, forecast: Floats) -> int:
 
 
 @kernel_part
-def certificate_rises(memory: NDArray[np.int64], frame: int, forecast: Floats, rising: Floats) -> None:
+def rises(memory: NDArray[np.int64], frame: int, forecast: Floats, rising: Floats) -> None:
     """How much each outcome would raise the certificate."""
     for c in range(len(rising)):
-        rising[c] = simplex.certificate_rise(memory, frame, c)
+        rising[c] = simplex.rise(memory, frame, c)
 
 
 @kernel_part
@@ -139,5 +139,5 @@ def settle(memory: NDArray[np.int64], frame: int, forecast: Floats, outcome: int
         simplex.charge(memory, frame, outcome)
 
 
-SIMPLEX = MulticlassRules(simplex.has_room, announce, certificate_rises, settle)
+SIMPLEX = MulticlassRules(simplex.has_room, announce, rises, settle)
 """The rules of the simplex machine."""

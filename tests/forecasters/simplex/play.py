@@ -90,7 +90,7 @@ def chase(memory, rounds, kind, seed=0):
         if kind == "least":
             outcome = int(np.argmin(sums))
         elif kind == "flip":
-            outcome = max(range(k), key=lambda j: (simplex.certificate_rise(memory, here, j), j))
+            outcome = max(range(k), key=lambda j: (simplex.rise(memory, here, j), j))
         else:
             outcome = int(rng.choice(np.flatnonzero(np.asarray(sums) < int(memory[SCALE]) + 1)))
         played.append(outcome)
