@@ -15,6 +15,7 @@ from onlinecal.forecasters import RunningMean
 from onlinecal.forecasters.baselines import mixing
 from onlinecal.forecasters.binary import cells, dyadic
 from onlinecal.forecasters.binary.cells import FINE, MOVED, REPORT, ROUNDS, SCALE, SPREAD
+from onlinecal.forecasters.simplex.machine import table as simplex
 
 FULL = "cannot bear"
 CONFIGS = [{**rule, "n_cells": m} for rule in RULES for m in (1, 7)] + ANYTIME[::3]
@@ -154,7 +155,7 @@ def test_a_full_simplex_forecaster_refuses_and_stays_as_it_was(config):
     forecaster.replay([0, 1, 2] * 3)
     token = forecaster.forecast()
     assert forecaster.most_rounds >= (1 << 32) - 300
-    fill(forecaster.memory, MOVED, 5)
+    fill(forecaster.memory, simplex.MOVED, 5)
     before = forecaster.memory.tolist()
     settling = every_way_on(forecaster, token)
     if not config:

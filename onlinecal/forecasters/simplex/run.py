@@ -179,18 +179,18 @@ class SimplexRun(Account):
             return []
         if self.memory[ROUNDS] >= self.memory[LIMIT]:
             self.grow()
-        sums, (k, scale) = int(self.memory[HERE]) + SUMS, self.units()
-        parts = k * scale
+        sums, k = int(self.memory[HERE]) + SUMS, len(self.numbers)
+        parts = k * int(self.memory[SCALE])
         return [s / parts for s in self.memory[sums : sums + k].tolist()]
 
     def announce(self, guide: NDArray[np.float64]) -> tuple[Cell | None, list[float]]:
         """A cell near the guide, a distribution over the known classes or empty, and its forecast."""
-        vector = self.current()
-        if not vector:
-            return None, vector
         if not len(guide):
-            return self.cell(int(self.memory[HERE])), vector
-        forecast = np.empty(len(vector))
+            vector = self.current()
+            return (self.cell(int(self.memory[HERE])) if vector else None), vector
+        if self.memory[ROUNDS] >= self.memory[LIMIT]:
+            self.grow()
+        forecast = np.empty(len(guide))
         frame = MACHINE.issue(self.memory, guide, forecast)
         return self.cell(int(frame)), forecast.tolist()
 

@@ -85,10 +85,11 @@ def compile_simplex() -> SimplexMachine:
         for t in range(start, len(outcomes)):
             if not has_room(memory):
                 return t
-            frame = announce(memory, hints[t] if hinted else no_hint, forecasts[t])
+            forecast = forecasts[t]
+            frame = announce(memory, hints[t] if hinted else no_hint, forecast)
             if traced:
-                point(memory, frame, forecasts[t], outcomes[t], charged[t])
-            settle_round(memory, frame, forecasts[t], outcomes[t])
+                point(memory, frame, forecast, outcomes[t], charged[t])
+            settle_round(memory, frame, forecast, outcomes[t])
         return len(outcomes)
 
     return SimplexMachine(reindex, begin, advance, issue, settle, replay)
