@@ -101,24 +101,38 @@ def has_room(memory: Memory) -> bool:
 
 @kernel_part
 def announce(memory: Memory, hint: Any, forecast: Any) -> int:
-    """Write the forecast of the coming round; the frame of its cell, the current one without a hint.
-
-    A hint has a probability for each class. With a slack the labels lean towards it as far as that allows.
-    """
-    frame, k = memory[HERE], memory[CLASSES]
-    parts = k * memory[SCALE]
+    """Write the forecast of the coming round; the frame of its cell, the current one without a hint."""
     if len(hint) > 0:
-        target = point_of(memory)
-        for c in range(k):
-            memory[target + c] = int(hint[c] * parts + 0.5)
-        set_anchor(memory, target)
-        frame = restart(memory, memory[SLACK] > 0)
-        if memory[REPORT] == 1:
-            move_inside(memory, frame, hint, forecast)
-            return frame
+        return announce_near(memory, hint, forecast)
+    write_barycentre(memory, memory[HERE], forecast)
+    return memory[HERE]
+
+
+@kernel_part
+def announce_near(memory: Memory, hint: Any, forecast: Any) -> int:
+    """Write the forecast of a round with a hint, a probability for each class; the frame of its cell.
+
+    With a slack the labels lean towards the hint as far as that allows.
+    """
+    target, k = point_of(memory), memory[CLASSES]
+    parts = k * memory[SCALE]
     for c in range(k):
-        forecast[c] = memory[frame + SUMS + c] / parts
+        memory[target + c] = int(hint[c] * parts + 0.5)
+    set_anchor(memory, target)
+    frame = restart(memory, memory[SLACK] > 0)
+    if memory[REPORT] == 1:
+        move_inside(memory, frame, hint, forecast)
+    else:
+        write_barycentre(memory, frame, forecast)
     return frame
+
+
+@kernel_part
+def write_barycentre(memory: Memory, frame: int, forecast: Any) -> None:
+    """Write the barycentre of a frame's cell."""
+    parts = memory[CLASSES] * memory[SCALE]
+    for c in range(memory[CLASSES]):
+        forecast[c] = memory[frame + SUMS + c] / parts
 
 
 @kernel_part

@@ -204,8 +204,9 @@ def upper_cell(memory: Memory, slab: int, dropped: int) -> int:
     """The cell on top of the slab that is left when the only lower vertex is dropped: its frame."""
     k, cell = memory[CLASSES], memory[OTHER]
     memory[cell] = 0
+    source = dropped
     for i in range(k):
-        source = (dropped + 1 + i) % (k + 1)
+        source = source + 1 if source < k else 0
         for part in range(STEPS, LEVELS):
             memory[part_of(memory, cell, part) + i] = memory[part_of(memory, slab, part) + source]
         memory[part_of(memory, cell, LEVELS) + i] = 0
