@@ -186,7 +186,8 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         error of q. The look-ahead sequence serves as q. For p = 1 it is the certificate divided by the
         rounds; it falls as p rises. Raises ValueError unless p is at least 1 (infinity included).
         """
-        return self._run.lp_certificate(check_order(p)) if self.n_rounds else 0.0
+        p = check_order(p)
+        return self._run.lp_certificate(p) if self.n_rounds else 0.0
 
     @property
     def look_ahead(self) -> SimplexLookAhead:
