@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import reach
+from onlinecal.forecasters.simplex.machine.memory import certificate
 from onlinecal.forecasters.simplex.machine.report import move_inside
+from onlinecal.forecasters.simplex.machine.rules import RULES
 from onlinecal.forecasters.simplex.machine.table import HERE, MOVED, OTHER, SLAB, units
 
 
@@ -131,3 +133,19 @@ def frame_of_cell(forecaster, cell):
 def test_an_unknown_report_is_named():
     with pytest.raises(ValueError, match="report must be one of barycentre, hint, got 'vertex'"):
         SimplexAlmostOneStepAhead(3, report="vertex")
+
+
+@pytest.mark.parametrize("report", ["barycentre", "hint"])
+def test_rises_are_those_of_the_certificate_with_and_without_hints(report):
+    forecaster = SimplexAlmostOneStepAhead(4, n_cells=7, slack=1.0, report=report)
+    outcomes, hints = game(4, 40, 11)
+    forecaster.replay(outcomes, hints)
+    for hint in ([], hints[0].tolist(), hints[1].tolist()):
+        memory, forecast, rising = forecaster.memory.tolist(), [0.0] * 4, [0.0] * 4
+        frame = RULES.announce(memory, hint, forecast)
+        RULES.rises(memory, frame, forecast, rising)
+        before = certificate(memory)
+        for outcome in range(4):
+            settled = list(memory)
+            RULES.settle(settled, frame, forecast, outcome)
+            assert certificate(settled) - before == pytest.approx(rising[outcome], abs=1e-12)
