@@ -166,7 +166,7 @@ def from_report(memory: Memory, vertex: Any, x: int, scale: int, forecast: Any, 
 def moved(memory: Memory, frame: int, forecast: Any, i: int) -> int:
     """How far vertex i of a frame's cell is from what was announced there, in units of MOVED."""
     x, k = vertex_at(memory, frame, i), memory[CLASSES]
-    if memory[REPORT] == 1 and frame != memory[HERE]:
+    if frame != memory[HERE] and memory[REPORT] == 1:
         return from_report(memory, memory, x, memory[SCALE], forecast, k)
     return from_barycentre(memory, x, memory, frame + SUMS, k) * memory[FINE]
 
