@@ -109,7 +109,7 @@ def simulate(
         return
     from onlinecal.cli.output import notices, print_json, results
     from onlinecal.compiling import counting
-    from simulations.games import extensions, opponents, players
+    from simulations.games import extensions, players
     from simulations.sweeps.comparison import comparison, machine_readable
 
     extensions.load_all(load or ())
@@ -140,7 +140,7 @@ def simulate(
         print_json(machine_readable(measured, broken, pictures, opponent.remarks))
     else:
         console = results()
-        console.print(comparison(measured, opponents.title(opponent)))
+        console.print(comparison(measured, opponent.title))
         for line in [*broken, *map(str, pictures)]:
             console.print(line, soft_wrap=True)
     if broken:

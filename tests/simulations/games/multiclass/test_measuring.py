@@ -12,7 +12,7 @@ import pytest
 import adversaries
 from simulations.games.multiclass.measuring import (
     biases_of,
-    brier_score,
+    brier_scores,
     measure_recorded_multiclass,
     play_and_measure_multiclass,
 )
@@ -106,7 +106,7 @@ def test_recorded_probabilities_are_measured_without_promises():
     assert measured.ece == pytest.approx(0)
     assert measured.distance_upper == pytest.approx(0)
     assert (measured.certificate, measured.guarantee, measured.bias_limit) == (None, None, None)
-    assert brier_score(table, labels) == pytest.approx(2 * 0.375 + 2 * 0.875)
+    assert brier_scores(table, labels) == pytest.approx((2 * 0.375 + 2 * 0.875, 2.5))
 
 
 @pytest.mark.parametrize("player", ["simplex", "nested", "frequencies", "uniform"])

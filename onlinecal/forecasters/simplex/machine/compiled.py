@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled
-from onlinecal.forecasters.simplex import machine as simplex
-from onlinecal.forecasters.simplex import report as simplex_report
-from onlinecal.forecasters.simplex.table import CLASSES, HERE, REPORT, SCALE, point_of, rehash
+from onlinecal.forecasters.simplex.machine import rules
+from onlinecal.forecasters.simplex.machine.table import HERE, point_of, rehash
 
 
 class SimplexMachine(NamedTuple):
@@ -24,9 +23,8 @@ class SimplexMachine(NamedTuple):
     reindex(memory): fill the slots of a memory that was enlarged.
     begin(memory): make a new or rebuilt memory ready to play.
     advance(memory, outcome) -> bool: charge the current cell; False if there is no room.
-    issue(memory, hint) -> frame: the cell to announce; an empty hint asks for the current one.
-    follow(memory, frame, hint, vector): the point of the frame's cell towards the hint.
-    settle(memory, point, outcome, moved) -> bool: charge a round to a point; False if there is no room.
+    issue(memory, hint, forecast) -> frame: fill the forecast, shape (k,); the frame of its cell.
+    settle(memory, point, outcome, away) -> bool: charge a round to a point; False if there is no room.
     replay(memory, outcomes, hints, forecasts, charged, start) -> rounds done: from row `start` until the
     end or until there is no room; fills the forecasts (and the charged points, unless that array is
     empty), of shape (T, k).
@@ -36,25 +34,15 @@ class SimplexMachine(NamedTuple):
     begin: Callable[..., None]
     advance: Callable[..., bool]
     issue: Callable[..., int]
-    follow: Callable[..., None]
     settle: Callable[..., bool]
     replay: Callable[..., int]
 
 
 def compile_simplex() -> SimplexMachine:
     """The entry points; each is compiled, or loaded from the cache, at its first call."""
-    has_room, propose, charge, charge_point = (
-        simplex.has_room,
-        simplex.propose,
-        simplex.charge,
-        simplex.settle,
-    )
-    aim, prepare, vertex_of = simplex.aim, simplex.begin, simplex.vertex_of
-    charge_vertex, move_inside, way_to = (
-        simplex.charge_vertex,
-        simplex_report.move_inside,
-        simplex_report.way_to,
-    )
+    has_room, announce, _, point, settle_round = rules.RULES
+    announce_near, write_barycentre = rules.announce_near, rules.write_barycentre
+    prepare, settle_current, charge_point = rules.begin, rules.settle_current, rules.charge_point
 
     @compiled
     def reindex(memory: NDArray[np.int64]) -> None:
@@ -68,24 +56,21 @@ def compile_simplex() -> SimplexMachine:
     def advance(memory: NDArray[np.int64], outcome: int) -> bool:
         if not has_room(memory):
             return False
-        charge(memory, memory[HERE], outcome)
+        settle_current(memory, outcome)
         return True
 
     @compiled
-    def issue(memory: NDArray[np.int64], hint: NDArray[np.float64]) -> int:
-        if len(hint) == 0:
-            return memory[HERE]
-        aim(memory, hint)
-        return propose(memory)
+    def issue(memory: NDArray[np.int64], hint: NDArray[np.float64], forecast: NDArray[np.float64]) -> int:
+        return announce(memory, hint, forecast)
 
     @compiled
-    def settle(memory: NDArray[np.int64], point: NDArray[np.int64], outcome: int, moved: int) -> bool:
+    def settle(memory: NDArray[np.int64], point: NDArray[np.int64], outcome: int, away: int) -> bool:
         if not has_room(memory):
             return False
         target = point_of(memory)
         for c in range(len(point)):
             memory[target + c] = point[c]
-        charge_point(memory, outcome, moved)
+        charge_point(memory, outcome, away)
         return True
 
     @compiled
@@ -97,37 +82,23 @@ def compile_simplex() -> SimplexMachine:
         charged: NDArray[np.float64],
         start: int,
     ) -> int:
-        k, scale = memory[CLASSES], memory[SCALE]
         hinted, traced = len(hints) > 0, len(charged) > 0
-        followed = hinted and memory[REPORT] == 1
         for t in range(start, len(outcomes)):
             if not has_room(memory):
                 return t
-            frame = memory[HERE]
+            forecast = forecasts[t]
+            # as `announce` does; here, since a view of a hint that may be none costs 6 % of a round
             if hinted:
-                aim(memory, hints[t])
-                frame = propose(memory)
-            i = vertex_of(memory, frame, outcomes[t])
+                frame = announce_near(memory, hints[t], forecast)
+            else:
+                frame = memory[HERE]
+                write_barycentre(memory, frame, forecast)
             if traced:
-                x = frame + 5 + 5 * k + i * k
-                for c in range(k):
-                    charged[t, c] = memory[x + c] / scale
-            if followed:
-                move_inside(memory, frame, hints[t], forecasts[t])
-                charge_vertex(memory, frame, i, outcomes[t], way_to(memory, frame, i, forecasts[t]))
-                continue
-            for c in range(k):
-                forecasts[t, c] = memory[frame + 1 + c] / (k * scale)
-            charge(memory, frame, outcomes[t])
+                point(memory, frame, forecast, outcomes[t], charged[t])
+            settle_round(memory, frame, forecast, outcomes[t])
         return len(outcomes)
 
-    @compiled
-    def follow(
-        memory: NDArray[np.int64], frame: int, hint: NDArray[np.float64], vector: NDArray[np.float64]
-    ) -> None:
-        move_inside(memory, frame, hint, vector)
-
-    return SimplexMachine(reindex, begin, advance, issue, follow, settle, replay)
+    return SimplexMachine(reindex, begin, advance, issue, settle, replay)
 
 
 MACHINE = compile_simplex()

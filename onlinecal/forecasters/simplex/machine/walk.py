@@ -21,21 +21,28 @@ the walk ends at the top, in a cell with all labels. docs/theory-simplex.md has 
 from __future__ import annotations
 
 from onlinecal.compiling import kernel_part
-from onlinecal.forecasters.simplex.labels import anchored_label, label_near, label_of
-from onlinecal.forecasters.simplex.table import (
+from onlinecal.forecasters.simplex.machine.labels import anchored_label, label_near, label_of
+from onlinecal.forecasters.simplex.machine.table import (
     CLASSES,
     HEADER,
     HERE,
+    KEYS,
+    LABELS,
+    LEVELS,
     OTHER,
     PIVOTS,
     RESTARTS,
     SCALE,
     SLAB,
     STEP,
+    STEPS,
+    SUMS,
     Memory,
     anchor_of,
     frame_size,
     key_of,
+    part_of,
+    vertex_at,
 )
 
 FULL_CELL, OUTSIDE = -1, -2
@@ -45,10 +52,11 @@ FULL_CELL, OUTSIDE = -1, -2
 def pivot(memory: Memory, frame: int, length: int, i: int) -> bool:
     """Exchange vertex i of the word for the one on the other side; False if that is outside the simplex."""
     k, unit = memory[CLASSES], memory[STEP]
-    steps, keys, levels, points = frame + 1 + k, frame + 3 + 3 * k, frame + 4 + 4 * k, frame + 5 + 5 * k
+    steps, keys = part_of(memory, frame, STEPS), part_of(memory, frame, KEYS)
+    levels = part_of(memory, frame, LEVELS)
     before = i - 1 if i > 0 else length - 1
     step = memory[steps + i]
-    x, y = points + before * k, points + i * k
+    x, y = vertex_at(memory, frame, before), vertex_at(memory, frame, i)
     if step < k and memory[x + step] < unit:
         return False
     memory[steps + i] = memory[steps + before]
@@ -76,7 +84,7 @@ def pivot(memory: Memory, frame: int, length: int, i: int) -> bool:
 @kernel_part
 def twin_of(memory: Memory, frame: int, length: int, i: int) -> int:
     """The other vertex with the label of vertex i, or FULL_CELL if there is none."""
-    labels = frame + 2 + 2 * memory[CLASSES]
+    labels = part_of(memory, frame, LABELS)
     label = memory[labels + i]
     for j in range(length):
         if memory[labels + j] == label and j != i:
@@ -90,8 +98,8 @@ def through(memory: Memory, frame: int, i: int) -> int:
     k = memory[CLASSES]
     if not pivot(memory, frame, k, i):
         return OUTSIDE
-    x, key = frame + 5 + 5 * k + i * k, memory[frame + 3 + 3 * k + i]
-    memory[frame + 2 + 2 * k + i] = label_of(memory, x, key)
+    x, key = vertex_at(memory, frame, i), memory[part_of(memory, frame, KEYS) + i]
+    memory[part_of(memory, frame, LABELS) + i] = label_of(memory, x, key)
     return twin_of(memory, frame, k, i)
 
 
@@ -161,11 +169,11 @@ def restart(memory: Memory, leaning: bool) -> int:
     """
     k, unit, anchor = memory[CLASSES], memory[STEP], anchor_of(memory)
     slab, length = memory[SLAB], memory[CLASSES] + 1
-    steps, labels, keys = slab + 1 + k, slab + 2 + 2 * k, slab + 3 + 3 * k
-    levels, points = slab + 4 + 4 * k, slab + 5 + 5 * k
+    steps, labels = part_of(memory, slab, STEPS), part_of(memory, slab, LABELS)
+    keys, levels = part_of(memory, slab, KEYS), part_of(memory, slab, LEVELS)
     memory[slab] = 0
     for i in range(length):
-        x, up = points + i * k, min(i, k - 1)
+        x, up = vertex_at(memory, slab, i), min(i, k - 1)
         for c in range(k):
             memory[x + c] = memory[anchor + c]
         memory[x + up] += unit
@@ -175,7 +183,7 @@ def restart(memory: Memory, leaning: bool) -> int:
     memory[RESTARTS] += 1
     new = k
     while True:
-        x, key = points + new * k, memory[keys + new]
+        x, key = vertex_at(memory, slab, new), memory[keys + new]
         if memory[levels + new] == 0:
             memory[labels + new] = anchored_label(memory, x)
         elif leaning:
@@ -196,15 +204,16 @@ def upper_cell(memory: Memory, slab: int, dropped: int) -> int:
     """The cell on top of the slab that is left when the only lower vertex is dropped: its frame."""
     k, cell = memory[CLASSES], memory[OTHER]
     memory[cell] = 0
+    source = dropped
     for i in range(k):
-        source = (dropped + 1 + i) % (k + 1)
-        memory[cell + 1 + k + i] = memory[slab + 1 + k + source]
-        memory[cell + 2 + 2 * k + i] = memory[slab + 2 + 2 * k + source]
-        memory[cell + 3 + 3 * k + i] = memory[slab + 3 + 3 * k + source]
-        memory[cell + 4 + 4 * k + i] = 0
-        memory[cell] += memory[cell + 3 + 3 * k + i]
+        source = source + 1 if source < k else 0
+        for part in range(STEPS, LEVELS):
+            memory[part_of(memory, cell, part) + i] = memory[part_of(memory, slab, part) + source]
+        memory[part_of(memory, cell, LEVELS) + i] = 0
+        memory[cell] += memory[part_of(memory, cell, KEYS) + i]
+        x, y = vertex_at(memory, slab, source), vertex_at(memory, cell, i)
         for c in range(k):
-            memory[cell + 5 + 5 * k + i * k + c] = memory[slab + 5 + 5 * k + source * k + c]
+            memory[y + c] = memory[x + c]
     sum_up(memory, cell)
     return cell
 
@@ -212,9 +221,9 @@ def upper_cell(memory: Memory, slab: int, dropped: int) -> int:
 @kernel_part
 def sum_up(memory: Memory, frame: int) -> None:
     """Bring the sums of the vertices' coordinates up to date: k SCALE times the barycentre."""
-    k = memory[CLASSES]
+    k, first = memory[CLASSES], vertex_at(memory, frame, 0)
     for c in range(k):
         total = 0
         for i in range(k):
-            total += memory[frame + 5 + 5 * k + i * k + c]
-        memory[frame + 1 + c] = total
+            total += memory[first + i * k + c]
+        memory[frame + SUMS + c] = total

@@ -9,24 +9,17 @@ barycentric coordinates are differences of such sums.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from onlinecal.compiling import kernel_part
-from onlinecal.forecasters.simplex.table import CLASSES, FINE, SCALE, STEP, Memory
-
-
-@kernel_part
-def vertices_of(memory: Memory, frame: int) -> int:
-    """Where the coordinates of the frame's vertices begin."""
-    return frame + 5 + 5 * memory[CLASSES]
+from onlinecal.forecasters.simplex.machine.table import CLASSES, SCALE, STEP, SUMS, Memory, vertex_at
 
 
 @kernel_part
 def step_class(memory: Memory, frame: int, i: int) -> int:
     """The class that loses a unit from vertex i to vertex i + 1."""
     k = memory[CLASSES]
-    x, c = vertices_of(memory, frame) + i * k, 0
+    x, c = vertex_at(memory, frame, i), 0
     while memory[x + k + c] >= memory[x + c]:
         c += 1
     return c
@@ -37,7 +30,7 @@ def weight_of(memory: Memory, frame: int, last: int, i: int, hint: Any) -> float
     """How many units of step i (0: none before the first) lead from w_0 to the hint."""
     k = memory[CLASSES]
     moved = step_class(memory, frame, i)
-    x, c, total = vertices_of(memory, frame), last, 0.0
+    x, c, total = vertex_at(memory, frame, 0), last, 0.0
     while c != moved:
         c = c + 1 if c + 1 < k else 0
         total += memory[x + c] - hint[c] * memory[SCALE]
@@ -58,15 +51,5 @@ def move_inside(memory: Memory, frame: int, hint: Any, vector: Any) -> None:
             share = min(share, 1.0 / (1.0 - k * (before - after)))
         before = after
     for c in range(k):
-        centre = memory[frame + 1 + c] / (k * memory[SCALE])
+        centre = memory[frame + SUMS + c] / (k * memory[SCALE])
         vector[c] = min(max(centre + share * (hint[c] - centre), 0.0), 1.0)
-
-
-@kernel_part
-def way_to(memory: Memory, frame: int, i: int, vector: Any) -> int:
-    """l1 distance from a forecast to vertex i, in units of 1/(k SCALE FINE), rounded up."""
-    k, scale = memory[CLASSES], memory[SCALE]
-    x, distance = vertices_of(memory, frame) + i * k, 0.0
-    for c in range(k):
-        distance += abs(vector[c] * scale - memory[x + c])
-    return math.ceil(distance * (k * memory[FINE]))

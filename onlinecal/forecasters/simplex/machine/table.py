@@ -12,7 +12,9 @@ slots are an open-addressing hash table of record numbers; a point without a rec
 Keys are linear, key = sum of x_c * multiplier_c, so that the key of a neighbour costs two look-ups. They
 need not be injective: a look-up compares the coordinates too.
 
-A *frame* holds a cell, or one on the way to it: up to k + 1 vertices in cyclic order (see `walk`).
+A *frame* holds a cell, or one on the way to it: up to k + 1 vertices in cyclic order (see `walk`):
+
+    sum of the keys | sums of each coordinate (k) | steps | labels | keys | levels (k + 1 each) | vertices
 """
 
 from __future__ import annotations
@@ -39,6 +41,17 @@ HEADER = 24
 KEY, LABEL, SUPPORT, POINT = range(4)
 """Parts of a record; SUPPORT counts the classes of weight above zero, the biases follow the k coordinates."""
 
+SUMS = 1
+"""Where a frame has the sums of its vertices' coordinates, k SCALE times the barycentre."""
+STEPS, LABELS, KEYS, LEVELS, VERTICES = range(1, 6)
+"""Parts of a frame that have an entry for each vertex (see `part_of`)."""
+
+
+@kernel_part
+def units(memory: Memory) -> int:
+    """MOVED is in units of one over this."""
+    return memory[CLASSES] * memory[SCALE] * memory[FINE]
+
 
 @kernel_part
 def anchor_of(memory: Memory) -> int:
@@ -53,9 +66,33 @@ def point_of(memory: Memory) -> int:
 
 
 @kernel_part
+def frames_of(k: int) -> int:
+    """Where the three frames begin in a memory for k classes, one behind the other."""
+    return HEADER + 3 * k
+
+
+@kernel_part
 def frame_size(k: int) -> int:
-    """Key sum, coordinate sums (k), then steps, labels, keys, levels and coordinates of k + 1 vertices."""
-    return 5 + 5 * k + k * (k + 1)
+    """The length of a frame."""
+    return (VERTICES + k) * (k + 1)
+
+
+@kernel_part
+def part_of(memory: Memory, frame: int, part: int) -> int:
+    """Where that part of a frame begins."""
+    return frame + part * (memory[CLASSES] + 1)
+
+
+@kernel_part
+def vertex_at(memory: Memory, frame: int, i: int) -> int:
+    """Where the k coordinates of vertex i of a frame begin."""
+    return part_of(memory, frame, VERTICES) + i * memory[CLASSES]
+
+
+@kernel_part
+def record_size(k: int) -> int:
+    """The length of a record."""
+    return POINT + 2 * k
 
 
 @kernel_part
@@ -74,10 +111,16 @@ def key_of(memory: Memory, x: int) -> int:
 
 
 @kernel_part
+def first_slot(memory: Memory, key: Any) -> Any:
+    """The slot at which the search for a key begins."""
+    return (key ^ (key >> 19) ^ (key >> 37)) & memory[MASK]
+
+
+@kernel_part
 def slot_of(memory: Memory, x: int, key: int) -> int:
     """The slot of the point at x: the one that names its record, or the empty one where it belongs."""
     k, mask, slots = memory[CLASSES], memory[MASK], memory[SLOTS]
-    slot = (key ^ (key >> 19) ^ (key >> 37)) & mask
+    slot = first_slot(memory, key)
     while memory[slots + slot] != 0:
         record = memory[RECORDS] + (memory[slots + slot] - 1) * memory[WIDTH]
         if memory[record] == key:

@@ -14,7 +14,7 @@ compared below stay under 2 s M^2 (1 + |alpha|).
 from __future__ import annotations
 
 from onlinecal.compiling import kernel_part
-from onlinecal.forecasters.simplex.table import (
+from onlinecal.forecasters.simplex.machine.table import (
     CLASSES,
     LABEL,
     POINT,
