@@ -56,7 +56,7 @@ def announce(memory: Floats, hint: Floats, forecast: Floats) -> int:
 
 
 @kernel_part
-def rises(memory: Floats, frame: int, forecast: Floats, rising: Floats) -> None:
+def certificate_rises(memory: Floats, frame: int, forecast: Floats, rising: Floats) -> None:
     """By how much |sum of (p - y)|, summed over classes, would rise for each outcome."""
     k = len(forecast)
     for outcome in range(k):
@@ -83,5 +83,5 @@ def settle(memory: Floats, frame: int, forecast: Floats, outcome: int) -> None:
     memory[1 + k + outcome] += 1.0
 
 
-BASELINE = MulticlassRules(has_room, announce, rises, point, settle)
+BASELINE = MulticlassRules(has_room, announce, certificate_rises, point, settle)
 """The rules of both."""

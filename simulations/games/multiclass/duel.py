@@ -134,7 +134,7 @@ def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool
     round it reached: less than `stop` if the forecaster's memory has no room. Only if it is `told`, the
     adversary learns by how much each outcome would raise the certificate.
     """
-    has_room, announce, find_rises, point, settle = rules
+    has_room, announce, certificate_rises, point, settle = rules
 
     @compiled
     def loop(
@@ -157,7 +157,7 @@ def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool
             forecast = forecasts[t]
             frame = announce(memory, hints[t] if hinted else no_hint, forecast)
             if told:
-                find_rises(memory, frame, forecast, rises)
+                certificate_rises(memory, frame, forecast, rises)
             outcome = step(state, t - begin, forecast, rises, draws[t - first])
             outcomes[t] = outcome
             point(memory, frame, forecast, outcome, charged[t])

@@ -62,7 +62,7 @@ def interpret(memory, outcomes, hints=None):
 def rises_of(memory, frame):
     """By how much each outcome would raise the certificate."""
     rising = [0.0] * int(memory[CLASSES])
-    RULES.rises(memory, frame, [], rising)
+    RULES.certificate_rises(memory, frame, [], rising)
     return rising
 
 

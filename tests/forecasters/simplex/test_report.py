@@ -143,7 +143,7 @@ def test_rises_are_those_of_the_certificate_with_and_without_hints(report):
     for hint in ([], hints[0].tolist(), hints[1].tolist()):
         memory, forecast, rising = forecaster.memory.tolist(), [0.0] * 4, [0.0] * 4
         frame = RULES.announce(memory, hint, forecast)
-        RULES.rises(memory, frame, forecast, rising)
+        RULES.certificate_rises(memory, frame, forecast, rising)
         before = certificate(memory)
         for outcome in range(4):
             settled = list(memory)

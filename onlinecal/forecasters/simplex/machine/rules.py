@@ -60,14 +60,14 @@ class MulticlassRules(NamedTuple):
     has_room(memory) -> bool: whether one more round may be played on this memory.
     announce(memory, hint, forecast) -> frame: write the forecast, k probabilities; an empty hint is none.
     The frame is a number that the others take.
-    rises(memory, frame, forecast, rises): write how much the certificate would rise for each outcome.
+    certificate_rises(memory, frame, forecast, rises): write how much it would rise for each outcome.
     point(memory, frame, forecast, outcome, charged): write the point that the round is charged to.
     settle(memory, frame, forecast, outcome): settle the round.
     """
 
     has_room: Callable[..., bool]
     announce: Callable[..., int]
-    rises: Callable[..., None]
+    certificate_rises: Callable[..., None]
     point: Callable[..., None]
     settle: Callable[..., None]
 
@@ -266,7 +266,7 @@ def relabel(memory: Memory, i: int, label: int) -> None:
 
 
 @kernel_part
-def rises(memory: Memory, frame: int, forecast: Any, rising: Any) -> None:
+def certificate_rises(memory: Memory, frame: int, forecast: Any, rising: Any) -> None:
     """Write by how much each outcome would raise the certificate."""
     k, scale = memory[CLASSES], memory[SCALE]
     for outcome in range(k):
@@ -280,5 +280,5 @@ def rises(memory: Memory, frame: int, forecast: Any, rising: Any) -> None:
         rising[outcome] = moved(memory, frame, forecast, i) / units(memory) + spread / scale
 
 
-RULES = MulticlassRules(has_room, announce, rises, point, settle)
+RULES = MulticlassRules(has_room, announce, certificate_rises, point, settle)
 """The rules of the simplex machine."""
