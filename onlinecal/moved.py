@@ -44,9 +44,9 @@ MOVED = {
     },
     ("onlinecal.measures", "onlinecal.measures.distance"): {
         "distance": "calibration_distance",
-        "lower": "lower",
         "multiclass_distance": "multiclass",
     },
+    ("onlinecal.measures", "onlinecal.measures.distance.fractional"): {"lower": "lower"},
     ("onlinecal.measures", "onlinecal.measures.groups"): {"group_report": "report"},
     ("onlinecal.measures", "onlinecal.measures.lp"): {"multiclass": "errors"},
     ("onlinecal.recalibration", "onlinecal.recalibration.boosted"): {"boosted_recalibrator": "recalibrator"},
@@ -74,8 +74,12 @@ MOVED = {
         "lp_sizes": "sizes",
     },
     ("onlinecal.wrappers", "onlinecal.wrappers.groups"): {
-        "group_books": "books",
+        "group_books": "forecasters",
         "group_membership": "membership",
+    },
+    ("onlinecal.wrappers", "onlinecal.wrappers.maps"): {
+        "binned_mean": "binned_mean",
+        "platt_scaling": "platt_scaling",
     },
     ("onlinecal.wrappers", "onlinecal.wrappers.strategies"): {
         "joint_projection": "joint_projection",

@@ -9,7 +9,7 @@ from river import base, linear_model
 from onlinecal.forecasters.binary.cells import REPORTS, Report
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.validation import check_choice, check_count
-from onlinecal.wrappers.groups.books import AtomBooks, SharedBooks
+from onlinecal.wrappers.groups.forecasters import AtomBooks, SharedBooks
 from onlinecal.wrappers.groups.membership import EVERYONE, Groups, Membership
 from onlinecal.wrappers.labels import Label, Labels, plain
 from onlinecal.wrappers.late_labels import LateLabels

@@ -13,10 +13,8 @@ from onlinecal.measures import (
     smooth_calibration_error,
 )
 from onlinecal.measures.counts import count_rounds, prefix_sums
-from onlinecal.measures.distance import rounding
-from onlinecal.measures.distance.levels import conditional_means, distance_to
-from onlinecal.measures.distance.pooling import best_cuts, pooled_levels
-from onlinecal.measures.distance.relaxation import (
+from onlinecal.measures.distance.fractional import rounding
+from onlinecal.measures.distance.fractional.relaxation import (
     constraint_maxima,
     feasible_potentials,
     one_way_bound,
@@ -24,7 +22,7 @@ from onlinecal.measures.distance.relaxation import (
     relax,
     relaxation_nodes,
 )
-from onlinecal.measures.distance.rounding import (
+from onlinecal.measures.distance.fractional.rounding import (
     _with_fillers,
     curve_of_masses,
     path_through_windows,
@@ -32,6 +30,8 @@ from onlinecal.measures.distance.rounding import (
     search_tables,
     search_windows,
 )
+from onlinecal.measures.distance.levels import conditional_means, distance_to
+from onlinecal.measures.distance.pooling import best_cuts, pooled_levels
 
 
 @settings(max_examples=100, deadline=None)

@@ -12,7 +12,7 @@ from river import checks, datasets, linear_model, preprocessing
 from scripted import Said, played
 
 from onlinecal import GroupCalibratedClassifier, calibration_distance
-from onlinecal.wrappers.groups.books import AtomBooks, SharedBooks
+from onlinecal.wrappers.groups.forecasters import AtomBooks, SharedBooks
 from onlinecal.wrappers.groups.membership import EVERYONE
 
 DISJOINT = {f"g{i}": lambda x, i=i: x["g"] == i for i in range(4)}

@@ -156,7 +156,7 @@ def _measure(
 ) -> tuple[float, float, float | None, Levels]:
     # the compiled kernels and the solver are loaded on first use, which keeps the import cheap
     if method != "bracket" and counts.n_zeros * counts.n_ones <= PLAIN_LATTICE:
-        from onlinecal.measures.distance.lattice import exact_levels
+        from onlinecal.measures.distance.exact.lattice import exact_levels
 
         levels = exact_levels(counts)
         distance = distance_to(counts, levels)

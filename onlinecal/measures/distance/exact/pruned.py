@@ -21,10 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from onlinecal.measures.counts import Counts, Floats, Ints
+from onlinecal.measures.distance.exact.pruned_kernel import extend_paths, room_for
+from onlinecal.measures.distance.exact.steps import Side
+from onlinecal.measures.distance.fractional.relaxation import Relaxation
 from onlinecal.measures.distance.levels import Levels, make_levels
-from onlinecal.measures.distance.pruned_kernel import extend_paths, room_for
-from onlinecal.measures.distance.relaxation import Relaxation
-from onlinecal.measures.distance.steps import Side
 
 VALUE_BINS = 64
 """Ranges of v over which the largest useful step is bounded."""

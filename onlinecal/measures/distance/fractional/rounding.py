@@ -18,9 +18,9 @@ import numpy as np
 
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.counts import Counts, Floats, Ints, PrefixSums, prefix
+from onlinecal.measures.distance.fractional.relaxation import Relaxation
 from onlinecal.measures.distance.kernel_parts import count_up_to
 from onlinecal.measures.distance.levels import Levels, distance_by_sums, make_levels
-from onlinecal.measures.distance.relaxation import Relaxation
 
 ACROSS = 4
 """How many ones a corner may move across the curve."""
