@@ -10,7 +10,7 @@ from river import datasets, evaluate, linear_model, metrics, naive_bayes, prepro
 from scripted import Said, Scripted, coins, distance, events, played
 
 from onlinecal import CalibratedClassifier, calibration_distance
-from onlinecal.wrappers import pending
+from onlinecal.wrappers import late_labels
 
 MODELS = {
     "logistic": lambda: preprocessing.StandardScaler() | linear_model.LogisticRegression(),
@@ -119,7 +119,7 @@ def test_labels_that_never_come_are_not_charged():
 
 
 def test_not_more_than_so_many_forecasts_wait(monkeypatch):
-    monkeypatch.setattr(pending, "MOST_PENDING", 50)
+    monkeypatch.setattr(late_labels, "MOST_PENDING", 50)
     model = CalibratedClassifier(Said())
     rounds = coins(200)
     for x, _ in rounds:
