@@ -1,7 +1,8 @@
 """Where the classes live that pickles of 0.1.0 name by modules of then.
 
 A pickle names its classes by module. The modules below have moved since, and a few classes were renamed;
-asked for by their old names, they answer with what they have become. Nothing else may use the old names: they are there for files alone.
+asked for by their old names, they answer with what they have become. Nothing else may use the old names:
+they are there for files alone.
 """
 
 from __future__ import annotations
