@@ -193,8 +193,6 @@ class CalibratedClassifier(LateLabels[Waiting]):
         strategy = self._strategies[waiting.kind]
         strategy.present(waiting)
         strategy.settle(waiting.asked, label, self._labels)
-        for each in self._strategies.values():
-            each.note_late(self._most_open)
         return True
 
     def _hand_out(self) -> Waiting:
@@ -203,6 +201,10 @@ class CalibratedClassifier(LateLabels[Waiting]):
 
     def _give_up(self, forecast: Waiting) -> None:
         self._strategies[forecast.kind].give_up(forecast)
+
+    def _note_late(self, others: int) -> None:
+        for strategy in self._strategies.values():
+            strategy.note_late(others)
 
     def _choose_plan(self) -> None:
         """Take notice of a new label, after the round that brought it."""

@@ -129,14 +129,10 @@ class GroupCalibratedClassifier(LateLabels[Any]):
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Settle the forecast made for x (or make it now), then let the model learn."""
-        ticket = None if x is self._features else self._late(x)
-        if ticket is None:
-            ticket = self._ticket
+        ticket = (None if x is self._features else self._late(x)) or self._ticket
         label = plain(y)
         self._labels.meet(label)
         self._forecaster.settle(ticket, int(label == self._labels.positive))
-        if self._most_open:
-            self._forecaster.note_late(self._most_open)
         self._features = NOTHING
         self.n_rounds += 1
         self.classifier.learn_one(x, y, **kwargs)
@@ -169,10 +165,8 @@ class GroupCalibratedClassifier(LateLabels[Any]):
     def _hand_out(self) -> Any:
         return self._ticket
 
-    def _put_aside(self) -> None:
-        # guarantees count the forecast that is about to be settled as well, as they did in 0.1.0
-        super()._put_aside()
-        self._count_open()
+    def _note_late(self, others: int) -> None:
+        self._forecaster.note_late(others)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # in 0.1.0 it had another name

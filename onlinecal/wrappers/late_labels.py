@@ -85,6 +85,10 @@ class LateLabels(ClassifierWrapper, Generic[T]):
     def _give_up(self, forecast: T) -> None:
         """A forecast that waited will never be settled."""
 
+    @abstractmethod
+    def _note_late(self, others: int) -> None:
+        """Take into the guarantees that so many other forecasts were open at once."""
+
     def _put_aside(self) -> None:
         """Let the open round, if there is one, wait for a late label."""
         if self._features is not NOTHING:
@@ -96,9 +100,6 @@ class LateLabels(ClassifierWrapper, Generic[T]):
     def _make_way(self) -> None:
         """Let the open round wait, since another one is about to be opened."""
         self._put_aside()
-        self._count_open()
-
-    def _count_open(self) -> None:
         self._most_open = max(self._most_open, len(self._pending))
 
     def _late(self, x: Any) -> T | None:
@@ -108,7 +109,9 @@ class LateLabels(ClassifierWrapper, Generic[T]):
         """
         self._put_aside()
         forecast = self._pending.take(x) if len(self._pending) else None
-        if forecast is None:
+        if forecast is not None:
+            self._note_late(self._most_open)
+        else:
             self._make_way()
             self.predict_proba_one(x)
         return forecast

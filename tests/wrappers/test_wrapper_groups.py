@@ -184,6 +184,17 @@ def test_late_labels_find_their_forecast():
 
 
 @pytest.mark.parametrize("scheme", ["atoms", "shared"])
+def test_a_label_that_meets_no_other_open_forecast_costs_no_guarantee(scheme):
+    late, at_once = (GroupCalibratedClassifier(Said(), ["a"], scheme=scheme) for _ in range(2))
+    for x in features(60, seed=4):
+        for model in (late, at_once):
+            model.predict_proba_one(x)
+        late.learn_one(dict(x), x["p"] < 0.5)
+        at_once.learn_one(x, x["p"] < 0.5)
+    assert late.guarantees == at_once.guarantees
+
+
+@pytest.mark.parametrize("scheme", ["atoms", "shared"])
 @pytest.mark.parametrize("late", [1, 7])
 def test_late_labels_are_in_the_guarantee(scheme, late):
     model = GroupCalibratedClassifier(Said(), ["g", "a"], scheme=scheme)
