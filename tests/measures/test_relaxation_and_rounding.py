@@ -13,7 +13,7 @@ from onlinecal.measures import (
     smooth_calibration_error,
 )
 from onlinecal.measures.counts import count_rounds, prefix_sums
-from onlinecal.measures.distance.fractional import rounding
+from onlinecal.measures.distance.fractional import windows
 from onlinecal.measures.distance.fractional.relaxation import (
     constraint_maxima,
     feasible_potentials,
@@ -25,8 +25,10 @@ from onlinecal.measures.distance.fractional.relaxation import (
 from onlinecal.measures.distance.fractional.rounding import (
     _with_fillers,
     curve_of_masses,
-    path_through_windows,
     round_near,
+)
+from onlinecal.measures.distance.fractional.windows import (
+    path_through_windows,
     search_tables,
     search_windows,
 )
@@ -155,7 +157,7 @@ def test_the_compiled_windows_agree_with_plain_python():
     for most in (10**9, 100):
         compiled = path_through_windows(tables, curve, lowest, np.inf, most)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rounding, "search_windows", search_windows.py_func)
+            patch.setattr(windows, "search_windows", search_windows.py_func)
             plain = path_through_windows(tables, curve, lowest, np.inf, most)
         for one, other in zip(compiled, plain, strict=True):
             np.testing.assert_array_equal(one, other)

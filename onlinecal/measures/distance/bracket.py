@@ -23,12 +23,8 @@ from onlinecal.measures.distance.fractional.relaxation import (
     relax,
     relaxation_nodes,
 )
-from onlinecal.measures.distance.fractional.rounding import (
-    curve_of_levels,
-    curve_of_masses,
-    round_near,
-    search_tables,
-)
+from onlinecal.measures.distance.fractional.rounding import curve_of_levels, curve_of_masses, round_near
+from onlinecal.measures.distance.fractional.windows import search_tables
 from onlinecal.measures.distance.levels import Levels, distance_by_sums, distance_to
 from onlinecal.measures.distance.pooling import MAX_CUTS, pooled_levels
 

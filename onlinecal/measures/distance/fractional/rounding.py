@@ -11,19 +11,12 @@ when nothing is gained.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.counts import Counts, Floats, Ints, PrefixSums, prefix
-from onlinecal.measures.distance.fractional.relaxation import Relaxation
-from onlinecal.measures.distance.kernel_parts import count_up_to
+from onlinecal.measures.counts import Counts, Floats, Ints, prefix
+from onlinecal.measures.distance.fractional.windows import ACROSS, Curve, Tables, path_through_windows
 from onlinecal.measures.distance.levels import Levels, distance_by_sums, make_levels
-
-ACROSS = 4
-"""How many ones a corner may move across the curve."""
 
 MARGINS = (1.0, 10.0, np.inf)
 """A corner whose path is this much dearer than the best one to its window is dropped, if a path is left."""
@@ -42,39 +35,6 @@ LEAST_WORK = 1e6
 
 WINDOW_WORK = 4
 """Setting up one lattice point of a window takes about as long as trying so many level sets."""
-
-
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """What the passes look up: prefix sums of the history, potentials (K,) and their prefix sums (K+1,)."""
-
-    sums: PrefixSums
-    zero_potential: Floats
-    one_potential: Floats
-    zero_lifts: Floats
-    one_lifts: Floats
-
-    @property
-    def arrays(self) -> tuple[Floats | Ints, ...]:
-        """In the order in which the kernel takes them."""
-        potentials = (self.zero_potential, self.one_potential)
-        return self.sums.values, *potentials, *self.sums[1:], self.zero_lifts, self.one_lifts
-
-
-def search_tables(counts: Counts, sums: PrefixSums, relaxation: Relaxation) -> Tables:
-    """The tables of a history and its relaxation, in one pass over the forecasts."""
-    u0 = np.interp(counts.values, relaxation.nodes, relaxation.zero_potential)
-    u1 = np.interp(counts.values, relaxation.nodes, relaxation.one_potential)
-    return Tables(sums, u0, u1, prefix(counts.zeros * u0), prefix(counts.ones * u1))
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """Corners (rounds used, ones used) from (0, 0) to (T, n1), each (L+1,), and values between them, (L,)."""
-
-    rounds: Ints
-    ones: Ints
-    values: Floats
 
 
 def curve_of_masses(counts: Counts, values: Floats, masses: Floats) -> Curve:
@@ -170,153 +130,3 @@ def _pass(tables: Tables, curve: Curve, reach: int, work_limit: float) -> tuple[
         if path[-1, 0] >= 0:
             return path, work
     return None, work
-
-
-def path_through_windows(
-    tables: Tables, curve: Curve, lowest: Ints, margin: float, most: int
-) -> tuple[Ints, int]:
-    """Cheapest path with one corner in each window (see `search_windows`), and the level sets tried.
-
-    The path is (L+1, 2) int64 of (rounds, ones), -1 throughout if there is none or more than `most` level
-    sets would be tried.
-    """
-    points = (*lowest.shape, 2 * ACROSS + 1)
-    excess, came_from = np.full(points, np.inf), np.full(points, -1, dtype=np.int32)
-    sums, inside = np.zeros((3, 2, *points[1:])), np.zeros((2, *points[1:]), dtype=np.bool_)
-    path = np.full((len(curve.rounds), 2), -1)
-    windows = (curve.rounds, curve.values, lowest, ACROSS, margin, most)
-    tried = search_windows(*tables.arrays, *windows, excess, came_from, sums, inside, path)
-    return path, tried
-
-
-@kernel_part
-def transport(
-    start: int, end: int, sum_start: float, sum_end: float, value: float, below: int, sum_below: float
-) -> float:
-    """Sum of |forecast - value| over the rounds start..end-1 of one outcome.
-
-    `below` rounds of the outcome have a forecast of at most `value`; sum_* sum that many smallest forecasts.
-    """
-    if below <= start:
-        return (sum_end - sum_start) - value * (end - start)
-    if below >= end:
-        return value * (end - start) - (sum_end - sum_start)
-    return value * (2 * below - start - end) - (2.0 * sum_below - sum_start - sum_end)
-
-
-@compiled
-def search_windows(
-    values: Floats,
-    u0: Floats,
-    u1: Floats,
-    zeros: Ints,
-    ones: Ints,
-    sums0: Floats,
-    sums1: Floats,
-    lifts0: Floats,
-    lifts1: Floats,
-    corners: Ints,
-    level_values: Floats,
-    lowest: Ints,
-    across: int,
-    margin: float,
-    most: int,
-    excess: Floats,
-    came_from: Ints,
-    sums: Floats,
-    inside: Any,
-    path: Ints,
-) -> int:
-    """Cheapest path with one corner in each window.
-
-    values, u0, u1 (K,): forecasts and their potentials; zeros, ones (K+1,) int64 prefix counts, with prefix
-    sums of forecasts and of potentials. Window k, k = 0..L, holds the points of corners[k] + i - reach
-    rounds and lowest[k, i] + j ones, i in 0..2 reach, j in 0..2 across; the first and last corner are
-    fixed. Writes the path, unless there is none or more than `most` level sets would be tried; returns the
-    level sets tried. Room to work in, since numba takes long to compile what makes arrays: excess and
-    came_from (int32), infinite and -1, for each point of each window; sums, three, and inside, for two
-    windows.
-    """
-    n0, n1 = zeros[-1], ones[-1]
-    n_levels, length, depth = len(level_values), lowest.shape[1], 2 * across + 1
-    reach = length // 2
-    # per window in turn: sums of the first zeros and ones of a lattice point, its share of the lower bound
-    sum0, sum1, lift = sums[0], sums[1], sums[2]
-    tried = 0
-    for k in range(n_levels + 1):
-        new, old = k % 2, (k + 1) % 2
-        is_end = k == 0 or k == n_levels
-        for i in range(length):
-            n = corners[k] + i - reach
-            for j in range(depth):
-                b = lowest[k, i] + j
-                a = n - b
-                fixed_elsewhere = is_end and (i != reach or j != across)
-                inside[new, i, j] = 0 <= a <= n0 and 0 <= b <= n1 and not fixed_elsewhere
-                if inside[new, i, j]:
-                    g0 = min(count_up_to(zeros, a) - 1, len(values) - 1)
-                    g1 = min(count_up_to(ones, b) - 1, len(values) - 1)
-                    sum0[new, i, j] = sums0[g0] + (a - zeros[g0]) * values[g0]
-                    sum1[new, i, j] = sums1[g1] + (b - ones[g1]) * values[g1]
-                    lift[new, i, j] = lifts0[g0] + (a - zeros[g0]) * u0[g0]
-                    lift[new, i, j] += lifts1[g1] + (b - ones[g1]) * u1[g1]
-        if k == 0:
-            excess[0, reach, across] = 0.0
-            continue
-        v = level_values[k - 1]
-        least = np.inf
-        for i in range(length):
-            for j in range(depth):
-                least = min(least, excess[k - 1, i, j])
-        for i in range(length):
-            for j in range(depth):
-                so_far = excess[k - 1, i, j]
-                if not inside[old, i, j] or so_far > least + margin:
-                    continue
-                n, b = corners[k - 1] + i - reach, lowest[k - 1, i] + j
-                for i2 in range(length):
-                    size = corners[k] + i2 - reach - n
-                    if size < 0:
-                        continue
-                    # the ones that keep the value nearest to v, and one more or less; any for the last corner
-                    j_near = int(np.floor(b + v * size + 0.5)) - lowest[k, i2]
-                    j_first, j_last = max(0, j_near - 1), min(depth - 1, j_near + 1)
-                    if k == n_levels:
-                        j_first, j_last = 0, depth - 1
-                    for j2 in range(j_first, j_last + 1):
-                        s = lowest[k, i2] + j2 - b
-                        if not inside[new, i2, j2] or s < 0 or s > size:
-                            continue
-                        tried += 1
-                        total = so_far - (lift[new, i2, j2] - lift[old, i, j])
-                        if size > 0:
-                            value = s / size
-                            g = count_up_to(values, value)
-                            a = n - b
-                            total += transport(
-                                a,
-                                a + size - s,
-                                sum0[old, i, j],
-                                sum0[new, i2, j2],
-                                value,
-                                zeros[g],
-                                sums0[g],
-                            )
-                            if total >= excess[k, i2, j2]:
-                                continue
-                            total += transport(
-                                b, b + s, sum1[old, i, j], sum1[new, i2, j2], value, ones[g], sums1[g]
-                            )
-                        if total < excess[k, i2, j2]:
-                            excess[k, i2, j2] = total
-                            came_from[k, i2, j2] = i * depth + j
-        if tried > most:
-            break
-    i, j = reach, across
-    if excess[n_levels, i, j] == np.inf:
-        return tried
-    for k in range(n_levels, -1, -1):
-        path[k, 0], path[k, 1] = corners[k] + i - reach, lowest[k, i] + j
-        if k > 0:
-            i, j = came_from[k, i, j] // depth, came_from[k, i, j] % depth
-    return tried
