@@ -52,6 +52,17 @@ def test_fits_come_at_doubling_times_go_on_from_each_other_and_close_the_gap():
         assert np.array_equal(mine.step, theirs.step)
 
 
+def test_it_can_be_fitted_at_any_time():
+    model = DecisionCalibratedClassifier(Told())
+    model.recalibrate()
+    assert model.n_fits == 0
+    play(model, stream(50))
+    model.recalibrate()
+    assert (model.n_fits, model.n_rounds) == (1, 50)
+    play(model, stream(200))
+    assert model.n_fits == 2
+
+
 def test_the_newest_labels_are_answered_before_they_are_learnt():
     model = DecisionCalibratedClassifier(Told(), n_recent=100, labels="abc")
     rounds = list(stream(300))

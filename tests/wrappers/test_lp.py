@@ -174,8 +174,8 @@ def test_a_real_stream_gets_better():
     model = LpCalibratedClassifier(base_model, n_levels=5, epsilon=0.05, within="shift")
     for x, y in datasets.ImageSegments():
         answer = model.predict_proba_one(x)
-        if len(model._numbers) == 7 and len(model.raw_proba_one(x)) == 7:
-            names = list(model._numbers)
+        if len(model._columns) == 7 and len(model.raw_proba_one(x)) == 7:
+            names = list(model._columns)
             plain_answer = model.raw_proba_one(x)
             raw.append([plain_answer[name] for name in names])
             ours.append([answer[name] for name in names])

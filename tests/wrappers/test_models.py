@@ -117,3 +117,14 @@ def test_whatever_answers_with_probabilities_can_be_wrapped(wrapper, model):
 def test_platts_optimizer_is_an_object(bad):
     with pytest.raises(ValueError, match="optimizer must be a river optimizer"):
         PlattScaling(naive_bayes.GaussianNB(), bad)
+
+
+@pytest.mark.parametrize("build", WRAPPERS.values(), ids=WRAPPERS)
+def test_the_answer_of_the_wrapped_model_can_be_had(build):
+    inside = naive_bayes.GaussianNB()
+    model = build(inside)
+    for place in range(30):
+        model.learn_one({"v": place % 7, "g": place % 2}, place % 3 == 0)
+    x = {"v": 3, "g": 1}
+    assert model.raw_proba_one(x) == inside.predict_proba_one(x)
+    assert sum(model.predict_proba_one(x).values()) == pytest.approx(1.0)
