@@ -134,6 +134,9 @@ NO_ROUNDS: list[Refusal] = [
     ("update_many", ([0.5, 2.0], [0, 1]), "forecasts must lie in .* got 2.0 at row 1"),
     ("update_many", ([0.5, 0.5], [0, 3]), "outcomes must be .* got 3 at row 1"),
 ]
+NO_LABELS: list[Refusal] = [
+    ("learn_one", ({}, y), r"y must be a (hashable )?class label, got") for y in (None, NAN, INF, [1])
+]
 HALVES = [[0.5, 0.5], [0.2, 0.8]]
 NO_TABLES: list[Refusal] = [
     ("fit", ([[0.5, 0.6], [0.5, 0.5]], [0, 1]), r"P must sum to 1 in every row, got 1\.1 at row 0"),
@@ -250,7 +253,7 @@ def fed(kind: type, settings: dict[str, Any]) -> tuple[Callable[[Any, Any], list
             return learn, [({}, label) for label in LABELS.tolist()], [*NO_CLASSES, *NO_VECTORS]
         return learn, SEGMENTS, NO_CLASSES
     if kind.__module__.startswith("onlinecal.wrappers"):
-        return learn, SEGMENTS if "strategy" in settings else PHISHING, []
+        return learn, SEGMENTS if "strategy" in settings else PHISHING, NO_LABELS
     hints = NO_HINTS if kind is f.AlmostOneStepAhead else []
     return learn, PHISHING, [*NO_OUTCOMES, *hints]
 

@@ -7,6 +7,7 @@ from typing import Any
 from river import base
 
 from onlinecal.forecasters.binary.grid import check_slack
+from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.late_labels import NOTHING, LateLabels
@@ -136,12 +137,15 @@ class CalibratedClassifier(LateLabels[Waiting]):
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Settle the forecast made for x (or make it now), then let the model learn."""
-        outcome = self._labels.known.get(y)
+        try:
+            outcome = self._labels.known.get(y)
+        except TypeError:
+            outcome = None
         if outcome is not None and x is self._features and self._binary is not None:
             self._binary.settle(outcome)
         else:
             if outcome is None:
-                self._labels.meet(y)
+                self._labels.meet(check_label(y, "y"))
             if x is self._features or not self._settle_late(x, plain(y)):
                 strategy, asked = self._round()
                 strategy.settle(asked, plain(y), self._labels)

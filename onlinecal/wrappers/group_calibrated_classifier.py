@@ -8,10 +8,11 @@ from river import base, linear_model
 
 from onlinecal.forecasters.binary.cells import REPORTS, Report
 from onlinecal.forecasters.binary.grid import check_slack
+from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.groups.forecasters import AtomForecaster, SharedForecaster
 from onlinecal.wrappers.groups.membership import EVERYONE, Groups, Membership
-from onlinecal.wrappers.labels import Label, plain
+from onlinecal.wrappers.labels import Label
 from onlinecal.wrappers.late_labels import NOTHING, LateLabels
 
 Scheme = Literal["atoms", "shared"]
@@ -129,8 +130,8 @@ class GroupCalibratedClassifier(LateLabels[Any]):
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Settle the forecast made for x (or make it now), then let the model learn."""
+        label = check_label(y, "y")
         ticket = (None if x is self._features else self._late(x)) or self._ticket
-        label = plain(y)
         self._labels.meet(label)
         self._forecaster.settle(ticket, int(label == self._labels.positive))
         self._features = NOTHING

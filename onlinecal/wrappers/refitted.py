@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
+from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
@@ -37,9 +38,10 @@ class Refitted(ClassifierWrapper, Generic[R]):
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Keep the answer for x with its label, recalibrate if it is time, then let the model learn."""
+        new = check_label(y, "y")
         raw = {plain(label): p for label, p in self.classifier.predict_proba_one(x).items()}
         self.n_rounds += 1
-        self._keep(raw, plain(y))
+        self._keep(raw, new)
         if self.n_rounds >= self._next_fit:
             self._next_fit = self.n_rounds + min(self.n_rounds, self._most_between_fits())
             self.recalibrate()

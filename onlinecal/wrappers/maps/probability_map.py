@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from river import base
 
-from onlinecal.wrappers.labels import Label, Labels, normalised, plain
+from onlinecal.forecasters.simplex.input import check_label
+from onlinecal.wrappers.labels import Label, Labels, normalised
 from onlinecal.wrappers.strategies.steering import within
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
@@ -53,8 +54,8 @@ class MappedClassifier(ClassifierWrapper):
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Let the maps learn from the model's answer, then the model from the label."""
+        label = check_label(y, "y")
         answer = self.classifier.predict_proba_one(x)
-        label = plain(y)
         self._labels.meet(label)
         if len(self._labels.known) <= 2:
             self._map(None).learn(within(self._labels.read(answer)), int(label == self._labels.positive))
