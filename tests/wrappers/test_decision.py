@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
-from river import base, checks, datasets, linear_model, naive_bayes
+from river import base, datasets, naive_bayes
 
 from onlinecal import DecisionCalibratedClassifier
 from onlinecal.measures.decision.errors import decision_loss_gap
@@ -85,16 +82,6 @@ def test_memory_is_bounded_and_repeats_with_the_seed(memory):
         assert max(ages) > 400
 
 
-def test_copies_go_on_alike():
-    rounds = list(stream(450))
-    model = DecisionCalibratedClassifier(Told(), memory="reservoir", capacity=100)
-    play(model, rounds[:300])
-    others = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
-    expected = play(model, rounds[300:])
-    assert all(play(other, rounds[300:]) == expected for other in others)
-    assert model.clone().n_rounds == 0
-
-
 def test_a_label_that_comes_later_keeps_its_probability_until_the_next_fit():
     model = DecisionCalibratedClassifier(Told(), first_fit=100)
     play(model, list(stream(100)))
@@ -133,12 +120,3 @@ def test_nothing_is_known_before_the_first_label():
     model = DecisionCalibratedClassifier(naive_bayes.GaussianNB())
     assert model.predict_proba_one({"x": 1.0}) == {}
     assert model.gaps().shape == (0,)
-
-
-@pytest.mark.parametrize(
-    "check",
-    [*checks.yield_checks(DecisionCalibratedClassifier(linear_model.LogisticRegression()))],
-    ids=lambda check: check.__name__,
-)
-def test_rivers_checks_of_the_decision_wrapper(check):
-    check(DecisionCalibratedClassifier(linear_model.LogisticRegression()))

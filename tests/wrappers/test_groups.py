@@ -1,14 +1,13 @@
 """GroupCalibratedClassifier: every group is certified and stays within its guarantee, whatever the labels."""
 
 import copy
-import pickle
 from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import checks, datasets, linear_model, preprocessing
+from river import datasets, linear_model, preprocessing
 
 from onlinecal import GroupCalibratedClassifier, calibration_distance
 from onlinecal.wrappers.groups.forecasters import AtomForecaster, SharedForecaster
@@ -233,20 +232,6 @@ def test_it_repairs_a_group_that_the_model_gets_wrong(scheme):
     assert np.mean((p - y) ** 2) < np.mean((q - y) ** 2) - 0.05
 
 
-@pytest.mark.parametrize("scheme", ["atoms", "shared"])
-def test_copies_go_on_alike(scheme):
-    model = GroupCalibratedClassifier(Said(), ["g", "a"], scheme=scheme)
-    play(model, features(200), threshold)
-    copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
-    expected = [p for _, p, _ in play(model, features(100, seed=5), threshold)]
-    for other in copies:
-        assert [p for _, p, _ in play(other, features(100, seed=5), threshold)] == expected
-        assert other.certificates == model.certificates
-    fresh = model.clone()
-    assert fresh.n_rounds == 0
-    assert fresh.scheme == scheme
-
-
 def test_a_stream_from_river():
     model = GroupCalibratedClassifier(
         preprocessing.StandardScaler() | linear_model.LogisticRegression(),
@@ -260,13 +245,6 @@ def test_a_stream_from_river():
         model.learn_one(x, y)
     assert np.mean(errors) < 0.0973  # the model's own
     assert model.certificates["old"] / model.rounds["old"] < 0.1
-
-
-@pytest.mark.parametrize("scheme", ["atoms", "shared"])
-def test_river_checks(scheme):
-    learner = GroupCalibratedClassifier(linear_model.LogisticRegression(), {"any": bool}, scheme=scheme)
-    for check in checks.yield_checks(learner):
-        check(learner.clone())
 
 
 def test_strings_for_labels():
