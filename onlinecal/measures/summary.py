@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.measures.distance.calibration_distance import CalibrationDistance, calibration_distance
-from onlinecal.measures.distance.lower import lower_calibration_distance
+from onlinecal.measures.distance.fractional.lower import lower_calibration_distance
 from onlinecal.measures.expected import expected_calibration_error
 from onlinecal.measures.smooth import smooth_calibration_error
 

@@ -1,6 +1,6 @@
-"""Books of the rounds, group by group: one forecaster for each atom, or one table that all groups share.
+"""Forecasts calibrated in every group: by one forecaster for each atom, or by a table that all groups share.
 
-An atom is a set of rounds with the same membership in all groups. Both schemes answer `ask` with a ticket,
+An atom is a set of rounds with the same membership in all groups. Both answer `ask` with a ticket,
 `settle` it later, in any order, and know for every group how many rounds it had, what its distance to
 calibration is at most (certificate), and what that can be at most (guarantee).
 """
@@ -36,7 +36,7 @@ class AtomTicket(NamedTuple):
     probability: float
 
 
-class AtomBooks:
+class AtomForecaster:
     """One Almost-One-Step-Ahead for each atom.
 
     Calibrated sequences of disjoint sets of rounds are calibrated together, so a group's distance is at most
@@ -101,7 +101,7 @@ class SharedTicket(NamedTuple):
     probability: float
 
 
-class SharedBooks:
+class SharedForecaster:
     """One grid for all groups, with a bias for every group and point; the groups may overlap as they like.
 
     A point accepts an outcome when the biases of the round's groups at that point, added up, say so: the

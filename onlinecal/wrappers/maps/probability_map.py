@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, Protocol
 
-from river import base, linear_model
+from river import base
 
-from onlinecal.wrappers.answers import normalised
-from onlinecal.wrappers.labels import Label, Labels, plain
-from onlinecal.wrappers.models import check_classifier
+from onlinecal.forecasters.simplex.input import check_label
+from onlinecal.wrappers.labels import Label, Labels, normalised
 from onlinecal.wrappers.strategies.steering import within
+from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 
 class ProbabilityMap(Protocol):
@@ -23,7 +23,7 @@ class ProbabilityMap(Protocol):
         """Learn that p was followed by this outcome."""
 
 
-class MappedClassifier(base.Wrapper, base.Classifier):
+class MappedClassifier(ClassifierWrapper):
     """Maps a classifier's probabilities; subclasses say which map.
 
     With two labels one map serves the positive one (True, or 1, or the first label seen); from the third
@@ -31,18 +31,9 @@ class MappedClassifier(base.Wrapper, base.Classifier):
     """
 
     def __init__(self, classifier: base.Classifier) -> None:
-        check_classifier(classifier)
-        self.classifier = classifier
+        super().__init__(classifier)
         self._labels = Labels()
         self._maps: dict[Label | None, ProbabilityMap] = {}
-
-    @property
-    def _wrapped_model(self) -> base.Classifier:
-        return self.classifier
-
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"classifier": linear_model.LogisticRegression()}
 
     @abstractmethod
     def _new_map(self) -> ProbabilityMap:
@@ -63,8 +54,8 @@ class MappedClassifier(base.Wrapper, base.Classifier):
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Let the maps learn from the model's answer, then the model from the label."""
+        label = check_label(y, "y")
         answer = self.classifier.predict_proba_one(x)
-        label = plain(y)
         self._labels.meet(label)
         if len(self._labels.known) <= 2:
             self._map(None).learn(within(self._labels.read(answer)), int(label == self._labels.positive))

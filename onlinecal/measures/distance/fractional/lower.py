@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinecal.measures.counts import Counts, Floats, Ints, check_counts, count_rounds, merged
-from onlinecal.measures.distance.relaxation import ROUNDING, relax, relaxation_nodes
+from onlinecal.measures.distance.fractional.relaxation import ROUNDING, relax, relaxation_nodes
 from onlinecal.validation import check_count
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from river import base
 
 from onlinecal.validation import check_count
-from onlinecal.wrappers.probability_map import MappedClassifier
+from onlinecal.wrappers.maps.probability_map import MappedClassifier
 from onlinecal.wrappers.strategies.steering import N_BINS, bin_mean, bin_of
 
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.counts import Floats, Ints
-from onlinecal.measures.distance.kernel_parts import infinite
-from onlinecal.measures.distance.steps import (
+from onlinecal.measures.distance.exact.steps import (
     BLOCK,
     Side,
     first_fractions,
@@ -21,6 +20,7 @@ from onlinecal.measures.distance.steps import (
     next_fraction,
     step_excess,
 )
+from onlinecal.measures.distance.kernel_parts import infinite
 
 Flags = NDArray[np.int32]
 

@@ -1,12 +1,34 @@
-"""What can be wrapped: river classifiers that answer with probabilities, and pipelines that end in one."""
+"""What all wrappers share, and what can be wrapped: river classifiers that answer with probabilities."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from river import base
+from river import base, linear_model
 from river.compose import Pipeline
+
+from onlinecal.wrappers.labels import Label
+
+
+class ClassifierWrapper(base.Wrapper, base.Classifier):
+    """A classifier around a classifier; ValueError if it cannot be wrapped, see `check_classifier`."""
+
+    def __init__(self, classifier: base.Classifier) -> None:
+        check_classifier(classifier)
+        self.classifier = classifier
+
+    @property
+    def _wrapped_model(self) -> base.Classifier:
+        return self.classifier
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {"classifier": linear_model.LogisticRegression()}
+
+    def raw_proba_one(self, x: Any) -> dict[Label, float]:
+        """The wrapped model's own answer."""
+        return self.classifier.predict_proba_one(x)
 
 
 def check_classifier(model: Any) -> None:

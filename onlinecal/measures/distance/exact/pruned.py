@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onlinecal.measures.counts import Counts, Floats, Ints
+from onlinecal.measures.counts import Counts, Floats, Ints, prefix
+from onlinecal.measures.distance.exact.pruned_kernel import extend_paths, room_for
+from onlinecal.measures.distance.exact.steps import Side
+from onlinecal.measures.distance.fractional.relaxation import Relaxation
 from onlinecal.measures.distance.levels import Levels, make_levels
-from onlinecal.measures.distance.pruned_kernel import extend_paths, room_for
-from onlinecal.measures.distance.relaxation import Relaxation
-from onlinecal.measures.distance.steps import Side
 
 VALUE_BINS = 64
 """Ranges of v over which the largest useful step is bounded."""
@@ -153,8 +153,7 @@ def _sides(counts: Counts, relaxation: Relaxation) -> list[Side]:
     potentials = (relaxation.zero_potential, relaxation.one_potential)
     for rounds, potential in zip(counts.expanded(), potentials, strict=True):
         lifts = np.interp(rounds, relaxation.nodes, potential)
-        sums = [np.concatenate([np.zeros(1), np.cumsum(terms)]) for terms in (rounds, lifts)]
-        sides.append((rounds, lifts, sums[0], sums[1]))
+        sides.append((rounds, lifts, prefix(rounds), prefix(lifts)))
     return sides
 
 

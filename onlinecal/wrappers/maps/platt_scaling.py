@@ -7,7 +7,7 @@ from typing import Any
 
 from river import base, optim
 
-from onlinecal.wrappers.probability_map import MappedClassifier
+from onlinecal.wrappers.maps.probability_map import MappedClassifier
 from onlinecal.wrappers.strategies.steering import PLATT_RATE, platt, platt_gradient
 
 
