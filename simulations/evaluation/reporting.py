@@ -48,7 +48,8 @@ def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[P
 
     from onlinecal.plots.files import write_figure
     from onlinecal.tables import write_table
-    from simulations.plots import reliability, running_distance
+    from simulations.plots import running_distance
+    from simulations.plots.games import reliability
 
     rows = [msgspec.structs.asdict(one.score) for one in evaluations]
     written = [write_table(pl.DataFrame(rows, infer_schema_length=None), folder / "results.csv")]

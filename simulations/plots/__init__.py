@@ -35,7 +35,8 @@ def figure_module(name: str) -> ModuleType:
     known = (*SWEEP_FIGURES, *GAME_FIGURES)
     if name not in known:
         raise ValueError(f"unknown figure {name!r}; known: {', '.join(known)}")
-    return import_module(f"simulations.plots.{name}")
+    room = "sweeps" if name in SWEEP_FIGURES else "games"
+    return import_module(f"simulations.plots.{room}.{name}")
 
 
 def sweep_figures(folder: Path) -> list[str]:

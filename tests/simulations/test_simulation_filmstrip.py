@@ -8,8 +8,8 @@ from PIL import Image
 import adversaries
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
-from simulations.plots.animation import animate
-from simulations.plots.filmstrip import MOMENTS, MOST_VALUES, draw, film_frames, moments_of, prepare
+from simulations.plots.games.animation import animate
+from simulations.plots.games.filmstrip import MOMENTS, MOST_VALUES, draw, film_frames, moments_of, prepare
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from PIL import Image
 
 from onlinecal.plots.style import INK, in_house_style
 from simulations.games.measuring import Game
-from simulations.plots.filmstrip import draw_frame, film_of, moments_of
+from simulations.plots.games.filmstrip import draw_frame, film_of, moments_of
 
 FRAMES = 80
 COLOURS = 48

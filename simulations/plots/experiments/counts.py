@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from onlinecal.plots.style import colour_key, headline, in_house_style
-from simulations.plots.recalibration_methods import (
+from simulations.plots.experiments.methods import (
     GAPS,
     TITLES,
     gap_axis,

@@ -18,8 +18,8 @@ from onlinecal.plots.style import (
     name_lines,
     panels,
 )
-from simulations.plots.against_rounds import panel_title
-from simulations.plots.groups import ADVERSARIES, adversary_key, power
+from simulations.plots.sweeps.against_rounds import panel_title
+from simulations.plots.sweeps.groups import ADVERSARIES, adversary_key, power
 
 
 def prepare(trajectories: pl.DataFrame) -> pl.DataFrame:

@@ -20,14 +20,14 @@ from onlinecal.plots.style import (
     name_lines,
     panels,
 )
-from simulations.plots.against_rounds import bands_mean, over_seeds
-from simulations.plots.groups import (
+from simulations.plots.sweeps.against_rounds import bands_mean, over_seeds
+from simulations.plots.sweeps.groups import (
     forecaster_key,
     forecaster_looks,
     order_adversaries,
     order_forecasters,
 )
-from simulations.plots.growth import FLOOR, FRACTIONS, NAMES, check_growth, check_measure, plus_minus
+from simulations.plots.sweeps.growth import FLOOR, FRACTIONS, NAMES, check_growth, check_measure, plus_minus
 from simulations.sweeps.rates import LEAST, MEASURES, rates_table
 
 TIMES = {1 / 3: "T^(1/3)", 1 / 2: "√T", 2 / 3: "T^(2/3)", 1.0: "T"}

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from onlinecal.plots.style import HALO, INK, OKABE_ITO, QUIET, colour_key, headline, in_house_style
-from simulations.plots.recalibration_methods import MEASURES, TITLES, gap_axis, sampled, summary
+from simulations.plots.experiments.methods import MEASURES, TITLES, gap_axis, sampled, summary
 
 LINES = {"full steps": OKABE_ITO[1], "shrunk steps": OKABE_ITO[0]}
 FLAT = {"Dirichlet": (OKABE_ITO[3], (0, (6, 1.5, 1.2, 1.5))), "chance": (QUIET, (0, (1.2, 1.2)))}

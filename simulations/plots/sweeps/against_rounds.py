@@ -25,7 +25,7 @@ from onlinecal.plots.style import (
     panels,
 )
 from simulations.games import players
-from simulations.plots.groups import ADVERSARIES, adversary_key, power
+from simulations.plots.sweeps.groups import ADVERSARIES, adversary_key, power
 
 
 @dataclass(frozen=True)
