@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from onlinecal.measures import calibration_distance
+from onlinecal.plots.columns import highest
 from onlinecal.plots.own_axes import (
     axes_or_new,
     check_moments,
@@ -117,4 +118,4 @@ def _moments(rounds: int | ArrayLike, n_rounds: int) -> list[int]:
 def _later_height(table: pl.DataFrame) -> float:
     """How high the line is, once a sixth of the rounds is over: what comes before may be cut off."""
     later = table.filter(pl.col("round") * 6 >= pl.col("round").max())
-    return float(later["upper"].to_numpy().max())
+    return highest(later["upper"])

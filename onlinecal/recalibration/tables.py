@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,9 @@ def number_labels(
     if len(numbers) != n_classes:
         twice = next(label for number, label in enumerate(known) if numbers[label] != number)
         raise ValueError(f"classes must differ, got {twice!r} twice")
-    values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)  # type: ignore[arg-type]
+    if not isinstance(labels, Iterable):
+        raise ValueError(f"y must be a sequence of labels, got {labels!r}")
+    values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
     found = np.empty(len(values), dtype=np.int64)
     for row, label in enumerate(values):
         try:

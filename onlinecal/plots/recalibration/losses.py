@@ -7,6 +7,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from onlinecal.plots.columns import highest, lowest
 from onlinecal.plots.style import INK, OKABE_ITO, colour_key, headline, in_house_style
 
 COLOURS = {"none": OKABE_ITO[1], "temperature": OKABE_ITO[2], "decision": OKABE_ITO[0]}
@@ -34,8 +35,8 @@ def draw(table: pl.DataFrame) -> Figure:
             "Dots: a Gaussian loss each, divided by its norm; above the line it costs more than was "
             "predicted.",
         )
-    low = float(min(table["predicted"].min(), table["true"].min()))  # type: ignore[type-var, arg-type]
-    high = float(max(table["predicted"].max(), table["true"].max()))  # type: ignore[type-var, arg-type]
+    both = table["predicted"], table["true"]
+    low, high = lowest(*both), highest(*both)
     reach = 1.1 * float(np.abs(table["true"].to_numpy() - table["predicted"].to_numpy()).max())
     room = 0.06 * max(high - low, 1e-9)
     ends = low - room, high + room

@@ -7,6 +7,7 @@ how many rows each round has.
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,9 @@ def to_arrays(model: Any) -> dict[str, np.ndarray]:
 
 def write_arrays(model: Any, path: str | Path) -> None:
     """Save a fitted model under exactly this name."""
+    arrays: Mapping[str, Any] = to_arrays(model)
     with open(path, "wb") as file:
-        np.savez_compressed(file, **to_arrays(model))  # type: ignore[arg-type]
+        np.savez_compressed(file, **arrays)
 
 
 def read_arrays(kind: Any, path: str | Path) -> Any:

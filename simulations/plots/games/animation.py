@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from onlinecal.plots.columns import highest
 from onlinecal.plots.style import INK, in_house_style
 from simulations.games.measuring import Game
 from simulations.plots.games.filmstrip import draw_frame, film_of, moments_of
@@ -82,8 +83,8 @@ def _pictures(games: Sequence[Game], frames: int) -> list[Image.Image]:
 
 
 def _draw(axis: Axes, film: pl.DataFrame, moment: int, name: str) -> None:
-    limit = max(float(film["bias"].abs().max()), 1e-9)  # type: ignore[arg-type]
-    frame = film.filter(pl.col("round") == min(moment, int(film["round"].max())))  # type: ignore[arg-type]
+    limit = max(highest(film["bias"].abs()), 1e-9)
+    frame = film.filter(pl.col("round") == min(moment, int(highest(film["round"]))))
     draw_frame(axis, frame, limit)
     error = frame["bias"].abs().sum()
     axis.set_yticks([-limit, 0, limit], [f"{-limit:+.2g}", "0", f"{limit:+.2g}"], fontsize=8)

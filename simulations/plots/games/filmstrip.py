@@ -17,6 +17,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
+from onlinecal.plots.columns import highest
 from onlinecal.plots.style import INK, QUIET, headline, in_house_style
 from simulations.games.measuring import Game
 
@@ -102,7 +103,7 @@ def draw(table: pl.DataFrame) -> Figure:
     top = height - above
     for name in names:
         film = table.filter(pl.col("forecaster") == name)
-        limit = max(float(film["bias"].abs().max()), 1e-9)  # type: ignore[arg-type]
+        limit = max(highest(film["bias"].abs()), 1e-9)
         axis = figure.add_axes((0.6 / width, (top - panel) / height, (width - 1.75) / width, panel / height))
         bar = figure.add_axes(((width - 1.0) / width, (top - panel) / height, 0.16 / width, panel / height))
         shown = film_frames(film)

@@ -6,6 +6,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from onlinecal.plots.columns import highest, lowest
 from onlinecal.plots.style import (
     HALO,
     QUIET,
@@ -92,8 +93,8 @@ def draw(table: pl.DataFrame) -> Figure:
     )
     rounds = table["rounds"]
     # room on the left for the names of the powers
-    left, right = int(rounds.min()) / (2.2 if alone else 1.2), int(rounds.max()) * 1.12  # type: ignore[arg-type]
-    bottom, top = float(table["low"].min()), float(table["high"].max())  # type: ignore[arg-type]
+    left, right = lowest(rounds) / (2.2 if alone else 1.2), highest(rounds) * 1.12
+    bottom, top = lowest(table["low"]), highest(table["high"])
     for adversary, axis in axes.items():
         axis.set(
             xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.25, top * (1.5 if alone else 3))
