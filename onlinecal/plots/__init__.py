@@ -11,6 +11,8 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     # no module may have the name of what it holds: imported, it would take its place in this package
+    from onlinecal.plots.bias_table import running_biases as running_biases
+    from onlinecal.plots.bias_table import running_biases_data as running_biases_data
     from onlinecal.plots.certificate_path import certificate as certificate
     from onlinecal.plots.certificate_path import certificate_data as certificate_data
     from onlinecal.plots.distance_so_far import running_distance as running_distance

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.plots.style import GRID, INK, OKABE_ITO, QUIET
-from onlinecal.validation import check_vector
+from onlinecal.validation import check_count, check_vector
 
 OURS = "onlinecal-"
 """What the names of kinds of pictures begin with; the artist of a history carries its kind as its gid."""
@@ -73,6 +73,14 @@ def name_histories(axes: Axes, label: str | None) -> None:
     """A legend, if the history that was drawn last has a name."""
     if label is not None:
         axes.legend(frameon=False, fontsize=9)
+
+
+def moments_of(rounds: int | ArrayLike, n_rounds: int) -> NDArray[np.int64]:
+    """After how many of n_rounds something is measured: so many moments, evenly spread, or those given."""
+    if isinstance(rounds, (int, np.integer)):
+        number = min(check_count(rounds, "rounds"), n_rounds)
+        return np.unique(np.linspace(0, n_rounds, number + 1)[1:].round().astype(np.int64))
+    return check_moments(rounds, n_rounds)
 
 
 def check_moments(rounds: ArrayLike, most: int | None = None) -> NDArray[np.int64]:

@@ -13,10 +13,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from onlinecal.plots.bias_table import bias_limit
 from onlinecal.plots.columns import highest
 from onlinecal.plots.style import INK, in_house_style
 from simulations.games.measuring import Game
-from simulations.plots.games.filmstrip import draw_frame, film_of, moments_of
+from simulations.plots.games.filmstrip import draw_frame, film_of
 
 FRAMES = 80
 COLOURS = 48
@@ -60,7 +61,7 @@ def animate(games: Sequence[Game], path: Path, frames: int = FRAMES) -> Path:
 @in_house_style
 def _pictures(games: Sequence[Game], frames: int) -> list[Image.Image]:
     """Each frame as a picture."""
-    films = [film_of(game, moments_of(len(game.outcomes), frames)) for game in games]
+    films = [film_of(game, frames) for game in games]
     width, panel, above = 7.2, 2.0, 0.55
     height = above + len(games) * (panel + 0.45) + 0.12
     pictures = []
@@ -83,7 +84,7 @@ def _pictures(games: Sequence[Game], frames: int) -> list[Image.Image]:
 
 
 def _draw(axis: Axes, film: pl.DataFrame, moment: int, name: str) -> None:
-    limit = max(highest(film["bias"].abs()), 1e-9)
+    limit = bias_limit(film)
     frame = film.filter(pl.col("round") == min(moment, int(highest(film["round"]))))
     draw_frame(axis, frame, limit)
     error = frame["bias"].abs().sum()
