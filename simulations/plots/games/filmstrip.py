@@ -22,6 +22,7 @@ from onlinecal.plots.bias_table import (
     MOST_VALUES,
     bias_limit,
     draw_biases,
+    draw_course,
     draw_scale,
     running_biases_data,
 )
@@ -67,6 +68,7 @@ def draw(table: pl.DataFrame) -> Figure:
         bar = figure.add_axes(((width - 1.0) / width, (top - panel) / height, 0.16 / width, panel / height))
         shown = film_frames(film)
         draw_biases(axis, film, limit)
+        draw_course(axis, film)
         _mark_frames(axis, shown)
         draw_scale(bar, limit)
         note = f" (values grouped into {MOST_VALUES} parts)" if film["grouped"][0] else ""
