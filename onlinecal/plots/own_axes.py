@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.plots.style import GRID, INK, OKABE_ITO, QUIET
 from onlinecal.validation import check_count, check_vector
+
+BEFORE, AFTER = OKABE_ITO[1], OKABE_ITO[0]
+"""The colours of what stood before a recalibration, and of what came out or stands alone."""
 
 OURS = "onlinecal-"
 """What the names of kinds of pictures begin with; the artist of a history carries its kind as its gid."""
@@ -62,6 +66,32 @@ def draw_line(
         table["round"], table[column], color=color, ls=dashes, lw=width, label=label, zorder=3
     )
     line.set_gid(kind)
+
+
+def draw_dumbbells(
+    axes: Axes, names: Sequence[str], values: Mapping[str, NDArray[np.float64]], rows: Iterable[int]
+) -> NDArray[np.int64]:
+    """A line for each name from the top down: a dot for each of its values, or for before and after.
+
+    Beside the axes stand numbers of rows. The heights of the lines come back.
+    """
+    heights = np.arange(len(names))[::-1]
+    if len(values) == 2:
+        begins, ends = values.values()
+        axes.hlines(heights, begins, ends, color=QUIET, lw=1.6, zorder=3)
+    look: Any = {"s": 58, "edgecolor": "white", "lw": 0.7}
+    for place, (kind, one) in enumerate(values.items()):
+        colour = BEFORE if kind == "before" else AFTER
+        axes.scatter(one, heights, color=colour, zorder=4 + place, label=kind, **look)
+    axes.set_ylim(-0.7, len(names) - 0.3)
+    axes.set_yticks(heights, names, fontsize=8.5, color=INK)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    beside: Any = {"transform": axes.get_yaxis_transform(), "fontsize": 8, "color": QUIET}
+    for height, count in zip(heights, rows, strict=True):
+        axes.text(1.013, height, f"{count:,}", va="center_baseline", **beside)
+    axes.text(1.013, len(names) - 0.2, "rows", **beside)
+    return heights
 
 
 def is_first(axes: Axes, kind: str) -> bool:

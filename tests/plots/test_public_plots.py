@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from scipy.stats import binomtest
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, plots
+from onlinecal.plots.intervals import wilson_interval
 from onlinecal.plots.own_axes import OURS
-from onlinecal.plots.reliability_diagram import wilson_interval
 
 T = 400
 RNG = np.random.default_rng(3)

@@ -9,7 +9,6 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
 from onlinecal import lp_calibration_error
-from onlinecal.cli.recalibrating.cells import level_name, level_set_errors
 from onlinecal.cli.recalibrating.decision import read_losses
 from onlinecal.cli.recalibrating.events import GroupColumns, numbers
 from onlinecal.cli.recalibrating.groups import replay
@@ -18,6 +17,7 @@ from onlinecal.cli.recalibrating.parts import split_rows
 from onlinecal.cli.recalibrating.rivals import PerClassIsotonic
 from onlinecal.cli.recalibrating.scores import class_scores
 from onlinecal.cli.recalibrating.tables import read_table
+from onlinecal.plots.recalibration.level_table import level_name, level_set_errors
 from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
 
 

@@ -30,7 +30,6 @@ from onlinecal.measures.decision.errors import (
     decision_calibration_error,
     decision_loss_gap,
     decision_losses,
-    loss_norms,
 )
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
@@ -197,12 +196,15 @@ def gaps_by_round(job: Job, model: DecisionRecalibrator, losses: Floats) -> pl.D
 
 def losses_each(mapped: dict[str, Floats], labels: Ints, losses: Floats) -> pl.DataFrame:
     """Columns method, predicted, true: a row per loss, divided by its norm."""
-    norms = loss_norms(losses)
-    parts = []
-    for name, table in mapped.items():
-        predicted, true = decision_losses(table, labels, losses)
-        parts.append(pl.DataFrame({"method": name, "predicted": predicted / norms, "true": true / norms}))
-    return pl.concat(parts).with_columns(pl.lit("loss").alias("each"))
+    from onlinecal.plots import decision_losses_data
+
+    parts = [
+        decision_losses_data(table, labels, losses).select(
+            pl.lit(name).alias("method"), "predicted", "true", pl.lit("loss").alias("each")
+        )
+        for name, table in mapped.items()
+    ]
+    return pl.concat(parts)
 
 
 def losses_of_halves(mapped: dict[str, Floats], labels: Ints, loss: Floats) -> pl.DataFrame:

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from onlinecal.cli.recalibrating.cells import level_set_errors
 from onlinecal.cli.recalibrating.multiclass import (
     Fitted,
     Job,
@@ -25,6 +24,7 @@ from onlinecal.cli.recalibrating.multiclass import (
 from onlinecal.cli.recalibrating.options import LpSettings, Rows
 from onlinecal.cli.recalibrating.report import Picture, Report, Section
 from onlinecal.measures.lp.errors import lp_calibration_error
+from onlinecal.plots.recalibration.level_table import level_set_errors
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
 from onlinecal.recalibration.lp.sizes import Estimation
 from onlinecal.validation import check_order
