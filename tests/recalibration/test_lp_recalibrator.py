@@ -208,6 +208,7 @@ def test_the_same_every_time_and_after_pickling():
         ({"classes": ["a", "a"]}, None, None, "classes must differ, got 'a' twice"),
         ({"classes": ["a", "b"]}, None, ["a", "c"], "y must be one of the classes, got 'c' at row 1"),
         ({"classes": ["a", "b"]}, None, ["a", []], r"y must be one of the classes, got \[\] at row 1"),
+        ({"classes": ["a", "b"]}, None, 3, "y must be a sequence of labels, got 3"),
         ({}, [[0.5, 0.6], [0.5, 0.5]], None, r"P must sum to 1 in every row, got 1\.1 at row 0"),
         ({}, [[1.0], [1.0]], None, "P must have at least 2 columns, got 1"),
         ({}, [[0.5, 0.5], [np.inf, 0.5]], None, "P must lie in .* got inf at row 1"),
