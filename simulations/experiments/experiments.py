@@ -18,7 +18,7 @@ from onlinecal.cli.recalibrating.parts import LEAST_ROWS, part_sizes, split_rows
 from onlinecal.cli.recalibrating.report import NONE
 from onlinecal.cli.recalibrating.rivals import VectorScaling, chosen_dirichlet, rivals
 from onlinecal.cli.recalibrating.tables import Table
-from onlinecal.measures.decision.errors import decision_losses, loss_norms
+from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import MOST_CAUTIOUS_ROUNDS, DecisionRecalibrator
 from simulations.experiments.drifts import DRIFTS

@@ -23,15 +23,8 @@ from onlinecal.cli.recalibrating.multiclass import (
 )
 from onlinecal.cli.recalibrating.options import DecisionSettings, Rows
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section
-from onlinecal.measures.decision.errors import (
-    PartitionKind,
-    bayes_decisions,
-    check_losses,
-    decision_calibration_error,
-    decision_loss_gap,
-    decision_losses,
-    loss_norms,
-)
+from onlinecal.measures.decision.errors import PartitionKind, decision_calibration_error, decision_loss_gap
+from onlinecal.measures.decision.losses import bayes_decisions, check_losses, decision_losses, loss_norms
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 

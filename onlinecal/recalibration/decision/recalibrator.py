@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from onlinecal.measures.decision.errors import PARTITIONS, PartitionKind, check_losses
+from onlinecal.measures.decision.errors import PARTITIONS, PartitionKind
+from onlinecal.measures.decision.losses import check_losses
 from onlinecal.measures.decision.partitions import residuals
 from onlinecal.recalibration.classical.temperature import best_inverse_temperature, tempered
 from onlinecal.recalibration.decision.arrays import read_arrays, write_arrays
