@@ -19,8 +19,9 @@ from onlinecal.cli.recalibrating.report import NONE
 from onlinecal.cli.recalibrating.rivals import VectorScaling, chosen_dirichlet, rivals
 from onlinecal.cli.recalibrating.tables import Table
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
+from onlinecal.recalibration.decision.fitting import MOST_CAUTIOUS_ROUNDS
 from onlinecal.recalibration.decision.losses import gaussian_losses
-from onlinecal.recalibration.decision.recalibrator import MOST_CAUTIOUS_ROUNDS, DecisionRecalibrator
+from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 from simulations.experiments.drifts import DRIFTS
 
 Floats = NDArray[np.float64]

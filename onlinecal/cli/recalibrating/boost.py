@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -140,12 +139,10 @@ def errors_by_round(
         {"round": number, "level_sets": model.rounds_[number].n_level_sets}
         for number in range(model.n_kept_ + 1)
     ]
-    staged = copy.copy(model)
-    for row in rows:
-        staged._kept = model._kept[: row["round"]]
-        for part in labelled:
-            assert part.outcomes is not None
-            p = staged.predict(table[part.name], part.forecasts)
+    for part in labelled:
+        assert part.outcomes is not None
+        stages = model.staged_predict(table[part.name], part.forecasts)
+        for row, p in zip(rows, stages, strict=True):
             row[part.name] = float(((p - part.outcomes) ** 2).mean())
     return pl.DataFrame(rows)
 

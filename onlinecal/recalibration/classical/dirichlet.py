@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.special import log_softmax, softmax
 
 from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.validation import check_number
 
 
 class DirichletCalibration(ProbabilityRecalibrator):
@@ -56,9 +58,7 @@ class DirichletCalibration(ProbabilityRecalibrator):
 
     def _check_parameters(self) -> None:
         for name in ("off_diagonal", "intercept"):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float, np.number)) and 0.0 <= value < np.inf):
-                raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
+            check_number(getattr(self, name), name, 0.0, math.inf, "[)", "a number of at least 0")
 
     def _learn(self, table: Floats, labels: Ints) -> None:
         logs = np.log(table + FLOOR)
