@@ -216,7 +216,7 @@ def test_names_of_columns_and_labels_are_saved_too(tmp_path):
     model.save(tmp_path / "named")
     back = DecisionRecalibrator.load(tmp_path / "named")
     assert back.predict(frame).tolist() == model.predict(frame).tolist()
-    with pytest.raises(ValueError, match="columns"):
+    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
         back.predict_proba(frame[["dog", "cat", "eel"]])
     zero = DecisionRecalibrator.as_in_paper(epsilon=5.0).fit(table, labels)
     zero.save(tmp_path / "none")

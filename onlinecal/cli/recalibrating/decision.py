@@ -11,18 +11,9 @@ import polars as pl
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from onlinecal.cli.recalibrating.multiclass import (
-    Fitted,
-    Job,
-    Scores,
-    compare,
-    gathered_warnings,
-    read_job,
-    score_lines,
-    written_rows,
-)
+from onlinecal.cli.recalibrating.multiclass import Fitted, Job, compare, read_job, report
 from onlinecal.cli.recalibrating.options import DecisionSettings, Rows
-from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section
+from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
 from onlinecal.measures.decision.errors import PartitionKind, decision_calibration_error, decision_loss_gap
 from onlinecal.measures.decision.losses import bayes_decisions, check_losses, decision_losses, loss_norms
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
@@ -65,12 +56,9 @@ def recalibrate(file: Path, rows: Rows, settings: DecisionSettings) -> Report:
 def _recalibrate(job: Job, settings: DecisionSettings, seed: int) -> Report:
     clinic = None if settings.losses is None else read_losses(settings.losses, job.classes)
     model = new_model(settings, None if clinic is None else clinic.values, seed)
-    assert job.fit.labels is not None
-    with gathered_warnings() as remarks:
-        model.fit(job.fit.table, job.fit.labels)
-    if clinic is not None and job.classes != tuple(clinic.classes):
+    if clinic is not None:
         job = replace(job, classes=tuple(clinic.classes))
-    fitted = compare(job, "decision", model.predict_proba)
+    fitted = compare(job, "decision", model)
     k = len(job.classes)
     losses = gaussian_losses(model.n_actions, k, N_LOSSES, SEED) if clinic is None else clinic.values[None]
     names = _names(model.n_actions, clinic)
@@ -92,19 +80,16 @@ def _recalibrate(job: Job, settings: DecisionSettings, seed: int) -> Report:
         rows = action_rows(clinic, table, after, labels)
         sections.append(Section(f"decisions before and after ({part} rows)", rows))
     parameters = {**model.get_params(), "losses": None if settings.losses is None else str(settings.losses)}
-    return Report(
-        method="decision",
-        file=job.file,
+    return report(
+        job,
+        fitted,
+        own,
         parameters=parameters,
-        n_rows=job.n_rows,
-        lines=score_lines(job, fitted, names, own),
         facts={
             "rounds": model.n_rounds_,
             "inverse temperature at the start": float(model.inverse_temperature_),
         },
-        probabilities=written_rows(job, fitted("decision", job.other.name, job.other.table)),
         sections=sections,
-        warnings=[*job.remarks, *remarks],
         pictures=lambda: pictures(job, fitted, model, losses, clinic),
     )
 

@@ -11,20 +11,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from onlinecal.cli.recalibrating.cells import level_set_errors
-from onlinecal.cli.recalibrating.multiclass import (
-    Fitted,
-    Job,
-    Scores,
-    compare,
-    gathered_warnings,
-    read_job,
-    score_lines,
-    written_rows,
-)
+from onlinecal.cli.recalibrating.multiclass import Fitted, Job, compare, read_job, report
 from onlinecal.cli.recalibrating.options import LpSettings, Rows
-from onlinecal.cli.recalibrating.report import Picture, Report, Section
+from onlinecal.cli.recalibrating.report import Picture, Report, Scores, Section
 from onlinecal.measures.lp.errors import lp_calibration_error
+from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
 from onlinecal.recalibration.lp.sizes import Estimation
 from onlinecal.validation import check_order
@@ -59,10 +50,7 @@ def recalibrate(file: Path, rows: Rows, settings: LpSettings) -> Report:
     job, seed = read_job(file, settings, rows), rows.seed
     model = new_model(settings, seed)
     check_order(model.p, above_one=True)
-    assert job.fit.labels is not None
-    with gathered_warnings() as remarks:
-        model.fit(job.fit.table, job.fit.labels)
-    fitted = compare(job, "lp", model.predict_proba)
+    fitted = compare(job, "lp", model)
     p, n_levels = float(model.p), model.n_levels_
     order = "∞" if math.isinf(p) else f"{p:g}"
     error, chance = f"Err_{order}, {n_levels} levels", f"Err_{order} by chance alone"
@@ -74,21 +62,18 @@ def recalibrate(file: Path, rows: Rows, settings: LpSettings) -> Report:
         }
 
     cells = _cells(job, fitted, model)
-    return Report(
-        method="lp",
-        file=job.file,
+    return report(
+        job,
+        fitted,
+        own,
         parameters={
             **model.get_params(),
             "p": "inf" if math.isinf(p) else p,
             "n_levels": n_levels,
             "tolerance": model.tolerance_,
         },
-        n_rows=job.n_rows,
-        lines=score_lines(job, fitted, (error, chance), own),
         facts=facts(model),
-        probabilities=written_rows(job, fitted("lp", job.other.name, job.other.table)),
         sections=[_carriers(cells, job.labelled[-1][0])],
-        warnings=[*job.remarks, *remarks],
         pictures=lambda: pictures(job, fitted, model, cells, seed),
     )
 
@@ -193,3 +178,59 @@ def _span(method: str, n: int, errors: list[float]) -> dict[str, Any]:
         "error": float(np.mean(errors)),
         "high": max(errors),
     }
+
+
+def level_set_errors(
+    before: Floats,
+    after: Floats,
+    labels: NDArray[np.int64],
+    classes: tuple[str, ...],
+    n_levels: int,
+    p: float,
+) -> pl.DataFrame:
+    """A row per level set (of the forecasts before) and class in which anything is promised or came.
+
+    Columns level_set, class, rows, mass; before and after: mean forecasts of these rows; frequency of the
+    class; spread: two standard deviations of it, had the forecasts after been the truth; share: |error|^p as
+    a part of the sum over all, for p = inf |error| as a part of the largest. The largest error comes first.
+    """
+    numbers, first = number_level_sets(before, n_levels)
+    corners = levels_of(before[first], n_levels) / n_levels
+    n_sets, k = len(first), before.shape[1]
+    counts = np.bincount(numbers, minlength=n_sets)
+    ones = np.bincount(numbers * k + labels, minlength=n_sets * k).reshape(n_sets, k)
+    old, new, variance = (_sums(values, numbers, n_sets) for values in (before, after, after * (1.0 - after)))
+    v, j = np.nonzero(old + new + ones > 1e-9 * counts[:, None])
+    size = np.abs(old - ones)[v, j]
+    order = np.argsort(-size, kind="stable")
+    v, j, size = v[order], j[order], size[order]
+    largest = max(float(size[0]), 1e-300)
+    weights = size / largest if math.isinf(p) else (size / largest) ** p
+    names = [level_name(corner, classes, n_levels) for corner in corners]
+    return pl.DataFrame(
+        {
+            "level_set": [names[one] for one in v],
+            "class": [classes[one] for one in j],
+            "rows": counts[v],
+            "mass": counts[v] / len(labels),
+            "before": old[v, j] / counts[v],
+            "after": new[v, j] / counts[v],
+            "frequency": ones[v, j] / counts[v],
+            "spread": 2.0 * np.sqrt(variance[v, j]) / counts[v],
+            "share": weights if math.isinf(p) else weights / max(float(weights.sum()), 1e-300),
+        }
+    )
+
+
+def level_name(corner: Floats, classes: tuple[str, ...], n_levels: int) -> str:
+    """A level set by the classes whose probability reaches a level, the largest first."""
+    reached = sorted(np.flatnonzero(corner > 0.5 / n_levels), key=lambda j: -corner[j])
+    words = [f"{classes[j]} ≥ {corner[j]:.3g}" for j in reached[:3]]
+    return ", ".join(words) + (" …" if len(reached) > 3 else "") or f"all < {1 / n_levels:.3g}"
+
+
+def _sums(values: Floats, numbers: NDArray[np.int64], n_sets: int) -> Floats:
+    """Sums of rows (n, k) over level sets, shape (n_sets, k)."""
+    order = np.argsort(numbers, kind="stable")
+    starts = np.searchsorted(numbers[order], np.arange(n_sets))
+    return np.add.reduceat(values[order], starts, axis=0)

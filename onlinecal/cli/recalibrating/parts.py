@@ -1,21 +1,53 @@
-"""Which rows are fitted and which are tested."""
+"""Which rows are fitted and which are tested, and what is warned of meanwhile."""
 
 from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.cli.recalibrating.options import Rows
+from onlinecal.remarks import LabelWarning
 from onlinecal.validation import check_open_unit
 
 Ints = NDArray[np.int64]
+Part = TypeVar("Part", covariant=True)
 
 LEAST_ROWS = 10
 """Fewer rows than this in either part say nothing."""
 
 
+class Divisible(Protocol[Part]):
+    """The rows of a file."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, name: str, rows: Ints) -> Part:
+        """Some of them, under the name of their part."""
+
+
+def two_parts(
+    everything: Divisible[Part], rows: Rows, read_new: Callable[[Path], Divisible[Part]]
+) -> tuple[Part, Part]:
+    """The rows to fit, and the others: a random part of the same, or all of a new file."""
+    if rows.apply is None:
+        fit, test = split_rows(len(everything), rows.share, rows.seed)
+        return everything.take("fit", fit), everything.take("test", test)
+    if len(everything) < LEAST_ROWS:
+        raise ValueError(f"{len(everything)} rows are too few to fit: {LEAST_ROWS} are needed")
+    new = read_new(rows.apply)
+    return everything.take("fit", np.arange(len(everything))), new.take("apply", np.arange(len(new)))
+
+
 def split_rows(n_rows: int, test_share: float, seed: int) -> tuple[Ints, Ints]:
     """Row numbers to fit and to test, by a random permutation; the tested ones are the last of it.
 
+    (scikit-learn's train_test_split would deal other rows for the same seed, and so change every report.)
     Raises ValueError for a share outside (0, 1), and for too few rows in either part.
     """
     check_open_unit(test_share, "--test-share")
@@ -33,3 +65,14 @@ def part_sizes(n_rows: int, test_share: float) -> tuple[int, int]:
     """How many rows are fitted, and how many tested."""
     n_test = round(test_share * n_rows)
     return n_rows - n_test, n_test
+
+
+@contextmanager
+def gathered_warnings() -> Iterator[list[str]]:
+    """What is warned of inside, each text once, but for labels: the command names their column itself."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("ignore", LabelWarning)
+        yield texts
+    texts.extend(dict.fromkeys(" ".join(str(one.message).split()) for one in caught))
