@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,7 +31,7 @@ def number_labels(
     if len(numbers) != n_classes:
         twice = next(label for number, label in enumerate(known) if numbers[label] != number)
         raise ValueError(f"classes must differ, got {twice!r} twice")
-    values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)  # type: ignore[arg-type]
+    values = labels.tolist() if isinstance(labels, np.ndarray) else list(cast(Iterable[Any], labels))
     found = np.empty(len(values), dtype=np.int64)
     for row, label in enumerate(values):
         try:
