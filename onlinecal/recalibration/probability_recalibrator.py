@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Hashable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +27,8 @@ class ProbabilityRecalibrator(ClassifierMixin, BaseEstimator):
     names.
     """
 
-    classes: Any
+    def __init__(self, classes: Sequence[Hashable] | None = None) -> None:
+        self.classes = classes
 
     @abstractmethod
     def _learn(self, table: Floats, labels: Ints) -> None:

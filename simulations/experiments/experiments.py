@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from onlinecal.cli.recalibrating.multiclass import rivals
+from onlinecal.cli.recalibrating.multiclass import drawn_labels, rivals
 from onlinecal.cli.recalibrating.parts import LEAST_ROWS, part_sizes, split_rows
 from onlinecal.cli.recalibrating.report import NONE
 from onlinecal.cli.recalibrating.tables import Table
@@ -102,11 +102,7 @@ def score(table: Floats, labels: Ints, losses: Floats) -> dict[str, float]:
 def chance_score(table: Floats, losses: Floats, seed: int) -> dict[str, float]:
     """Gaps of labels drawn from the probabilities themselves: what cannot be told from none."""
     rng = np.random.default_rng([seed, 21])
-    ends = table.cumsum(axis=1)
-    draws = [
-        score(table, (ends < rng.random((len(table), 1)) * ends[:, -1:]).sum(axis=1), losses)
-        for _ in range(CHANCE_DRAWS)
-    ]
+    draws = [score(table, drawn_labels(table, rng), losses) for _ in range(CHANCE_DRAWS)]
     return {name: float(np.mean([draw[name] for draw in draws])) for name in ("mean_gap", "worst_gap")}
 
 

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from onlinecal.cli.recalibrating.options import EventColumns, Rows
-from onlinecal.cli.recalibrating.parts import two_parts
+from onlinecal.cli.recalibrating.parts import fitted_rows
 from onlinecal.cli.recalibrating.report import Report, Scores, measure_lines
 from onlinecal.measures.scores import BINS, event_scores
 from onlinecal.remarks import outcome_remarks
@@ -136,12 +136,15 @@ def read_job(file: Path, columns: EventColumns, rows: Rows) -> EventJob:
     outcome, forecast = columns.outcome, columns.forecast
     if outcome is None:
         raise ValueError("--outcome is needed, the column of outcomes")
-
-    def read_new(apply: Path) -> Events:
-        return read_events(apply, outcome if outcome in read_columns(apply) else None, forecast)
-
-    fit, other = two_parts(read_events(file, outcome, forecast), rows, read_new)
-    return EventJob(file.name, fit, other, columns)
+    everything = read_events(file, outcome, forecast)
+    fit, test = fitted_rows(len(everything), rows)
+    if rows.apply is None:
+        other = everything.take("test", test)
+    else:
+        known = outcome in read_columns(rows.apply)
+        new = read_events(rows.apply, outcome if known else None, forecast)
+        other = new.take("apply", new.rows)
+    return EventJob(file.name, everything.take("fit", fit), other, columns)
 
 
 def isotonic_map(fit: Events) -> Callable[[Floats], Floats]:

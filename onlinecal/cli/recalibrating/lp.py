@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from onlinecal.cli.recalibrating.multiclass import Fitted, Job, compare, read_job, report
+from onlinecal.cli.recalibrating.multiclass import Fitted, Job, compare, drawn_labels, read_job, report
 from onlinecal.cli.recalibrating.options import LpSettings, Rows
 from onlinecal.cli.recalibrating.report import Picture, Report, Scores, Section
 from onlinecal.measures.lp.errors import lp_calibration_error
@@ -93,11 +93,9 @@ def facts(model: LpRecalibrator) -> dict[str, Any]:
 def chance_error(table: Floats, p: float, n_levels: int, seed: int) -> float:
     """Average Err_p of labels drawn from the probabilities themselves: what cannot be told from zero."""
     rng = np.random.default_rng([seed, 11])
-    ends = table.cumsum(axis=1)
     found = []
     for _ in range(CHANCE_DRAWS):
-        drawn = (ends < rng.random((len(table), 1)) * ends[:, -1:]).sum(axis=1)
-        found.append(lp_calibration_error(table, drawn, p, n_levels))
+        found.append(lp_calibration_error(table, drawn_labels(table, rng), p, n_levels))
     return float(np.mean(found))
 
 

@@ -12,9 +12,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from onlinecal.cli.recalibrating.options import ClassColumns, Rows
-from onlinecal.cli.recalibrating.parts import gathered_warnings, two_parts
+from onlinecal.cli.recalibrating.parts import fitted_rows, gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Report, Scores, measure_lines
-from onlinecal.cli.recalibrating.tables import Part, Table, read_names, read_table
+from onlinecal.cli.recalibrating.tables import Part, read_names, read_table
 from onlinecal.measures.scores import BINS, class_scores
 from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
@@ -77,17 +77,17 @@ def read_job(file: Path, columns: ClassColumns, rows: Rows) -> Job:
     if len(table.classes) < 2:
         raise ValueError(f"{file} has one class only")
     remarks = label_remarks(table.probabilities, table.labels, table.classes, label or "the labels")
-
-    def read_new(apply: Path) -> Table:
-        known = label is None or not apply.is_file() or label in read_names(apply)
-        new = read_table(apply, probabilities, label if known else None)
+    fit, test = fitted_rows(len(table), rows)
+    if rows.apply is None:
+        other = table.take("test", test)
+    else:
+        known = label is None or label in read_names(rows.apply)
+        new = read_table(rows.apply, probabilities, label if known else None)
         if new.classes != table.classes:
-            raise ValueError(
-                f"{apply} has the classes {', '.join(new.classes)}, {file} has {', '.join(table.classes)}"
-            )
-        return new
-
-    return Job(table.name, table.classes, *two_parts(table, rows, read_new), remarks)
+            theirs = f"{rows.apply} has the classes {', '.join(new.classes)}"
+            raise ValueError(f"{theirs}, {file} has {', '.join(table.classes)}")
+        other = new.take("apply", np.arange(len(new)))
+    return Job(table.name, table.classes, table.take("fit", fit), other, remarks)
 
 
 def rivals() -> dict[str, ProbabilityRecalibrator]:
@@ -144,3 +144,9 @@ def written_rows(job: Job, after: Floats) -> pl.DataFrame:
     if part.labels is not None:
         columns["label"] = [job.classes[number] for number in part.labels]
     return pl.DataFrame(columns)
+
+
+def drawn_labels(table: Floats, rng: np.random.Generator) -> Ints:
+    """A label for each row of probabilities (n, k), drawn from them: what came, had they been right."""
+    ends = table.cumsum(axis=1)
+    return (ends < rng.random((len(table), 1)) * ends[:, -1:]).sum(axis=1)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,32 +14,18 @@ from onlinecal.remarks import LabelWarning
 from onlinecal.validation import check_open_unit
 
 Ints = NDArray[np.int64]
-Part = TypeVar("Part", covariant=True)
 
 LEAST_ROWS = 10
 """Fewer rows than this in either part say nothing."""
 
 
-class Divisible(Protocol[Part]):
-    """The rows of a file."""
-
-    def __len__(self) -> int: ...
-
-    def take(self, name: str, rows: Ints) -> Part:
-        """Some of them, under the name of their part."""
-
-
-def two_parts(
-    everything: Divisible[Part], rows: Rows, read_new: Callable[[Path], Divisible[Part]]
-) -> tuple[Part, Part]:
-    """The rows to fit, and the others: a random part of the same, or all of a new file."""
+def fitted_rows(n_rows: int, rows: Rows) -> tuple[Ints, Ints]:
+    """Row numbers to fit, and those to test: none where a new file is recalibrated."""
     if rows.apply is None:
-        fit, test = split_rows(len(everything), rows.share, rows.seed)
-        return everything.take("fit", fit), everything.take("test", test)
-    if len(everything) < LEAST_ROWS:
-        raise ValueError(f"{len(everything)} rows are too few to fit: {LEAST_ROWS} are needed")
-    new = read_new(rows.apply)
-    return everything.take("fit", np.arange(len(everything))), new.take("apply", np.arange(len(new)))
+        return split_rows(n_rows, rows.share, rows.seed)
+    if n_rows < LEAST_ROWS:
+        raise ValueError(f"{n_rows} rows are too few to fit: {LEAST_ROWS} are needed")
+    return np.arange(n_rows), np.arange(0)
 
 
 def split_rows(n_rows: int, test_share: float, seed: int) -> tuple[Ints, Ints]:

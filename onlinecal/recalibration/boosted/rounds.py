@@ -42,13 +42,6 @@ class BoostingRound(NamedTuple):
     validation_error: float
 
 
-class Boosted(NamedTuple):
-    """All rounds that were tried, and the models of those that gained enough, which is all but the last."""
-
-    rounds: list[BoostingRound]
-    models: list[Models]
-
-
 def boost(
     regressor: Any,
     X: Any,
@@ -58,25 +51,27 @@ def boost(
     m: int,
     min_rows: int,
     least: float,
-) -> Boosted:
+) -> tuple[list[BoostingRound], list[Models]]:
     """Play rounds until one lowers the mean squared error by less than `least`.
 
-    X, outcomes y (n,) and levels (n,) are those of all rows; the rows `held` are only watched.
+    X, outcomes y (n,) and levels (n,) are those of all rows; the rows `held` are only watched. All rounds
+    that were tried, and the models of those that gained enough, which is all but the last.
     """
     some = bool(held.any())
     inside, outside = np.flatnonzero(~held), np.flatnonzero(held)
     rows, aside = (_safe_indexing(X, inside), _safe_indexing(X, outside)) if some else (X, None)
     level, watched, y_in, y_held = level[~held], level[held], y[~held], y[held]
-    boosted = Boosted([BoostingRound(_error(level, m, y_in), 0, 0, 0.0, _error(watched, m, y_held))], [])
+    rounds = [BoostingRound(_error(level, m, y_in), 0, 0, 0.0, _error(watched, m, y_held))]
+    made: list[Models] = []
     while True:
         models, after, skipped, mass = _fit(regressor, rows, y_in, level, m, min_rows)
         if some:
             watched = play(models, aside, watched, m)
         errors = _error(after, m, y_in), _error(watched, m, y_held)
-        boosted.rounds.append(BoostingRound(errors[0], len(np.unique(level)), skipped, mass, errors[1]))
-        if boosted.rounds[-2].squared_error - errors[0] < least:
-            return boosted
-        boosted.models.append(models)
+        rounds.append(BoostingRound(errors[0], len(np.unique(level)), skipped, mass, errors[1]))
+        if rounds[-2].squared_error - errors[0] < least:
+            return rounds, made
+        made.append(models)
         level = after
 
 

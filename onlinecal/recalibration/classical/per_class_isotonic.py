@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
@@ -16,9 +14,6 @@ class PerClassIsotonic(ProbabilityRecalibrator):
     What scikit-learn's CalibratedClassifierCV(method="isotonic") does to probabilities; rows whose sum is 0
     become uniform.
     """
-
-    def __init__(self, classes: Any = None) -> None:
-        self.classes = classes
 
     def _learn(self, table: Floats, labels: Ints) -> None:
         self.curves_ = [

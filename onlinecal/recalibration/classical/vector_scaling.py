@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
@@ -14,9 +12,6 @@ from onlinecal.recalibration.probability_recalibrator import Floats, Ints, Proba
 
 class VectorScaling(ProbabilityRecalibrator):
     """softmax(w log p + b), a factor and an offset per class, of the least log loss (Guo et al., 2017)."""
-
-    def __init__(self, classes: Any = None) -> None:
-        self.classes = classes
 
     def _learn(self, table: Floats, labels: Ints) -> None:
         logs = np.log(table + FLOOR)

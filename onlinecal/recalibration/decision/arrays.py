@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from onlinecal.measures.decision.partitions import Partition
-from onlinecal.recalibration.decision.folds import HeldOut
+from onlinecal.recalibration.decision.fitting import HeldOut
 from onlinecal.recalibration.decision.rounds import Progress, Round
 
 FORMAT = "onlinecal decision recalibrator 2"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from onlinecal.measures.decision.errors import PartitionKind
+from onlinecal.measures.decision.errors import PartitionKind, decision_loss_gap
 from onlinecal.measures.decision.partitions import Floats, Ints, residuals
 from onlinecal.recalibration.classical.temperature import best_inverse_temperature, tempered
-from onlinecal.recalibration.decision.folds import HeldOut, held_out_course
 from onlinecal.recalibration.decision.rounds import (
     Descent,
     Finder,
@@ -29,6 +28,21 @@ STEP_LENGTH = 0.5
 MOST_CAUTIOUS_ROUNDS = 32
 QUICK_ITERATIONS = 30
 """Gradient steps per climb while more than epsilon is found."""
+PATIENCE = 8
+"""Rounds without a better held-out gap before the folds stop."""
+
+
+class HeldOut(NamedTuple):
+    """Averages over folds of held-out rows, before any round and after each, each of shape (rounds + 1,)."""
+
+    gap: Floats
+    squared_error: Floats
+
+    @property
+    def best(self) -> int:
+        """Rounds with the smallest gap, among those with a squared error not above the start's."""
+        allowed = self.squared_error <= self.squared_error[0]
+        return int(np.argmin(np.where(allowed, self.gap, np.inf)))
 
 
 class Parameters(Protocol):
@@ -97,20 +111,38 @@ class Fitting:
         return min(proven, MOST_CAUTIOUS_ROUNDS) if self.parameters.n_folds else proven
 
     def held_out(self) -> HeldOut:
-        """What rounds do to rows that they were not fitted on."""
+        """What rounds do to held-out rows: all folds advance together, until none improves.
 
-        def begin(rows: Ints) -> tuple[Descent, Floats]:
-            _, everything = self._begin(rows)
-            return self._descent(everything[rows], self.labels[rows], 1), everything
-
+        (scikit-learn's KFold would deal other rows to the folds for the same seed, and so change models.)
+        """
         asked, watched = self.parameters, self.losses
         if watched is None:
             shape = (N_WATCHED, max(2, asked.n_actions), self.table.shape[1])
             watched = np.random.default_rng([asked.seed, 1]).standard_normal(shape)
         rng = np.random.default_rng([asked.seed, 2])
-        return held_out_course(
-            begin, self.labels, watched, asked.n_folds, self.most_rounds, asked.epsilon, rng
-        )
+        fold_of = rng.permutation(np.arange(len(self.labels)) % asked.n_folds)
+        descents, tables, labels = [], [], []
+        for fold in range(asked.n_folds):
+            out = fold_of == fold
+            rows = np.flatnonzero(~out)
+            _, begun = self._begin(rows)
+            descents.append(self._descent(begun[rows], self.labels[rows], 1))
+            tables.append(begun[out])
+            labels.append(self.labels[out])
+        course = [_score(tables, labels, watched)]
+        most = self.most_rounds
+        while len(course) <= most:
+            moved = False
+            for fold, descent in enumerate(descents):
+                if descent.advance(asked.epsilon) is not None:
+                    tables[fold] = descent.rounds[-1](tables[fold])
+                    moved = True
+            if not moved:
+                break
+            course.append(_score(tables, labels, watched))
+            if len(course) - 1 - int(np.argmin([gap for gap, _ in course])) >= PATIENCE:
+                break
+        return HeldOut(*np.array(course).T)
 
     def run(self, most: int) -> tuple[float, Descent, list[Progress], bool]:
         """Up to so many rounds on all rows.
@@ -143,3 +175,11 @@ class Fitting:
     def _descent(self, table: Floats, labels: Ints, stream: int) -> Descent:
         length = STEP_LENGTH if self.parameters.step == "shrunk" else None
         return Descent(table, labels, self.find, length, [self.parameters.seed, 3, stream])
+
+
+def _score(tables: list[Floats], labels: list[Ints], losses: Floats) -> tuple[float, float]:
+    """Root mean square gap and mean squared error, over folds."""
+    pairs = list(zip(tables, labels, strict=True))
+    gaps = [(decision_loss_gap(table, mine, losses) ** 2).mean() for table, mine in pairs]
+    squared = [(residuals(table, mine) ** 2).sum(axis=1).mean() for table, mine in pairs]
+    return float(np.sqrt(np.mean(gaps))), float(np.mean(squared))
