@@ -15,7 +15,7 @@ from onlinecal.cli.recalibrating.multiclass import Fitted, Job, compare, read_jo
 from onlinecal.cli.recalibrating.options import DecisionSettings, Rows
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
 from onlinecal.measures.decision.errors import PartitionKind, decision_calibration_error, decision_loss_gap
-from onlinecal.measures.decision.losses import bayes_decisions, check_losses, decision_losses, loss_norms
+from onlinecal.measures.decision.losses import decision_losses, loss_norms, row_losses
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 
@@ -122,13 +122,12 @@ def action_rows(clinic: LossTable, before: Floats, after: Floats, labels: Ints) 
     """How often each action is taken, and what it costs where it is taken, predicted and true."""
     rows: list[dict[str, Any]] = [{"action": name} for name in clinic.actions]
     for kind, table in (("before", before), ("after", after)):
-        decisions = clinic.decide(table)
+        decisions, predicted, true = (one[0] for one in row_losses(table, labels, clinic.values[None]))
         for action, row in enumerate(rows):
             mine = decisions == action
-            costs = clinic.values[action]
             row[f"rows_{kind}"] = int(mine.sum())
-            row[f"predicted_{kind}"] = float((table[mine] @ costs).mean()) if mine.any() else None
-            row[f"true_{kind}"] = float(costs[labels[mine]].mean()) if mine.any() else None
+            row[f"predicted_{kind}"] = float(predicted[mine].mean()) if mine.any() else None
+            row[f"true_{kind}"] = float(true[mine].mean()) if mine.any() else None
     return rows
 
 
@@ -188,17 +187,14 @@ def losses_of_halves(mapped: dict[str, Floats], labels: Ints, loss: Floats) -> p
     rng = np.random.default_rng([SEED, 13])
     n = len(labels)
     halves = [rng.permutation(n)[: max(n // 2, 1)] for _ in range(N_SPLITS)]
-    values = check_losses(loss, len(next(iter(mapped.values()))[0]))[0]
     parts = []
     for name, table in mapped.items():
-        decisions = bayes_decisions(table, values)
-        expected = (table * values[decisions]).sum(axis=1)
-        true = values[decisions, labels]
+        _, predicted, true = (one[0] for one in row_losses(table, labels, loss[None]))
         parts.append(
             pl.DataFrame(
                 {
                     "method": name,
-                    "predicted": [float(expected[half].mean()) for half in halves],
+                    "predicted": [float(predicted[half].mean()) for half in halves],
                     "true": [float(true[half].mean()) for half in halves],
                 }
             )

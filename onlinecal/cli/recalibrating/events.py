@@ -67,7 +67,7 @@ class EventJob:
     file: str
     fit: Events
     other: Events
-    columns: EventColumns
+    remarks: list[str]
 
     @property
     def parts(self) -> tuple[Events, Events]:
@@ -96,15 +96,9 @@ class EventJob:
             for name, forecasts in mapped[part.name].items():
                 usual = dict(zip(EVENT_MEASURES, event_scores(forecasts, part.settled), strict=True))
                 scores.setdefault(part.name, {})[name] = {**own(part, name), **usual}
-        found = outcome_remarks(
-            self.fit.settled, self.fit.forecasts, self.columns.outcome or "", self.columns.forecast or ""
-        )
         before = next(iter(mapped[self.other.name].values()))
-        written: dict[str, Any] = {
-            "row": self.other.rows,
-            "before": before,
-            "after": mapped[self.other.name][method],
-        }
+        after = mapped[self.other.name][method]
+        written: dict[str, Any] = {"row": self.other.rows, "before": before, "after": after}
         if self.other.outcomes is not None:
             written["outcome"] = self.other.outcomes
         return Report(
@@ -113,7 +107,7 @@ class EventJob:
             n_rows={part.name: len(part) for part in self.parts},
             lines=measure_lines(scores),
             probabilities=pl.DataFrame(written),
-            warnings=[*found, *remarks],
+            warnings=[*self.remarks, *remarks],
             **rest,
         )
 
@@ -144,7 +138,9 @@ def read_job(file: Path, columns: EventColumns, rows: Rows) -> EventJob:
         known = outcome in read_columns(rows.apply)
         new = read_events(rows.apply, outcome if known else None, forecast)
         other = new.take("apply", new.rows)
-    return EventJob(file.name, everything.take("fit", fit), other, columns)
+    fitted = everything.take("fit", fit)
+    remarks = outcome_remarks(fitted.settled, fitted.forecasts, outcome, forecast or "")
+    return EventJob(file.name, fitted, other, remarks)
 
 
 def isotonic_map(fit: Events) -> Callable[[Floats], Floats]:

@@ -45,15 +45,12 @@ class Table:
         Class numbers, shape (n,); None where the file has no labels.
     classes
         What the classes are called, k names in the order of the columns.
-    frame
-        All columns of the file; None for NPZ.
     """
 
     name: str
     probabilities: Floats
     labels: NDArray[np.int64] | None
     classes: tuple[str, ...]
-    frame: pl.DataFrame | None = None
 
     def __len__(self) -> int:
         return len(self.probabilities)
@@ -127,7 +124,7 @@ def _from_columns(path: Path, probabilities: str | None, label: str | None) -> T
         values, classes = np.column_stack([1.0 - values[:, 0], values[:, 0]]), ("0", "1")
     table = check_probability_rows(values, ", ".join(names))
     labels = None if label is None else _numbered(frame, label, classes)
-    return Table(path.name, table, labels, classes, frame)
+    return Table(path.name, table, labels, classes)
 
 
 def read_names(path: Path) -> list[str]:

@@ -75,11 +75,16 @@ def decision_losses(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLi
     tables = check_losses(losses, table.shape[1])
     predicted, true = np.empty(len(tables)), np.empty(len(tables))
     for part in _parts(tables, len(table)):
-        decisions, least = _cheapest(table, tables[part])
-        predicted[part] = least.mean(axis=1)
-        which = np.arange(len(decisions))[:, None]
-        true[part] = tables[part][which, decisions, numbers[None, :]].mean(axis=1)
+        _, least, came = row_losses(table, numbers, tables[part])
+        predicted[part], true[part] = least.mean(axis=1), came.mean(axis=1)
     return DecisionLosses(predicted, true)
+
+
+def row_losses(table: Floats, labels: Ints, tables: Floats) -> tuple[Ints, Floats, Floats]:
+    """Of each loss and row the decision, its expected loss and the loss that came, each (n_losses, n)."""
+    decisions, least = _cheapest(table, tables)
+    which = np.arange(len(decisions))[:, None]
+    return decisions, least, tables[which, decisions, labels[None, :]]
 
 
 def check_table(probabilities: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
