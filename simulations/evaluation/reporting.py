@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from onlinecal.cli.output import table
-from simulations.evaluation.scoring import BINS, Evaluation, Score
+from onlinecal.measures.scores import BINS
+from simulations.evaluation.scoring import Evaluation, Score
 
 if TYPE_CHECKING:
     from rich.table import Table

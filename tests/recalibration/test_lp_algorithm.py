@@ -12,8 +12,8 @@ from lp_reference import Reference, projected
 
 from onlinecal.measures.lp.level_sets import count_level_sets, levels_of
 from onlinecal.recalibration.lp.algorithm import round_bound, run
-from onlinecal.recalibration.lp.kernels import project
 from onlinecal.recalibration.lp.statistics import plug_in_statistics, rho
+from onlinecal.recalibration.simplex_projection import project
 
 
 def source(n, k, seed, concentration=0.5, favour=0.4):

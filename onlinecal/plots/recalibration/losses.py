@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from onlinecal.measures.decision.errors import check_losses, check_table, loss_norms
-from onlinecal.measures.decision.errors import decision_losses as average_losses
+from onlinecal.measures.decision.losses import check_losses, check_table, loss_norms
+from onlinecal.measures.decision.losses import decision_losses as average_losses
 from onlinecal.plots.columns import highest, lowest
 from onlinecal.plots.own_axes import axes_or_new, describe, is_first, name_histories, next_colour
 from onlinecal.plots.style import INK, OKABE_ITO, colour_key, headline, in_house_style

@@ -1,4 +1,4 @@
-"""Tables and labels as users have them: data frames with named columns, labels of any kind."""
+"""Labels as users have them, of any kind, as class numbers."""
 
 from __future__ import annotations
 
@@ -9,23 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.validation import check_labels
-
-
-def column_names(table: Any) -> NDArray[Any] | None:
-    """The names of a data frame's columns, if it has columns and their names are strings."""
-    names = list(getattr(table, "columns", ()))
-    if not names or not all(isinstance(name, str) for name in names):
-        return None
-    return np.array(names, dtype=object)
-
-
-def check_columns(table: Any, array: NDArray[Any], n_columns: int, names: NDArray[Any] | None) -> None:
-    """Refuse a table with other columns than the one that was fitted, or in another order."""
-    if array.shape[1] != n_columns:
-        raise ValueError(f"P must have the {n_columns} columns of the fit, got {array.shape[1]}")
-    found = column_names(table)
-    if found is not None and names is not None and list(found) != list(names):
-        raise ValueError(f"P must have the columns {list(names)!r} of the fit, got {list(found)!r}")
 
 
 def number_labels(
