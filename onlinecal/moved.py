@@ -53,7 +53,7 @@ MOVED = {
     ("onlinecal.recalibration", "onlinecal.recalibration.boosted"): {"boosted_recalibrator": "recalibrator"},
     ("onlinecal.recalibration", "onlinecal.recalibration.decision"): {
         "decision_compressed": "compressed",
-        "decision_folds": "folds",
+        "decision_folds": "fitting",
         "decision_recalibrator": "recalibrator",
         "decision_rounds": "rounds",
         "losses": "losses",

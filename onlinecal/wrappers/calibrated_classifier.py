@@ -119,9 +119,10 @@ class CalibratedClassifier(LateLabels[Waiting]):
             if self._features is not NOTHING:
                 self._make_way()
             self._features = x
-        if self._binary is None:
+        pair = self._labels.pair
+        if self._binary is None or pair is None:
             return self._answer(answer)
-        negative, positive = self._labels.pair  # type: ignore[misc]
+        negative, positive = pair
         p = self._binary.ask(answer[positive] if positive in answer else self._labels.read(answer))
         return {negative: 1.0 - p, positive: p}
 

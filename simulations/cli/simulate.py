@@ -127,11 +127,11 @@ def simulate(
         notices().print(compiled.notice)
     pictures = []
     if plot or out is not None:
-        from simulations.plots.games import write_games
+        from simulations.plots.games.files import write_games
 
         pictures = write_games(games, out or Path("results/simulate"))
     if animate is not None:
-        from simulations.plots.animation import animate as film
+        from simulations.plots.games.animation import animate as film
 
         pictures.append(film(games, animate))
     measured = [game.measured for game in games]

@@ -194,10 +194,20 @@ def test_every_kind_of_start_and_of_table():
         model = BoostedRecalibrator(alpha=0.02).fit(frame, y, start)
         assert (model.predict(frame, start) == expected).all()
         assert model.feature_names_in_.tolist() == ["a", "b"]
-        with pytest.raises(ValueError, match=r"X must have the columns \['a', 'b'\] of fit"):
+        with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
             model.predict(pd.DataFrame(X, columns=["b", "a"]), start)
     with pytest.raises(ValueError, match="initial is needed"):
         by_array.predict(X)
+
+
+def test_stages_are_the_rounds_that_were_kept():
+    X, y, _ = table(6, 800)
+    model = BoostedRecalibrator(alpha=0.02, min_rows=1).fit(X, y)
+    stages = list(model.staged_predict(X))
+    assert len(stages) == model.n_kept_ + 1 > 1
+    assert (stages[-1] == model.predict(X)).all()
+    errors = [round_.squared_error for round_ in model.rounds_[: len(stages)]]
+    assert [np.mean((stage - y) ** 2) for stage in stages] == pytest.approx(errors, abs=1e-12)
 
 
 def test_the_conventions_of_estimators():

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from onlinecal import DecisionRecalibrator, decision_calibration_error, decision_loss_gap
-from onlinecal.measures.decision.errors import bayes_decisions
+from onlinecal.measures.decision.losses import bayes_decisions
 from onlinecal.measures.decision.partitions import Partition, residuals
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.rounds import full_step, shrunk_step
@@ -214,7 +214,7 @@ def test_names_of_columns_and_labels_are_saved_too(tmp_path):
     model.save(tmp_path / "named")
     back = DecisionRecalibrator.load(tmp_path / "named")
     assert back.predict(frame).tolist() == model.predict(frame).tolist()
-    with pytest.raises(ValueError, match="columns"):
+    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
         back.predict_proba(frame[["dog", "cat", "eel"]])
     zero = DecisionRecalibrator.as_in_paper(epsilon=5.0).fit(table, labels)
     zero.save(tmp_path / "none")

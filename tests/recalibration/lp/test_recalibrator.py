@@ -136,8 +136,9 @@ def test_data_frames(frame):
     assert model.feature_names_in_.tolist() == names
     plain = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, labels)
     assert (model.predict_proba(named) == plain.predict_proba(table)).all()
-    assert (model.predict_proba(table) == plain.predict_proba(table)).all()
-    with pytest.raises(ValueError, match=r"P must have the columns \['cat', 'dog', 'eel'\] of the fit, got"):
+    with pytest.warns(UserWarning, match="fitted with feature names"):
+        assert (model.predict_proba(table) == plain.predict_proba(table)).all()
+    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
         model.predict_proba(named[["dog", "cat", "eel"]])
     assert not hasattr(model.fit(table, labels), "feature_names_in_")
 
@@ -193,6 +194,7 @@ def test_behind_a_classifier():
         ({"classes": ["a", "a"]}, None, "classes must differ, got 'a' twice"),
         ({"classes": ["a", "b"]}, ["a", "c"], "y must be one of the classes, got 'c' at row 1"),
         ({"classes": ["a", "b"]}, ["a", []], r"y must be one of the classes, got \[\] at row 1"),
+        ({"classes": ["a", "b"]}, 3, "y must be a sequence of labels, got 3"),
     ],
 )
 def test_bad_parameters_are_named(parameters, labels, message):
@@ -200,3 +202,12 @@ def test_bad_parameters_are_named(parameters, labels, message):
         labels = parameters.get("classes", [0, 1])[:1] * 2 if "classes" in parameters else [0, 1]
     with pytest.raises(ValueError, match=message):
         LpRecalibrator(**parameters).fit([[0.5, 0.5], [0.2, 0.8]], labels)
+
+
+def test_bad_input_to_a_fitted_model_is_named():
+    table, labels = rows()
+    model = LpRecalibrator(n_levels=4).fit(table, labels)
+    with pytest.raises(ValueError, match="X has 2 features, but LpRecalibrator is expecting 3"):
+        model.predict_proba([[0.5, 0.5]])
+    with pytest.raises(ValueError, match="P must sum to 1"):
+        model.predict_proba([[0.5, 0.5, 0.5]])

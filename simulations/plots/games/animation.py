@@ -13,9 +13,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from onlinecal.plots.bias_table import bias_limit
+from onlinecal.plots.columns import highest
 from onlinecal.plots.style import INK, in_house_style
 from simulations.games.measuring import Game
-from simulations.plots.filmstrip import draw_frame, film_of, moments_of
+from simulations.plots.games.filmstrip import draw_frame, film_of
 
 FRAMES = 80
 COLOURS = 48
@@ -59,7 +61,7 @@ def animate(games: Sequence[Game], path: Path, frames: int = FRAMES) -> Path:
 @in_house_style
 def _pictures(games: Sequence[Game], frames: int) -> list[Image.Image]:
     """Each frame as a picture."""
-    films = [film_of(game, moments_of(len(game.outcomes), frames)) for game in games]
+    films = [film_of(game, frames) for game in games]
     width, panel, above = 7.2, 2.0, 0.55
     height = above + len(games) * (panel + 0.45) + 0.12
     pictures = []
@@ -82,8 +84,8 @@ def _pictures(games: Sequence[Game], frames: int) -> list[Image.Image]:
 
 
 def _draw(axis: Axes, film: pl.DataFrame, moment: int, name: str) -> None:
-    limit = max(float(film["bias"].abs().max()), 1e-9)  # type: ignore[arg-type]
-    frame = film.filter(pl.col("round") == min(moment, int(film["round"].max())))  # type: ignore[arg-type]
+    limit = bias_limit(film)
+    frame = film.filter(pl.col("round") == min(moment, int(highest(film["round"]))))
     draw_frame(axis, frame, limit)
     error = frame["bias"].abs().sum()
     axis.set_yticks([-limit, 0, limit], [f"{-limit:+.2g}", "0", f"{limit:+.2g}"], fontsize=8)

@@ -9,81 +9,42 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.ticker import FuncFormatter
 
+from onlinecal.plots.bias_table import (
+    BIASES,
+    MOMENTS,
+    MOST_VALUES,
+    bias_limit,
+    draw_biases,
+    draw_course,
+    draw_scale,
+    running_biases_data,
+)
+from onlinecal.plots.panels import named
 from onlinecal.plots.style import INK, QUIET, headline, in_house_style
 from simulations.games.measuring import Game
 
-MOMENTS = 120
-"""About how many moments of a game are looked at, evenly spread over its rounds."""
-MOST_VALUES = 80
-"""More distinct values than that are grouped into as many parts of [0, 1]."""
-WIDEST = 0.04
-"""How far around itself a value is coloured, if no other is nearer."""
 FRAMES = 6
 FILM = "#2b2b2b"
 HOLE = "round,pad=0,rounding_size=0.025"
-UNTOUCHED = "#f1f1f1"
-TOO_LOW, TOO_HIGH = "#D55E00", "#0072B2"
-BIASES = LinearSegmentedColormap.from_list(
-    "biases", ["#8a3b00", TOO_LOW, "#f3b98f", "#ffffff", "#93c4e2", TOO_HIGH, "#003f66"]
-)
 
 
 def prepare(games: Sequence[Game]) -> pl.DataFrame:
-    """A row per moment and value that has been charged by then.
-
-    Columns forecaster, adversary, grouped (whether values are centres of equal parts of [0, 1], and alpha
-    the sum over each), low and high (the part of [0, 1] that the value stands for), round, value, bias, and
-    of the rounds since the moment before: the lowest, the last and the highest forecast.
-    """
-    return pl.concat([film_of(game, moments_of(len(game.outcomes))) for game in games])
+    """Columns forecaster, adversary, and those of `running_biases_data`."""
+    return pl.concat([film_of(game) for game in games])
 
 
-def moments_of(rounds: int, number: int = MOMENTS) -> np.ndarray:
-    """About so many rounds, evenly spread, the last among them."""
-    return np.unique(np.linspace(0, rounds, min(number, rounds) + 1)[1:].round().astype(np.int64))
-
-
-def film_of(game: Game, stops: np.ndarray) -> pl.DataFrame:
-    """The rows of one game, with these rounds as the moments; the last of them is that of the game."""
-    charged = game.forecasts if game.duel is None else game.duel.charged
-    rounds = len(charged)
-    values, place = np.unique(charged, return_inverse=True)
-    grouped = len(values) > MOST_VALUES
-    if grouped:
-        place = np.minimum((charged * MOST_VALUES).astype(np.int64), MOST_VALUES - 1)
-        values = (np.arange(MOST_VALUES) + 0.5) / MOST_VALUES
-    gaps = np.diff(values, prepend=-1.0, append=2.0)
-    reach = np.minimum(np.minimum(gaps[:-1], gaps[1:]) / 2, WIDEST)
-    part = np.searchsorted(stops, np.arange(rounds), side="right")
-    cell = part * len(values) + place
-    size = len(stops) * len(values)
-    bias = np.bincount(cell, charged - game.outcomes, size).reshape(len(stops), -1).cumsum(axis=0)
-    count = np.bincount(cell, minlength=size).reshape(len(stops), -1).cumsum(axis=0)
-    begins = np.concatenate([[0], stops[:-1]])
-    at, column = np.nonzero(count)
-    return pl.DataFrame(
-        {
-            "forecaster": game.measured.forecaster,
-            "adversary": game.measured.adversary,
-            "grouped": grouped,
-            "round": stops[at],
-            "value": values[column],
-            "low": np.maximum(values - reach, 0.0)[column],
-            "high": np.minimum(values + reach, 1.0)[column],
-            "bias": bias[at, column].round(6),
-            "lowest": np.minimum.reduceat(game.forecasts, begins)[at],
-            "forecast": game.forecasts[stops - 1][at],
-            "highest": np.maximum.reduceat(game.forecasts, begins)[at],
-        }
-    )
+def film_of(game: Game, rounds: int = MOMENTS) -> pl.DataFrame:
+    """The rows of one game, at about so many moments; the last of them is that of the game."""
+    charged = None if game.duel is None else game.duel.charged
+    table = running_biases_data(game.forecasts, game.outcomes, rounds=rounds, look_ahead=charged)
+    return named(table, game.measured.forecaster, game.measured.adversary)
 
 
 @in_house_style
@@ -102,12 +63,14 @@ def draw(table: pl.DataFrame) -> Figure:
     top = height - above
     for name in names:
         film = table.filter(pl.col("forecaster") == name)
-        limit = max(float(film["bias"].abs().max()), 1e-9)  # type: ignore[arg-type]
+        limit = bias_limit(film)
         axis = figure.add_axes((0.6 / width, (top - panel) / height, (width - 1.75) / width, panel / height))
         bar = figure.add_axes(((width - 1.0) / width, (top - panel) / height, 0.16 / width, panel / height))
         shown = film_frames(film)
-        _draw_heat(axis, film, limit, shown)
-        _draw_scale(bar, limit)
+        draw_biases(axis, film, limit)
+        draw_course(axis, film)
+        _mark_frames(axis, shown)
+        draw_scale(bar, limit)
         note = f" (values grouped into {MOST_VALUES} parts)" if film["grouped"][0] else ""
         axis.set_title(f"{name}{note}", pad=6)
         box = (0.6 / width, (top - panel - 0.42 - strip) / height, (width - 1.75) / width, strip / height)
@@ -123,47 +86,18 @@ def film_frames(film: pl.DataFrame, number: int = FRAMES) -> list[int]:
     return sorted({int(rounds[np.argmin(np.abs(rounds - w))]) for w in wanted})
 
 
-def _draw_heat(axis: Axes, film: pl.DataFrame, limit: float, shown: Sequence[int]) -> None:
-    rounds = film["round"].unique().sort().to_numpy()
-    parts = film.select("value", "low", "high").unique().sort("value").to_numpy()
-    heat = np.full((len(parts), len(rounds)), np.nan)
-    row = np.searchsorted(parts[:, 0], film["value"].to_numpy())
-    heat[row, np.searchsorted(rounds, film["round"].to_numpy())] = film["bias"].to_numpy()
-    axis.set_facecolor(UNTOUCHED)
-    axis.grid(False)
-    for low, high, line in zip(parts[:, 1], parts[:, 2], heat, strict=True):
-        axis.pcolormesh(
-            np.concatenate([[0], rounds]), [low, high], np.ma.masked_invalid(line)[None, :],
-            cmap=BIASES, vmin=-limit, vmax=limit, rasterized=True, linewidth=0,
-        )  # fmt: skip
-    course = film.group_by("round").agg(pl.col("lowest", "forecast", "highest").first()).sort("round")
-    at, lowest, forecast, highest = course.to_numpy().T
-    axis.fill_between(at, lowest, highest, color=INK, alpha=0.12, lw=0, step="pre")
-    axis.plot(at, forecast, color=INK, lw=0.7)
+def _mark_frames(axis: Axes, shown: Sequence[int]) -> None:
+    """Number the rounds of the frames below the time axis, which goes above."""
     for number, moment in enumerate(shown, 1):
         axis.plot([moment, moment], [-0.03, 0.0], color=INK, lw=1.2, clip_on=False, zorder=5)
         axis.plot([moment, moment], [0.0, 1.0], color=INK, lw=0.5, ls=(0, (2, 3)), alpha=0.5)
         side = "right" if number == len(shown) else "center"
         axis.text(moment, -0.045, str(number), ha=side, va="top", fontsize=8.5, fontweight="bold")
-    axis.set(xlim=(0, rounds[-1]), ylim=(0, 1), yticks=np.linspace(0, 1, 6))
     axis.set_ylabel("value v")
     axis.xaxis.tick_top()
     axis.tick_params(axis="x", labelsize=8, pad=1, length=2)
-    axis.set_xticks([tick for tick in axis.get_xticks() if 0 < tick <= rounds[-1]])
-    axis.xaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda x, _: f"t={x:,.0f}"))
-
-
-def _draw_scale(axis: Axes, limit: float) -> None:
-    steps = np.linspace(-limit, limit, 128)
-    axis.pcolormesh([0, 1], np.append(steps, steps[-1] * 2 - steps[-2]), steps[:, None], cmap=BIASES)
-    axis.set(xticks=[], ylim=(-limit, limit), yticks=[-limit, -limit / 2, 0, limit / 2, limit])
-    axis.yaxis.tick_right()
-    axis.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda x, _: f"{x:+.2g}" if x else "0"))
-    axis.grid(False)
-    axis.spines["left"].set_visible(False)
-    axis.spines["bottom"].set_visible(False)
-    axis.tick_params(labelsize=8, length=2)
-    axis.text(1.3, 1.025, "α(v)", transform=axis.transAxes, fontsize=9)
+    axis.set_xticks([tick for tick in axis.get_xticks() if 0 < tick <= shown[-1]])
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"t={x:,.0f}"))
 
 
 def _draw_strip(

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from onlinecal.plots.style import in_house_style
 from simulations.games import players
-from simulations.plots.against_rounds import Curve, bands_mean, draw_panels, over_seeds
+from simulations.plots.sweeps.against_rounds import Curve, bands_mean, draw_panels, over_seeds
 from simulations.sweeps.rates import LEAST
 
 

@@ -1,31 +1,14 @@
-"""Tables and labels as users have them: data frames with named columns, labels of any kind."""
+"""Labels as users have them, of any kind, as class numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.validation import check_labels
-
-
-def column_names(table: Any) -> NDArray[Any] | None:
-    """The names of a data frame's columns, if it has columns and their names are strings."""
-    names = list(getattr(table, "columns", ()))
-    if not names or not all(isinstance(name, str) for name in names):
-        return None
-    return np.array(names, dtype=object)
-
-
-def check_columns(table: Any, array: NDArray[Any], n_columns: int, names: NDArray[Any] | None) -> None:
-    """Refuse a table with other columns than the one that was fitted, or in another order."""
-    if array.shape[1] != n_columns:
-        raise ValueError(f"P must have the {n_columns} columns of the fit, got {array.shape[1]}")
-    found = column_names(table)
-    if found is not None and names is not None and list(found) != list(names):
-        raise ValueError(f"P must have the columns {list(names)!r} of the fit, got {list(found)!r}")
 
 
 def number_labels(
@@ -48,7 +31,9 @@ def number_labels(
     if len(numbers) != n_classes:
         twice = next(label for number, label in enumerate(known) if numbers[label] != number)
         raise ValueError(f"classes must differ, got {twice!r} twice")
-    values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)  # type: ignore[arg-type]
+    if not isinstance(labels, Iterable):
+        raise ValueError(f"y must be a sequence of labels, got {labels!r}")
+    values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
     found = np.empty(len(values), dtype=np.int64)
     for row, label in enumerate(values):
         try:

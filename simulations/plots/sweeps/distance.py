@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from onlinecal.plots.style import in_house_style
 from simulations.games import players
-from simulations.plots.against_rounds import Curve, bands_mean, bound_curve, draw_panels, over_seeds
+from simulations.plots.sweeps.against_rounds import Curve, bands_mean, bound_curve, draw_panels, over_seeds
 
 PAPER = Curve("the paper's 2√T + 1", lambda T: 2 * math.sqrt(T) + 1)
 LOWER = Curve("T^(1/3)", lambda T: T ** (1 / 3), below=True, at=0.64)

@@ -9,7 +9,7 @@ from matplotlib.ticker import NullLocator
 
 from onlinecal.plots.style import INK, colour_key, headline, in_house_style
 from simulations.experiments.drifts import DRIFTS
-from simulations.plots.recalibration_methods import MEASURES, line, sampled, shown_methods, summary, words
+from simulations.plots.experiments.methods import MEASURES, line, sampled, shown_methods, summary, words
 
 TITLES = {
     "temperature": "Temperature: surer or less sure",

@@ -9,8 +9,9 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from onlinecal.plots.columns import highest
 from onlinecal.plots.style import INK, colour_key, headline, in_house_style
-from simulations.plots.groups import (
+from simulations.plots.sweeps.groups import (
     ADVERSARIES,
     FORECASTERS,
     adversary_key,
@@ -20,7 +21,7 @@ from simulations.plots.groups import (
     order_forecasters,
     power,
 )
-from simulations.plots.growth import FLOOR, FRACTIONS, NAMES, check_growth, check_measure, fixed
+from simulations.plots.sweeps.growth import FLOOR, FRACTIONS, NAMES, check_growth, check_measure, fixed
 from simulations.sweeps.rates import rates_table
 
 ANCHORS = ((0.0, "#1f5a94"), (1 / 3, "#7fb0d9"), (1 / 2, "#f4f4f1"), (2 / 3, "#f6b56a"), (1.0, "#a8410a"))
@@ -63,11 +64,11 @@ def draw(table: pl.DataFrame) -> Figure:
     size = (max(left + inner[0] + right, 7.5), top + inner[1] + bottom)
     figure = Figure(figsize=size)
     name = NAMES[str(table["measure"][0])]
-    seeds = int(table["n_seeds"].max())  # type: ignore[arg-type]
+    seeds = int(highest(table["n_seeds"]))
     headline(
         figure,
         f"How fast the {name} grows: fitted exponents of T",
-        f"Slope of log error against log T up to T = {int(table['most_rounds'].max()):,}, "  # type: ignore[arg-type]
+        f"Slope of log error against log T up to T = {int(highest(table['most_rounds'])):,}, "
         f"{seeds} seed{'s' if seeds > 1 else ''}; small: its standard error. {FLOOR}",
     )
     colour_key(figure, forecaster_key(rows), "Forecasters:")

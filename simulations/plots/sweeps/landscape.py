@@ -6,6 +6,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from onlinecal.plots.columns import highest, lowest
 from onlinecal.plots.style import (
     HALO,
     QUIET,
@@ -20,14 +21,14 @@ from onlinecal.plots.style import (
     name_lines,
     panels,
 )
-from simulations.plots.against_rounds import bands_mean, over_seeds
-from simulations.plots.groups import (
+from simulations.plots.sweeps.against_rounds import bands_mean, over_seeds
+from simulations.plots.sweeps.groups import (
     forecaster_key,
     forecaster_looks,
     order_adversaries,
     order_forecasters,
 )
-from simulations.plots.growth import FLOOR, FRACTIONS, NAMES, check_growth, check_measure, plus_minus
+from simulations.plots.sweeps.growth import FLOOR, FRACTIONS, NAMES, check_growth, check_measure, plus_minus
 from simulations.sweeps.rates import LEAST, MEASURES, rates_table
 
 TIMES = {1 / 3: "T^(1/3)", 1 / 2: "√T", 2 / 3: "T^(2/3)", 1.0: "T"}
@@ -92,8 +93,8 @@ def draw(table: pl.DataFrame) -> Figure:
     )
     rounds = table["rounds"]
     # room on the left for the names of the powers
-    left, right = int(rounds.min()) / (2.2 if alone else 1.2), int(rounds.max()) * 1.12  # type: ignore[arg-type]
-    bottom, top = float(table["low"].min()), float(table["high"].max())  # type: ignore[arg-type]
+    left, right = lowest(rounds) / (2.2 if alone else 1.2), highest(rounds) * 1.12
+    bottom, top = lowest(table["low"]), highest(table["high"])
     for adversary, axis in axes.items():
         axis.set(
             xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.25, top * (1.5 if alone else 3))

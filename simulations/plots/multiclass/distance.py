@@ -9,6 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from onlinecal.plots.columns import highest, lowest
 from onlinecal.plots.style import (
     QUIET,
     Look,
@@ -57,10 +58,10 @@ def draw(table: pl.DataFrame) -> Figure:
         f"Against {against}, a game of its own for each T. Sums over rounds, in l1 over classes. "
         "Band: where the distance to calibration lies. Line: certificate. Dashes: guarantee.",
     )
-    first, last = int(table["rounds"].min()), int(table["rounds"].max())  # type: ignore[arg-type]
+    first, last = lowest(table["rounds"]), highest(table["rounds"])
     left, right = first / 1.15, last * 1.15
-    top = max(float(table[column].max() or 0.0) for column in ("upper", "guarantee"))  # type: ignore[arg-type]
-    bottom = max(float(table["lower"].min()), top / 1e6, 0.1)  # type: ignore[arg-type]
+    top = highest(table["upper"], table["guarantee"])
+    bottom = max(lowest(table["lower"]), top / 1e6, 0.1)
     for k, title in titles.items():
         axis = axes[title]
         axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 2.8))

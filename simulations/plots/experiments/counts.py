@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from onlinecal.plots.columns import highest
 from onlinecal.plots.style import colour_key, headline, in_house_style
-from simulations.plots.recalibration_methods import (
+from simulations.plots.experiments.methods import (
     GAPS,
     TITLES,
     gap_axis,
@@ -32,7 +33,7 @@ def draw(table: pl.DataFrame) -> Figure:
     """Two panels, the gaps on logarithmic axes."""
     figure = Figure(figsize=(12.4, 6.0))
     what, k = table["what"][0], table["n_actions"][0]
-    largest = int(table["count"].max())  # type: ignore[arg-type]
+    largest = int(highest(table["count"]))
     if what == "actions":
         text, below = f"How far decisions are misjudged, from 1 action to {largest}", sampled(table)
     else:

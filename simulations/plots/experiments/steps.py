@@ -7,8 +7,9 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from onlinecal.plots.columns import highest
 from onlinecal.plots.style import HALO, INK, OKABE_ITO, QUIET, colour_key, headline, in_house_style
-from simulations.plots.recalibration_methods import MEASURES, TITLES, gap_axis, sampled, summary
+from simulations.plots.experiments.methods import MEASURES, TITLES, gap_axis, sampled, summary
 
 LINES = {"full steps": OKABE_ITO[1], "shrunk steps": OKABE_ITO[0]}
 FLAT = {"Dirichlet": (OKABE_ITO[3], (0, (6, 1.5, 1.2, 1.5))), "chance": (QUIET, (0, (1.2, 1.2)))}
@@ -50,7 +51,7 @@ def draw(table: pl.DataFrame) -> Figure:
 
 
 def _panel(axis: Axes, table: pl.DataFrame, measure: str) -> None:
-    rounds = int(table["step"].max())  # type: ignore[arg-type]
+    rounds = int(highest(table["step"]))
     axis.set(xlim=(1.5 * BEFORE, rounds * 1.02), xlabel="round")
     if measure == "loss_change":
         axis.axhline(0, color=INK, lw=0.8, zorder=2)

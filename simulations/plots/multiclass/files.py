@@ -10,7 +10,7 @@ import polars as pl
 from onlinecal.plots.files import write_figure
 from onlinecal.tables import write_table
 from simulations.games.multiclass.measuring import MeasuredMulticlass, MulticlassGame, records
-from simulations.plots import simplex_distance, simplex_triangle
+from simulations.plots.multiclass import distance, triangle
 
 
 def write_simplex_games(
@@ -20,11 +20,11 @@ def write_simplex_games(
     measured = [*shorter, *(game.measured for game in games)]
     written = [write_table(pl.DataFrame(records(measured), infer_schema_length=None), folder / "results.csv")]
     if any(game.measured.classes == 3 for game in games):
-        table = simplex_triangle.prepare(games)
-        written.append(write_figure(simplex_triangle.draw(table), table, folder / "simplex_triangle"))
+        table = triangle.prepare(games)
+        written.append(write_figure(triangle.draw(table), table, folder / "simplex_triangle"))
     if shorter:
-        table = simplex_distance.prepare(measured)
-        written.append(write_figure(simplex_distance.draw(table), table, folder / "simplex_distance"))
+        table = distance.prepare(measured)
+        written.append(write_figure(distance.draw(table), table, folder / "simplex_distance"))
     written.append(write_table(_trajectories(games), folder / "trajectories.csv"))
     return written
 

@@ -11,6 +11,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from onlinecal.plots.columns import highest, lowest
 from onlinecal.plots.style import (
     HALO,
     INK,
@@ -25,7 +26,7 @@ from onlinecal.plots.style import (
     panels,
 )
 from simulations.games import players
-from simulations.plots.groups import ADVERSARIES, adversary_key, power
+from simulations.plots.sweeps.groups import ADVERSARIES, adversary_key, power
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def over_seeds(results: pl.DataFrame, upper: str, lower: str, *more: str) -> pl.
 
 def bands_mean(table: pl.DataFrame, one_seed: str) -> str:
     """What lines and bands are, for the line below the headline."""
-    seeds = int(table["seeds"].max() or 1)  # type: ignore[arg-type]
+    seeds = int(highest(table["seeds"], empty=1))
     if seeds == 1:
         return one_seed
     return f"Lines: the median of {seeds} seeds. Bands: from the smallest to the largest."
@@ -97,12 +98,13 @@ def draw_panels(
     headline(figure, title, below)
     if small:
         colour_key(figure, adversary_key(adversaries), "A line per adversary; it sees")
-    first, last = int(table["rounds"].min()), int(table["rounds"].max())  # type: ignore[arg-type]
+    first, last = lowest(table["rounds"]), highest(table["rounds"])
     right = last * 1.15 if last > first else last * 3
     left = first / (1.15 if last > first else 3)
-    highest = float(table["high"].max())  # type: ignore[arg-type]
-    top = max([highest, *(curve.value(right) for spec in forecasters for curve in curves(spec))])
-    bottom = max(float(table.filter(pl.col("line") > 0)["line"].min() or 1.0), top / 1e6)  # type: ignore[arg-type]
+    top = max(
+        [highest(table["high"]), *(curve.value(right) for spec in forecasters for curve in curves(spec))]
+    )
+    bottom = max(lowest(table.filter(pl.col("line") > 0)["line"], empty=1.0), top / 1e6)
     for spec, axis in axes.items():
         axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 1.6))
         axis.set_title(panel_title(spec, small), fontsize=9 if small else 11)

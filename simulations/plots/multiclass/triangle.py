@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
+from onlinecal.plots.columns import highest
 from onlinecal.plots.style import INK, OKABE_ITO, QUIET, headline, in_house_style
 from simulations.games.multiclass.measuring import MulticlassGame, biases_of, groups_of
 
@@ -91,7 +92,7 @@ def draw(table: pl.DataFrame) -> Figure:
         "Triangles: cells that were announced. Dots: the grid points that rounds were charged to. "
         "Line: the forecasts of the last tenth of the rounds, on average, pale to black.",
     )
-    heat = LogNorm(1, max(int(table.filter(pl.col("kind") == "cell")["rounds"].max()), 10))  # type: ignore[arg-type]
+    heat = LogNorm(1, max(int(highest(table.filter(pl.col("kind") == "cell")["rounds"])), 10))
     warmth = Normalize(0.0, LARGEST_BIAS)
     for place, name in enumerate(names):
         left = gap + place % columns * (wide + gap)

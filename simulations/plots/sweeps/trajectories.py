@@ -6,6 +6,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from onlinecal.plots.certificate_path import draw_certificate, draw_guarantee
+from onlinecal.plots.columns import highest
 from onlinecal.plots.style import (
     INK,
     along,
@@ -18,8 +19,8 @@ from onlinecal.plots.style import (
     name_lines,
     panels,
 )
-from simulations.plots.against_rounds import panel_title
-from simulations.plots.groups import ADVERSARIES, adversary_key, power
+from simulations.plots.sweeps.against_rounds import panel_title
+from simulations.plots.sweeps.groups import ADVERSARIES, adversary_key, power
 
 
 def prepare(trajectories: pl.DataFrame) -> pl.DataFrame:
@@ -45,8 +46,8 @@ def draw(table: pl.DataFrame) -> Figure:
     )
     if small:
         colour_key(figure, adversary_key(adversaries), "The adversary sees")
-    last = int(table["round"].max())  # type: ignore[arg-type]
-    top = max(float(table[name].fill_nan(None).max() or 0.0) for name in ("guarantee", "certificate"))  # type: ignore[arg-type]
+    last = int(highest(table["round"]))
+    top = highest(table["guarantee"], table["certificate"])
     bottom = 0.3 if top > 3 else top / 10
     for spec, axis in axes.items():
         axis.set(xscale="log", yscale="log", xlim=(1, last * 1.05), ylim=(bottom / 1.5, top * 1.8))

@@ -8,7 +8,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from onlinecal.plots.style import in_house_style
-from simulations.plots.against_rounds import Curve, bands_mean, bound_curve, draw_panels, over_seeds
+from simulations.plots.sweeps.against_rounds import Curve, bands_mean, bound_curve, draw_panels, over_seeds
 
 LINEAR = Curve("T/2", lambda T: T / 2)
 

@@ -1,4 +1,4 @@
-"""Level sets and classes: what was promised before and after a recalibration, and what came."""
+"""Level sets and classes: what was promised, before and after a recalibration, and what came."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
+from onlinecal.plots.intervals import wilson_interval
 
 Floats = NDArray[np.float64]
 
@@ -20,25 +21,27 @@ def level_set_errors(
     classes: tuple[str, ...],
     n_levels: int,
     p: float,
+    confidence: float = 0.95,
 ) -> pl.DataFrame:
     """A row per level set (of the forecasts before) and class in which anything is promised or came.
 
     Columns level_set, class, rows, mass; before and after: mean forecasts of these rows; frequency of the
-    class; spread: two standard deviations of it, had the forecasts after been the truth; share: |error|^p as
-    a part of the sum over all, for p = inf |error| as a part of the largest. The largest error comes first.
+    class, low and high: the ends of Wilson's interval of it; share: |error|^p as a part of the sum over all,
+    for p = inf |error| as a part of the largest. The largest error comes first.
     """
     numbers, first = number_level_sets(before, n_levels)
     corners = levels_of(before[first], n_levels) / n_levels
     n_sets, k = len(first), before.shape[1]
     counts = np.bincount(numbers, minlength=n_sets)
     ones = np.bincount(numbers * k + labels, minlength=n_sets * k).reshape(n_sets, k)
-    old, new, variance = (_sums(values, numbers, n_sets) for values in (before, after, after * (1.0 - after)))
+    old, new = (_sums(values, numbers, n_sets) for values in (before, after))
     v, j = np.nonzero(old + new + ones > 1e-9 * counts[:, None])
     size = np.abs(old - ones)[v, j]
     order = np.argsort(-size, kind="stable")
     v, j, size = v[order], j[order], size[order]
     largest = max(float(size[0]), 1e-300)
     weights = size / largest if math.isinf(p) else (size / largest) ** p
+    low, high = wilson_interval(ones[v, j], counts[v], confidence)
     names = [level_name(corner, classes, n_levels) for corner in corners]
     return pl.DataFrame(
         {
@@ -49,7 +52,8 @@ def level_set_errors(
             "before": old[v, j] / counts[v],
             "after": new[v, j] / counts[v],
             "frequency": ones[v, j] / counts[v],
-            "spread": 2.0 * np.sqrt(variance[v, j]) / counts[v],
+            "low": low,
+            "high": high,
             "share": weights if math.isinf(p) else weights / max(float(weights.sum()), 1e-300),
         }
     )
