@@ -12,7 +12,7 @@ import onlinecal.measures
 MODULES = [
     "distance.calibration_distance",
     "distance.levels",
-    "distance.lower",
+    "distance.fractional.lower",
     "expected",
     "monitor",
     "smooth",
