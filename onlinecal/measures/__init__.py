@@ -26,12 +26,12 @@ if TYPE_CHECKING:
         calibration_distance as calibration_distance,
         calibration_distance_from_counts as calibration_distance_from_counts,
     )
-    from onlinecal.measures.distance.levels import is_perfectly_calibrated as is_perfectly_calibrated
     from onlinecal.measures.distance.fractional.lower import (
         LowerCalibrationDistance as LowerCalibrationDistance,
         lower_calibration_distance as lower_calibration_distance,
         lower_calibration_distance_from_counts as lower_calibration_distance_from_counts,
     )
+    from onlinecal.measures.distance.levels import is_perfectly_calibrated as is_perfectly_calibrated
     from onlinecal.measures.distance.multiclass import (
         MulticlassDistance as MulticlassDistance,
         multiclass_calibration_distance as multiclass_calibration_distance,

@@ -61,7 +61,8 @@ class Refitted(ClassifierWrapper, Generic[R]):
     def _meet(self, labels: Iterable[Label]) -> None:
         """Number the labels that are new."""
         for label in labels:
-            self._columns.setdefault(label, len(self._columns))
+            if label not in self._columns:
+                self._columns[label] = len(self._columns)
 
     def _vector(self, answer: Answer) -> Floats:
         """An answer over all labels known by now, with sum 1; NaN and negative values count as 0.

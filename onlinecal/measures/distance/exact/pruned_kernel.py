@@ -1,6 +1,7 @@
 """Compiled search over the lattice points that paths below a cutoff reach.
 
 Steps are taken in the order of their value v; `steps` says where each may fit, and what a side is.
+`extend_paths` is one long function: cut into parts, it took numba a seventh longer to compile.
 """
 
 from __future__ import annotations
@@ -152,8 +153,7 @@ def extend_paths(
     below0 = below1 = node = 0
     for bin_of_v in range(n_bins):
         # the fractions v = s/size of the bin in lowest terms with size <= order, by the recurrence of the
-        # Farey
-        # sequence; an order of at least n_bins has the edges of the bins among them
+        # Farey sequence; an order of at least n_bins has the edges of the bins among them
         order = max(step_limits[bin_of_v], n_bins)
         s, size, next_s, next_size = first_fractions(bin_of_v, n_bins, order)
         while s <= size and (s * n_bins < (bin_of_v + 1) * size or bin_of_v == n_bins - 1):
@@ -208,8 +208,7 @@ def extend_paths(
                 for b in range(b_first, b_last + 1):
                     one_costs[b] = step_excess(ones, b, s, v, below1, u1)
                 work += a_last - a_first + b_last - b_first + 2
-                # no later step is flatter: a row of points that are too high for it to reach the end is
-                # finished
+                # no later step is flatter: a row of points too high for it to reach the end is finished
                 while nearest < farthest:
                     if first_alive[nearest] <= n1 - ((n_rounds - nearest) * s + size - 1) // size:
                         break
