@@ -291,3 +291,36 @@ def test_the_self_tuning_grid_with_the_sign_rule_grows_slowly_on_coins_of_any_bi
             found[place] += forecaster.certificate / 4
     assert np.polyfit(np.log(lengths), np.log(found), 1)[0] <= 0.45
     assert found[-1] <= 0.45 * math.sqrt(lengths[-1])
+
+
+@pytest.mark.parametrize("delta", [1.0, 0.1, 1e-6, 1e-100])
+def test_the_numbers_in_the_proof_of_theorem_22(delta):
+    failing, last = 0.0, 1
+    times = [*range(2, 20_000), *np.unique(np.geomspace(20_000, 1e13, 2000).astype(np.int64)).tolist()]
+    claimed = 0
+    for t in times:
+        m, logarithm, allowance = width(t, delta)
+        reach = (logarithm / (4 * m)) ** (1 / 3)
+        levels = [2.0**level for level in range(int(math.log2(m)) + 1)]
+        count = sum(3 * (logarithm / (4 * level)) ** (1 / 3) * level + 2 for level in levels)
+        assert count <= allowance
+        assert m >= 0.5 * t**0.6
+        assert m / width(t - 1, delta)[0] in (1, 2)
+        if reach > 1 / 3:
+            continue
+        claimed += 1
+        assert t >= 243
+        assert m <= t**0.6
+        half, late = width(math.ceil(t / 2), delta)[0], 0.5 * reach * m - 1
+        assert 2 * half >= m
+        assert late > 0
+        assert 8 * reach**2 * late >= (logarithm - 1) * (1 - 1e-12)
+        assert reach * (t - 1) / 2 >= m
+        assert reach**2 * (t - 1) >= logarithm
+        starts, ends = t / 2 + 1, t / 2 + 2
+        share = 2 * (starts * ends / 2 * math.exp(1 - logarithm) + (t / 2 + 1) * math.exp(-logarithm))
+        assert share <= delta / (2 * t**2)
+        failing += share * (t - last)
+        last = t
+    assert claimed > 1000
+    assert failing < delta
