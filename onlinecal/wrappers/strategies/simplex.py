@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from onlinecal.wrappers.answers import normalised
 from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.pending import Waiting
+from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.joint_projection import JointProjection
 from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy
 
@@ -22,7 +23,7 @@ class Simplex(Strategy):
 
     name = "simplex"
 
-    def __init__(self, slack: float, n_buckets: int, horizon: int | None) -> None:
+    def __init__(self, slack: float, n_buckets: Buckets, horizon: int | None) -> None:
         super().__init__(slack, n_buckets, horizon)
         self.joint = JointProjection(slack, horizon)
 
