@@ -34,6 +34,8 @@ from onlinecal.validation import check_count
 MOST_ROUNDS = 8
 ROUNDING = 1e-9
 """More than floating point can be wrong in the sum of a few ten thousand products of at most 1."""
+DESCENTS = 100
+"""After so many programs no better forecasters are looked for, which would take most of the time."""
 CLOSED = 1e-6
 """Bounds this close count as met."""
 LARGEST_DENOMINATOR = 100_000
@@ -135,6 +137,7 @@ class Relaxation:
         n, k = len(self.histories), int(self.starts[-1])
         self.value, self.weights = n, slice(n + 1, n + 1 + k)
         self.moves = slice(n + 1 + k, n + 1 + k + self.paths.size)
+        self.everything = np.ones(k, dtype=bool)
         self._matrices()
 
     def _matrices(self) -> None:
@@ -214,7 +217,7 @@ def least_worst(rounds: int, most_nodes: int = 2000) -> LeastWorst:
     check_count(rounds, "rounds", most=MOST_ROUNDS)
     check_count(most_nodes, "most_nodes")
     game = Relaxation(rounds)
-    root = game.solve(np.ones(int(game.starts[-1]), dtype=bool), 1.0)
+    root = game.solve(game.everything, 1.0)
     assert root is not None
     best, forecasts = descend(game, root.solution)
     waiting, nodes, lower = [(root.bound, 0, root)], 1, root.bound
@@ -227,14 +230,11 @@ def least_worst(rounds: int, most_nodes: int = 2000) -> LeastWorst:
             nodes += 1
             if child is not None:
                 heapq.heappush(waiting, (max(child.bound, lower), nodes, child))
-        found, said = descend(game, node.solution)
-        if found < best:
-            best, forecasts = found, said
+        if nodes < DESCENTS:
+            best, forecasts = min((best, forecasts), descend(game, node.solution), key=lambda one: one[0])
     forecaster = reflected({history: exact(forecasts[place]) for history, place in game.histories.items()})
-    upper = worst_distance(forecaster, rounds)
-    upper, forecaster = min(
-        [(upper, forecaster), stored(rounds) or (upper, forecaster)], key=lambda one: one[0]
-    )
+    found = worst_distance(forecaster, rounds), forecaster
+    upper, forecaster = min(found, stored(rounds) or found, key=lambda one: one[0])
     return LeastWorst(rounds, lower, upper, forecaster, nodes)
 
 
@@ -261,20 +261,19 @@ def branches(game: Relaxation, node: Node) -> list[NDArray[np.bool_]]:
 
 def descend(game: Relaxation, solution: Floats) -> tuple[float, Floats]:
     """Forecasts, the first 1/2, that cannot be bettered while every game goes to its nearest sequence."""
-    everything = np.ones(int(game.starts[-1]), dtype=bool)
     forecasts, best = solution[: game.value].copy(), math.inf
     forecasts[0] = 0.5
     while True:
-        distances, where = game.gaps(forecasts, everything)
+        distances, where = game.gaps(forecasts, game.everything)
         if distances.max() >= best - CLOSED / 10:
             return best, forecasts
         best = float(distances.max())
-        chosen = np.zeros_like(everything)
+        chosen = np.zeros_like(game.everything)
         chosen[where] = True
         node = game.solve(chosen, 0.5)
         assert node is not None
         candidate = node.solution[: game.value]
-        if game.gaps(candidate, everything)[0].max() >= best:
+        if game.gaps(candidate, game.everything)[0].max() >= best:
             return best, forecasts
         forecasts = candidate
 

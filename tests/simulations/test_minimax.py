@@ -100,7 +100,7 @@ def test_a_bound_is_proven_by_whatever_multipliers_the_solver_gives(monkeypatch)
     monkeypatch.setattr(minimax, "linprog", sloppy)
     game = Relaxation(4)
     for _ in range(20):
-        node = game.solve(np.ones(int(game.starts[-1]), dtype=bool), 1.0)
+        node = game.solve(game.everything, 1.0)
         assert node.bound <= 0.75
 
 
