@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 from onlinecal.lazy import listed_names
+from tests import ROOT
 
-ROOT = Path(__file__).parent.parent
 PACKAGES = ("onlinecal", "adversaries", "simulations")
 SHARED = "onlinecal/*.py"
 START = "onlinecal/__main__.py"

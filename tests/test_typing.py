@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from onlinecal.lazy import listed_names
+from tests import ROOT
 
-ROOT = Path(__file__).parent.parent
 PROGRAM = Path(__file__).parent / "users_program.py"
 SOURCES = {
     ".".join(path.relative_to(ROOT).parent.parts): ast.parse(path.read_text())

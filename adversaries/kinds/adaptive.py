@@ -129,14 +129,14 @@ def bias_builder_step(
 ) -> int:
     """The outcome that adds to the bias already standing at forecasts like this one.
 
-    State: [cells, sum of (y - p) in each cell...]; a forecast p belongs to cell floor(p * cells), 1 to the
-    last. The outcome is 1 if the sum of its cell is above 0, 0 if below, and at 0 the outcome further from p.
+    State: [bins, sum of (y - p) in each bin...]; a forecast p belongs to bin floor(p * bins), 1 to the
+    last. The outcome is 1 if the sum of its bin is above 0, 0 if below, and at 0 the outcome further from p.
     """
-    cells = int(state[0])
-    cell = 1 + min(int(forecast * cells), cells - 1)
-    lean = state[cell] if state[cell] != 0.0 else 0.5 - forecast
+    bins = int(state[0])
+    place = 1 + min(int(forecast * bins), bins - 1)
+    lean = state[place] if state[place] != 0.0 else 0.5 - forecast
     outcome = int(lean > 0.0)
-    state[cell] += outcome - forecast
+    state[place] += outcome - forecast
     return outcome
 
 

@@ -103,10 +103,10 @@ def mixture_phase(values: Mapping[str, Any], horizon: int | None, build: Build) 
 
 
 def _name_of(step: Step) -> str:
-    """Module, name and stamp of a step, without the dots and semicolons that have a meaning in names."""
+    """Module, name and checksum of a step, without the dots and semicolons that have a meaning in names."""
     if step.__module__ == __name__ and step.__qualname__.startswith(f"{PREFIX};"):
         return step.__qualname__
-    return f"{step.__module__}:{step.__qualname__}:{_stamp(step):x}".replace(".", "/")
+    return f"{step.__module__}:{step.__qualname__}:{_checksum(step):x}".replace(".", "/")
 
 
 def _step_named(words: Iterator[str]) -> Step:
@@ -118,13 +118,13 @@ def _step_named(words: Iterator[str]) -> Step:
     return getattr(import_module(module.replace("/", ".")), name)
 
 
-def _stamp(step: Step) -> int:
+def _checksum(step: Step) -> int:
     """A number that changes with the source of a step, so that no cache takes a changed one for the old."""
     code = step.__code__
     constants = [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
-    stamp = zlib.crc32(code.co_code + repr((constants, code.co_names)).encode())
+    checksum = zlib.crc32(code.co_code + repr((constants, code.co_names)).encode())
     file = getattr(sys.modules.get(step.__module__), "__file__", None)
-    return zlib.crc32(Path(file).read_bytes(), stamp) if file and Path(file).is_file() else stamp
+    return zlib.crc32(Path(file).read_bytes(), checksum) if file and Path(file).is_file() else checksum
 
 
 MIXTURE = Kind(

@@ -107,13 +107,13 @@ def boundary_hugger_initial(values: Mapping[str, Any], n_classes: int, horizon: 
 def bias_builder_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The class that adds to the bias already standing at forecasts like this one.
 
-    State: [cells a side, sum of (y - p) of each bin and class...]. Forecasts are alike if they round down to
-    the same multiples of 1/cells; bins beyond BINS share their places. The outcome is the class whose sum is
+    State: [bins a side, sum of (y - p) of each bin and class...]. Forecasts are alike if they round down to
+    the same multiples of 1/bins; those beyond BINS share their places. The outcome is the class whose sum is
     largest, so that it has come too often already; of several, the least likely, then the first.
     """
-    k, cells, place = len(forecast), int(state[0]), 0
+    k, bins, place = len(forecast), int(state[0]), 0
     for c in range(k - 1):
-        place = (place * (cells + 1) + int(forecast[c] * cells)) % BINS
+        place = (place * (bins + 1) + int(forecast[c] * bins)) % BINS
     sums = state[1 + place * k : 1 + (place + 1) * k]
     best = 0
     for c in range(1, k):

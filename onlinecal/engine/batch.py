@@ -22,7 +22,7 @@ from onlinecal.engine.events import (
     Withdrawn,
     problem_of,
 )
-from onlinecal.engine.keys.cache import HotKeys
+from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger.records import Record, stored
@@ -50,7 +50,7 @@ class Closed(NamedTuple):
 class Batch:
     """Judges events one after the other; `number` and `keys_known` count on from those of the ledger."""
 
-    def __init__(self, keys: HotKeys, records: dict[str, Record], number: int, keys_known: int) -> None:
+    def __init__(self, keys: KeyCache, records: dict[str, Record], number: int, keys_known: int) -> None:
         self._keys, self._records = keys, records
         self.number, self.keys_known = number, keys_known
         self.created: list[tuple[int, str, int]] = []
@@ -78,8 +78,10 @@ class Batch:
         except ValueError as error:
             return refuse(event, "invalid", str(error))
         if asked is not None:
+            given: Asked | Forecast = asked
             before = asked.event.key, asked.hint, asked.event.time
         elif record is not None:
+            given = Forecast(event.id, event.key, record.probability, record.certificate)
             before = record.key, record.hint, record.time
         else:
             problem = settings.problem_of_time(event.time, state.clock if state else None)
@@ -91,7 +93,7 @@ class Batch:
         ):
             if old != new:
                 return refuse(event, "duplicate", f"id {event.id!r} has been asked with {name} {old!r}")
-        return asked or Forecast(event.id, event.key, record.probability, record.certificate)  # type: ignore[union-attr]
+        return given
 
     def _create(self, name: str, place: int) -> KeyState:
         self.keys_known += 1

@@ -47,15 +47,15 @@ class Room:
         if not self._queue and size <= self.free:
             self.free -= size
             return
-        turn = asyncio.get_running_loop().create_future()
-        self._queue.append((size, turn))
+        admitted = asyncio.get_running_loop().create_future()
+        self._queue.append((size, admitted))
         try:
-            await turn
+            await admitted
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if admitted.done() and not admitted.cancelled():
                 self.leave(size)
             else:
-                self._queue.remove((size, turn))
+                self._queue.remove((size, admitted))
                 self.leave(0)
             raise
 
@@ -63,10 +63,10 @@ class Room:
         """Give places back."""
         self.free += size
         while self._queue and self._queue[0][0] <= self.free:
-            taken, turn = self._queue.popleft()
-            if not turn.done():
+            taken, admitted = self._queue.popleft()
+            if not admitted.done():
                 self.free -= taken
-                turn.set_result(None)
+                admitted.set_result(None)
 
 
 class AsyncEngine:

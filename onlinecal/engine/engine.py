@@ -21,7 +21,7 @@ from onlinecal.engine.events import (
     encode_lines,
     is_name,
 )
-from onlinecal.engine.keys.cache import HotKeys
+from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.state import Summary
 from onlinecal.engine.keys.totals import Line, Total, Totals
 from onlinecal.engine.ledger.ledger import Ledger
@@ -92,7 +92,7 @@ class Engine:
 
     def _start(self) -> None:
         """Take up the state that the ledger holds."""
-        self._keys = HotKeys(self.config)
+        self._keys = KeyCache(self.config)
         self._number, self._keys_known = self._ledger.last_numbers()
         self._sound = False
         for upto in catch_up(self._keys, self._ledger):
@@ -106,7 +106,7 @@ class Engine:
         inputs: Iterable[Input] = (),
         window: int | None = None,
     ) -> None:
-        """Commit a batch, and the states whose turn it is."""
+        """Commit a batch, and the states that are due."""
         states = self._keys.due(upto, self.window if window is None else window, self.hot_keys)
         tail, after = self._keys.tail(upto), (self._number, self._keys_known)
         if batch is not None:
@@ -177,7 +177,7 @@ class Engine:
             return self._ledger.noted(path)
 
     def in_memory(self) -> tuple[int, int]:
-        """How many keys are hot, and how many of their forecasts are open."""
+        """How many keys are in memory, and how many of their forecasts are open."""
         with self._mutex:
             return len(self._keys.states), len(self._keys.open)
 
@@ -219,9 +219,9 @@ class Engine:
     def _totals(self) -> Totals:
         self._recover()
         if self._keys.totals is None:
-            hot = self._keys.states
-            cold = ((name, written) for name, _, written in self._ledger.summaries() if name not in hot)
-            self._keys.totals = Totals(hot.values(), cold)
+            loaded, lines = self._keys.states, self._ledger.summaries()
+            cold = ((name, written) for name, _, written in lines if name not in loaded)
+            self._keys.totals = Totals(loaded.values(), cold)
         return self._keys.totals
 
     def _recover(self) -> None:
@@ -265,7 +265,7 @@ def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
         all_settings(config)
         ledger.tell("config", msgspec.json.encode(config).decode())
         return config
-    with ledger.making_sense():
+    with ledger.content_errors():
         config = msgspec.json.decode(written, type=EngineConfig)
     agreed = config if wanted is None else replace(wanted, edition=config.edition)
     if agreed.without_bounds() != config.without_bounds():

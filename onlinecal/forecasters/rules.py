@@ -18,7 +18,7 @@ class Rules(NamedTuple):
 
     has_room(memory) -> bool
         Whether one more round can be settled before the memory has to grow.
-    turn(memory, hint, u) -> (a, b, forecast, shown)
+    announce(memory, hint, u) -> (a, b, forecast, shown)
         The coming round: two integers that `settle` wants back, the forecast, and what somebody sees who
         does not see its draw (the mean forecast). hint < 0 means there is none; u is a uniform draw in
         [0, 1), which deterministic forecasters leave alone.
@@ -26,17 +26,17 @@ class Rules(NamedTuple):
         Learn the outcome of a round.
     point(memory, a, b, outcome, forecast) -> float
         The value that the round is charged to; for most forecasters their forecast.
-    rises(memory, a, b, forecast, seen) -> (rise_zero, rise_one)
+    certificate_rises(memory, a, b, forecast, seen) -> (rise_zero, rise_one)
         By how much the certificate would rise with either outcome; the expected rise unless the draw is seen.
     certificate(memory) -> float
         A proven upper bound on the distance to calibration so far, a sum over rounds.
     """
 
     has_room: Callable[..., bool]
-    turn: Callable[..., tuple[int, int, float, float]]
+    announce: Callable[..., tuple[int, int, float, float]]
     settle: Callable[..., None]
     point: Callable[..., float]
-    rises: Callable[..., tuple[float, float]]
+    certificate_rises: Callable[..., tuple[float, float]]
     certificate: Callable[..., float]
 
 

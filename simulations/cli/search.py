@@ -11,7 +11,7 @@ from onlinecal.cli.errors import CHECK_FAILED, INTERRUPTED
 from simulations.cli.sweep import available_cores
 
 if TYPE_CHECKING:
-    from simulations.searching.search import Found
+    from simulations.searching.records import Found
 
 
 def search(
@@ -50,7 +50,7 @@ def search(
     from onlinecal.cli.output import milestones, notices, print_json, progress, results
     from simulations.plots.champion import draw_champion
     from simulations.searching.fitness import Task
-    from simulations.searching.search import read_found
+    from simulations.searching.records import read_found
     from simulations.searching.search import search as breed
 
     task = Task(forecaster, rounds, seed, population, draws)

@@ -12,7 +12,7 @@ import typer
 from onlinecal.cli.errors import INTERRUPTED
 
 if TYPE_CHECKING:
-    from simulations.sweeps.clusters import Cluster
+    from simulations.sweeps.connections import Cluster
 
 
 class TableFormat(StrEnum):
@@ -75,11 +75,11 @@ def sweep(
     from onlinecal.compiling import Compiled
     from simulations.sweeps.config import find_config, read_config
     from simulations.sweeps.results import Store
-    from simulations.sweeps.sweep import cells_of, run_sweep
+    from simulations.sweeps.sweep import planned_games, run_sweep
 
     config = read_config(find_config(file), load or ())
-    cells = cells_of(config)
-    processes = min(jobs or available_cores(), len(cells))
+    games = planned_games(config)
+    processes = min(jobs or available_cores(), len(games))
     cluster = _cluster(backend, scheduler, jobs, processes)
     tell = milestones("games finished")
     compiled = Compiled()
@@ -90,21 +90,21 @@ def sweep(
 
     who = str(cluster or f"{processes} process{'es' if processes > 1 else ''}")
     with progress() as bar:
-        task = bar.add_task(f"games ({who})", total=len(cells))
+        task = bar.add_task(f"games ({who})", total=len(games))
         try:
             played = run_sweep(config, out, processes, advance, compiled, cluster)
         except KeyboardInterrupt:
             bar.stop()
-            kept = sum(map(Store(out).is_finished, cells))
+            kept = sum(map(Store(out).is_finished, games))
             notices().print(
-                f"interrupted: {kept} of {len(cells)} games are kept; the same command goes on from there"
+                f"interrupted: {kept} of {len(games)} games are kept; the same command goes on from there"
             )
             raise typer.Exit(INTERRUPTED) from None
     if compiled.notice is not None:
         notices().print(compiled.notice)
-    written = Store(out).write_tables(cells, form.value)
+    written = Store(out).write_tables(games, form.value)
     results().print(
-        f"{len(cells)} games: {played} played, {len(cells) - played} were there already. "
+        f"{len(games)} games: {played} played, {len(games) - played} were there already. "
         f"Tables: {', '.join(map(str, written))}",
         soft_wrap=True,
     )
@@ -112,7 +112,7 @@ def sweep(
 
 def _cluster(backend: Backend, scheduler: str | None, jobs: int | None, processes: int) -> Cluster | None:
     """Who plays, None if it is processes of our own; ValueError if the options do not go together."""
-    from simulations.sweeps.clusters import Cluster
+    from simulations.sweeps.connections import Cluster
 
     if backend is Backend.loky:
         if scheduler is not None:

@@ -151,8 +151,8 @@ def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
     With depth 0 the adversary is not told by how much the certificate would rise, with 1 it is, with more
     it is told the largest rise that so many rounds can bring.
     """
-    has_room, turn, settle = rules.has_room, rules.turn, rules.settle
-    point, rises, certificate = rules.point, rules.rises, rules.certificate
+    has_room, announce, settle = rules.has_room, rules.announce, rules.settle
+    point, certificate_rises, certificate = rules.point, rules.certificate_rises, rules.certificate
     foresee = foresight(rules)
 
     @compiled
@@ -179,12 +179,12 @@ def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
             if not has_room(memory):
                 return t
             u = ours[t - first] if drawn else 0.0
-            a, b, forecast, shown = turn(memory, hints[t] if hinted else NO_HINT, u)
+            a, b, forecast, shown = announce(memory, hints[t] if hinted else NO_HINT, u)
             if told:
                 shown = forecast
             rise_zero, rise_one = 0.0, 0.0
             if depth == 1:
-                rise_zero, rise_one = rises(memory, a, b, forecast, told)
+                rise_zero, rise_one = certificate_rises(memory, a, b, forecast, told)
             elif depth > 1:
                 rise_zero, rise_one = foresee(memory, a, b, forecast, told, depth)
             outcome = np.int64(step(state, t - begin, shown, rise_zero, rise_one, theirs[t - first]))

@@ -20,7 +20,7 @@ import adversaries
 from simulations.games import players
 
 _NAME = re.compile(r"[\w-]+")
-_stamps: dict[str, int] = {}
+_checksums: dict[str, int] = {}
 _owners: dict[str, str] = {}
 
 
@@ -40,12 +40,12 @@ def load(path: Path | str) -> ModuleType:
     if file.suffix != ".py":
         raise ValueError(f"{path} is no Python file: its name must end in .py")
     name = module_name(file)
-    stamp = zlib.crc32(file.read_bytes())
-    if _stamps.get(name) == stamp:
+    checksum = zlib.crc32(file.read_bytes())
+    if _checksums.get(name) == checksum:
         return sys.modules[name]
     known = _names()
     module = _execute(file, name, path)
-    _stamps[name] = stamp
+    _checksums[name] = checksum
     _owners.update(dict.fromkeys(_names() - known, name))
     return module
 
@@ -62,10 +62,10 @@ def module_name(file: Path) -> str:
     return f"onlinecal_own_{stem}_{zlib.crc32(str(file).encode()):08x}"
 
 
-def stamp(*specs: str) -> int:
+def checksum(*specs: str) -> int:
     """A number that changes with the files that these specs rely on; 0 if they rely on none."""
     names = {name for spec in specs for name in _NAME.findall(spec)}
-    return sum(_stamps[module] for module in {_owners[name] for name in names if name in _owners})
+    return sum(_checksums[module] for module in {_owners[name] for name in names if name in _owners})
 
 
 def _execute(file: Path, name: str, path: Path | str) -> ModuleType:

@@ -27,15 +27,16 @@ def foresight(rules: Rules) -> Callable[..., tuple[float, float]]:
     sequel to it. The rounds are played on copies of the memory: 2^depth sequences of them. Draws that are not
     seen, and those of the rounds ahead, are imagined to be the median.
     """
-    turn, settle, rises, certificate = rules.turn, rules.settle, rules.rises, rules.certificate
+    announce, settle, certificate = rules.announce, rules.settle, rules.certificate
+    certificate_rises = rules.certificate_rises
 
     @kernel_part
     def foresee(
         memory: NDArray[Any], a: int, b: int, forecast: float, seen: bool, depth: int
     ) -> tuple[float, float]:
-        zero, one = rises(memory, a, b, forecast, seen)
+        zero, one = certificate_rises(memory, a, b, forecast, seen)
         if not seen:
-            a, b, forecast, _ = turn(memory, NO_HINT, MEDIAN)
+            a, b, forecast, _ = announce(memory, NO_HINT, MEDIAN)
         scratch = np.empty(len(memory) + SPARE, memory.dtype)
         for first in range(2):
             best, after = -np.inf, 0.0
@@ -44,7 +45,7 @@ def foresight(rules: Rules) -> Callable[..., tuple[float, float]]:
                 settle(scratch, a, b, first, forecast)
                 after = certificate(scratch)
                 for i in range(depth - 1):
-                    c, d, p, _ = turn(scratch, NO_HINT, MEDIAN)
+                    c, d, p, _ = announce(scratch, NO_HINT, MEDIAN)
                     settle(scratch, c, d, (sequel >> i) & 1, p)
                 best = max(best, certificate(scratch))
             if first == 0:

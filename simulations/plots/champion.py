@@ -20,7 +20,7 @@ from onlinecal.plots.style import INK, OKABE_ITO, QUIET, headline, in_house_styl
 from simulations.games import players
 from simulations.games.duel import log_spaced
 from simulations.searching.fitness import play_genome
-from simulations.searching.search import Found, Generation, read_found, read_history
+from simulations.searching.records import Found, Generation, read_found, read_history
 
 FORECAST, WORST, WITNESS = OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2]
 PRESENT = 60

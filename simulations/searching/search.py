@@ -11,24 +11,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from adversaries import Genome
-from onlinecal.tables import write_whole
 from onlinecal.validation import check_count
 from simulations.games import players
 from simulations.searching.breeding import crossed, mutated, normalised, random_genome
 from simulations.searching.fitness import Task, exact_distance, rate
+from simulations.searching.records import (
+    CHAMPION,
+    POPULATION,
+    Found,
+    Generation,
+    Individual,
+    State,
+    read_found,
+    read_record,
+    save,
+)
 from simulations.sweeps.pool import work
-
-Record = TypeVar("Record")
-
-CHAMPION, POPULATION = "champion.json", "population.json"
-"""Files of a search's folder: the best that was found, and all that it needs to go on."""
 
 TOURNAMENT = 3
 CHILDREN = 2
@@ -41,68 +45,6 @@ ALIKE = 0.02
 """Share of the rounds in which two survivors must differ, while there are others to choose from."""
 CHUNK = 4
 """Genomes that a process rates at a time."""
-
-
-class Individual(msgspec.Struct, frozen=True):
-    """A genome as text, and its distance to calibration divided by sqrt(T)."""
-
-    genome: str
-    fitness: float
-
-
-class Generation(msgspec.Struct, frozen=True):
-    """A line of the history: best and median fitness, and how many children were measured to the end."""
-
-    generation: int
-    best: float
-    median: float
-    measured: int
-    children: int
-
-
-class Found(msgspec.Struct, frozen=True):
-    """The best genome of a search.
-
-    Attributes
-    ----------
-    forecaster, rounds, seed, population, draws
-        The task.
-    genome, generation
-        The best genome, and in which generation it was found.
-    distance, distance_over_root
-        The exact distance to calibration, a sum over rounds (its mean over the draws), and over sqrt(T).
-    bound
-        What was proven of the distance, a sum; None if nothing was.
-    generations
-        How many there have been.
-    """
-
-    forecaster: str
-    rounds: int
-    seed: int
-    population: int
-    draws: int
-    genome: str
-    generation: int
-    distance: float
-    distance_over_root: float
-    bound: float | None
-    generations: int
-
-    def broken_bounds(self) -> list[str]:
-        """That the distance exceeds what was proven, in words; empty if all is well."""
-        if self.bound is None or self.distance <= self.bound + 1e-9 * self.rounds:
-            return []
-        return [f"BROKEN: distance {self.distance:.6g} > bound {self.bound:.6g} ({self.forecaster})"]
-
-
-class State(msgspec.Struct, frozen=True):
-    """Where a search stands: individuals from the best to the worst, and what has been."""
-
-    task: Task
-    individuals: list[Individual]
-    history: list[Generation]
-    found: Found
 
 
 def search(
@@ -135,24 +77,10 @@ def search(
         progress(len(state.history) - 1, generations, state.found)
     while len(state.history) <= generations:
         state = _next_generation(state, jobs)
-        _save(state, folder)
+        save(state, folder)
         if progress is not None:
             progress(len(state.history) - 1, generations, state.found)
     return state
-
-
-def read_found(folder: Path) -> Found:
-    """The best of a search; FileNotFoundError or ValueError (with the path) if there is none or no JSON."""
-    path = folder / CHAMPION
-    if not path.is_file():
-        raise FileNotFoundError(f"no {CHAMPION} in {folder}; onlinecal search --out {folder} makes one")
-    return _decoded(path, Found)
-
-
-def read_history(folder: Path) -> list[Generation]:
-    """The generations of a search; empty if only its champion is there."""
-    path = folder / POPULATION
-    return _decoded(path, State).history if path.is_file() else []
 
 
 def _begun(task: Task, folder: Path, jobs: int) -> State:
@@ -167,7 +95,7 @@ def _begun(task: Task, folder: Path, jobs: int) -> State:
     state = State(
         task, individuals, [_line(0, individuals, len(rated), len(genomes))], _crown(task, rated, 0)
     )
-    _save(state, folder)
+    save(state, folder)
     return state
 
 
@@ -276,16 +204,11 @@ def _outcomes(text: str, rounds: int) -> bytes:
     return Genome.parse(text).outcomes(rounds).tobytes()
 
 
-def _save(state: State, folder: Path) -> None:
-    write_whole(folder / CHAMPION, _json(state.found))
-    write_whole(folder / POPULATION, _json(state))
-
-
 def _resumed(task: Task, folder: Path) -> State | None:
     """Where the search in the folder stands; None if there is at most a champion."""
     if not (path := folder / POPULATION).is_file():
         return None
-    state = _decoded(path, State)
+    state = read_record(path, State)
     if state.task != task:
         raise ValueError(f"{path} is a search for {_words(state.task)}, not for {_words(task)}")
     return state
@@ -296,14 +219,3 @@ def _words(task: Task) -> str:
         f"{task.forecaster} in {task.rounds} rounds (seed {task.seed}, population {task.population}, "
         f"draws {task.draws})"
     )
-
-
-def _json(record: Found | State) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
-
-
-def _decoded(path: Path, kind: type[Record]) -> Record:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except msgspec.DecodeError as error:
-        raise ValueError(f"{path} is not what a search writes: {error}") from error

@@ -1,4 +1,7 @@
-"""What a sweep is to play: a TOML file, checked from the first key to the last spec."""
+"""What a sweep is to play: a TOML file, checked from the first key to the last spec.
+
+(msgspec.convert would check the types alone; its errors name neither the value nor the key that was meant.)
+"""
 
 from __future__ import annotations
 

@@ -9,24 +9,26 @@ import adversaries
 from onlinecal.compiling import Compiled, counting
 from simulations.games import extensions, players
 from simulations.games.measuring import play_and_measure
-from simulations.sweeps.results import Cell, Finished, Store
+from simulations.sweeps.results import Finished, PlannedGame, Store
 
 RTOL = 0.02
 """A bracket as tight as this, relative to its upper end, is good enough for a sweep's tables and curves."""
 
 
-def play_cell(cell: Cell, store: Store, load: Sequence[str] = ()) -> Compiled:
+def play_game(game: PlannedGame, store: Store, load: Sequence[str] = ()) -> Compiled:
     """Play one game, with these files loaded, and keep its result; what had to be compiled.
 
     A process of this machine keeps its games itself: they are safe even if the one that started it is killed.
     """
     extensions.load_all(load)
-    finished, compiled = _play(cell)
-    store.save(cell, finished)
+    finished, compiled = _play(game)
+    store.save(game, finished)
     return compiled
 
 
-def play_for(cell: Cell, digest: str, load: Sequence[str] = ()) -> tuple[Cell, Finished, Compiled]:
+def play_for(
+    game: PlannedGame, digest: str, load: Sequence[str] = ()
+) -> tuple[PlannedGame, Finished, Compiled]:
     """Play one game for a process elsewhere, which keeps the result under this digest.
 
     Raises
@@ -37,9 +39,9 @@ def play_for(cell: Cell, digest: str, load: Sequence[str] = ()) -> tuple[Cell, F
     here = f"the worker on {platform.node()}"
     try:
         extensions.load_all(load)
-        if cell.digest == digest:
-            return cell, *_play(cell)
-        raise ValueError(f"{cell.forecaster} or {cell.adversary} comes from other files than over there")
+        if game.digest == digest:
+            return game, *_play(game)
+        raise ValueError(f"{game.forecaster} or {game.adversary} comes from other files than over there")
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{here} misses what must be at the same place there: {error}") from None
     except ValueError as error:
@@ -47,23 +49,23 @@ def play_for(cell: Cell, digest: str, load: Sequence[str] = ()) -> tuple[Cell, F
         raise ValueError(f"{here} cannot play: {error}; does it need a restart?") from error
 
 
-def _play(cell: Cell) -> tuple[Finished, Compiled]:
-    adversary = adversaries.create(cell.adversary, cell.rounds, cell.seed)
+def _play(game: PlannedGame) -> tuple[Finished, Compiled]:
+    adversary = adversaries.create(game.adversary, game.rounds, game.seed)
     with counting() as compiled:
-        game = play_and_measure(
-            players.create(cell.forecaster),
+        played = play_and_measure(
+            players.create(game.forecaster),
             adversary,
-            cell.rounds,
-            seed=cell.seed,
-            budget=cell.budget,
+            game.rounds,
+            seed=game.seed,
+            budget=game.budget,
             rtol=RTOL,
-            n_checkpoints=cell.checkpoints,
+            n_checkpoints=game.checkpoints,
         )
-    assert game.duel is not None
+    assert played.duel is not None
     finished = Finished(
-        game.measured,
-        game.duel.checkpoints.tolist(),
-        game.duel.certificates.tolist(),
-        [players.finite(bound) for bound in game.duel.guarantees.tolist()],
+        played.measured,
+        played.duel.checkpoints.tolist(),
+        played.duel.certificates.tolist(),
+        [players.finite(bound) for bound in played.duel.guarantees.tolist()],
     )
     return finished, compiled

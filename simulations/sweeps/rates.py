@@ -67,12 +67,13 @@ def fit(rounds: ArrayLike, seeds: ArrayLike, errors: ArrayLike) -> Rate | None:
     """
     x = np.log(np.asarray(rounds, dtype=np.float64))
     y = np.log(np.maximum(np.asarray(errors, dtype=np.float64), LEAST))
-    owner = np.asarray(seeds)
-    lines = [x[owner == seed] for seed in np.unique(owner)]
+    owners = np.asarray(seeds)
+    parts = [owners == seed for seed in np.unique(owners)]
+    # less the first value, so that of equal ones the slope is exactly 0
     slopes = [
-        _slope(points, y[owner == seed])
-        for seed, points in zip(np.unique(owner), lines, strict=True)
-        if len(np.unique(points)) > 1
+        float(np.polyfit(x[part], y[part] - y[part][0], 1)[0])
+        for part in parts
+        if len(np.unique(x[part])) > 1
     ]
     if not slopes:
         return None
@@ -81,7 +82,8 @@ def fit(rounds: ArrayLike, seeds: ArrayLike, errors: ArrayLike) -> Rate | None:
         candidates.append(float(np.std(slopes, ddof=1)) / math.sqrt(len(slopes)))
     places, group = np.unique(x, return_inverse=True)
     if len(places) > 2:
-        candidates.append(_residual_error(places, np.bincount(group, y) / np.bincount(group)))
+        _, covariance = np.polyfit(places, np.bincount(group, y) / np.bincount(group), 1, cov=True)
+        candidates.append(math.sqrt(covariance[0, 0]))
     return Rate(float(np.mean(slopes)), max(candidates, default=None))
 
 
@@ -105,16 +107,3 @@ def rates_table(results: pl.DataFrame) -> pl.DataFrame:
             several = len(np.unique(seeds)), len(np.unique(rounds)), int(rounds.max())
             rows.append((forecaster, adversary, measure, *rate, nominal, constant, *several))
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
-
-
-def _slope(x: np.ndarray, y: np.ndarray) -> float:
-    centred = x - x.mean()
-    return float(centred @ (y - y[0]) / (centred @ centred))
-
-
-def _residual_error(x: np.ndarray, y: np.ndarray) -> float:
-    """The standard error of a least-squares slope, from its residuals; at least three points."""
-    slope = _slope(x, y)
-    residuals = y - y.mean() - slope * (x - x.mean())
-    spread = (x - x.mean()) @ (x - x.mean())
-    return math.sqrt(float(residuals @ residuals) / (len(x) - 2) / float(spread))

@@ -1,7 +1,7 @@
 """What a sweep leaves on disk: one small file per finished game, and tables made of them.
 
     <out>/sweep.toml             the configuration, and the versions it was played with
-    <out>/cells/<digest>.json    one finished game; the digest is that of everything it depends on
+    <out>/games/<digest>.json    one finished game; the digest is that of everything it depends on
     <out>/results.parquet        one row per game (or results.csv)
     <out>/trajectories.parquet   certificate and guarantee as the games went on (or trajectories.csv)
     <out>/rates.parquet          fitted exponents of T, if there is more than one T (or rates.csv)
@@ -40,7 +40,7 @@ VERSIONED = ("onlinecal", "numpy", "numba", "scipy")
 
 
 @dataclass(frozen=True)
-class Cell:
+class PlannedGame:
     """One game of a sweep: all that its result depends on, apart from the code."""
 
     forecaster: str
@@ -53,8 +53,8 @@ class Cell:
     @property
     def digest(self) -> str:
         """A name for the result's file: different for different games, and for different rules."""
-        own = extensions.stamp(self.forecaster, self.adversary)
-        text = json.dumps([*asdict(self).values(), rules_digest(), *([own] if own else [])])
+        own = extensions.checksum(self.forecaster, self.adversary)
+        text = json.dumps([*asdict(self).values(), code_digest(), *([own] if own else [])])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
@@ -68,7 +68,7 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 @cache
-def rules_digest() -> str:
+def code_digest() -> str:
     """Changes with the code that plays and measures: results of older rules do not count."""
     import adversaries
     from onlinecal import forecasters, measures
@@ -82,23 +82,23 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.cells = folder / "cells"
+        self.games = folder / "games"
 
-    def save(self, cell: Cell, finished: Finished) -> None:
+    def save(self, game: PlannedGame, finished: Finished) -> None:
         """Keep a finished game."""
-        self.cells.mkdir(parents=True, exist_ok=True)
-        write_whole(self._path(cell), msgspec.json.encode(finished))
+        self.games.mkdir(parents=True, exist_ok=True)
+        write_whole(self._path(game), msgspec.json.encode(finished))
 
-    def load(self, cell: Cell) -> Finished | None:
+    def load(self, game: PlannedGame) -> Finished | None:
         """The finished game, or None if it has not been played (or its file is damaged)."""
         try:
-            return msgspec.json.decode(self._path(cell).read_bytes(), type=Finished)
+            return msgspec.json.decode(self._path(game).read_bytes(), type=Finished)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
-    def is_finished(self, cell: Cell) -> bool:
+    def is_finished(self, game: PlannedGame) -> bool:
         """Whether the game need not be played again."""
-        return self.load(cell) is not None
+        return self.load(game) is not None
 
     def write_config(self, config: Config) -> None:
         """Write sweep.toml: the full configuration beside the results, and the versions in use."""
@@ -113,11 +113,11 @@ class Store:
         lines += ["", "[versions]", *(f"{name} = {_toml(text)}" for name, text in versions.items())]
         write_whole(self.folder / "sweep.toml", ("\n".join(lines) + "\n").encode())
 
-    def write_tables(self, cells: Iterable[Cell], form: Format = "parquet") -> list[Path]:
-        """Write the tables from the finished ones among the cells, in their order; the files written."""
+    def write_tables(self, games: Iterable[PlannedGame], form: Format = "parquet") -> list[Path]:
+        """Write the tables from the finished ones among the games, in their order; the files written."""
         from simulations.sweeps.rates import rates_table
 
-        finished = [found for found in map(self.load, cells) if found is not None]
+        finished = [found for found in map(self.load, games) if found is not None]
         results = results_table([one.measured for one in finished])
         tables = {"results": results, "trajectories": trajectories_table(finished)}
         if not (rates := rates_table(results)).is_empty():
@@ -150,8 +150,8 @@ class Store:
         paths = [self.folder / name for name in table.get("load", [])]
         return [path for path in paths if path.is_file()]
 
-    def _path(self, cell: Cell) -> Path:
-        return self.cells / f"{cell.digest}.json"
+    def _path(self, game: PlannedGame) -> Path:
+        return self.games / f"{game.digest}.json"
 
 
 def results_table(measured: Iterable[Measured]) -> pl.DataFrame:

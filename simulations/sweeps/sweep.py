@@ -9,17 +9,18 @@ from pathlib import Path
 
 from onlinecal.compiling import Compiled
 from simulations.games import players
-from simulations.sweeps.clusters import Cluster, work_on
+from simulations.sweeps.clusters import work_on
 from simulations.sweeps.config import Config
-from simulations.sweeps.playing import play_cell, play_for
+from simulations.sweeps.connections import Cluster
+from simulations.sweeps.playing import play_for, play_game
 from simulations.sweeps.pool import work
-from simulations.sweeps.results import Cell, Store
+from simulations.sweeps.results import PlannedGame, Store
 
 
-def cells_of(config: Config) -> list[Cell]:
+def planned_games(config: Config) -> list[PlannedGame]:
     """Every game of the grid, in the order of the tables: by forecaster, adversary, rounds, seed."""
     grid = product(config.forecasters, config.adversaries, config.rounds, config.seeds)
-    return [Cell(*game, config.budget, config.checkpoints) for game in grid]
+    return [PlannedGame(*one, config.budget, config.checkpoints) for one in grid]
 
 
 def run_sweep(
@@ -54,14 +55,14 @@ def run_sweep(
     """
     store = Store(out)
     store.write_config(config)
-    cells = cells_of(config)
-    waiting = [cell for cell in in_playing_order(cells) if not store.is_finished(cell)]
-    done = len(cells) - len(waiting)
+    games = planned_games(config)
+    waiting = [game for game in in_playing_order(games) if not store.is_finished(game)]
+    done = len(games) - len(waiting)
     if progress is not None:
-        progress(done, len(cells))
+        progress(done, len(games))
     if cluster is None:
-        tasks = ((cell, store, config.load) for cell in waiting)
-        news = work(play_cell, tasks, min(jobs, max(len(waiting), 1)))
+        tasks = ((game, store, config.load) for game in waiting)
+        news = work(play_game, tasks, min(jobs, max(len(waiting), 1)))
     else:
         news = _played_by(cluster, waiting, store, config.load)
     with closing(news):
@@ -70,40 +71,40 @@ def run_sweep(
             if compiled is not None:
                 compiled.add(one)
             if progress is not None:
-                progress(done, len(cells))
+                progress(done, len(games))
     return len(waiting)
 
 
-def in_playing_order(cells: list[Cell]) -> list[Cell]:
+def in_playing_order(games: list[PlannedGame]) -> list[PlannedGame]:
     """Short games first, and neighbours that need different compiled loops.
 
     A loop belongs to a forecaster's rules and an adversary; processes that start side by side then compile
     different ones, and whoever comes later finds them on disk.
     """
-    specs = dict.fromkeys(cell.forecaster for cell in cells)
+    specs = dict.fromkeys(game.forecaster for game in games)
     rules = {spec: players.create(spec).build(1).rules for spec in specs}
     kinds = list(dict.fromkeys(rules.values()))
-    turn = {
+    wave = {
         spec: sum(rules[other] == rules[spec] for other in list(rules)[:place])
         for place, spec in enumerate(rules)
     }
-    order = {id(cell): place for place, cell in enumerate(cells)}
-    names = {cell.adversary: place for place, cell in reversed(list(enumerate(cells)))}
+    order = {id(game): place for place, game in enumerate(games)}
+    names = {game.adversary: place for place, game in reversed(list(enumerate(games)))}
     return sorted(
-        cells,
+        games,
         key=lambda c: (
-            c.rounds, turn[c.forecaster], names[c.adversary], kinds.index(rules[c.forecaster]), order[id(c)]
+            c.rounds, wave[c.forecaster], names[c.adversary], kinds.index(rules[c.forecaster]), order[id(c)]
         ),
     )  # fmt: skip
 
 
 def _played_by(
-    cluster: Cluster, cells: Sequence[Cell], store: Store, load: Sequence[str]
+    cluster: Cluster, games: Sequence[PlannedGame], store: Store, load: Sequence[str]
 ) -> Generator[Compiled, None, None]:
     """The games that a cluster plays, kept as they come in: it may share no disk with this process."""
-    if not cells:
+    if not games:
         return
-    with closing(work_on(cluster, play_for, ((cell, cell.digest, load) for cell in cells))) as answers:
-        for cell, finished, compiled in answers:
-            store.save(cell, finished)
+    with closing(work_on(cluster, play_for, ((game, game.digest, load) for game in games))) as answers:
+        for game, finished, compiled in answers:
+            store.save(game, finished)
             yield compiled

@@ -17,7 +17,7 @@ from onlinecal.compiling import compiled, kernel_part
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import Rules
 from onlinecal.measures.counts import Floats, Ints
-from onlinecal.measures.distance.lattice import primitive_steps, shortest_paths
+from onlinecal.measures.distance.exact.lattice import primitive_steps, shortest_paths
 
 
 class Steps(NamedTuple):
@@ -74,7 +74,7 @@ def tree_walk(rules: Rules) -> Callable[..., bool]:
     many rounds in all: sums (2^(rounds - len(prefix) + 1),). The nodes 0 and 1 are left alone. Draws are one
     a round, or none. Of a forecaster that peeks, what it is charged for is measured.
     """
-    has_room, turn, settle, point = rules.has_room, rules.turn, rules.settle, rules.point
+    has_room, announce, settle, point = rules.has_room, rules.announce, rules.settle, rules.point
 
     @compiled
     def walk(
@@ -109,7 +109,7 @@ def tree_walk(rules: Rules) -> Callable[..., bool]:
                     if not has_room(memories[t]):
                         return False
                     u = draws[t] if drawn else 0.0
-                    first[t], second[t], announced[t], _ = turn(memories[t], NO_HINT, u)
+                    first[t], second[t], announced[t], _ = announce(memories[t], NO_HINT, u)
                 memories[t + 1] = memories[t]
                 here = memories[t + 1]
                 measured[t] = announced[t]

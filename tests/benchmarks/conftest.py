@@ -6,7 +6,8 @@ import time
 
 import numpy as np
 import pytest
-from closing_table import LINES
+
+from tests.benchmarks.closing_table import LINES
 
 
 def seconds(call):

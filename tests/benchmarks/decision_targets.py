@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +18,8 @@ from onlinecal.recalibration import (
     TopLabelIsotonic,
     gaussian_losses,
 )
+from tests import DATA
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
 NETWORKS = {
     "LeNet CIFAR-10": DATA / "lenet-5-cifar-10.npz",
     "WideResNet CIFAR-10": DATA / "wideresnet-16-4-cifar-10.npz",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from decision_targets import METHODS, NETWORKS, check_targets, quality
+
+from tests.benchmarks.decision_targets import METHODS, NETWORKS, check_targets, quality
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -6,17 +6,13 @@ ONLINECAL_LOAD is the number of queries, a million if it is not set.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from onlinecal.engine import Engine, check_ledger, read_report
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
-
-from engine_load import run, write_load
+from tests.engine.load import run, write_load
 
 QUERIES = int(os.environ.get("ONLINECAL_LOAD", "1000000"))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import seconds
 
 from onlinecal import GroupRecalibrator
+from tests.benchmarks.conftest import seconds
 
 SETTINGS = {
     "alpha .01": {"alpha": 0.01},

@@ -7,13 +7,13 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from closing_table import LINES
 from scipy.optimize import linprog
 
 import adversaries
 from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibration_error
 from simulations.games.duel import play
 from simulations.sweeps.config import find_config, read_config
+from tests.benchmarks.closing_table import LINES
 
 
 def history(kind, rounds):

@@ -6,14 +6,13 @@ Averages per round. A distance counts as worse only where it exceeds 1/sqrt(T), 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 
 from simulations.evaluation import models, sources
 from simulations.evaluation.scoring import evaluate
+from tests import DATA
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
 GAMES = DATA / "nba_games.csv"
 LEARNT = [(name, model) for name in ("Phishing", "Bananas") for model in models.MODELS]
 OTHERS = ("base", "Platt", "mean")

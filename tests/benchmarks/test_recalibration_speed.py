@@ -9,9 +9,9 @@ import warnings
 
 import numpy as np
 import pytest
-from closing_table import LINES
 
 from onlinecal import LpRecalibrator, lp_calibration_error
+from tests.benchmarks.closing_table import LINES
 
 
 def table_of(n, k):

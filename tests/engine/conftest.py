@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from engine_scripts import CONFIG, batches, quick_folder
-from fault_tools import LINES
 
 from onlinecal.engine import Engine
+from tests.engine.fault_tools import LINES
+from tests.engine.scripts import CONFIG, batches, quick_folder
 
 
 @pytest.fixture(scope="session")

@@ -11,17 +11,17 @@ import sys
 import traceback
 
 import pytest
-from engine_scripts import (
-    CONFIG,
-    batches,
-    lines_of,
-    script,
-)
 
 from onlinecal.engine import (
     Engine,
     LedgerError,
     check_ledger,
+)
+from tests.engine.scripts import (
+    CONFIG,
+    batches,
+    lines_of,
+    script,
 )
 
 LINES = lines_of(script(11, 400))

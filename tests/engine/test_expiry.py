@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from engine_scripts import assert_sound
 
 from onlinecal.engine import (
     Engine,
@@ -23,6 +22,7 @@ from onlinecal.engine.config import MAX_JUMP
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.settings import Settings
+from tests.engine.scripts import assert_sound
 
 NOW = 1.76e9
 """Seconds since 1970."""

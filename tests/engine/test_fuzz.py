@@ -9,12 +9,12 @@ from functools import partial
 
 import msgspec
 import pytest
-from engine_scripts import CONFIG, lines_of, report_of, script, states_of
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from onlinecal.engine import Engine
 from onlinecal.engine.events import LONGEST_LINE
+from tests.engine.scripts import CONFIG, lines_of, report_of, script, states_of
 
 REASONS = {"malformed", "invalid", "duplicate", "unknown", "settled", "withdrawn", "expired", "full"}
 

@@ -13,7 +13,9 @@ import time
 from typing import NamedTuple
 
 import pytest
-from engine_scripts import (
+
+from onlinecal.engine import Engine
+from tests.engine.scripts import (
     CONFIG,
     CONFIG_TOML,
     assert_counted_once,
@@ -23,8 +25,6 @@ from engine_scripts import (
     quick_folder,
     script,
 )
-
-from onlinecal.engine import Engine
 
 SMALL = {"hot_keys": 4, "window": 150}
 """So that states are written and keys evicted all the time."""

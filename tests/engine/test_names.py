@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from engine_scripts import assert_sound
-from fault_tools import command
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.ledger.records import Snapshot
+from tests.engine.fault_tools import command
+from tests.engine.scripts import assert_sound
 
 BAD = ("oslo\0", "oslo\0x", "\0", "", "oslo\ud800", "\udfffoslo", "o" * 201, "o" * 70_000)
 """SQLite cuts text at a NUL, in JSON too: to it, the first is `oslo`."""
@@ -134,7 +134,7 @@ def test_the_command_refuses_them_too(folder):
 
 def test_http_refuses_them_too(folder):
     pytest.importorskip("starlette", reason="needs the extra serve")
-    from test_http import client_of
+    from tests.engine.http.clients import client_of
 
     events = history()
     with Engine() as clean:

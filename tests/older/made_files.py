@@ -22,7 +22,7 @@ from onlinecal.engine import (
     encode_lines,
     read_config,
 )
-from onlinecal.engine.keys.cache import HotKeys
+from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.step import KeyStep
 
@@ -129,7 +129,7 @@ def turn_files(folder: Path) -> Iterator[tuple[str, bytes]]:
     config = read_config(folder / "config.toml")
     found = []
     for edition in (1, 2):
-        step, keys = KeyStep(config, remember=10), HotKeys(replace(config, edition=edition))
+        step, keys = KeyStep(config, remember=10), KeyCache(replace(config, edition=edition))
         for key in KEYS:
             waiting = list[tuple[str, str]]()
             data = None

@@ -93,7 +93,7 @@ def as_in_version_1(model, table):
 
 def test_models_of_version_1_forecast_to_the_same_bits(tmp_path):
     table = source(200, n_classes=3)[0]
-    old = DecisionRecalibrator.load(HERE / "decision_recalibrator_1.npz")
+    old = DecisionRecalibrator.load(HERE / "decision" / "decision_recalibrator_1.npz")
     assert [each.partition.hard for each in old.rounds_] == [True, False, False]
     assert old.floor is False
     expected = as_in_version_1(old, table)

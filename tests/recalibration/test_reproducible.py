@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reproducible_fits import digests
 
 from onlinecal.measures.decision.climbing import climb
 from onlinecal.measures.fixed_order import eigenvectors, exponential, inner, logarithm, product
+from tests.recalibration.reproducible_fits import digests
 
 PROGRAM = Path(__file__).parent / "reproducible_fits.py"
 

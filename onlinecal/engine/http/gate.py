@@ -1,4 +1,9 @@
-"""What a request has to pass before it is looked at: who may ask, how often, from which page, how much."""
+"""What a request has to pass before it is looked at: who may ask, how often, from which page, how much.
+
+(Starlette's own check of hosts answers a bare 400 that does not say what is wrong, and only its newer
+releases read the name [::1]. The library limits counts in windows: it keeps every request of the last second,
+bounds no number of clients, and needs a thread to clear up.)
+"""
 
 from __future__ import annotations
 

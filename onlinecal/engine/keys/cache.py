@@ -21,7 +21,7 @@ from onlinecal.engine.settings import Settings, all_settings
 StateRow = tuple[int, int, Summary, bytes]
 
 
-class HotKeys:
+class KeyCache:
     """Key states by name, the least recently used first; `open` has the ids of their open forecasts.
 
     `settings` are the configurations at work, by their place; `given_up` are the ids of the forecasts that
@@ -73,7 +73,7 @@ class HotKeys:
         cold = [name for name in names if name not in self.states]
         if cold:
             snapshots = ledger.keys_named(cold)
-            with ledger.making_sense():
+            with ledger.content_errors():
                 self.load(snapshots)
 
     def ask(self, state: KeyState, id: str, number: int, hint: Any, time: float | None) -> Issued:

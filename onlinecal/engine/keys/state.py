@@ -1,6 +1,6 @@
 """The state of one key: its lanes, its open forecasts, its clock.
 
-What happens to a key is first noted and then run: `ask` and `close` keep the books and leave steps for the
+What happens to a key is first noted and then run: `ask` and `close` keep account and leave steps for the
 lanes, `run` lets each lane take all its steps in one call. The answers depend on the order of the key's
 events alone, not on how they were cut into batches.
 """
@@ -31,7 +31,7 @@ RESERVE = 1 << 23
 """Rounds that a lane must still bear for a key to take queries: all that are open or in one batch."""
 
 
-class Books(Struct, array_like=True):
+class StoredKey(Struct, array_like=True):
     """A key's state as it is stored; the format's version comes first."""
 
     version: int
@@ -64,7 +64,7 @@ class Summary(Struct, frozen=True):
 
 
 class KeyState:
-    """One key, hot.
+    """One key, in memory.
 
     `number` is the ledger's name for it; `upto` is the number of an event such that the bytes it was loaded
     from hold all before and none after. `open` are the forecasts that wait, by id, the oldest first. `times`,
@@ -82,7 +82,7 @@ class KeyState:
         self.name, self.number, self.settings, self.upto = name, number, settings, upto
         self.steps: list[Step] = []
         if data is None:
-            data = with_sum(_encoder.encode(Books(VERSION, None, 0, [], [], [])))
+            data = with_sum(_encoder.encode(StoredKey(VERSION, None, 0, [], [], [])))
         if data[:SUM] != sum_of(memoryview(data)[SUM:]):
             raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
         try:
@@ -91,27 +91,27 @@ class KeyState:
         except Exception as error:
             raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
 
-    def _take(self, books: Books) -> None:
-        """Take up what is in the books; any exception if that cannot be, before any of it is played on."""
-        if books.version != VERSION:
-            raise ValueError(f"version {books.version}, not {VERSION}")
-        self.clock, self.expired, self.late = books.clock, books.expired, books.late
-        self.lanes: list[Lane] = [self.settings.kind.load(lane) for lane in books.lanes]
-        self.open: dict[str, Issued] = dict(zip(map(attrgetter("id"), books.open), books.open, strict=True))
+    def _take(self, stored: StoredKey) -> None:
+        """Take up what was stored; any exception if that cannot be, before any of it is played on."""
+        if stored.version != VERSION:
+            raise ValueError(f"version {stored.version}, not {VERSION}")
+        self.clock, self.expired, self.late = stored.clock, stored.expired, stored.late
+        self.lanes: list[Lane] = [self.settings.kind.load(lane) for lane in stored.lanes]
+        self.open: dict[str, Issued] = dict(zip(map(attrgetter("id"), stored.open), stored.open, strict=True))
         require(
             len(self.lanes) <= self.settings.most_lanes and len(self.late) == len(self.lanes), "its lanes"
         )
         require(self.expired >= 0 and min(self.late, default=0) >= 0, "its counts")
         require(self.clock is None or isfinite(self.clock), "its clock")
-        require(len(self.open) == len(books.open), "its open forecasts")
-        numbers = list(map(attrgetter("number"), books.open))
+        require(len(self.open) == len(stored.open), "its open forecasts")
+        numbers = list(map(attrgetter("number"), stored.open))
         require(all(map(lt, numbers, numbers[1:])), "its open forecasts")
-        times = filter(None, map(attrgetter("time"), books.open))
+        times = filter(None, map(attrgetter("time"), stored.open))
         require(all(map(isfinite, times)), "its open forecasts")
         of_lane: list[list[Issued]] = [[] for _ in self.lanes]
-        require(min(map(attrgetter("lane"), books.open), default=0) >= 0, "its lanes")
+        require(min(map(attrgetter("lane"), stored.open), default=0) >= 0, "its lanes")
         self.spent = any(map(is_spent, self.lanes))
-        for issued in books.open:
+        for issued in stored.open:
             of_lane[issued.lane].append(issued)
         for lane, waiting in zip(self.lanes, of_lane, strict=True):
             lane.check_open(waiting)
@@ -122,8 +122,8 @@ class KeyState:
     def dump(self) -> bytes:
         """The state in bytes: equal for equal histories, however they were cut into batches."""
         lanes = [lane.dump() for lane in self.lanes]
-        books = Books(VERSION, self.clock, self.expired, self.late, lanes, list(self.open.values()))
-        return with_sum(_encoder.encode(books))
+        stored = StoredKey(VERSION, self.clock, self.expired, self.late, lanes, list(self.open.values()))
+        return with_sum(_encoder.encode(stored))
 
     def _list_times(self) -> None:
         self.times: list[tuple[float, str]] = []
@@ -289,4 +289,4 @@ def garbage_left_alone() -> Iterator[None]:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Books)
+_decoder = msgspec.msgpack.Decoder(StoredKey)

@@ -17,7 +17,7 @@ from msgspec.structs import astuple, replace
 from onlinecal.engine.batch import Batch, in_seconds, refuse
 from onlinecal.engine.config import EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Query, Rejected
-from onlinecal.engine.keys.cache import HotKeys
+from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.ledger.records import Record, Snapshot
 from onlinecal.validation import check_count
 
@@ -108,7 +108,7 @@ class KeyStep:
             raise
 
     def _start_over(self) -> None:
-        self._keys_of = {edition: HotKeys(replace(self.config, edition=edition)) for edition in (1, VERSION)}
+        self._keys_of = {edition: KeyCache(replace(self.config, edition=edition)) for edition in (1, VERSION)}
         self._keys = self._keys_of[VERSION]
 
     def _turn(

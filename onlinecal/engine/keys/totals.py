@@ -48,15 +48,15 @@ class Totals:
 
     Parameters
     ----------
-    hot
+    in_memory
         The keys in memory.
     cold
         Names and summaries of all other keys.
     """
 
-    def __init__(self, hot: Iterable[KeyState], cold: Iterable[Line]) -> None:
+    def __init__(self, in_memory: Iterable[KeyState], cold: Iterable[Line]) -> None:
         self._sums = [0, 0, 0, 0, 0]
-        self._stale = dict.fromkeys(hot)
+        self._stale = dict.fromkeys(in_memory)
         self._counted: dict[str, Summary] = {}
         self._per_round: dict[str, float] = {}
         self._cold: dict[str, None] = {}

@@ -31,7 +31,7 @@ class LedgerFile:
         self._files: OpenFiles | None = None
         self._connection: sqlite3.Connection | None = None
         try:
-            with self.telling():
+            with self.ledger_errors():
                 if path is not None and not read_only:
                     self._lock = WriterLock(self._file)
                 check_one_name(self._file)
@@ -48,7 +48,7 @@ class LedgerFile:
             if self.read_only and not self.path.is_file():
                 raise LedgerError(f"{self.path}: there is no such ledger")
             target = f"{Path(self._file).as_uri()}?mode={'ro' if self.read_only else 'rwc'}"
-        with self.telling():
+        with self.ledger_errors():
             try:
                 return self._opened(target)
             except sqlite3.OperationalError as error:
@@ -101,12 +101,12 @@ class LedgerFile:
     def check_in_place(self) -> None:
         """LedgerError if what is written now would be lost, or this is not the only writer any more."""
         if self._lock is not None and self._files is not None and self._connection is not None:
-            with self.telling():
+            with self.ledger_errors():
                 self._lock.keep()
                 self._files.check()
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
+    def ledger_errors(self) -> Iterator[None]:
         """Say in a LedgerError what is wrong with the file and what to do."""
         try:
             yield
@@ -116,9 +116,9 @@ class LedgerFile:
             raise LedgerError(f"{self.path or 'the ledger'}: {error}") from error
 
     @contextmanager
-    def making_sense(self) -> Iterator[None]:
+    def content_errors(self) -> Iterator[None]:
         """Turn whatever goes wrong with what was read into a LedgerError: a damaged file may say anything."""
-        with self.telling():
+        with self.ledger_errors():
             try:
                 yield
             except (OSError, ValueError, sqlite3.Error):
@@ -128,13 +128,13 @@ class LedgerFile:
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """All rows that a statement finds."""
-        with self.telling():
+        with self.ledger_errors():
             return self.connection.execute(sql, parameters).fetchall()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Reads inside see one state of the ledger, whatever is written meanwhile."""
-        with self.telling():
+        with self.ledger_errors():
             self.connection.execute("BEGIN")
         try:
             yield

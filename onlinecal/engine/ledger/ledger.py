@@ -39,12 +39,12 @@ class Ledger(LedgerFile):
 
     def tell(self, name: str, value: Any) -> None:
         """Write down a fact about the ledger."""
-        with self.telling():
+        with self.ledger_errors():
             self.connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
 
     def last_numbers(self) -> tuple[int, int]:
         """The numbers of the last event and of the last key; 0 where there is none."""
-        with self.telling():
+        with self.ledger_errors():
             queries, closings, keys = self.connection.execute(HIGHEST).fetchone()
             return max(queries or 0, closings or 0), keys or 0
 
@@ -56,7 +56,7 @@ class Ledger(LedgerFile):
             " JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number",
             (names_in(ids),),
         )
-        with self.making_sense():
+        with self.content_errors():
             return {
                 row[1]: Record(*row)._replace(hint=loaded(row[3]), probability=loaded(row[5])) for row in rows
             }
@@ -82,12 +82,12 @@ class Ledger(LedgerFile):
     def log(self, after: int, most: int) -> list[Logged]:
         """The events with higher numbers in their order, at most so many."""
         rows = self.rows(f"{LOG} ORDER BY 1 LIMIT ?", (after, after, most))
-        with self.making_sense():
+        with self.content_errors():
             return [logged(row) for row in rows]
 
     def log_by_key(self) -> Iterator[Logged]:
         """All events, key after key, each key's in their order."""
-        with self.telling():
+        with self.ledger_errors():
             for row in self.connection.execute(f"{LOG} ORDER BY 2, 1", (0, 0)):
                 yield logged(row)
 
@@ -96,7 +96,7 @@ class Ledger(LedgerFile):
 
         Of the keys with higher numbers, if one is given, and at most so many.
         """
-        with self.telling():
+        with self.ledger_errors():
             for row in self.connection.execute(
                 "SELECT k.name, k.config, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest"
                 " FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
@@ -125,7 +125,7 @@ class Ledger(LedgerFile):
     def commit(self, changes: Changes) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it."""
         self.check_in_place()
-        with self.telling():
+        with self.ledger_errors():
             execute, many = self.connection.execute, self.connection.executemany
             execute("BEGIN IMMEDIATE")
             try:

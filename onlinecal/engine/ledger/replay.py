@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onlinecal.engine.keys.cache import HotKeys
+from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
@@ -13,7 +13,7 @@ from onlinecal.engine.ledger.records import Logged
 CHUNK = 10_000
 
 
-def catch_up(keys: HotKeys, ledger: Ledger) -> Iterator[int]:
+def catch_up(keys: KeyCache, ledger: Ledger) -> Iterator[int]:
     """Bring the keys up to the end of the log, chunk by chunk; yields the number reached each time.
 
     Raises LedgerError if a forecast comes out other than it was answered.
@@ -25,12 +25,12 @@ def catch_up(keys: HotKeys, ledger: Ledger) -> Iterator[int]:
         yield after
 
 
-def take(keys: HotKeys, ledger: Ledger, events: list[Logged]) -> None:
+def take(keys: KeyCache, ledger: Ledger, events: list[Logged]) -> None:
     """Let the keys take logged events that they do not hold yet."""
     by_number = {state.number: state for state in keys.states.values()}
     cold = ledger.keys_numbered({event.key: None for event in events if event.key not in by_number})
     asked = []
-    with ledger.making_sense():
+    with ledger.content_errors():
         keys.load(cold)
         by_number.update((one.number, keys.states[one.name]) for one in cold)
         for event in events:

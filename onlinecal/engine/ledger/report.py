@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.keys.cache import HotKeys
+from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.state import Summary
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
@@ -76,7 +76,7 @@ def total_of(summaries: Iterable[Summary]) -> Summary:
 def config_of(ledger: Ledger) -> EngineConfig:
     """The configuration that a ledger was made with."""
     written = ledger.about("config") or "{}"
-    with ledger.making_sense():
+    with ledger.content_errors():
         return msgspec.json.decode(written, type=EngineConfig)
 
 
@@ -87,8 +87,8 @@ def read_report(path: str | Path) -> Report:
     """
     ledger = Ledger(Path(path), read_only=True)
     try:
-        with ledger.snapshot(), ledger.making_sense():
-            keys = HotKeys(config_of(ledger))
+        with ledger.snapshot(), ledger.content_errors():
+            keys = KeyCache(config_of(ledger))
             after = ledger.about("tail") or 0
             while events := ledger.log(after, CHUNK):
                 after = events[-1].number
@@ -126,17 +126,17 @@ def check_ledger(path: str | Path) -> Check:
     try:
         with ledger.snapshot():
             problems = ledger.damage()
-            keys = HotKeys(config_of(ledger))
+            keys = KeyCache(config_of(ledger))
             events = known = 0
             for number, log in groupby(ledger.log_by_key(), key=lambda event: event.key):
                 of_key = list(log)
                 events, known = events + len(of_key), known + 1
                 try:
-                    with ledger.making_sense():
+                    with ledger.content_errors():
                         _replay(keys, ledger, number, of_key)
                 except LedgerError as error:
                     problems.append(str(error))
-                    keys = HotKeys(keys.config)
+                    keys = KeyCache(keys.config)
             for number in ledger.double_numbers():
                 problems.append(f"number {number} stands for two events: two processes wrote at once")
             if events < sum(ledger.counts()):
@@ -146,7 +146,7 @@ def check_ledger(path: str | Path) -> Check:
         ledger.close()
 
 
-def _replay(keys: HotKeys, ledger: Ledger, number: int, log: Iterable[Logged]) -> None:
+def _replay(keys: KeyCache, ledger: Ledger, number: int, log: Iterable[Logged]) -> None:
     """Take a key's events from the first on; LedgerError where the ledger has another answer or state."""
     found = ledger.keys_numbered([number])
     if not found:

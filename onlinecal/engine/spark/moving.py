@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onlinecal.engine.keys.cache import HotKeys
+from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.report import config_of
@@ -53,10 +53,10 @@ def states_in(path: Path) -> Iterator[tuple[str, bytes]]:
                     "`onlinecal stream --ledger FILE < /dev/null`, which writes them"
                 )
             config = config_of(ledger)
-            step, keys, names = KeyStep(config, 1), HotKeys(config), ledger.summaries()
+            step, keys, names = KeyStep(config, 1), KeyCache(config), ledger.summaries()
             while some := [name for name, _, _ in islice(names, CHUNK)]:
                 snapshots = ledger.keys_named(some)
-                with ledger.making_sense():
+                with ledger.content_errors():
                     if len(snapshots) < len(some):
                         lost = set(some).difference(one.name for one in snapshots)
                         raise ValueError(f"{min(lost)!r} cannot be the name of a key")

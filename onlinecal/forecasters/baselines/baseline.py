@@ -149,16 +149,16 @@ def generator(seed: Any) -> np.random.Generator:
 @cache
 def entry_points(rules: Rules) -> Compiled:
     """The compiled entry points; each is compiled, or loaded from the cache, at its first call."""
-    turn, settle = rules.turn, rules.settle
+    announce, settle = rules.announce, rules.settle
 
     @compiled
     def present(memory: NDArray[np.float64], u: float) -> float:
-        return turn(memory, NO_HINT, u)[2]
+        return announce(memory, NO_HINT, u)[2]
 
     @compiled
     def advance(memory: NDArray[np.float64], outcome: int, u: float, next_u: float) -> float:
-        a, b, forecast, _ = turn(memory, NO_HINT, u)
+        a, b, forecast, _ = announce(memory, NO_HINT, u)
         settle(memory, a, b, outcome, forecast)
-        return turn(memory, NO_HINT, next_u)[2]
+        return announce(memory, NO_HINT, next_u)[2]
 
     return Compiled(present, advance, compile_replay(rules))

@@ -1,19 +1,20 @@
-"""What the mixing machines share: a book of forecasts and outcomes, and the draw of the next forecast.
+"""What the mixing machines share: a tally of forecasts and outcomes, and the draw of the next forecast.
 
 A mixing machine forecasts from a fixed list of values, possibly at random. Its memory is one flat float64
 array: a header, then, for its n values,
 
-    values, counts, ones    the book: how often each value was forecast, and how often a 1 came then
+    values, counts, ones    the tally: how often each value was forecast, and how often a 1 came then
     places, weights         the mixture for the coming round: which values, with which probabilities
     own                     whatever else the rule wants to remember
 
-All numbers in the book are integers, so biases do not drift. A machine adds one or two plain functions:
+All numbers in the tally are integers, so biases do not drift. A machine adds one or two plain functions:
 
     mix(memory) -> None                      write the mixture of the coming round (`play_one`, `play_two`)
-    learn(memory, place, outcome) -> None    update its own part after a round at values[place]; -1 if loose
+    learn(memory, place, outcome) -> None    update its own part after a round at values[place]; place is -1
+                                             for a forecast outside the list
 
 `mixing_rules` makes them into the `Rules` that every loop drives. A forecast outside the list is possible
-too (`play_loose`), but earns no bias that could cancel: each is charged with its own error.
+too (`play_unlisted`), but earns no bias that could cancel: each is charged with its own error.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ from onlinecal.forecasters.rules import Rules
 Memory = Any
 """A float64 array, or a list of float when the interpreter runs a machine."""
 
-# ROUNDS settled. POINTS: n. PEEKS: 1 for references that choose after the outcome. LOOSE: sum of |p - y| over
-# forecasts outside the list, ALOUD: the next such forecast. SUPPORT: how many values the mixture has; 0 for
-# a forecast outside the list, NOT_MIXED before the mixture is known. SETTINGS: a machine's parameters.
-ROUNDS, POINTS, PEEKS, LOOSE, ALOUD, SUPPORT = range(6)
+# ROUNDS settled. POINTS: n. PEEKS: 1 for references that choose after the outcome. UNLISTED_ERROR: sum of
+# |p - y| over forecasts outside the list, UNLISTED: the next such forecast. SUPPORT: how many values the
+# mixture has; 0 for a forecast outside the list, NOT_MIXED before the mixture is known. SETTINGS: a machine's
+# parameters.
+ROUNDS, POINTS, PEEKS, UNLISTED_ERROR, UNLISTED, SUPPORT = range(6)
 NOT_MIXED = -1
 EXACT = 2.0**53
 """Up to here every whole number is a float64."""
 SETTINGS = 8
-BOOK = 16
+LISTS = 16
 """Where the list of values begins; the other lists follow."""
 
 
@@ -48,32 +50,32 @@ def new_memory(
     own: int = 0,
     peeks: bool = False,
 ) -> NDArray[np.float64]:
-    """A memory with an empty book: the values to forecast from, at most 8 settings, so many own numbers."""
+    """A memory with an empty tally: the values to forecast from, at most 8 settings, so many own numbers."""
     n = len(values)
-    assert len(settings) <= BOOK - SETTINGS
-    memory = np.zeros(BOOK + 5 * n + own)
+    assert len(settings) <= LISTS - SETTINGS
+    memory = np.zeros(LISTS + 5 * n + own)
     memory[POINTS], memory[PEEKS], memory[SUPPORT] = n, peeks, NOT_MIXED
     memory[SETTINGS : SETTINGS + len(settings)] = settings
-    memory[BOOK : BOOK + n] = values
+    memory[LISTS : LISTS + n] = values
     return memory
 
 
 @inlined
 def value(memory: Memory, place: int) -> float:
     """The forecast at a place of the list."""
-    return float(memory[BOOK + place])
+    return float(memory[LISTS + place])
 
 
 @inlined
 def count(memory: Memory, place: int) -> float:
     """How often that value was forecast."""
-    return float(memory[BOOK + int(memory[POINTS]) + place])
+    return float(memory[LISTS + int(memory[POINTS]) + place])
 
 
 @inlined
 def ones(memory: Memory, place: int) -> float:
     """How often a 1 came when that value was forecast."""
-    return float(memory[BOOK + 2 * int(memory[POINTS]) + place])
+    return float(memory[LISTS + 2 * int(memory[POINTS]) + place])
 
 
 @inlined
@@ -85,14 +87,14 @@ def bias(memory: Memory, place: int) -> float:
 @inlined
 def own(memory: Memory) -> int:
     """Where the machine's own numbers begin."""
-    return BOOK + 5 * int(memory[POINTS])
+    return LISTS + 5 * int(memory[POINTS])
 
 
 @inlined
 def play_one(memory: Memory, place: int) -> None:
     """The coming round: this value, for certain."""
     memory[SUPPORT] = 1
-    memory[BOOK + 3 * int(memory[POINTS])] = place
+    memory[LISTS + 3 * int(memory[POINTS])] = place
 
 
 @inlined
@@ -100,16 +102,16 @@ def play_two(memory: Memory, place: int, weight: float, other: int) -> None:
     """The coming round: one value with this probability, else another."""
     n = int(memory[POINTS])
     memory[SUPPORT] = 2
-    memory[BOOK + 3 * n] = place
-    memory[BOOK + 3 * n + 1] = other
-    memory[BOOK + 4 * n] = weight
-    memory[BOOK + 4 * n + 1] = 1.0 - weight
+    memory[LISTS + 3 * n] = place
+    memory[LISTS + 3 * n + 1] = other
+    memory[LISTS + 4 * n] = weight
+    memory[LISTS + 4 * n + 1] = 1.0 - weight
 
 
 @inlined
 def play_many(memory: Memory, first: int, weights: NDArray[np.float64]) -> None:
     """The coming round: `first` and the values after it, with these probabilities."""
-    places = BOOK + 3 * int(memory[POINTS])
+    places = LISTS + 3 * int(memory[POINTS])
     memory[SUPPORT] = len(weights)
     for i in range(len(weights)):
         memory[places + i] = first + i
@@ -117,10 +119,10 @@ def play_many(memory: Memory, first: int, weights: NDArray[np.float64]) -> None:
 
 
 @inlined
-def play_loose(memory: Memory, forecast: float) -> None:
+def play_unlisted(memory: Memory, forecast: float) -> None:
     """The coming round: a forecast that is not in the list."""
     memory[SUPPORT] = 0
-    memory[ALOUD] = forecast
+    memory[UNLISTED] = forecast
 
 
 @inlined
@@ -143,9 +145,9 @@ def draw(memory: Memory, u: float) -> tuple[int, float, float]:
     """
     support = int(memory[SUPPORT])
     if support == 0:
-        return -1, float(memory[ALOUD]), float(memory[ALOUD])
+        return -1, float(memory[UNLISTED]), float(memory[UNLISTED])
     n = int(memory[POINTS])
-    places = BOOK + 3 * n
+    places = LISTS + 3 * n
     if support == 1:
         place = int(memory[places])
         return place, value(memory, place), value(memory, place)
@@ -160,17 +162,17 @@ def draw(memory: Memory, u: float) -> tuple[int, float, float]:
 
 
 @inlined
-def booked(memory: Memory, place: int, outcome: int) -> int:
+def charged_place(memory: Memory, place: int, outcome: int) -> int:
     """Where a round is entered: where it was forecast, or where a reference that peeks would have it."""
     if memory[PEEKS] and memory[SUPPORT] == 2:
-        return int(memory[BOOK + 3 * int(memory[POINTS]) + outcome])
+        return int(memory[LISTS + 3 * int(memory[POINTS]) + outcome])
     return place
 
 
 @inlined
 def point(memory: Memory, place: int, b: int, outcome: int, forecast: float) -> float:
     """The value that is charged."""
-    return forecast if place < 0 else value(memory, booked(memory, place, outcome))
+    return forecast if place < 0 else value(memory, charged_place(memory, place, outcome))
 
 
 @inlined
@@ -181,14 +183,16 @@ def rise_at(memory: Memory, place: int, outcome: int) -> float:
 
 
 @inlined
-def rises(memory: Memory, place: int, b: int, forecast: float, seen: bool) -> tuple[float, float]:
+def certificate_rises(memory: Memory, place: int, b: int, forecast: float, seen: bool) -> tuple[float, float]:
     """By how much the certificate would rise with outcome 0 and 1; expected, unless the draw is seen."""
     if place < 0:
         return forecast, 1.0 - forecast
     if seen or memory[SUPPORT] == 1 or memory[PEEKS]:
-        return rise_at(memory, booked(memory, place, 0), 0), rise_at(memory, booked(memory, place, 1), 1)
+        return rise_at(memory, charged_place(memory, place, 0), 0), rise_at(
+            memory, charged_place(memory, place, 1), 1
+        )
     zero, one = 0.0, 0.0
-    places = BOOK + 3 * int(memory[POINTS])
+    places = LISTS + 3 * int(memory[POINTS])
     weights = places + int(memory[POINTS])
     for i in range(int(memory[SUPPORT])):
         zero += memory[weights + i] * rise_at(memory, int(memory[places + i]), 0)
@@ -199,7 +203,7 @@ def rises(memory: Memory, place: int, b: int, forecast: float, seen: bool) -> tu
 @inlined
 def certificate(memory: Memory) -> float:
     """The expected calibration error of what was charged: it bounds the distance to calibration."""
-    total = memory[LOOSE]
+    total = memory[UNLISTED_ERROR]
     for place in range(int(memory[POINTS])):
         total += abs(bias(memory, place))
     return float(total)
@@ -207,7 +211,7 @@ def certificate(memory: Memory) -> float:
 
 @inlined
 def learn_nothing(memory: Memory, place: int, outcome: int) -> None:
-    """For machines that remember no more than the book."""
+    """For machines that remember no more than the tally."""
 
 
 def mixing_rules(
@@ -219,7 +223,7 @@ def mixing_rules(
     """
 
     @inlined
-    def turn(memory: Memory, hint: float, u: float) -> tuple[int, int, float, float]:
+    def announce(memory: Memory, hint: float, u: float) -> tuple[int, int, float, float]:
         if memory[SUPPORT] == NOT_MIXED:
             mix(memory)
         place, forecast, mean = draw(memory, u)
@@ -227,15 +231,15 @@ def mixing_rules(
 
     @inlined
     def settle(memory: Memory, place: int, b: int, outcome: int, forecast: float) -> None:
-        place = booked(memory, place, outcome)
+        place = charged_place(memory, place, outcome)
         if place < 0:
-            memory[LOOSE] += abs(forecast - outcome)
+            memory[UNLISTED_ERROR] += abs(forecast - outcome)
         else:
             n = int(memory[POINTS])
-            memory[BOOK + n + place] += 1
-            memory[BOOK + 2 * n + place] += outcome
+            memory[LISTS + n + place] += 1
+            memory[LISTS + 2 * n + place] += outcome
         memory[ROUNDS] += 1
         memory[SUPPORT] = NOT_MIXED
         learn(memory, place, outcome)
 
-    return Rules(has_room, turn, settle, point, rises, certificate)
+    return Rules(has_room, announce, settle, point, certificate_rises, certificate)

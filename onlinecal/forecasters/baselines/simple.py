@@ -12,8 +12,8 @@ from onlinecal.forecasters.baselines.mixing import (
     new_memory,
     ones,
     own,
-    play_loose,
     play_one,
+    play_unlisted,
     value,
 )
 from onlinecal.forecasters.binary.cells import inlined
@@ -53,7 +53,7 @@ class ConstantForecaster(Baseline):
 def mix_running_mean(memory: Memory) -> None:
     """The share of ones so far, as if `prior` ones and `prior` zeros had come before."""
     prior, heads = memory[SETTINGS], memory[own(memory)]
-    play_loose(memory, (heads + prior) / (memory[ROUNDS] + 2.0 * prior))
+    play_unlisted(memory, (heads + prior) / (memory[ROUNDS] + 2.0 * prior))
 
 
 @inlined

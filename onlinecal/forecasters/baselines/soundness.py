@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.forecasters.baselines.mixing import BOOK, NOT_MIXED, PEEKS, POINTS, ROUNDS, SETTINGS, SUPPORT
+from onlinecal.forecasters.baselines.mixing import LISTS, NOT_MIXED, PEEKS, POINTS, ROUNDS, SETTINGS, SUPPORT
 from onlinecal.forecasters.binary.soundness import require
 
 
@@ -21,12 +21,12 @@ def check_mixing_memory(memory: Any, fresh: NDArray[np.float64], kept: Iterable[
     require(memory.shape == fresh.shape, "its length")
     n = int(fresh[POINTS])
     # the machine's settings and its own numbers are its own affair
-    for part in (memory[:SETTINGS], memory[BOOK : BOOK + 5 * n], memory[list(kept)]):
+    for part in (memory[:SETTINGS], memory[LISTS : LISTS + 5 * n], memory[list(kept)]):
         require(bool(np.isfinite(part).all()), "its numbers")
     require((memory[POINTS], memory[PEEKS]) == (n, fresh[PEEKS]) and memory[ROUNDS] >= 0, "its header")
-    values, counts, ones, places = (memory[BOOK + part * n : BOOK + (part + 1) * n] for part in range(4))
-    require(bool((values == fresh[BOOK : BOOK + n]).all()), "its values")
-    require(bool(((ones >= 0) & (ones <= counts)).all()), "its book")
+    values, counts, ones, places = (memory[LISTS + part * n : LISTS + (part + 1) * n] for part in range(4))
+    require(bool((values == fresh[LISTS : LISTS + n]).all()), "its values")
+    require(bool(((ones >= 0) & (ones <= counts)).all()), "its tally")
     support = memory[SUPPORT]
     require(NOT_MIXED <= support <= n and support == int(support), "its mixture")
     # a reference that peeks looks its two values up by the outcome

@@ -10,7 +10,7 @@ how the tests check the compiled code. A machine offers
     has_room(memory) -> bool                   whether it bears a round and the table can take one more point
     propose(memory, hint) -> (lower, step)     the valid cell to report; hint < 0 means there is none
     charge(memory, lower, step, outcome, p)    settle a round that was reported as p in that cell
-    rises(memory, lower, step, p) -> (r0, r1)  by how much the certificate would rise with either outcome
+    certificate_rises(memory, lower, step, p)  by how much the certificate would rise with either outcome
 
 Positions, steps and biases are integers in units of 1/scale, so ties are exact and replays are
 bit-identical. For every point the table keeps one integer
@@ -98,7 +98,7 @@ def travelled(memory: Memory, lower: int, step: int, outcome: int, reported: flo
 
 
 @inlined
-def certificate_rises(
+def rises_at_ends(
     memory: Memory, lower: int, step: int, below: int, above: int, reported: float
 ) -> tuple[float, float]:
     """The certificate's rise with outcome 0 and 1, given the sums at the two ends of the cell."""

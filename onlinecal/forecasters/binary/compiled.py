@@ -114,10 +114,10 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
 
 def grid_rules(rules: ModuleType) -> Rules:
     """A grid machine as loops drive it: its two integers are the lower end and the step of the cell."""
-    propose, grid_rises = rules.propose, rules.rises
+    propose, grid_rises = rules.propose, rules.certificate_rises
 
     @inlined
-    def turn(memory: NDArray[np.int64], hint: float, u: float) -> tuple[int, int, float, float]:
+    def announce(memory: NDArray[np.int64], hint: float, u: float) -> tuple[int, int, float, float]:
         lower, step = propose(memory, hint)
         forecast = report(memory, lower, step, hint)
         return lower, step, forecast, forecast
@@ -127,12 +127,12 @@ def grid_rules(rules: ModuleType) -> Rules:
         return (lower + step * outcome) / memory[SCALE]
 
     @inlined
-    def rises(
+    def certificate_rises(
         memory: NDArray[np.int64], lower: int, step: int, forecast: float, seen: bool
     ) -> tuple[float, float]:
         return grid_rises(memory, lower, step, forecast)
 
-    return Rules(rules.has_room, turn, rules.charge, point, rises, certificate)
+    return Rules(rules.has_room, announce, rules.charge, point, certificate_rises, certificate)
 
 
 def compile_replay(rules: Rules) -> Callable[..., int]:
@@ -141,7 +141,7 @@ def compile_replay(rules: Rules) -> Callable[..., int]:
     Fills forecasts (and the charged points, unless that array is empty) from `start` until the end or until
     there is no room. Hints and draws are one a round, or empty.
     """
-    has_room, turn, settle, point = rules.has_room, rules.turn, rules.settle, rules.point
+    has_room, announce, settle, point = rules.has_room, rules.announce, rules.settle, rules.point
 
     @compiled
     def replay(
@@ -157,7 +157,7 @@ def compile_replay(rules: Rules) -> Callable[..., int]:
         for t in range(start, len(outcomes)):
             if not has_room(memory):
                 return t
-            a, b, forecast, _ = turn(memory, hints[t] if hinted else NO_HINT, draws[t] if drawn else 0.0)
+            a, b, forecast, _ = announce(memory, hints[t] if hinted else NO_HINT, draws[t] if drawn else 0.0)
             outcome = np.int64(outcomes[t])
             forecasts[t] = forecast
             if traced:

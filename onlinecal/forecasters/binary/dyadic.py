@@ -35,9 +35,9 @@ from onlinecal.forecasters.binary.cells import (
     TABLE,
     TILT,
     Memory,
-    certificate_rises,
     header,
     inlined,
+    rises_at_ends,
     travelled,
 )
 from onlinecal.forecasters.binary.dyadic_search import (
@@ -188,8 +188,8 @@ def charge(memory: Memory, lower: int, step: int, outcome: int, reported: float)
 
 
 @inlined
-def rises(memory: Memory, lower: int, step: int, reported: float) -> tuple[float, float]:
+def certificate_rises(memory: Memory, lower: int, step: int, reported: float) -> tuple[float, float]:
     """By how much the certificate would rise with outcome 0 and with outcome 1."""
     below = sum_from(memory, find_end(memory, lower, step, 0), lower)
     above = sum_from(memory, find_end(memory, lower, step, 1), lower + step)
-    return certificate_rises(memory, lower, step, below, above, reported)
+    return rises_at_ends(memory, lower, step, below, above, reported)

@@ -27,9 +27,9 @@ from onlinecal.forecasters.binary.cells import (
     TABLE,
     TILT,
     Memory,
-    certificate_rises,
     header,
     inlined,
+    rises_at_ends,
     travelled,
 )
 
@@ -104,7 +104,7 @@ def charge(memory: Memory, lower: int, step: int, outcome: int, reported: float)
 
 
 @inlined
-def rises(memory: Memory, lower: int, step: int, reported: float) -> tuple[float, float]:
+def certificate_rises(memory: Memory, lower: int, step: int, reported: float) -> tuple[float, float]:
     """By how much the certificate would rise with outcome 0 and with outcome 1."""
     below, above = memory[TABLE + lower], memory[TABLE + lower + 1]
-    return certificate_rises(memory, lower, step, below, above, reported)
+    return rises_at_ends(memory, lower, step, below, above, reported)

@@ -1,0 +1,208 @@
+"""The defining property of each adversary that answers the forecaster, and of two-phase."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adversaries import create
+from tests.adversaries.play import GridForecaster, duel, play_plainly, scripted_game
+
+probabilities = st.floats(0.0, 1.0)
+forecast_lists = st.lists(
+    st.one_of(probabilities, st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=200
+)
+
+
+@given(forecast_lists, st.integers(0, 1000))
+def test_bernoulli_forecast_tosses_the_announced_coin(forecasts, seed):
+    adversary = create("bernoulli-forecast", seed=seed)
+    uniforms = np.random.default_rng(seed).random(len(forecasts))
+    assert [adversary.outcome(p) for p in forecasts] == [
+        int(u < p) for u, p in zip(uniforms, forecasts, strict=True)
+    ]
+
+
+@given(forecast_lists, probabilities)
+def test_threshold_answers_one_exactly_below_its_value(forecasts, at):
+    adversary = create(f"threshold:at={at!r}")
+    assert [adversary.outcome(p) for p in forecasts] == [int(p < at) for p in forecasts]
+
+
+def test_threshold_sweep_moves_its_value_over_the_horizon():
+    adversary = create("threshold-sweep:start=0.25,end=0.75", horizon=101)
+    answers = [adversary.outcome(0.5) for _ in range(150)]
+    assert answers == [0] * 51 + [1] * 99
+
+
+def test_threshold_sweep_pulls_a_grid_forecaster_through_every_cell():
+    forecaster = GridForecaster(30)
+    duel(create("threshold-sweep", horizon=2000), forecaster, 2000)
+    assert set(forecaster.cells) == set(range(30))
+
+
+@given(forecast_lists, st.integers(0, 50))
+def test_early_stopped_coin_never_lets_its_bias_be_paid_back(forecasts, seed):
+    T = len(forecasts)
+    adversary = create("early-stopped-coin:scale=0.8,exponent=0.4", horizon=T, seed=seed)
+    limit = 0.8 * T**0.4
+    coins = np.random.default_rng(seed).random(T) < 0.5
+    total, stopped = 0.0, False
+    for t, forecast in enumerate(forecasts):
+        outcome = adversary.outcome(forecast)
+        before = abs(total)
+        total += outcome - forecast
+        if stopped:
+            assert abs(total) >= before
+            assert abs(total) >= limit
+        else:
+            assert outcome == coins[t]
+        stopped = stopped or abs(total) >= limit
+
+
+def test_early_stopped_coin_stops_against_a_constant_forecast():
+    T = 10_000
+    for seed in range(10):
+        adversary = create("early-stopped-coin", horizon=T, seed=seed)
+        outcomes = [adversary.outcome(0.5) for _ in range(T)]
+        stop = int(np.argmax(np.abs(np.cumsum(np.array(outcomes) - 0.5)) >= T ** (1 / 3)))
+        assert 0 < stop < T / 2
+        assert len(set(outcomes[stop + 1 :])) == 1
+
+
+@given(forecast_lists)
+def test_boundary_hugger_pushes_against_the_last_move(forecasts):
+    adversary = create("boundary-hugger")
+    outcomes = [adversary.outcome(p) for p in forecasts]
+    assert outcomes[0] == 1
+    for t in range(1, len(forecasts)):
+        if forecasts[t] == forecasts[t - 1]:
+            assert outcomes[t] == outcomes[t - 1]
+        else:
+            assert outcomes[t] == int(forecasts[t] < forecasts[t - 1])
+
+
+def test_boundary_hugger_keeps_a_grid_forecaster_between_neighbouring_cells():
+    forecaster = GridForecaster(20)
+    duel(create("boundary-hugger"), forecaster, 400)
+    moves = np.abs(np.diff(forecaster.cells))
+    assert moves.max() == 1
+    assert moves.mean() > 0.4
+    assert len(set(forecaster.cells)) <= 3
+
+
+@given(forecast_lists, st.integers(1, 12))
+def test_bias_builder_never_lets_the_bias_of_a_cell_shrink(forecasts, cells):
+    adversary = create(f"bias-builder:cells={cells}")
+    biases = np.zeros(cells)
+    for forecast in forecasts:
+        cell = min(int(forecast * cells), cells - 1)
+        outcome = adversary.outcome(forecast)
+        grown = biases[cell] + (outcome - forecast)
+        assert abs(grown) >= abs(biases[cell])
+        biases[cell] = grown
+
+
+rises = st.floats(-1.0, 1.0)
+
+
+@given(st.lists(st.tuples(probabilities, rises, rises), min_size=1, max_size=50), st.sampled_from([0, 1]))
+def test_certificate_greedy_takes_the_larger_rise(rounds, tie):
+    adversary = create(f"certificate-greedy:tie={tie}")
+    for forecast, zero, one in rounds:
+        outcome = adversary.outcome(forecast, zero, one)
+        if abs(zero - one) > 1e-12:
+            assert outcome == int(one > zero)
+        else:
+            assert outcome == tie
+
+
+def test_certificate_greedy_breaks_ties_by_the_draw():
+    adversary = create("certificate-greedy:tie=0.3", seed=2)
+    outcomes = [adversary.outcome(0.5, 0.1, 0.1) for _ in range(2000)]
+    assert outcomes == (np.random.default_rng(2).random(2000) < 0.3).astype(int).tolist()
+    assert create("certificate-greedy:tie=1").outcome(0.5, 0.1 + 0.2, 0.3) == 1
+
+
+@pytest.mark.parametrize("depth", [1, 2, 10])
+def test_certificate_greedy_asks_its_driver_to_look_ahead(depth):
+    (phase,) = create(f"certificate-greedy:depth={depth}").phases
+    assert phase.depth == depth
+    early, late = create(f"two-phase:first=certificate-greedy:depth={depth}", horizon=10).phases
+    assert (early.depth, late.depth) == (depth, 1)
+    assert phase.state.tolist() == [0.5]
+
+
+def best_rise(forecaster, rounds):
+    """The largest rise that any so many outcomes can bring about."""
+    if rounds == 0:
+        return 0.0
+    forecaster.forecast()
+    return max(rise_after(forecaster, outcome, rounds) for outcome in (0, 1))
+
+
+def rise_after(forecaster, outcome, rounds):
+    """The largest rise of the next `rounds` rounds if the first outcome is this one."""
+    rise = forecaster.rises()[outcome]
+    following = copy.deepcopy(forecaster)
+    following.observe(outcome)
+    return rise + best_rise(following, rounds - 1)
+
+
+def test_certificate_greedy_is_a_best_response_when_the_depth_reaches_the_end():
+    rounds = 5
+    for before in range(12):
+        forecaster = GridForecaster(3)
+        duel(create("coin", seed=before), forecaster, before)
+        best = best_rise(copy.deepcopy(forecaster), rounds)
+        adversary = create(f"certificate-greedy:depth={rounds}", seed=before)
+        start = forecaster.certificate_part()
+        for left in range(rounds, 0, -1):
+            p = forecaster.forecast()
+            forecaster.observe(adversary.outcome(p, *(rise_after(forecaster, y, left) for y in (0, 1))))
+        assert forecaster.certificate_part() - start == pytest.approx(best, abs=1e-9)
+
+
+def test_certificate_greedy_hurts_more_than_coins_do():
+    greedy, coins = GridForecaster(25), GridForecaster(25)
+    duel(create("certificate-greedy", seed=1), greedy, 600)
+    duel(create("coin", seed=1), coins, 600)
+    assert greedy.certificate_part() > coins.certificate_part()
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [("coin", "threshold"), ("bias-builder", "linear-drift"), ("markov", "early-stopped-coin")],
+)
+@pytest.mark.parametrize("T, switch", [(100, None), (101, None), (100, 30)])
+def test_two_phase_equals_its_parts(first, second, T, switch):
+    forecasts, zero, one = scripted_game(T)
+    spec = f"two-phase:first={first},second={second}" + (f",switch={switch}" if switch else "")
+    adversary = create(spec, horizon=T, seed=12)
+    outcomes = play_plainly(adversary, forecasts, zero, one)
+    at = switch or T // 2
+    part = create(first, horizon=at, seed=12)
+    assert outcomes[:at] == play_plainly(part, forecasts[:at], zero[:at], one[:at])
+    (phase,) = create(second, horizon=T - at).phases
+    uniforms = np.random.default_rng(12).random(T)
+    rest = [
+        phase.step(phase.state, t, forecasts[at + t], zero[at + t], one[at + t], uniforms[at + t])
+        for t in range(T - at)
+    ]
+    assert outcomes[at:] == rest
+
+
+def test_two_phase_is_as_powerful_as_its_stronger_part():
+    assert create("two-phase:first=coin,second=blocks", horizon=9).power == "oblivious"
+    assert create("two-phase:first=threshold,second=blocks", horizon=9).power == "adaptive"
+    assert create("two-phase:first=certificate-greedy,second=blocks", horizon=9).power == "internal"
+
+
+def test_nested_two_phases_share_out_the_rounds():
+    adversary = create("two-phase:first=[two-phase:first=coin,second=blocks],second=threshold", horizon=41)
+    assert [phase.rounds for phase in adversary.phases] == [10, 10, None]
+    assert [phase.power for phase in adversary.phases] == ["oblivious", "oblivious", "adaptive"]

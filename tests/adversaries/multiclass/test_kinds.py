@@ -1,0 +1,273 @@
+"""Adversaries of several classes: what holds for all of them, and what makes each one special."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pickle
+from functools import cache
+
+import numpy as np
+import pytest
+from numba import njit
+
+import adversaries
+from adversaries import create_multiclass, replay_labels, replay_river_labels, replay_table
+from tests import DATA
+
+T = 240
+TABLE = DATA / "lenet-5-cifar-10.npz"
+needs_table = pytest.mark.skipif(not TABLE.exists(), reason="the table of CIFAR-10 probabilities is not here")
+
+GIVEN = {"river": "river:name=Phishing", "file": None}
+SPECS = [
+    spec for name in adversaries.multiclass_catalogue() if (spec := GIVEN.get(name, name)) is not None
+] + [
+    "weights:shares=[1,0,0.5,7]",
+    "rotating:length=7",
+    "markov:stay=0",
+    "markov:stay=1",
+    "dirichlet-drift:spacing=9",
+    "late-class:start=40,weight=1",
+    "target-sweep:legs=5",
+    "boundary-hugger:first=3",
+    "bias-builder:cells=3",
+    "two-phase:first=[two-phase:first=certificate-greedy,second=bias-builder],second=markov,switch=100",
+]
+
+
+def scripted(k=4, seed=5):
+    """Forecasts on a grid and off it, with equal entries and zeros; rises with ties."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.multinomial(4, np.full(k, 1 / k), T) / 4
+    forecasts = np.where(rng.random((T, 1)) < 0.5, coarse, rng.dirichlet(np.ones(k), T))
+    return forecasts, rng.integers(-2, 3, (T, k)) / 8
+
+
+@cache
+def compiled(step):
+    @njit
+    def loop(state, forecasts, rises, uniforms, outcomes):
+        for t in range(len(outcomes)):
+            outcomes[t] = step(state, t, forecasts[t], rises[t], uniforms[t])
+
+    return loop
+
+
+def play_compiled(adversary, forecasts, rises):
+    outcomes, done = np.full(len(forecasts), -1), 0
+    uniforms = adversary.generator().random(len(forecasts))
+    for phase in adversary.phases:
+        until = len(forecasts) if phase.rounds is None else min(done + phase.rounds, len(forecasts))
+        span = slice(done, until)
+        compiled(phase.step)(phase.state, forecasts[span], rises[span], uniforms[span], outcomes[span])
+        done = until
+    return outcomes.tolist()
+
+
+def play(adversary, forecasts, rises):
+    return [adversary.outcome(*one) for one in zip(forecasts, rises, strict=True)]
+
+
+def counts(spec, k, rounds=20_000, **settings):
+    outcomes = create_multiclass(spec, k, rounds, **settings).outcomes()
+    return np.bincount(outcomes, minlength=k) / rounds
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_interpreter_and_compiled_loop_agree_and_a_copy_continues_identically(spec):
+    forecasts, rises = scripted()
+    adversary = create_multiclass(spec, 4, T, seed=3)
+    plain = play(adversary, forecasts[:100], rises[:100])
+    twins = copy.deepcopy(adversary), pickle.loads(pickle.dumps(adversary))
+    plain += play(adversary, forecasts[100:], rises[100:])
+    assert plain == play_compiled(adversary, forecasts, rises)
+    assert set(plain) <= {0, 1, 2, 3}
+    assert adversary.n_rounds == T
+    for twin in twins:
+        assert play(twin, forecasts[100:], rises[100:]) == plain[100:]
+    again = create_multiclass(adversary.name, 4, T, seed=3)
+    assert again.name == adversary.name
+    assert play(again, forecasts, rises) == plain
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_power_says_what_an_adversary_looks_at(spec):
+    forecasts, rises = scripted()
+    adversary = create_multiclass(spec, 4, T, seed=3)
+    played = play(adversary, forecasts, rises)
+    adversary.reset()
+    assert (play(adversary, forecasts, -rises) == played) == (adversary.power != "internal")
+    if adversary.power == "oblivious":
+        assert adversary.outcomes(T).tolist() == played
+    else:
+        with pytest.raises(ValueError, match="depend on what the forecaster does"):
+            adversary.outcomes(T)
+    for phase in adversary.phases:
+        assert getattr(importlib.import_module(phase.step.__module__), phase.step.__name__) is phase.step
+
+
+def test_frequencies_are_what_the_settings_say():
+    assert np.allclose(counts("uniform", 5), 0.2, atol=0.015)
+    assert np.allclose(counts("weights", 4), [0.1, 0.2, 0.3, 0.4], atol=0.015)
+    assert np.allclose(counts("weights:shares=[5,0,15]", 3), [0.25, 0.0, 0.75], atol=0.015)
+    assert counts("weights:shares=[0,0,1]", 3).tolist() == [0, 0, 1]
+    outcomes = create_multiclass("markov:stay=0.7", 4, 20_000).outcomes()
+    stays = outcomes[1:] == outcomes[:-1]
+    assert stays.mean() == pytest.approx(0.7, abs=0.015)
+    jumps = (outcomes[1:] - outcomes[:-1])[~stays] % 4
+    assert np.allclose(np.bincount(jumps) / len(jumps), [0, 1 / 3, 1 / 3, 1 / 3], atol=0.02)
+
+
+def test_a_late_class_is_late_and_then_frequent():
+    outcomes = create_multiclass("late-class", 3, 10_000).outcomes()
+    assert (outcomes[:5000] < 2).all()
+    assert (outcomes[5000:] == 2).mean() == pytest.approx(0.5, abs=0.03)
+    assert np.bincount(outcomes[:5000])[0] == pytest.approx(2500, abs=150)
+
+
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_the_drift_starts_in_the_middle_and_moves_continuously_over_the_simplex(k):
+    from adversaries.multiclass.path import move, path_state
+
+    state = path_state(k, 50.0)
+    points = np.array([move(state, t, k).copy() for t in range(20_000)])
+    assert np.allclose(points[0], 1 / k)
+    assert points.min() >= 0
+    assert np.allclose(points.sum(axis=1), 1)
+    assert np.abs(np.diff(points, axis=0)).sum(axis=1).max() <= 2 / 50 + 1e-12
+    corners = points[::50]
+    # the means of Dirichlet(1, ..., 1), and of its squares
+    assert np.allclose(corners.mean(axis=0), 1 / k, atol=0.02)
+    assert np.allclose((corners**2).mean(axis=0), 2 / (k * (k + 1)), atol=0.02)
+
+
+def test_answers_to_a_forecast():
+    forecast, tied = [0.5, 0.2, 0.3], [0.4, 0.2, 0.2, 0.2]
+    assert create_multiclass("least-likely", 3).outcome(forecast) == 1
+    assert create_multiclass("least-likely", 4).outcome(tied) == 1
+    assert create_multiclass("runner-up", 3).outcome(forecast) == 2
+    assert create_multiclass("runner-up", 4).outcome(tied) == 1
+    hugger = create_multiclass("boundary-hugger:first=2", 3)
+    moves = ([0.2, 0.3, 0.5], [0.2, 0.3, 0.5], [0.3, 0.1, 0.6], [0.3, 0.1, 0.6], [0.1, 0.2, 0.7])
+    assert [hugger.outcome(move) for move in moves] == [2, 2, 1, 1, 0]
+    builder = create_multiclass("bias-builder", 3)
+    assert [builder.outcome(forecast) for _ in range(3)] == [1, 1, 1]
+    assert builder.outcome([0.1, 0.7, 0.2]) == 0
+
+
+def test_the_greedy_one_takes_the_largest_rise_and_breaks_ties_evenly():
+    greedy = create_multiclass("certificate-greedy", 4, seed=1)
+    assert greedy.outcome(None, [0.1, 0.2, 0.9, -1]) == 2
+    tied = [greedy.outcome(None, [0.5, -1, 0.5 - 1e-15, 0.5]) for _ in range(3000)]
+    assert np.allclose(np.bincount(tied) / 3000, [1 / 3, 0, 1 / 3, 1 / 3], atol=0.04)
+
+
+def test_nature_may_agree_with_the_forecaster():
+    nature = create_multiclass("categorical-forecast", 3, seed=2)
+    drawn = [nature.outcome([0.6, 0.0, 0.4]) for _ in range(5000)]
+    assert np.allclose(np.bincount(drawn) / 5000, [0.6, 0, 0.4], atol=0.03)
+
+
+@pytest.mark.parametrize(
+    "spec, k, horizon, message",
+    [
+        ("least-likley", 3, 9, "unknown adversary of several classes 'least-likley'; did you mean 'least-l"),
+        ("uniform:p=1", 3, 9, "uniform has no parameter 'p'; it takes none"),
+        ("uniform", 1, 9, "n_classes must be a whole number of at least 2, got 1"),
+        ("uniform", 2.0, 9, "n_classes must be a whole number of at least 2, got 2.0"),
+        ("weights:shares=[1,2]", 3, 9, "shares must be 3 numbers, one for each class, got 1,2"),
+        ("weights:shares=[1,-2,3]", 3, 9, r"must be numbers of at least 0 with commas .* got '1,-2,3'"),
+        ("weights:shares=[0,0,0]", 3, 9, "not all 0|at least 0"),
+        ("markov:stay=2", 3, 9, r"stay must be a number in \[0, 1\], got '2'"),
+        ("dirichlet-drift", 3, None, r"needs a horizon, .* \(or spacing=...\)"),
+        ("boundary-hugger:first=3", 3, 9, "first must be a class from 0 to 2, got 3"),
+        ("river:name=ImageSegments", 3, 9, "ImageSegments has 7 classes, more than n_classes, 3"),
+        ("river:name=ImageSegments", 7, 9999, "ImageSegments has only 2310 rounds, fewer than the horizon"),
+        ("river:name=ImageSegment", 7, 9, "did you mean 'ImageSegments'"),
+        ("two-phase:second=coin", 3, 9, "unknown adversary of several classes 'coin'"),
+        ("uniform", 3, 0, "horizon must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_wrong_requests_are_refused(spec, k, horizon, message):
+    with pytest.raises(ValueError, match=message):
+        create_multiclass(spec, k, horizon)
+
+
+@pytest.mark.parametrize(
+    "forecast, rises, message",
+    [
+        ([0.5, 0.5], None, r"forecast must be 3 numbers, one a class, got shape \(2,\)"),
+        ([0.5, 0.6, 0.1], None, r"probabilities with sum 1, got \[0.5, 0.6, 0.1\]"),
+        ([1.2, -0.2, 0.0], None, "probabilities with sum 1"),
+        (["a", 0, 0], None, "forecast must be 3 numbers"),
+        (None, [0.0, np.nan, 0.0], "rises must be finite numbers"),
+    ],
+)
+def test_a_wrong_round_is_refused_and_not_counted(forecast, rises, message):
+    adversary, twin = (create_multiclass("uniform", 3, seed=4) for _ in range(2))
+    with pytest.raises(ValueError, match=message):
+        adversary.outcome(forecast, rises)
+    assert adversary.n_rounds == 0
+    assert [adversary.outcome() for _ in range(9)] == [twin.outcome() for _ in range(9)]
+
+
+def test_recorded_labels_are_played_once_and_in_order():
+    stream = replay_labels([2, 0, 1], hints=[[0.2, 0.2, 0.6], [1, 0, 0], [0.3, 0.3, 0.4]])
+    adversary = stream.adversary()
+    assert [adversary.outcome() for _ in range(3)] == [2, 0, 1]
+    with pytest.raises(ValueError, match="labels is over: it has 3 outcomes"):
+        adversary.outcome()
+    assert replay_labels([0, 0]).n_classes == 2
+    segments = replay_river_labels("ImageSegments")
+    assert (len(segments), segments.n_classes, segments.classes[0]) == (2310, 7, "brickface")
+    assert segments.adversary().outcomes().tolist() == segments.labels.tolist()
+
+
+@pytest.mark.parametrize(
+    "labels, hints, message",
+    [
+        ([], None, "at least one"),
+        ([0.5], None, "labels must be class numbers"),
+        ([0, -1], None, r"class numbers 0..1, got -1 at row 1"),
+        ([0, 2], [[0.5, 0.5], [0.5, 0.5]], r"class numbers 0..1, got 2 at row 1"),
+        ([0, 1], [[0.5, 0.5]], r"hints must be probabilities of shape \(2, classes\), got shape \(1, 2\)"),
+        ([0, 1], [[0.5, 0.5], [0.5, 0.6]], "hints must be probabilities with sum 1, .* at row 1"),
+        ([0, 1], [[0.5, 0.5], [np.nan, 1]], "at row 1"),
+    ],
+)
+def test_labels_and_hints_are_checked(labels, hints, message):
+    with pytest.raises(ValueError, match=message):
+        replay_labels(labels, hints=hints)
+
+
+def test_tables_are_checked(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        replay_table(tmp_path / "none.npz")
+    text = tmp_path / "text.npz"
+    text.write_text("p,y")
+    with pytest.raises(ValueError, match="is not a numpy archive"):
+        replay_table(text)
+    np.savez(tmp_path / "half.npz", predictions=np.full((2, 2), 0.5))
+    with pytest.raises(ValueError, match="has no array 'ground_truth'; it has predictions"):
+        replay_table(tmp_path / "half.npz")
+    np.savez(tmp_path / "whole.npz", predictions=np.full((2, 3), 1 / 3), ground_truth=[[2], [0]])
+    stream = replay_table(tmp_path / "whole.npz")
+    assert (stream.name, stream.n_classes, stream.labels.tolist()) == ("whole", 3, [2, 0])
+    spec = f"file:path=[{tmp_path / 'whole.npz'}]"
+    assert create_multiclass(spec, 3, horizon=2).outcomes().tolist() == [2, 0]
+
+
+@needs_table
+def test_a_networks_probabilities_are_hints_with_sum_one():
+    stream = replay_table(TABLE)
+    assert stream.hints.shape == (10_000, 10)
+    assert np.allclose(stream.hints.sum(axis=1), 1, atol=1e-12)
+    assert (stream.hints.argmax(axis=1) == stream.labels).mean() == pytest.approx(0.531, abs=0.001)
+
+
+def test_every_card_is_described():
+    rows = adversaries.describe_multiclass()
+    assert [row["name"] for row in rows] == list(adversaries.multiclass_catalogue())
+    assert {row["power"] for row in rows} == {"oblivious", "adaptive", "internal", "mixed"}
+    assert next(row for row in rows if row["name"] == "dirichlet-drift")["needs_horizon"]

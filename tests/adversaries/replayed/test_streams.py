@@ -1,0 +1,270 @@
+"""Recorded streams from memory, from files and from river."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+
+import numpy as np
+import polars as pl
+import pytest
+
+from adversaries import replay_file, replay_river, replay_sequence
+from tests import DATA
+from tests.adversaries.play import play_compiled, play_plainly, scripted_game
+
+NBA = DATA / "nba_games.csv"
+
+ROWS = [
+    {"date": "2024-03-02", "p": 0.25, "y": 1, "happened": True},
+    {"date": "2024-03-01", "p": 0.5, "y": 0, "happened": False},
+    {"date": "2024-03-02", "p": 1.0, "y": 1, "happened": True},
+    {"date": "2024-02-29", "p": 0.0, "y": 0, "happened": False},
+]
+
+
+def write(path, rows):
+    frame = pl.DataFrame(rows, infer_schema_length=None, strict=False)
+    if path.suffix == ".csv":
+        frame.write_csv(path)
+    elif path.suffix in {".jsonl", ".ndjson"}:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        frame.write_parquet(path)
+    return path
+
+
+@pytest.fixture(params=["csv", "jsonl", "ndjson", "parquet", "pq"])
+def path(request, tmp_path):
+    return tmp_path / f"games.{request.param}"
+
+
+@pytest.mark.parametrize("column", ["y", "happened"])
+def test_a_file_is_read_in_its_order(path, column):
+    stream = replay_file(write(path, ROWS), column, "p", time="date")
+    assert stream.name == path.name
+    assert len(stream) == 4
+    assert stream.outcomes.dtype == np.uint8
+    assert stream.outcomes.tolist() == [1, 0, 1, 0]
+    assert stream.hints.dtype == np.float64
+    assert stream.hints.tolist() == [0.25, 0.5, 1.0, 0.0]
+    assert [str(time)[:10] for time in stream.times] == [row["date"] for row in ROWS]
+
+
+def test_sorting_is_stable_and_takes_everything_along(path):
+    stream = replay_file(write(path, ROWS), "y", "p", time="date", sort="date")
+    assert stream.outcomes.tolist() == [0, 0, 1, 1]
+    assert stream.hints.tolist() == [0.0, 0.5, 0.25, 1.0]
+    assert [str(time)[:10] for time in stream.times] == sorted(row["date"] for row in ROWS)
+
+
+def test_brackets_and_stars_in_a_path_are_letters(path):
+    odd = path.with_name(f"[1]*{path.suffix}")
+    write(path.with_name(f"1a{path.suffix}"), ROWS[:2])
+    assert replay_file(write(odd, ROWS), "y").outcomes.tolist() == [1, 0, 1, 0]
+
+
+def test_numbers_sort_as_numbers(path):
+    rows = [{"y": 0, "round": 10}, {"y": 1, "round": 9}]
+    assert replay_file(write(path, rows), "y", sort="round").outcomes.tolist() == [1, 0]
+
+
+def test_a_stream_may_be_sorted_by_its_own_forecasts(path):
+    rows = [{"y": 0, "p": 0.5}, {"y": 1, "p": 1e-9}, {"y": 1, "p": 0.25}]
+    stream = replay_file(write(path, rows), "y", "p", time="p", sort="p")
+    assert stream.hints.tolist() == stream.times.tolist() == [1e-9, 0.25, 0.5]
+    assert replay_file(path, "y", "p", sort="y").hints.tolist() == [0.5, 1e-9, 0.25]
+
+
+def test_one_column_may_be_outcome_and_forecast(path):
+    stream = replay_file(write(path, ROWS), "y", "y")
+    assert stream.outcomes.tolist() == stream.hints.tolist() == [1, 0, 1, 0]
+
+
+def test_hints_and_times_are_optional(path):
+    stream = replay_file(str(write(path, ROWS)), outcome="y")
+    assert stream.hints is None
+    assert stream.times is None
+
+
+def test_csv_outcomes_may_be_written_as_words(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("outcome\nTrue\nfalse\n1.0\n 0\nTRUE\n")
+    assert replay_file(file).outcomes.tolist() == [1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("value", [2, -1, 0.5, None])
+def test_an_outcome_that_is_none_is_named_with_its_row(path, value):
+    rows = [*ROWS[:2], {**ROWS[2], "y": value}, ROWS[3]]
+    with pytest.raises(ValueError, match=r"column 'y' must be 0, 1 or boolean, got .* at row 2") as refusal:
+        replay_file(write(path, rows), "y", sort="date")
+    assert ("nothing" if value is None else str(value)) in str(refusal.value)
+
+
+def test_json_lines_may_mix_numbers_and_booleans_but_not_words(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"y": true}\n{"y": 0}\n\n{"y": 1.0}\n')
+    assert replay_file(file, "y").outcomes.tolist() == [1, 0, 1]
+    file.write_text('{"y": 1}\n{"y": 0}\n{"y": "maybe"}\n')
+    with pytest.raises(ValueError, match="got 'maybe' at row 2"):
+        replay_file(file, "y")
+    file.write_text('{"x": 1}\n{"x": 0, "y": 1}\n')
+    with pytest.raises(ValueError, match="got nothing at row 0"):
+        replay_file(file, "y")
+
+
+def test_an_outcome_in_words_is_quoted(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("y\n" + "1\n" * 5000 + "maybe\n")
+    with pytest.raises(ValueError, match="got 'maybe' at row 5000"):
+        replay_file(file, "y")
+
+
+@pytest.mark.parametrize("value", [1.25, -0.5, float("nan"), None])
+def test_a_hint_that_is_no_probability_is_named_with_its_row(path, value):
+    if value != value and path.suffix in {".jsonl", ".ndjson"}:
+        pytest.skip("JSON has no NaN")
+    rows = [ROWS[0], {**ROWS[1], "p": value}, *ROWS[2:]]
+    with pytest.raises(ValueError, match=r"column 'p' must lie in \[0, 1\], got .* at row 1") as refusal:
+        replay_file(write(path, rows), "y", "p")
+    assert ("nothing" if value is None else str(value)) in str(refusal.value).lower()
+
+
+def test_a_missing_column_is_refused_with_those_there_are(path):
+    with pytest.raises(ValueError, match=r"no column 'datee'; did you mean 'date'\? Its columns: date, p, y"):
+        replay_file(write(path, ROWS), "y", sort="datee")
+    with pytest.raises(ValueError, match="no column 'outcome'"):
+        replay_file(path)
+
+
+def test_a_stream_cannot_be_sorted_by_missing_values(path):
+    rows = [*ROWS[:3], {**ROWS[3], "date": None}]
+    with pytest.raises(ValueError, match="cannot sort by 'date', which has no value at row 3"):
+        replay_file(write(path, rows), "y", sort="date")
+
+
+def test_an_empty_stream_is_refused(tmp_path):
+    bare = tmp_path / "bare.csv"
+    bare.write_text("")
+    header = tmp_path / "header.csv"
+    header.write_text("date,y\n")
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text("")
+    frame = tmp_path / "frame.parquet"
+    pl.DataFrame({"y": []}, schema={"y": pl.Int64}).write_parquet(frame)
+    blank = tmp_path / "blank.jsonl"
+    blank.write_text("\n\n")
+    for file in (bare, header, lines, blank, frame):
+        with pytest.raises(ValueError, match="holds no rounds"):
+            replay_file(file, "y")
+
+
+@pytest.mark.parametrize("name", ["broken.jsonl", "broken.parquet", "broken.csv"])
+def test_a_file_that_is_something_else_is_refused_in_one_line(tmp_path, name):
+    file = tmp_path / name
+    file.write_bytes(b'y\n"\xff\xfe{"y": \n1,2,3\n')
+    with pytest.raises(ValueError) as refusal:
+        replay_file(file, "y")
+    assert name in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_missing_file_and_an_unknown_extension_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no such file: .*none\.csv"):
+        replay_file(tmp_path / "none.csv")
+    (tmp_path / "games.xlsx").write_text("y\n1\n")
+    with pytest.raises(ValueError, match=r"known: \.csv, \.jsonl"):
+        replay_file(tmp_path / "games.xlsx")
+
+
+@pytest.mark.skipif(not NBA.exists(), reason="the file of basketball forecasts is not beside the repository")
+def test_real_forecasts_arrive_in_date_order_with_their_known_brier_score():
+    stream = replay_file(NBA, "prob1_outcome", "prob1", time="date", sort="date")
+    assert len(stream) == 8886
+    assert (stream.times[1:] >= stream.times[:-1]).all()
+    assert round(float(np.mean((stream.hints - stream.outcomes) ** 2)), 4) == 0.2147
+
+
+@pytest.mark.parametrize("name, rounds", [("Phishing", 1250), ("Bananas", 5300)])
+def test_rivers_own_datasets_are_streams(name, rounds):
+    stream = replay_river(name)
+    assert stream.name == f"river:{name}"
+    assert len(stream) == rounds
+    assert set(stream.outcomes.tolist()) == {0, 1}
+    assert stream.hints is None
+
+
+def test_an_unknown_river_dataset_lists_the_usable_ones():
+    with pytest.raises(ValueError, match=r"'Fishing'.*did you mean 'Phishing'\?.*Bananas.*Phishing"):
+        replay_river("Fishing")
+    for unusable in ("ChickWeights", "Elec2", "base"):
+        with pytest.raises(ValueError, match="Usable:"):
+            replay_river(unusable)
+
+
+@pytest.mark.parametrize("dtype", [bool, int, float, np.uint8])
+def test_sequences_of_any_number_type_are_streams(dtype):
+    stream = replay_sequence(np.array([1, 0, 1], dtype=dtype), [0.5, 0, 1])
+    assert stream.outcomes.tolist() == [1, 0, 1]
+    assert stream.outcomes.dtype == np.uint8
+    assert stream.hints.tolist() == [0.5, 0.0, 1.0]
+
+
+def test_a_stream_keeps_its_own_copy():
+    outcomes = np.array([1, 0, 1], dtype=np.uint8)
+    stream = replay_sequence(outcomes)
+    outcomes[:] = 0
+    assert stream.outcomes.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "outcomes, hints, message",
+    [
+        ([], None, "outcomes is empty"),
+        ([0, 2], None, "outcomes must be 0/1 or boolean, got 2 at row 1"),
+        ([0, float("nan")], None, "got nan at row 1"),
+        ([[0, 1]], None, r"outcomes must be one-dimensional, got shape \(1, 2\)"),
+        ([[0], [0, 1]], None, "outcomes must be a flat sequence"),
+        (["a"], None, "outcomes must be 0/1 or boolean, got values like"),
+        ([0, 1], [0.5], "same length, got 2 and 1"),
+        ([0, 1], [0.5, 1.5], r"hints must lie in \[0, 1\], got 1.5 at row 1"),
+        ([0, 1], [float("nan"), 1.0], r"hints must lie in \[0, 1\], got nan at row 0"),
+    ],
+)
+def test_a_bad_sequence_is_refused(outcomes, hints, message):
+    with pytest.raises(ValueError, match=message):
+        replay_sequence(outcomes, hints)
+
+
+def test_a_stream_plays_as_an_adversary():
+    T = 200
+    recorded = np.random.default_rng(1).integers(0, 2, T)
+    adversary = replay_sequence(recorded, name="coins").adversary()
+    assert (adversary.name, adversary.power, adversary.horizon, adversary.rounds) == (
+        "coins",
+        "oblivious",
+        T,
+        T,
+    )
+    game = scripted_game(T)
+    assert play_compiled(adversary, *game) == recorded.tolist()
+    assert play_plainly(adversary, *game) == recorded.tolist()
+    assert adversary.outcomes().tolist() == recorded.tolist()
+    adversary.reset()
+    assert adversary.outcome() == recorded[0]
+    for twin in (copy.deepcopy(adversary), pickle.loads(pickle.dumps(adversary))):
+        assert [twin.outcome() for _ in range(T - 1)] == recorded[1:].tolist()
+
+
+def test_a_stream_ends():
+    adversary = replay_sequence([1, 0]).adversary()
+    assert [adversary.outcome(), adversary.outcome()] == [1, 0]
+    for _ in range(2):
+        with pytest.raises(ValueError, match="sequence is over: it has 2 outcomes"):
+            adversary.outcome()
+        assert adversary.n_rounds == 2
+    with pytest.raises(ValueError, match="has only 2 outcomes, 3 were asked for"):
+        adversary.outcomes(3)
+    (phase,) = adversary.phases
+    assert phase.step(phase.state, 99, 0.5, 0.0, 0.0, 0.5) == 0

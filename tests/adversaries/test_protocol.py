@@ -1,0 +1,172 @@
+"""What holds for every adversary, whoever it is: each one in the catalogue is tested without being named."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import adversaries
+from tests.adversaries.play import (
+    SPECS,
+    oblivious_specs,
+    play_compiled,
+    play_plainly,
+    scripted_game,
+    usual_spec,
+)
+
+T = 300
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_the_plain_face_equals_a_compiled_loop(spec):
+    game = scripted_game(T)
+    adversary = adversaries.create(spec, horizon=T, seed=5)
+    plain = play_plainly(adversary, *game)
+    assert plain == play_compiled(adversary, *game)
+    assert set(plain) <= {0, 1}
+    assert all(type(outcome) is int for outcome in plain)
+    assert adversary.n_rounds == T
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_the_same_seed_gives_the_same_outcomes_and_reset_starts_again(spec):
+    game = scripted_game(T)
+    one = adversaries.create(spec, horizon=T, seed=3)
+    other = adversaries.create(spec, horizon=T, seed=3)
+    outcomes = play_plainly(one, *game)
+    assert outcomes == play_plainly(other, *game)
+    one.reset()
+    assert one.n_rounds == 0
+    assert outcomes == play_plainly(one, *game)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))])
+@pytest.mark.parametrize("stop", [0, 60, 200])
+def test_a_copy_made_mid_stream_continues_identically(spec, again, stop):
+    forecasts, zero, one = scripted_game(T)
+    adversary = adversaries.create(spec, horizon=T, seed=8)
+    play_plainly(adversary, forecasts[:stop], zero[:stop], one[:stop])
+    twin = again(adversary)
+    assert repr(twin) == repr(adversary)
+    rest = (forecasts[stop:], zero[stop:], one[stop:])
+    assert play_plainly(adversary, *rest) == play_plainly(twin, *rest)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_the_canonical_name_makes_the_same_adversary(spec):
+    game = scripted_game(T)
+    adversary = adversaries.create(spec, horizon=T, seed=1)
+    again = adversaries.create(adversary.name, horizon=T, seed=1)
+    assert again.name == adversary.name
+    assert play_plainly(adversary, *game) == play_plainly(again, *game)
+
+
+@pytest.mark.parametrize("spec", oblivious_specs())
+def test_an_oblivious_adversary_lists_what_it_plays_whatever_is_forecast(spec):
+    adversary = adversaries.create(spec, horizon=T, seed=4)
+    listed = adversary.outcomes(T)
+    assert listed.dtype == np.uint8
+    assert listed.shape == (T,)
+    assert play_plainly(adversary, *scripted_game(T, seed=1)) == listed.tolist()
+    assert adversary.outcomes().tolist() == listed.tolist()
+    assert adversary.outcomes(10).tolist() == listed[:10].tolist()
+
+
+@pytest.mark.parametrize("spec", sorted(set(SPECS) - set(oblivious_specs())))
+def test_an_adversary_that_reacts_cannot_list_its_outcomes(spec):
+    with pytest.raises(ValueError, match="depend on what the forecaster does"):
+        adversaries.create(spec, horizon=T).outcomes(T)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_only_internal_adversaries_look_at_the_rises(spec):
+    forecasts, zero, one = scripted_game(T)
+    adversary = adversaries.create(spec, horizon=T, seed=2)
+    with_rises = play_plainly(adversary, forecasts, zero, one)
+    adversary.reset()
+    without = play_plainly(adversary, forecasts, zero * 0, one * 0)
+    assert (with_rises == without) == (adversary.power != "internal")
+
+
+@pytest.mark.parametrize("kind", adversaries.catalogue().values(), ids=lambda kind: kind.name)
+def test_a_step_is_found_under_its_importable_name(kind):
+    for phase in adversaries.create(usual_spec(kind.name), horizon=10).phases:
+        module = importlib.import_module(phase.step.__module__)
+        assert getattr(module, phase.step.__qualname__) is phase.step
+
+
+@pytest.mark.parametrize("kind", adversaries.catalogue().values(), ids=lambda kind: kind.name)
+def test_a_horizon_is_asked_for_exactly_when_it_is_needed(kind):
+    if kind.needs_horizon:
+        with pytest.raises(ValueError, match=f"{kind.name} needs a horizon"):
+            adversaries.create(usual_spec(kind.name))
+    else:
+        assert adversaries.create(usual_spec(kind.name)).horizon is None
+
+
+def test_phases_are_fresh_and_playing_them_leaves_the_adversary_alone():
+    game = scripted_game(T)
+    adversary = adversaries.create("early-stopped-coin", horizon=T, seed=1)
+    first = play_compiled(adversary, *game)
+    assert play_compiled(adversary, *game) == first
+    assert adversary.n_rounds == 0
+    assert adversary.phases[0].state is not adversary.phases[0].state
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((1.5,), r"forecast must be a number in \[0, 1\]"),
+        ((-0.1,), r"forecast must be a number in \[0, 1\]"),
+        ((float("nan"),), "forecast must be .* got nan"),
+        ((0.5, float("inf"), 0.0), "rise_zero must be a finite number, got inf"),
+        ((0.5, 0.0, float("nan")), "rise_one must be a finite number, got nan"),
+    ],
+)
+def test_a_refused_round_is_not_played(arguments, message):
+    adversary = adversaries.create("coin", seed=1)
+    expected = adversary.outcomes(20).tolist()
+    begun = [adversary.outcome() for _ in range(5)]
+    with pytest.raises(ValueError, match=message):
+        adversary.outcome(*arguments)
+    assert begun + [adversary.outcome() for _ in range(15)] == expected
+
+
+def test_outcomes_needs_a_number_of_rounds_from_somewhere():
+    with pytest.raises(ValueError, match="coin has no end"):
+        adversaries.create("coin").outcomes()
+    for wrong in (0, -3, 2.5, "10", True):
+        with pytest.raises(ValueError, match="T must be a whole number of at least 1"):
+            adversaries.create("coin").outcomes(wrong)
+
+
+def test_a_long_listing_is_the_same_as_its_draws():
+    T = (1 << 20) + 1000
+    adversary = adversaries.create("coin:bias=0.3", seed=9)
+    assert (adversary.outcomes(T) == (np.random.default_rng(9).random(T) < 0.3)).all()
+
+
+@pytest.mark.parametrize("seed", [None, -1, "one", 1.5, np.random.default_rng(1)])
+def test_a_seed_that_would_not_repeat_is_refused(seed):
+    with pytest.raises(ValueError, match="seed must be"):
+        adversaries.create("coin", seed=seed)
+
+
+def test_seed_sequences_are_seeds():
+    child = np.random.SeedSequence(7).spawn(2)[1]
+    adversary = adversaries.create("coin", seed=child)
+    assert (adversary.outcomes(50) == adversaries.create("coin", seed=child).outcomes(50)).all()
+
+
+def test_importing_the_package_stays_light_and_independent():
+    heavy = "{'polars', 'river', 'onlinecal.forecasters', 'simulations', 'sklearn'}"
+    script = f"import sys, adversaries; sys.exit(bool({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

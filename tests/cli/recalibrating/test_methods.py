@@ -1,0 +1,261 @@
+"""The verb `recalibrate`, `measure --groups`: the classes' own numbers, whole files, errors in one line."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from onlinecal import (
+    BoostedRecalibrator,
+    GroupRecalibrator,
+    LpRecalibrator,
+    decision_loss_gap,
+    lp_calibration_error,
+)
+from onlinecal.measures import functional_multicalibration_error, multicalibration_report
+from onlinecal.recalibration.classical.temperature import TemperatureScaling
+from onlinecal.recalibration.decision.losses import gaussian_losses
+from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
+from tests.cli.recalibrating.runs import CLASSES, ROWS, record, refusal, run, value
+
+pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
+
+
+def test_lp_says_what_the_class_says(folder, sure, halves):
+    (table, labels), (fit, test) = sure, halves
+    report = record(folder / "net.npz", "--method", "lp", "--levels", 4, "--tolerance", 0.002)
+    model = LpRecalibrator(n_levels=4, tolerance=0.002, epsilon=0.05, within="shift")
+    model.fit(table[fit], labels[fit])
+    mapped = model.predict_proba(table[test])
+    after = lp_calibration_error(mapped, labels[test], 2, 4)
+    assert value(report, "Err_2, 4 levels", "test", "lp") == pytest.approx(after)
+    before = lp_calibration_error(table[test], labels[test], 2, 4)
+    assert value(report, "Err_2, 4 levels", "test", "none") == pytest.approx(before)
+    assert after < 0.6 * before
+    brier = ((mapped - np.eye(3)[labels[test]]) ** 2).sum(axis=1).mean()
+    assert value(report, "Brier score", "test", "lp") == pytest.approx(brier)
+    cooled = TemperatureScaling().fit(table[fit], labels[fit]).predict_proba(table[test])
+    right = (cooled.argmax(axis=1) == labels[test]).mean()
+    assert value(report, "accuracy", "test", "temperature") == pytest.approx(right)
+    assert report["facts"]["rounds"] == model.n_rounds_
+    assert report["rows"] == {"fit": 600, "test": 600}
+
+
+def test_the_largest_error_of_a_level_set_and_class_comes_first(folder, sure, halves):
+    (table, labels), (_, test) = sure, halves
+    report = record(folder / "net.npz", "--method", "lp", "--levels", 2, "--p", "inf", "--epsilon", 0.1)
+    first, *rest = report["tables"]["level sets that carry the error (test rows)"]
+    found = abs(first["forecast_before"] - first["frequency"]) * first["rows"] / len(test)
+    assert found == pytest.approx(lp_calibration_error(table[test], labels[test], np.inf, 2))
+    assert first["share_of_error"] == 1.0
+    shares = [row["share_of_error"] for row in rest]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_lp_leaves_whole_files(folder, tmp_path, sure, halves):
+    (table, labels), (fit, test) = sure, halves
+    answer = run(
+        folder / "net.csv", "--method", "lp", "--label", "finding", "--levels", 4, "--out", tmp_path / "lp"
+    )
+    assert answer.exit_code == 0, answer.stderr
+    assert answer.stderr.startswith("onlinecal: warning: 600 rows are fewer than")
+    assert answer.stderr.count("\n") == 1
+    pictures = ("levels", "rounds", "rows")
+    names = {f"{name}.{kind}" for name in pictures for kind in ("png", "svg", "csv")}
+    written = {path.name for path in (tmp_path / "lp").iterdir()}
+    assert written == names | {"recalibrated.parquet", "report.json", "report.csv"}
+    frame = pl.read_parquet(tmp_path / "lp" / "recalibrated.parquet")
+    assert frame["row"].to_list() == test.tolist()
+    assert frame["label"].to_list() == [CLASSES[label] for label in labels[test]]
+    model = LpRecalibrator(n_levels=4, epsilon=0.05, within="shift").fit(table[fit], labels[fit])
+    mapped = frame.select(f"after_{name}" for name in CLASSES).to_numpy()
+    assert mapped == pytest.approx(model.predict_proba(table[test]), abs=1e-12)
+    report = json.loads((tmp_path / "lp" / "report.json").read_text())
+    lines = pl.read_csv(tmp_path / "lp" / "report.csv")
+    assert lines["lp"].to_list() == pytest.approx([line["values"]["lp"] for line in report["measures"]])
+    rows = pl.read_csv(tmp_path / "lp" / "rows.csv").filter(pl.col("method") == "lp")
+    assert rows["error"][-1] == pytest.approx(value(report, "Err_2, 4 levels", "test", "lp"))
+
+
+def test_a_new_file_is_recalibrated_by_all_rows(folder, sure, tmp_path):
+    table, labels = sure
+    arguments = ["--method", "lp", "--label", "finding", "--levels", 4, "--out", tmp_path]
+    report = record(folder / "net.csv", *arguments, "--apply", folder / "new.parquet")
+    assert report["rows"] == {"fit": ROWS, "apply": 40}
+    assert {line["part"] for line in report["measures"]} == {"fit"}
+    frame = pl.read_parquet(tmp_path / "recalibrated.parquet")
+    assert "label" not in frame.columns
+    model = LpRecalibrator(n_levels=4, epsilon=0.05, within="shift").fit(table, labels)
+    mapped = frame.select(f"after_{name}" for name in CLASSES).to_numpy()
+    assert mapped == pytest.approx(model.predict_proba(table[:40]), abs=1e-12)
+
+
+def test_decision_says_what_the_class_says(folder, sure, halves, tmp_path):
+    (table, labels), (fit, test) = sure, halves
+    report = record(folder / "net.npz", "--method", "decision", "--actions", 3, "--out", tmp_path)
+    model = DecisionRecalibrator(n_actions=3).fit(table[fit], labels[fit])
+    gaps = decision_loss_gap(model.predict_proba(table[test]), labels[test], gaussian_losses(3, 3))
+    assert value(report, "mean gap of 500 losses", "test", "decision") == pytest.approx(gaps.mean())
+    assert value(report, "worst gap of 500 losses", "test", "decision") == pytest.approx(gaps.max())
+    assert gaps.mean() < 0.5 * value(report, "mean gap of 500 losses", "test", "none")
+    assert report["facts"]["rounds"] == model.n_rounds_ > 0
+    assert {path.stem for path in tmp_path.glob("*.png")} == {"gaps", "losses"}
+    rounds = pl.read_csv(tmp_path / "gaps.csv").filter(pl.col("part") == "test")
+    assert rounds["round"][-1] == model.n_rounds_
+    assert rounds["mean"][-1] == pytest.approx(gaps[:100].mean())
+    assert pl.read_csv(tmp_path / "losses.csv").height == 3 * 500
+
+
+def test_a_loss_table_is_told_apart_by_the_names_of_its_classes(folder, sure, halves, tmp_path):
+    (table, labels), (fit, test) = sure, halves
+    report = record(
+        folder / "net.csv", "--method", "decision", "--label", "finding", "--losses", folder / "costs.csv",
+        "--out", tmp_path,
+    )  # fmt: skip
+    costs = np.array([[0.0, 4.0, 0.0], [1.0, 0.0, 1.0]])  # cat, dog, owl
+    model = DecisionRecalibrator(losses=costs).fit(table[fit], labels[fit])
+    mapped = model.predict_proba(table[test])
+    chosen = (mapped @ costs.T).argmin(axis=1)
+    true = costs[chosen, labels[test]]
+    assert value(report, "loss that comes", "test", "decision") == pytest.approx(true.mean())
+    predicted = (mapped @ costs.T).min(axis=1).mean()
+    assert value(report, "loss that is predicted", "test", "decision") == pytest.approx(predicted)
+    leave, act = report["tables"]["decisions before and after (test rows)"]
+    assert (leave["action"], act["action"]) == ("leave", "act")
+    assert (leave["rows_after"], act["rows_after"]) == ((chosen == 0).sum(), (chosen == 1).sum())
+    assert leave["true_after"] == pytest.approx(true[chosen == 0].mean())
+    expected = {"losses", "decisions"} | ({"gaps"} if model.n_rounds_ else set())
+    assert {path.stem for path in tmp_path.glob("*.png")} == expected
+    drawn = pl.read_csv(tmp_path / "decisions.csv")
+    assert drawn.filter(pl.col("kind") == "dot").height == 2 * 600
+
+
+@pytest.mark.parametrize("patch, n_levels", [("shift", 10), ("value", 23)])
+def test_groups_say_what_the_class_says(folder, halves, tmp_path, patch, n_levels):
+    fit, test = halves
+    report = record(
+        folder / "events.csv", "--method", "groups", "--forecast", "risk", "--outcome", "ill",
+        "--group", "side", "--group", "old", "--alpha", 0.002, "--patch", patch, "--out", tmp_path,
+    )  # fmt: skip
+    frame = pl.read_csv(folder / "events.csv")
+    p, y, groups = frame["risk"].to_numpy(), frame["ill"].to_numpy(), frame.select("side", "old")
+    model = GroupRecalibrator(0.002, patch, n_levels=n_levels).fit(p[fit], y[fit], groups[fit])
+    repair = model.report(p[test], y[test], groups[test])
+    worst = "worst group's violation"
+    assert value(report, worst, "test", "none") == pytest.approx(repair.before.worst.violation)
+    assert value(report, worst, "test", "groups") == pytest.approx(repair.after.worst.violation)
+    assert value(report, worst, "fit", "groups") == pytest.approx(model.violations_.max())
+    assert model.violations_.max() <= 0.002 < 0.1 * model.violations_before_.max()
+    brier = [value(report, "Brier score", "test", column) for column in ("none", "groups", "isotonic")]
+    assert brier[1] < 0.9 * min(brier[0], brier[2])
+    rows = report["tables"]["each group before and after (test rows)"]
+    for row, expected in zip(
+        rows, sorted(repair.rows(), key=lambda row: -row["violation_before"]), strict=True
+    ):
+        assert row == pytest.approx(expected)
+    assert "side=left & old=yes" in {row["group"] for row in rows}
+    written = pl.read_parquet(tmp_path / "recalibrated.parquet")
+    assert written["after"].to_numpy() == pytest.approx(model.predict(p[test], groups[test]))
+    assert written["outcome"].to_list() == y[test].astype(int).tolist()
+    patches = pl.read_csv(tmp_path / "patches.csv").filter(pl.col("part") == "test")
+    assert patches["patches"][-1] == model.n_patches_
+    assert patches["worst"][-1] == pytest.approx(repair.after.worst.violation)
+    assert patches["worst"][0] == pytest.approx(repair.before.worst.violation)
+
+
+def test_patches_without_a_grid_are_made_and_replayed_too(folder, tmp_path):
+    arguments = [
+        folder / "events.csv", "--method", "groups", "--forecast", "risk", "--outcome", "ill",
+        "--group", "side", "--alpha", 0.05, "--patch", "unrounded",
+    ]  # fmt: skip
+    record(*arguments, "--out", tmp_path)
+    patches = pl.read_csv(tmp_path / "patches.csv").filter(pl.col("part") == "fit")
+    assert patches["worst"][0] > 0.05 >= patches["worst"][-1]
+    assert "n_levels must be None for the patch 'unrounded', got 5" in refusal(*arguments, "--levels", 5)
+
+
+def test_a_column_of_many_numbers_is_cut_into_ranges_for_new_rows_too(folder, tmp_path):
+    report = record(
+        folder / "events.csv", "--method", "groups", "--forecast", "risk", "--outcome", "ill",
+        "--group", "age", "--apply", folder / "events-new.csv", "--out", tmp_path,
+    )  # fmt: skip
+    bounds = report["parameters"]["cuts"]["age"]
+    assert len(bounds) == 3
+    names = {row["group"] for row in report["tables"]["each group before and after (fit rows)"]}
+    assert names == {
+        "everyone",
+        f"age=below {bounds[0]:g}",
+        f"age={bounds[0]:g} to {bounds[1]:g}",
+        f"age={bounds[1]:g} to {bounds[2]:g}",
+        f"age=from {bounds[2]:g}",
+    }
+    written = pl.read_parquet(tmp_path / "recalibrated.parquet")
+    assert written.columns == ["row", "before", "after"]
+    assert written.height == 30
+
+
+def test_boost_says_what_the_class_says(folder, halves, tmp_path):
+    fit, test = halves
+    frame = pl.read_csv(folder / "events.csv").with_columns(pl.col("side") == "left")
+    frame.write_parquet(tmp_path / "numbers.parquet")
+    report = record(tmp_path / "numbers.parquet", "--method", "boost", "--outcome", "ill", "--out", tmp_path)
+    assert report["parameters"]["features"] == ["risk", "side", "age", "height"]
+    X = frame.select("risk", "side", "age", "height").cast(pl.Float64).to_numpy()
+    y = frame["ill"].to_numpy()
+    model = BoostedRecalibrator(n_levels=20).fit(X[fit], y[fit])
+    p = model.predict(X[test])
+    assert value(report, "Brier score", "test", "boost") == pytest.approx(((p - y[test]) ** 2).mean())
+    assert value(report, "Brier score", "fit", "boost") == pytest.approx(model.squared_error_)
+    rounds = report["tables"]["squared error by round"]
+    assert [row["fit"] for row in rounds] == pytest.approx(
+        [one.squared_error for one in model.rounds_[: model.n_kept_ + 1]]
+    )
+    assert rounds[-1]["test"] == pytest.approx(((p - y[test]) ** 2).mean())
+    assert {path.stem for path in tmp_path.glob("*.png")} == {"reliability", "rounds"}
+
+
+def test_boost_starts_from_forecasts(folder, halves):
+    fit, test = halves
+    frame = pl.read_csv(folder / "events.csv")
+    chosen = ["--forecast", "risk", "--features", "age,height", "--alpha", 0.05, "--bound", 2, "--levels", 8]
+    report = record(folder / "events.csv", "--method", "boost", "--outcome", "ill", *chosen)
+    X, p, y = frame.select("age", "height").to_numpy(), frame["risk"].to_numpy(), frame["ill"].to_numpy()
+    model = BoostedRecalibrator(alpha=0.05, bound=2.0, n_levels=8).fit(X[fit], y[fit], p[fit])
+    after = model.predict(X[test], p[test])
+    assert value(report, "Brier score", "test", "boost") == pytest.approx(((after - y[test]) ** 2).mean())
+    assert value(report, "Brier score", "test", "none") == pytest.approx(((p[test] - y[test]) ** 2).mean())
+    low, high = X[fit].min(axis=0), X[fit].max(axis=0)
+    scaled = np.clip(2 * (X[test] - low) / (high - low) - 1, -1, 1)
+    tests = np.sqrt(2) * np.column_stack([np.ones(len(test)), scaled])
+    worst = functional_multicalibration_error(after, y[test], tests, 20).max()
+    assert value(report, "worst violation, one feature", "test", "boost") == pytest.approx(worst)
+
+
+def test_the_table_for_people_has_every_measure_and_file(folder, tmp_path):
+    answer = run(
+        folder / "events.csv", "--method", "groups", "--forecast", "risk", "--outcome", "ill",
+        "--group", "old", "--out", tmp_path,
+    )  # fmt: skip
+    assert answer.exit_code == 0, answer.stderr
+    for words in ("600 rows to fit, 600 rows to test", "worst group's violation", "Brier score", "everyone"):
+        assert words in answer.stdout
+    assert str(tmp_path / "groups.png") in answer.stdout
+
+
+def test_measure_reports_groups(folder):
+    frame = pl.read_csv(folder / "events.csv")
+    arguments = [folder / "events.csv", "--forecast", "risk", "--outcome", "ill", "--groups", "side"]
+    report = record(*arguments, "--groups", "old", "--bins", 10, verb="measure")
+    left, old = (frame["side"] == "left").to_numpy(), (frame["old"] == "yes").to_numpy()
+    rows = {row["name"]: row for row in report["groups"]["risk"]}
+    assert len(rows) == 9
+    members = np.column_stack([np.ones(ROWS, bool), left, left & old])
+    p, y = frame["risk"].to_numpy(), frame["ill"].to_numpy()
+    expected = multicalibration_report(p, y, members, 10, ["everyone", "side=left", "side=left & old=yes"])
+    for row in expected.rows():
+        assert rows[row["name"]] == pytest.approx(row)
+    shown = run(*arguments, "--groups", "old", verb="measure").stdout
+    assert "side=left & old=yes" in shown
+    assert "groups" not in record(*arguments[:-2], verb="measure")
+    assert "no column 'town'" in refusal(*arguments[:-1], "town", verb="measure")

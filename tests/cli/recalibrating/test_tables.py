@@ -1,0 +1,171 @@
+"""Tables that are recalibrated: how files are read, split, cut into groups, and compared."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+
+from onlinecal import lp_calibration_error
+from onlinecal.cli.recalibrating.decision import read_losses
+from onlinecal.cli.recalibrating.events import numbers
+from onlinecal.cli.recalibrating.group_tables import GroupColumns
+from onlinecal.cli.recalibrating.groups import replay
+from onlinecal.cli.recalibrating.lp import chance_error
+from onlinecal.cli.recalibrating.parts import split_rows
+from onlinecal.cli.recalibrating.tables import read_table
+from onlinecal.plots.recalibration.level_table import level_name, level_set_errors
+from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
+from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
+
+
+@pytest.fixture
+def drawn():
+    rng = np.random.default_rng(8)
+    table = rng.dirichlet([1.0, 1.0, 1.0, 1.0], 4000)
+    return table, (table.cumsum(axis=1) < rng.random((4000, 1))).sum(axis=1)
+
+
+def test_labels_may_be_names_or_numbers(tmp_path):
+    frame = pl.DataFrame({"prob_cat": [0.5, 0.2], "prob_dog": [0.5, 0.8], "y": ["dog", "cat"], "n": [1, 0]})
+    frame.write_csv(tmp_path / "a.csv")
+    frame.write_parquet(tmp_path / "a.pq")
+    (tmp_path / "a.jsonl").write_text(frame.write_ndjson())
+    for name in ("a.csv", "a.pq", "a.jsonl"):
+        for label in ("y", "n"):
+            table = read_table(tmp_path / name, label=label)
+            assert table.classes == ("cat", "dog")
+            assert table.labels.tolist() == [1, 0]
+            assert table.probabilities.tolist() == [[0.5, 0.5], [0.2, 0.8]]
+    assert read_table(tmp_path / "a.csv").labels is None
+    swapped = read_table(tmp_path / "a.csv", "prob_dog, prob_cat", "y")
+    assert (swapped.classes, swapped.labels.tolist()) == (("dog", "cat"), [0, 1])
+
+
+def test_one_column_is_the_probability_of_label_one(tmp_path):
+    pl.DataFrame({"risk": [0.25, 1.0], "y": [0, 1]}).write_csv(tmp_path / "a.csv")
+    table = read_table(tmp_path / "a.csv", "risk", "y")
+    assert table.probabilities.tolist() == [[0.75, 0.25], [0.0, 1.0]]
+    assert table.labels.tolist() == [0, 1]
+
+
+def test_bad_tables_are_refused_by_name(tmp_path):
+    pl.DataFrame({"p_a": [0.5], "p_b": [0.4], "y": ["c"]}).write_csv(tmp_path / "a.csv")
+    with pytest.raises(ValueError, match=r"a\.csv"):
+        read_table(tmp_path / "a.csv")
+    pl.DataFrame({"p_a": [0.5], "p_b": [0.5], "y": ["c"]}).write_csv(tmp_path / "b.csv")
+    with pytest.raises(ValueError, match="column 'y' must hold the classes a, b, got 'c' at row 0"):
+        read_table(tmp_path / "b.csv", label="y")
+    np.savez(tmp_path / "c.npz", p=np.full((2, 2), 0.5), y=np.array([0, 1, 1]))
+    with pytest.raises(ValueError, match="'y' has 3 labels for 2 rows of 'p'"):
+        read_table(tmp_path / "c.npz")
+
+
+def test_the_split_has_every_row_once():
+    fit, test = split_rows(100, 0.3, 5)
+    assert (len(fit), len(test)) == (70, 30)
+    assert sorted([*fit, *test]) == list(range(100))
+    again, _ = split_rows(100, 0.3, 5)
+    assert again.tolist() == fit.tolist()
+    with pytest.raises(ValueError, match="10 rows are too few"):
+        split_rows(10, 0.5, 0)
+
+
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_cells_have_the_error_of_the_measure(drawn, p):
+    table, labels = drawn
+    bold = table**2 / (table**2).sum(axis=1, keepdims=True)
+    cells = level_set_errors(bold, table, labels, tuple("abcd"), 3, p)
+    sizes = ((cells["before"] - cells["frequency"]).abs() * cells["mass"]).to_numpy()
+    assert np.linalg.norm(sizes, p) == pytest.approx(lp_calibration_error(bold, labels, p, 3))
+    if p == 2.0:
+        assert cells["share"].sum() == pytest.approx(1.0)
+    first = cells.row(0, named=True)
+    assert first["rows"] == pytest.approx(first["mass"] * len(labels))
+    inside = (np.floor(bold * 3 + 1e-7) == np.floor(bold * 3 + 1e-7)[0]).all(axis=1)
+    name = level_name(np.floor(bold[0] * 3 + 1e-7) / 3, tuple("abcd"), 3)
+    mine = cells.filter(pl.col("level_set") == name, pl.col("class") == "a").row(0, named=True)
+    assert mine["rows"] == inside.sum()
+    assert mine["after"] == pytest.approx(table[inside, 0].mean())
+
+
+def test_level_sets_are_named_by_what_they_reach():
+    assert level_name(np.array([0.2, 0.6, 0.0]), ("cat", "dog", "owl"), 5) == "dog ≥ 0.6, cat ≥ 0.2"
+    assert level_name(np.zeros(3), ("cat", "dog", "owl"), 5) == "all < 0.2"
+
+
+def test_chance_is_what_right_probabilities_are_left_with(drawn):
+    table, labels = drawn
+    chance = chance_error(table, 2.0, 3, seed=0)
+    assert lp_calibration_error(table, labels, 2, 3) == pytest.approx(chance, rel=0.35)
+    variance = (table * (1 - table)).sum() / len(table) ** 2
+    assert chance == pytest.approx(math.sqrt(variance), rel=0.1)
+
+
+def test_isotonic_per_class_is_scikit_learns(drawn):
+    table, labels = drawn
+
+    class Same(PerClassIsotonic):
+        """A classifier that answers the table it is given."""
+
+        def predict_proba(self, P):
+            return P
+
+    bold = table**3 / (table**3).sum(axis=1, keepdims=True)
+    same = Same().fit(bold, labels)
+    theirs = CalibratedClassifierCV(FrozenEstimator(same), method="isotonic", ensemble=False)
+    theirs.fit(bold, labels)
+    mine = PerClassIsotonic().fit(bold, labels).predict_proba(bold[:500])
+    assert mine == pytest.approx(theirs.predict_proba(bold[:500]), abs=1e-9)
+
+
+def test_ranges_keep_values_and_missing_ones_apart():
+    frame = pl.DataFrame({"x": [*range(1, 20), None], "side": ["l", "r"] * 10})
+    columns = GroupColumns.of(frame, ["x", "side"])
+    made = columns(frame)
+    assert made["x"][-1] is None
+    assert made["x"].n_unique() == 5
+    assert made["side"].to_list() == frame["side"].to_list()
+    low, middle, high = columns.cuts["x"]
+    new = columns(pl.DataFrame({"x": [-50.0, low, middle, high], "side": ["q"] * 4}))
+    assert new["x"].to_list() == [
+        f"below {low:g}",
+        f"{low:g} to {middle:g}",
+        f"{middle:g} to {high:g}",
+        f"from {high:g}",
+    ]
+
+
+def test_texts_of_truth_are_numbers():
+    frame = pl.DataFrame({"y": ["True", "false", None], "z": ["yes", "no", "no"]})
+    assert numbers(frame, "y").tolist()[:2] == [1.0, 0.0]
+    assert math.isnan(numbers(frame, "y")[2])
+    with pytest.raises(ValueError, match="column 'z' must hold numbers, got 'yes'"):
+        numbers(frame, "z")
+
+
+@pytest.mark.parametrize("patch", ["shift", "value"])
+def test_replaying_all_patches_is_the_prediction(patch):
+    rng = np.random.default_rng(9)
+    groups = rng.random((3000, 4)) < 0.4
+    p = rng.random(3000)
+    y = rng.random(3000) < np.clip(p + 0.2 * groups[:, 0] - 0.3 * groups[:, 1], 0, 1)
+    model = GroupRecalibrator(0.003, patch, n_levels=10).fit(p, y, groups)
+    assert model.n_patches_ > 3
+    assert replay(model, p, groups, model.n_patches_) == pytest.approx(model.predict(p, groups), abs=0)
+    assert replay(model, p, groups, 0) is p
+
+
+def test_loss_tables_are_put_in_the_order_of_the_classes(tmp_path):
+    path = tmp_path / "loss.csv"
+    path.write_text("action,dog,cat\nleave,0,1\nact,2,3\n")
+    table = read_losses(path, ("cat", "dog"))
+    assert table.classes == ("cat", "dog")
+    assert table.values.tolist() == [[1.0, 0.0], [3.0, 2.0]]
+    named = read_losses(path, ("0", "1"))
+    assert named.classes == ("dog", "cat")
+    assert named.values.tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    with pytest.raises(ValueError, match="has losses for 2 classes, there are 3"):
+        read_losses(path, ("0", "1", "2"))

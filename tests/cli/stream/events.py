@@ -1,0 +1,77 @@
+"""Events for the tests of `onlinecal stream`, and the command: in this process, and as a shell runs it."""
+
+import json
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+from typer.testing import CliRunner
+
+from onlinecal.engine import Engine, check_ledger
+from simulations.cli.console import app
+
+COMMAND = [sys.executable, "-m", "simulations", "stream"]
+
+
+def query(number, keys=3, **more):
+    hint = (number * 7 % 10) / 10
+    return {"type": "query", "id": f"q{number}", "key": f"key/{number % keys}", "hint": hint, **more}
+
+
+def outcome(number, **more):
+    return {"type": "outcome", "id": f"q{number}", "value": int(number % 3 == 0), **more}
+
+
+def lines_of(events):
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+def append(path, data):
+    with open(path, "ab") as file:
+        file.write(data)
+
+
+def late(count, delay=20, keys=3):
+    """Lines of `count` queries, each with its outcome some queries later; the last outcomes never come."""
+    events = []
+    for number in range(count):
+        events.append(query(number, keys))
+        if number >= delay:
+            events.append(outcome(number - delay))
+    return lines_of(events)
+
+
+def expected(lines):
+    """What an engine without a ledger answers."""
+    with Engine() as engine:
+        return engine.handle_lines(lines)
+
+
+def stream(*arguments):
+    """Run the command here, on files: exit_code, stdout_bytes, stderr."""
+    return CliRunner().invoke(app, ["stream", *map(str, arguments)])
+
+
+def piped(data, *arguments):
+    """Run the command as a process with these bytes on its standard input: returncode, stdout, stderr."""
+    return subprocess.run([*COMMAND, *map(str, arguments)], input=data, capture_output=True, timeout=60)
+
+
+@contextmanager
+def started(*arguments, **settings):
+    """Run the command with pipes; it is killed if it has not ended after two minutes, or at the end."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*COMMAND, *map(str, arguments)], bufsize=0, **{**pipes, **settings}) as process:
+        # a test that waits for a line that never comes must fail, not wait for ever
+        patience = threading.Timer(120, process.kill)
+        patience.start()
+        try:
+            yield process
+        finally:
+            patience.cancel()
+            process.kill()
+
+
+def is_sound(ledger):
+    return check_ledger(ledger).problems == []

@@ -1,0 +1,200 @@
+"""`onlinecal stream report`, `check` and `repair`: what they say is what the engine says."""
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pytest
+
+from onlinecal.engine import Engine, read_report
+from onlinecal.plots.ledger import certificates as stream_certificates
+from onlinecal.plots.ledger import waiting as stream_waiting
+from tests.cli.stream.events import expected, is_sound, late, lines_of, query, started, stream
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    path = tmp_path / "ledger.db"
+    with Engine(path) as engine:
+        engine.handle_lines(late(300, delay=40))
+    return path
+
+
+def told(*arguments):
+    answer = stream(*arguments)
+    assert answer.exit_code == 0, answer.stderr
+    return answer.stdout
+
+
+def test_json_has_the_numbers_of_the_engine(ledger):
+    found = json.loads(told("report", "--ledger", ledger, "--json"))
+    with Engine() as engine:
+        engine.handle_lines(late(300, delay=40))
+        assert found["total"]["certificate"] == pytest.approx(engine.total().certificate)
+        for key in found["keys"]:
+            assert key["summary"] == msgspec.to_builtins(engine.summary(key["name"]))
+    assert (found["events"], found["queries"], found["closings"]) == (560, 300, 260)
+    assert (found["n_keys"], found["total"]["rounds"], found["total"]["open"]) == (3, 260, 40)
+    assert found["oldest"]["id"] == "q260"
+    assert found["pictures"] == []
+
+
+@pytest.mark.parametrize("order", ["certificate", "open", "rounds", "name"])
+def test_keys_come_in_the_order_asked_for(tmp_path, order):
+    path = tmp_path / "ledger.db"
+    with Engine(path) as engine:
+        engine.handle_lines(late(200, delay=7, keys=13))
+    keys = json.loads(told("report", "--ledger", path, "--json", "--sort", order, "--keys", 4))["keys"]
+    every = read_report(path).keys
+    if order == "name":
+        assert [key["name"] for key in keys] == sorted(key.name for key in every)[:4]
+    else:
+        largest = sorted((getattr(key.summary, order) for key in every), reverse=True)[:4]
+        assert [key["summary"][order] for key in keys] == largest
+
+
+def test_the_table_names_totals_and_keys_as_they_are_written(tmp_path):
+    path = tmp_path / "ledger.db"
+    with Engine(path) as engine:
+        engine.handle_lines(lines_of([query(0, key="[bold]a[/bold]", id="[q]")]))
+    shown = told("report", "--ledger", path)
+    assert "[q] of [bold]a[/bold], 0 events ago" in shown
+    assert "all keys, certificate first" in shown
+
+
+def test_a_ledger_without_events_has_a_report(tmp_path):
+    path = tmp_path / "ledger.db"
+    Engine(path).close()
+    assert "forecasts asked for" in told("report", "--ledger", path, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_ledger_is_reported_while_it_is_written(tmp_path):
+    path = tmp_path / "ledger.db"
+    lines = late(2000).splitlines(keepends=True)
+    with started("--ledger", path) as process:
+        for part in range(0, 1000, 200):
+            process.stdin.write(b"".join(lines[part : part + 200]))
+            for _ in range(200):
+                process.stdout.readline()
+            found = json.loads(told("report", "--ledger", path, "--json"))
+            assert found["events"] == part + 200
+            assert found["total"]["open"] == found["queries"] - found["closings"]
+            assert "all as written" in told("check", "--ledger", path)
+        process.stdin.close()
+
+
+def test_a_sound_ledger_passes_the_check(ledger):
+    assert "560 events of 3 keys replayed, all as written" in told("check", "--ledger", ledger)
+    assert json.loads(told("check", "--ledger", ledger, "--json"))["problems"] == []
+
+
+def test_a_changed_forecast_fails_the_check_by_name(ledger):
+    with sqlite3.connect(ledger) as connection:
+        connection.execute("UPDATE queries SET probability = 0.987 WHERE id = 'q100'")
+    answer = stream("check", "--ledger", ledger)
+    assert answer.exit_code == 1
+    assert "'q100' was answered with 0.987" in answer.stdout
+    assert "differences: 1" in answer.stdout
+    assert len(json.loads(stream("check", "--ledger", ledger, "--json").stdout)["problems"]) == 1
+
+
+def test_repair_saves_a_ledger_into_a_new_one(ledger, tmp_path):
+    saved = tmp_path / "saved.db"
+    assert "560 events of 3 keys saved, nothing lost" in told("repair", "--ledger", ledger, "--into", saved)
+    assert is_sound(saved)
+    with Engine(saved) as engine:
+        assert engine.handle_lines(late(300, delay=40)) == expected(late(300, delay=40))
+    answer = stream("repair", "--ledger", ledger, "--into", saved)
+    assert answer.exit_code == 2
+    assert "there is a file already" in answer.stderr
+
+
+def test_repair_says_what_is_lost_and_fails(ledger, tmp_path):
+    with sqlite3.connect(ledger) as connection:
+        connection.execute("DELETE FROM queries WHERE id = 'q100'")
+    answer = stream("repair", "--ledger", ledger, "--into", tmp_path / "saved.db")
+    assert answer.exit_code == 1
+    assert "lost: event" in answer.stdout
+    assert "nothing lost" not in answer.stdout
+
+
+def test_pictures_stand_beside_their_numbers(ledger, tmp_path):
+    out = tmp_path / "out"
+    pictures = json.loads(told("report", "--ledger", ledger, "--out", out, "--json"))["pictures"]
+    assert [Path(path).name for path in pictures] == ["stream_certificates.png", "stream_waiting.png"]
+    for path in map(Path, pictures):
+        assert path.read_bytes().startswith(b"\x89PNG")
+        assert path.with_suffix(".svg").exists()
+    numbers = pl.read_csv(out / "stream_certificates.csv")
+    by_name = {key.name: key.summary for key in read_report(ledger).keys}
+    for row in numbers.iter_rows(named=True):
+        assert row["rounds"] == by_name[row["key"]].rounds
+        assert row["certificate"] == by_name[row["key"]].certificate
+
+
+def test_pictures_do_not_go_into_a_file(ledger):
+    answer = stream("report", "--ledger", ledger, "--out", ledger)
+    assert answer.exit_code == 2
+    assert "is a file, not a folder" in answer.stderr
+
+
+@dataclass
+class Inside:
+    """What a picture shows: its words, and how many dots."""
+
+    words: list[str]
+    dots: int
+
+
+def inside(figure):
+    figure.canvas.draw()
+    [axis] = figure.axes
+    dots = sum(len(one.get_offsets()) for one in axis.collections if hasattr(one, "get_sizes"))
+    return Inside([text.get_text() for text in [*figure.texts, *axis.texts]], dots)
+
+
+def keys_of(count, open_every=3):
+    return pl.DataFrame(
+        {
+            "key": [f"a${place}_b" for place in range(count)],
+            "rounds": [1 + place**2 % 997 for place in range(count)],
+            "open": [place if place % open_every == 0 else 0 for place in range(count)],
+            "expired": [0] * count,
+            "certificate": [(place % 5) * (1 + place**2 % 997) ** 0.5 / 5 for place in range(count)],
+            "guarantee": [2 * (1 + place**2 % 997) ** 0.5 for place in range(count)],
+            "waited": [place * 7 if place % open_every == 0 else None for place in range(count)],
+            "events": [10 * count] * count,
+        }
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 12, 13, 3000])
+def test_every_key_is_a_dot_of_the_certificates_and_few_are_named(count):
+    table = keys_of(count)
+    shown = inside(stream_certificates.draw(table))
+    waiting = table.filter(pl.col("open") > 0).height
+    marks = min(stream_certificates.MARKS, waiting) if count > 12 else 0
+    together = int(count > 1)
+    # a dash over every dot
+    assert shown.dots == 2 * count + marks + together
+    assert sum(r"a\$" in word for word in shown.words) == (count if count <= 12 else marks)
+    assert ("all keys" in shown.words) == together
+    assert "at most" in shown.words[0]
+
+
+def test_certificates_of_nothing_can_be_drawn():
+    table = keys_of(3).with_columns(certificate=pl.lit(0.0))
+    assert "at most 0.0000 per round" in inside(stream_certificates.draw(table)).words[0]
+
+
+@pytest.mark.parametrize("count", [4, 3000])
+def test_the_keys_that_wait_longest_and_for_most_are_named(count):
+    table = keys_of(count).filter(pl.col("open") > 0)
+    shown = inside(stream_waiting.draw(table))
+    assert shown.words[0].startswith("one key waits for" if table.height == 1 else f"{table.height:,} keys")
+    assert any(rf"a\${table['key'][-1][2:]}" in word for word in shown.words)
+    assert shown.dots == table.height + (0 if table.height <= 12 else stream_waiting.MARKS)

@@ -1,0 +1,180 @@
+"""How `onlinecal stream` ends: by signals, when nobody reads, and what it follows until then."""
+
+import os
+import resource
+import signal
+import time
+
+import pytest
+
+from onlinecal.engine import read_report
+from tests.cli.stream.events import expected, is_sound, late, lines_of, outcome, piped, query, started, stream
+
+
+def ended(process):
+    """The exit code, what was still to be read, and what was said."""
+    rest, told = process.communicate(timeout=60)
+    assert b"Traceback" not in told
+    return process.returncode, rest, told.decode()
+
+
+def test_sigterm_ends_between_batches_and_resume_goes_on_without_a_gap(ledger, tmp_path):
+    file = tmp_path / "events.jsonl"
+    lines = late(20_000)
+    file.write_bytes(lines)
+    arguments = ["--ledger", ledger, "--input", file, "--resume", "--batch", 50]
+    with started(*arguments) as process:
+        begun = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        code, rest, _ = ended(process)
+    answered = begun + rest
+    assert code == 0
+    count = answered.count(b"\n")
+    assert 50 <= count < lines.count(b"\n")
+    assert read_report(ledger).events == count
+    assert is_sound(ledger)
+    rest = stream("--ledger", ledger, "--input", file, "--resume").stdout_bytes
+    assert answered + rest == expected(lines)
+
+
+def test_all_that_is_answered_when_sigterm_ends_a_pipe_is_in_the_ledger(ledger):
+    with started("--ledger", ledger) as process:
+        process.stdin.write(late(200))
+        begun = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        code, rest, told = ended(process)
+    assert code == 0
+    assert read_report(ledger).events == (begun + rest).count(b"\n")
+    assert expected(late(200)).startswith(begun + rest)
+    assert told.startswith("events: ")
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_signals_end_the_wait_for_input(ledger, number, code):
+    with started("--ledger", ledger) as process:
+        process.stdin.write(lines_of([query(0)]))
+        answered = process.stdout.readline()
+        process.send_signal(number)
+        assert process.wait(60) == code
+    assert answered == expected(lines_of([query(0)]))
+    assert is_sound(ledger)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_signal_in_the_middle_of_the_answers_loses_none_of_them(ledger, tmp_path, unbuffered):
+    file, environment = tmp_path / "events.jsonl", {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    lines = late(5_000)
+    file.write_bytes(lines)
+    with started("--ledger", ledger, "--input", file, "--batch", 5_000, env=environment) as process:
+        # nobody reads on: the pipe fills, and the batch's other answers wait
+        begun = process.stdout.readline()
+        time.sleep(1.0)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        code, rest, _ = ended(process)
+    assert code == 0
+    assert begun + rest == expected(b"".join(lines.splitlines(keepends=True)[:5_000]))
+    assert read_report(ledger).events == 5_000
+
+
+def test_a_second_signal_ends_at_once(ledger, tmp_path):
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(late(5_000))
+    with started("--ledger", ledger, "--input", file) as process:
+        # nobody reads on: the pipe fills, and the first signal has to wait for it
+        process.stdout.readline()
+        time.sleep(1.0)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == -signal.SIGTERM
+    assert is_sound(ledger)
+
+
+def test_when_nobody_reads_the_answers_it_stops_quietly(ledger, tmp_path):
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(late(20_000))
+    with started("--ledger", ledger, "--input", file, "--batch", 1000) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        told = process.stderr.read().decode()
+        assert process.wait(60) == 0
+    assert told.count("\n") == 1
+    assert "nobody reads the answers" in told
+    assert is_sound(ledger)
+    again = stream("--ledger", ledger, "--input", file)
+    assert again.stdout_bytes == expected(file.read_bytes())
+
+
+def test_following_answers_what_is_added_and_files_that_appear(ledger, tmp_path):
+    folder = tmp_path / "events"
+    folder.mkdir()
+    growing = folder / "a.jsonl"
+    growing.write_bytes(lines_of([query(0)]))
+    with started("--ledger", ledger, "--input", folder, "--follow") as process:
+        answers = [process.stdout.readline()]
+        with growing.open("ab", buffering=0) as file:
+            file.write(lines_of([query(1)]))
+            answers.append(process.stdout.readline())
+            line = lines_of([outcome(0)])
+            file.write(line[:10])
+            time.sleep(0.5)
+            file.write(line[10:])
+            answers.append(process.stdout.readline())
+        (folder / "b.jsonl").write_bytes(lines_of([outcome(1)]))
+        answers.append(process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        code, rest, _ = ended(process)
+    assert (code, rest) == (0, b"")
+    assert b"".join(answers) == expected(lines_of([query(0), query(1), outcome(0), outcome(1)]))
+
+
+@pytest.mark.parametrize("how, told", [("truncated", "is shorter than it was"), ("replaced", "was replaced")])
+def test_a_followed_file_that_changes_is_read_from_its_beginning(ledger, tmp_path, how, told):
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(lines_of([query(0), query(1)]))
+    with started("--ledger", ledger, "--input", file, "--follow") as process:
+        before = process.stdout.readline() + process.stdout.readline()
+        if how == "truncated":
+            file.write_bytes(lines_of([query(2)]))
+        else:
+            other = tmp_path / "other"
+            other.write_bytes(lines_of([query(2), query(3), query(4)]))
+            os.replace(other, file)
+        after = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        code, _, said = ended(process)
+    assert code == 0
+    assert before + after == expected(lines_of([query(0), query(1), query(2)]))
+    assert told in said
+
+
+def test_a_followed_file_may_vanish_for_a_while(ledger, tmp_path):
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(lines_of([query(0)]))
+    with started("--ledger", ledger, "--input", tmp_path, "--follow") as process:
+        process.stdout.readline()
+        file.unlink()
+        time.sleep(2.0)
+        file.write_bytes(lines_of([query(1)]))
+        assert b'"q1"' in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert ended(process)[0] == 0
+
+
+def test_a_ledger_that_cannot_grow_ends_it_and_has_all_that_was_answered(ledger):
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+
+    lines = late(20_000)
+    with started("--ledger", ledger, "--batch", 500, preexec_fn=small_files) as process:
+        answered, told = process.communicate(lines, timeout=60)
+    assert process.returncode == 2
+    assert told.count(b"\n") == 1
+    assert b"nothing of this batch was kept" in told
+    assert 0 < read_report(ledger).events == answered.count(b"\n") < 20_000
+    assert expected(lines).startswith(answered)
+    assert is_sound(ledger)
+    # with room again, all of it is answered as if nothing had happened
+    assert piped(lines, "--ledger", ledger).stdout == expected(lines)

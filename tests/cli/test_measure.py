@@ -1,0 +1,290 @@
+"""The verb `measure`: the library's numbers in a table, as JSON and as pictures; nothing from bad input."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from onlinecal import measures
+from onlinecal.measures import summary
+from simulations.cli.console import app
+from tests import DATA
+
+NBA = DATA / "nba_games.csv"
+ROUNDS = 400
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["measure", *map(str, arguments)])
+
+
+def columns(*arguments):
+    """What --json says about each column of forecasts."""
+    answer = run(*arguments, "--json")
+    assert answer.exit_code == 0, answer.stderr
+    return json.loads(answer.stdout)["columns"]
+
+
+@pytest.fixture(scope="module")
+def history():
+    """Rounded and raw forecasts, both bolder than the truth, and outcomes."""
+    rng = np.random.default_rng(5)
+    forecasts = rng.random(ROUNDS)
+    return np.round(forecasts, 2), forecasts, (rng.random(ROUNDS) < 0.2 + 0.6 * forecasts).astype(int)
+
+
+@pytest.fixture(scope="module")
+def table(history, tmp_path_factory):
+    rounded, raw, outcomes = history
+    path = tmp_path_factory.mktemp("measured") / "games.csv"
+    day = np.random.default_rng(6).permutation(ROUNDS)
+    pl.DataFrame({"day": day, "rounded": rounded, "raw": raw, "won": outcomes}).write_csv(path)
+    return path
+
+
+@pytest.fixture
+def common(table):
+    return [table, "--outcome", "won", "--forecast", "rounded"]
+
+
+def expected(p, y, bins=15, **options):
+    """The library's answers, as sums."""
+    distance = measures.calibration_distance(p, y, **options)
+    lower = measures.lower_calibration_distance(p, y)
+    return {
+        "rounds": len(y),
+        "ones": int(y.sum()),
+        "ece": measures.expected_calibration_error(p, y),
+        "ece_bins": measures.expected_calibration_error(p, y, bins),
+        "smooth": measures.smooth_calibration_error(p, y),
+        "lower_distance_low": lower.lower,
+        "lower_distance_high": lower.upper,
+        "distance_low": distance.lower,
+        "distance_high": distance.upper,
+        "brier": float(np.sum((p - y) ** 2)),
+        "brier_constant": float(np.sum((y - y.mean()) ** 2)),
+    }
+
+
+def test_json_has_the_numbers_of_the_library(history, common):
+    rounded, _, outcomes = history
+    (column,) = columns(*common)
+    assert column.pop("forecast") == "rounded"
+    assert column == pytest.approx(expected(rounded, outcomes))
+
+
+def test_the_table_shows_sums_and_averages(history, common):
+    rounded, _, outcomes = history
+    numbers = expected(rounded, outcomes)
+    lines = dict(
+        re.split(r"\s{2,}", line.strip(), maxsplit=1)
+        for line in run(*common).stdout.splitlines()
+        if re.search(r"\S\s{2,}\S", line)
+    )
+    assert lines["rounds"] == str(ROUNDS)
+    for label, name in (
+        ("ECE by exact value", "ece"),
+        ("ECE in 15 bins", "ece_bins"),
+        ("smooth calibration error (smCE)", "smooth"),
+        ("Brier score", "brier"),
+        ("Brier score of the best constant", "brier_constant"),
+    ):
+        total, average = re.fullmatch(r"([\d.]+) \(([\d.]+)\)", lines[label]).groups()
+        assert float(total) == pytest.approx(numbers[name], abs=0.06)
+        assert float(average) == pytest.approx(numbers[name] / ROUNDS, abs=6e-5)
+    half, middle, twice = map(float, lines["½ smCE ≤ lower distance ≤ 2 smCE"].split(" ≤ "))
+    assert half <= middle <= twice
+    assert twice == pytest.approx(2 * numbers["smooth"], abs=0.06)
+    ends = [float(end) for end in lines["lower distance to calibration"].split(" (")[0].split(" … ")]
+    low, high = ends[0], ends[-1]
+    assert low == pytest.approx(numbers["lower_distance_low"], abs=0.06)
+    assert high == pytest.approx(numbers["lower_distance_high"], abs=0.06)
+
+
+def test_an_exact_distance_is_marked(common):
+    assert re.search(r"distance to calibration +=", run(*common, "--exact").stdout)
+    (column,) = columns(*common, "--exact")
+    assert column["distance_low"] == column["distance_high"]
+
+
+def test_a_bracket_shows_both_ends(table):
+    answer = run(table, "--forecast", "raw", "--outcome", "won", "--budget", 1e-3)
+    assert re.search(r"\n distance to calibration +[\d.]+ … [\d.]+ \(0\.\d{4}\)", answer.stdout)
+    (column,) = columns(table, "--forecast", "raw", "--outcome", "won", "--budget", 1e-3)
+    assert column["distance_low"] < column["distance_high"]
+
+
+def test_averages_are_the_sums_over_rounds(common):
+    (sums,), (averages,) = columns(*common), columns(*common, "--average")
+    for name in set(sums) - {"forecast", "rounds", "ones"}:
+        assert averages[name] == pytest.approx(sums[name] / ROUNDS)
+    assert averages["rounds"] == ROUNDS
+    assert run(*common, "--average").stdout == run(*common, "--normalize").stdout
+    assert f"{sums['ece'] / ROUNDS:.4f}" in run(*common, "--average").stdout
+    assert "(" not in run(*common, "--average").stdout.split("ECE by exact value")[1].split("\n")[0]
+
+
+def test_the_number_of_bins_can_be_chosen(history, common):
+    rounded, _, outcomes = history
+    (column,) = columns(*common, "--bins", 4)
+    assert column["ece_bins"] == pytest.approx(measures.expected_calibration_error(rounded, outcomes, 4))
+    assert "ECE in 4 bins" in run(*common, "--bins", 4).stdout
+
+
+def test_columns_stand_side_by_side(history, common):
+    rounded, raw, outcomes = history
+    first, second = columns(*common, "--forecast", "raw")
+    assert (first["forecast"], second["forecast"]) == ("rounded", "raw")
+    assert first["ece"] == pytest.approx(measures.expected_calibration_error(rounded, outcomes))
+    assert second["ece"] == pytest.approx(measures.expected_calibration_error(raw, outcomes))
+    heading = run(*common, "--forecast", "raw").stdout.splitlines()[2]
+    assert heading.split() == ["rounded", "raw"]
+
+
+def test_no_number_depends_on_the_order(common):
+    assert columns(*common, "--sort", "day") == [pytest.approx(column) for column in columns(*common)]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_every_kind_of_file_gives_the_same(table, common, tmp_path, suffix):
+    path = tmp_path / f"games.{suffix}"
+    games = pl.read_csv(table)
+    games.write_parquet(path) if suffix == "parquet" else games.write_ndjson(path)
+    assert columns(path, *common[1:]) == columns(*common)
+
+
+def test_pictures_stand_beside_their_numbers(history, common, tmp_path):
+    out = tmp_path / "out"
+    answer = run(*common, "--forecast", "raw", "--out", out)
+    assert answer.exit_code == 0
+    names = ["reliability", "transport"]
+    written = {f"{name}.{kind}" for name in names for kind in ("png", "svg", "csv")} | {"results.csv"}
+    assert {path.name for path in out.iterdir()} == written
+    for name in names:
+        assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG\r\n")
+        assert (out / f"{name}.png").stat().st_size > 20_000
+        assert f"{name}.png" in answer.stdout
+    rounded, _, outcomes = history
+    reliability = pl.read_csv(out / "reliability.csv").filter(pl.col("forecaster") == "rounded")
+    assert reliability["rounds"].sum() == ROUNDS
+    assert (reliability["frequency"] * reliability["rounds"]).sum() == pytest.approx(outcomes.sum())
+    results = pl.read_csv(out / "results.csv")
+    for row in results.to_dicts():
+        moves = pl.read_csv(out / "transport.csv").filter(pl.col("forecaster") == row["forecast"])
+        assert moves["rounds"].sum() == ROUNDS
+        assert moves["moved"].sum() == pytest.approx(row["distance_high"])
+        up = moves.filter(pl.col("value") > pl.col("forecast"))["moved"].sum()
+        net = pl.read_csv(common[0])[row["forecast"]].sum() - outcomes.sum()
+        assert row["distance_high"] - 2 * up == pytest.approx(net)
+        assert (moves["forecast"] * moves["rounds"]).sum() == pytest.approx(
+            pl.read_csv(common[0])[row["forecast"]].sum()
+        )
+    assert results["ece"].to_list()[0] == pytest.approx(
+        measures.expected_calibration_error(rounded, outcomes)
+    )
+
+
+def test_plot_has_a_folder_of_its_own(common, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = run(*common, "--plot", "--json")
+    assert [Path(path).name for path in json.loads(answer.stdout)["pictures"]] == [
+        "results.csv", "reliability.png", "transport.png",
+    ]  # fmt: skip
+    assert (tmp_path / "results" / "measure" / "transport.png").exists()
+
+
+def test_forecasts_that_are_calibrated_already_can_be_drawn(tmp_path):
+    path = tmp_path / "calibrated.csv"
+    path.write_text("p,won\n0.5,0\n0.5,1\n1,1\n0,0\n")
+    answer = run(path, "--forecast", "p", "--outcome", "won", "--out", tmp_path / "out")
+    assert answer.exit_code == 0
+    assert re.search(r"\n distance to calibration +=", answer.stdout)
+    assert (tmp_path / "out" / "transport.png").stat().st_size > 10_000
+
+
+def test_a_single_round_can_be_measured(tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text("p,won\n0.25,1\n")
+    (column,) = columns(path, "--forecast", "p", "--outcome", "won")
+    assert column["distance_high"] == column["ece"] == 0.75
+
+
+def test_measures_that_contradict_each_other_fail(common, monkeypatch):
+    monkeypatch.setattr(summary, "smooth_calibration_error", lambda p, y: 1000.0)
+    answer = run(*common)
+    assert answer.exit_code == 1
+    assert "BROKEN: ½ smCE 500 > lower distance" in answer.stdout
+    assert "(rounded)" in answer.stdout
+    monkeypatch.setattr(summary, "smooth_calibration_error", lambda p, y: 0.1)
+    answer = run(*common, "--json")
+    assert answer.exit_code == 1
+    assert "> 2 smCE 0.2" in json.loads(answer.stdout)["broken"][0]
+
+
+def test_help_has_an_example():
+    answer = run("--help")
+    assert answer.exit_code == 0
+    assert "onlinecal measure games.csv --forecast" in " ".join(answer.stdout.split())
+
+
+GOOD = ["games.csv", "--forecast", "p", "--outcome", "won"]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "words"),
+    [
+        ("p,won\n0.5,1\n", ["nowhere.csv", *GOOD[1:]], "no such file: nowhere.csv"),
+        ("p,won\n0.5,1\n", GOOD[1:], "Missing argument"),
+        ("p,won\n0.5,1\n", GOOD[:3], "Missing option '--outcome'"),
+        ("p,won\n0.5,1\n", [GOOD[0], *GOOD[3:]], "Missing option '--forecast'"),
+        ("p,won\n0.5,1\n", [*GOOD, "--forecast", "p"], "a forecast is listed twice: p, p"),
+        ("p,won\n0.5,1\n", [*GOOD, "--forecast", "q"], "has no column 'q'"),
+        ("p,won\n0.5,1\n", [*GOOD[:4], "wn"], "has no column 'wn'; did you mean 'won'?"),
+        ("p,won\n0.5,1\n", [*GOOD, "--sort", "day"], "has no column 'day'"),
+        ("p,won\n0.5,1\n", [*GOOD, "--budget", "0"], "budget must be positive, got 0.0"),
+        ("p,won\n0.5,1\n", [*GOOD, "--budget", "nan"], "budget must be positive, got nan"),
+        ("p,won\n0.5,1\n", [*GOOD, "--exact", "--budget", "2"], "exclude each other"),
+        ("p,won\n0.5,1\n", [*GOOD, "--bins", "0"], "--bins"),
+        ("p,won\n0.5,1\n0.5,2\n", GOOD, "must be 0, 1 or boolean, got '2' at row 1"),
+        ("p,won\n0.5,1\n,0\n", GOOD, "must lie in [0, 1], got nothing at row 1"),
+        ("p,won\nnan,1\n", GOOD, "must lie in [0, 1], got 'nan' at row 0"),
+        ("p,q,won\n0.5,1.5,1\n", [*GOOD, "--forecast", "q"], "must lie in [0, 1], got '1.5' at row 0"),
+        ("p,won\n", GOOD, "holds no rounds"),
+        ("", GOOD, "holds no rounds"),
+    ],
+)
+def test_wrong_requests_get_one_line_and_write_nothing(tmp_path, monkeypatch, text, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "games.csv").write_text(text)
+    answer = run(*arguments, "--plot", "--out", "out")
+    assert answer.exit_code == 2
+    assert answer.stdout == ""
+    assert len(answer.stderr.splitlines()) == 1
+    assert words in answer.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["games.csv"]
+
+
+def test_a_file_is_not_a_folder_to_write_into(common, tmp_path):
+    (tmp_path / "out").write_text("mine")
+    answer = run(*common, "--out", tmp_path / "out")
+    assert answer.exit_code == 2
+    assert "is a file, not a folder" in answer.stderr
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+@pytest.mark.skipif(
+    not NBA.exists(), reason="the basketball forecasts (shared/data/nba_games.csv) are not here"
+)
+def test_the_basketball_forecasts_are_as_known():
+    (column,) = columns(
+        NBA, "--forecast", "prob1", "--outcome", "prob1_outcome", "--sort", "date", "--average"
+    )
+    assert column["rounds"] == 8886
+    assert column["brier"] == pytest.approx(0.2147, abs=5e-5)
+    assert column["distance_high"] == pytest.approx(0.047, abs=1e-3)
+    assert column["distance_low"] == pytest.approx(column["distance_high"], rel=1e-6)
+    assert column["ece_bins"] == pytest.approx(0.0492, abs=5e-5)

@@ -1,0 +1,247 @@
+"""The engine over HTTP: routes and statuses, and the page."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra serve")
+pytest.importorskip("uvicorn", reason="needs the extra serve")
+
+from onlinecal.engine import Engine, LedgerError, Outcome, Query
+from onlinecal.engine.http.app import LARGE
+from onlinecal.engine.http.bodies import STATUS
+from tests.engine.http.clients import client_of
+
+
+def test_a_forecast_is_asked_for_and_settled(client, engine):
+    answer = client.post("/query", json={"id": "q1", "key": "rain/oslo", "hint": 0.7, "time": 0})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    with Engine() as alone:
+        forecast = alone.query("q1", "rain/oslo", 0.7, 0)
+    assert answer.json() == {
+        "type": "forecast",
+        "id": "q1",
+        "key": "rain/oslo",
+        "probability": forecast.probability,
+        "certificate": forecast.certificate,
+    }
+    settled = client.post("/outcome", json={"id": "q1", "value": 1, "time": 86_400})
+    assert (settled.status_code, settled.json()) == (200, {"type": "settled", "id": "q1"})
+    client.post("/query", json={"id": "q2", "key": "rain/oslo"})
+    withdrawn = client.post("/withdraw", json={"id": "q2"})
+    assert (withdrawn.status_code, withdrawn.json()) == (200, {"type": "withdrawn", "id": "q2"})
+
+
+def test_repeats_are_answered_byte_for_byte(client):
+    for path, event in [
+        ("/query", {"id": "q", "key": "k", "hint": 0.3}),
+        ("/outcome", {"id": "q", "value": 1}),
+        ("/query", {"id": "r", "key": "k"}),
+        ("/withdraw", {"id": "r"}),
+    ]:
+        first = client.post(path, json=event)
+        again = client.post(path, json=event)
+        assert first.status_code == again.status_code == 200
+        assert first.content == again.content
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "reason", "id"),
+    [
+        ("/query", b'{"id": "q"', 400, "malformed", None),
+        ("/query", b"", 400, "malformed", None),
+        ("/query", b'"text"', 400, "malformed", None),
+        ("/query", b"[" * 100_000, 400, "malformed", None),
+        ("/query", b"\xff\xfe", 400, "malformed", None),
+        ("/query", b'{"id": "x", "key": "k", "colour": 1}', 400, "malformed", "x"),
+        ("/query", b'{"type": "outcome", "id": "x", "value": 1}', 400, "malformed", "x"),
+        ("/query", b'{"id": "x"}', 400, "malformed", "x"),
+        ("/query", b'{"id": "x", "key": "%s"}' % (b"k" * (1 << 16)), 400, "malformed", None),
+        ("/query", b'{"id": "x", "key": "k", "hint": 1.5}', 422, "invalid", "x"),
+        ("/query", b'{"id": "", "key": "k"}', 422, "invalid", ""),
+        ("/query", b'{"id": "open", "key": "other"}', 409, "duplicate", "open"),
+        ("/outcome", b'{"id": "never", "value": 1}', 404, "unknown", "never"),
+        ("/outcome", b'{"id": "open", "value": 2}', 422, "invalid", "open"),
+        ("/outcome", b'{"id": "settled", "value": 0}', 409, "settled", "settled"),
+        ("/outcome", b'{"id": "withdrawn", "value": 0}', 409, "withdrawn", "withdrawn"),
+        ("/withdraw", b'{"id": "settled"}', 409, "settled", "settled"),
+        ("/withdraw", b'{"id": "never"}', 404, "unknown", "never"),
+    ],
+)
+def test_what_is_rejected_says_so_by_its_status_too(client, engine, path, body, status, reason, id):
+    engine.handle([Query(name, "k") for name in ("open", "settled", "withdrawn")])
+    engine.outcome("settled", 1)
+    client.post("/withdraw", json={"id": "withdrawn"})
+    before = engine.total()
+    answer = client.post(path, content=body)
+    found = answer.json()
+    assert (answer.status_code, found["type"], found["reason"]) == (status, "rejected", reason)
+    assert found["id"] == id
+    assert found["detail"]
+    assert engine.total() == before
+
+
+def test_every_reason_has_a_status():
+    from onlinecal.engine.events import Rejected
+
+    named = re.findall(r'"(\w+)"', Rejected.__doc__)
+    assert sorted(named) == sorted(STATUS)
+
+
+def test_arrays_and_lines_are_answered_in_kind(client):
+    queries = [{"id": f"q{i}", "key": "k"} for i in range(3)]
+    answer = client.post("/query", json=[*queries, {"id": 7, "key": "k"}])
+    assert answer.status_code == 200
+    assert [one.get("reason", one["id"]) for one in answer.json()] == ["q0", "q1", "q2", "malformed"]
+    lines = "".join(json.dumps({"id": f"q{i}", "value": i % 2}) + "\n" for i in range(3)) + "{}\n"
+    for headers in ({}, {"content-type": "application/x-ndjson"}):
+        answer = client.post("/outcome", content=lines, headers=headers)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson")
+        assert [json.loads(line)["type"] for line in answer.text.splitlines()] == [
+            *["settled"] * 3,
+            "rejected",
+        ]
+    one = client.post("/withdraw", content='{"id": "q0"}\n', headers={"content-type": "application/x-ndjson"})
+    assert one.text.count("\n") == 1
+    assert client.post("/query", json=[]).json() == []
+    pretty = client.post("/query", content=json.dumps({"id": "p", "key": "k"}, indent=4))
+    assert pretty.json()["type"] == "forecast"
+
+
+def test_events_of_all_types_go_through_one_route_as_through_the_engine(client):
+    lines = (
+        b'{"type":"query","id":"a","key":"k","hint":0.4}\n'
+        b'{"type":"outcome","id":"a","value":1}\n'
+        b"nonsense\n"
+        b'{"type":"query","id":"b","key":"k"}\n'
+        b'{"type":"withdraw","id":"b"}'
+    )
+    answer = client.post("/events", content=lines)
+    with Engine() as alone:
+        assert answer.content == alone.handle_lines(lines)
+    assert answer.status_code == 200
+    many = b"".join(b'{"type":"query","id":"m%d","key":"k%d"}\n' % (i, i % 5) for i in range(5_000))
+    answers = client.post("/events", content=many).text.splitlines()
+    assert [json.loads(line)["id"] for line in answers] == [f"m{i}" for i in range(5_000)]
+
+
+def test_certificates_and_keys_are_those_of_the_engine(client, engine):
+    for i in range(30):
+        engine.handle([Query(f"q{i}", f"key {i % 7}", (i % 5) / 5)])
+        if i % 3:
+            engine.outcome(f"q{i}", i % 2)
+    total = client.get("/certificate").json()
+    assert total == {name: getattr(engine.total(), name) for name in total}
+    assert (total["events"], total["keys"], total["rounds"], total["open"]) == (50, 7, 20, 10)
+    one = client.get("/certificate", params={"key": "key 3"}).json()
+    summary = engine.summary("key 3")
+    assert one == {"key": "key 3", **{name: getattr(summary, name) for name in one if name != "key"}}
+    listed = client.get("/keys").json()["keys"]
+    assert [line["key"] for line in listed] == [f"key {i}" for i in range(7)]
+    assert listed[3] == one
+    assert client.get("/keys?offset=2&limit=3").json()["keys"] == listed[2:5]
+    ratios = [
+        line["certificate"] / line["rounds"] for line in client.get("/keys?order=largest").json()["keys"]
+    ]
+    assert ratios == sorted((line["certificate"] / line["rounds"] for line in listed), reverse=True)
+    assert client.get("/health").json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "named"),
+    [
+        ("/certificate?key=none", 404, "'none'"),
+        ("/certificate?key=k%00", 400, r"'k\x00'"),
+        ("/certificate?key=", 400, "key"),
+        ("/certificate?key=" + "k" * 201, 400, "200"),
+        ("/keys?limit=0", 400, "limit"),
+        ("/keys?limit=1001", 400, "limit"),
+        ("/keys?limit=%C2%B2", 400, "limit"),
+        ("/keys?offset=-1", 400, "offset"),
+        ("/keys?offset=99999999999999999999", 400, "offset"),
+        ("/keys?order=size", 400, "order"),
+        ("/keys?order=largest&offset=3", 400, "offset"),
+    ],
+)
+def test_questions_that_cannot_be_answered_are_refused(client, path, status, named):
+    answer = client.get(path)
+    assert answer.status_code == status
+    assert named in answer.json()["error"]
+
+
+def test_other_paths_and_methods_are_refused(client):
+    assert client.get("/nothing").status_code == 404
+    assert client.get("/query").status_code == 405
+    assert client.post("/certificate").status_code == 405
+    assert client.get("/../engine.py").status_code == 404
+
+
+def test_the_page_has_no_inline_script_or_style_and_loads_nothing_from_elsewhere(client):
+    page = client.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*\ssrc=)", page.text)
+    sources = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert sorted(sources) == ["icon.svg", "page.css", "page.js"]
+    for source in sources:
+        answer = client.get(f"/{source}")
+        assert answer.status_code == 200
+        assert not re.search(r"https?://(?!www\.w3\.org/)", answer.text)
+
+
+def test_more_events_than_a_body_may_hold_are_refused_before_they_are_read(engine):
+    events = [{"id": f"q{i}", "key": "k"} for i in range(11)]
+    with client_of(engine, most_events=10) as client:
+        for body in (
+            json.dumps(events),
+            "[" + "1," * 10 + "1]",
+            "".join(f"{json.dumps(e)}\n" for e in events),
+        ):
+            answer = client.post("/query", content=body)
+            assert answer.status_code == 413
+            assert (
+                answer.json()["error"] == "a body may hold 10 events, this one has 11: send them in several"
+            )
+        assert client.post("/events", content=b"x\n" * 11).status_code == 413
+        assert engine.total().events == 0
+        assert len(client.post("/query", json=events[1:]).json()) == 10
+
+
+def test_empty_lines_cost_nothing(client):
+    nothing = client.post("/events", content=b"\n" * (1 << 20))
+    assert (nothing.status_code, nothing.content) == (200, b"")
+    lines = b'\n{"id": "a", "key": "k"}\n \r\n\n{"id": "b", "key": "k"}\n\n'
+    answers = client.post("/query", content=lines).text.splitlines()
+    assert [json.loads(answer)["id"] for answer in answers] == ["a", "b"]
+
+
+def test_large_bodies_wait_until_there_is_room_for_them(engine):
+    lines = b'{"type": "query", "id": "q", "key": "k"}\n'.ljust(LARGE) + b"\n"
+    with client_of(engine, patience=0.2) as client:
+        intake = next(route.app for route in client.app._app.routes if route.path == "/events")
+        taken, intake._room.free = intake._room.free, 0
+        answer = client.post("/events", content=lines)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert client.post("/events", content=lines[:100]).status_code == 200
+        intake._room.free = taken
+        assert client.post("/events", content=lines).status_code == 200
+        assert client.post("/events", content=iter([lines])).status_code == 200
+        assert intake._room.free == taken
+
+
+def test_a_ledger_that_cannot_be_written_is_a_503(client, engine, monkeypatch):
+    def fail(changes):
+        raise LedgerError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._ledger, "commit", fail)
+        answer = client.post("/query", json={"id": "q", "key": "k"})
+        assert (answer.status_code, answer.json()) == (503, {"error": "the disk is full"})
+    assert client.post("/query", json={"id": "q", "key": "k"}).status_code == 200
+
+
+def test_outcomes_through_http_settle_what_the_engine_asked(client, engine):
+    engine.handle([Query("q", "k", 0.5), Outcome("q", 1)])
+    assert client.post("/outcome", json={"id": "q", "value": True}).json() == {"type": "settled", "id": "q"}

@@ -1,0 +1,187 @@
+"""The engine's HTTP server: where it listens, whom it waits for, and how it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra serve")
+pytest.importorskip("uvicorn", reason="needs the extra serve")
+
+import httpx
+
+from onlinecal.engine import AsyncEngine, Engine, read_report
+from onlinecal.engine.http.server import is_loopback, serve
+
+TOKEN = "correct-horse-battery"
+SERVE = "import sys; from onlinecal.cli.stream.serve import serve; import typer; typer.run(serve)"
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.8.8.8", True)]
+    + [(host, False) for host in ("0.0.0.0", "::", "10.0.0.1", "example.org", "")],
+)
+def test_only_loopback_goes_without_a_token(engine, host, loopback):
+    assert is_loopback(host) is loopback
+    if not loopback:
+        with pytest.raises(ValueError, match="token"):
+            asyncio.run(serve(AsyncEngine(engine), host, 0))
+
+
+@pytest.fixture
+def server(tmp_path):
+    """start(*arguments): a server of its own process, on a free port; (process, address)."""
+    started = []
+
+    def start(*arguments, **variables):
+        command = [sys.executable, "-c", SERVE, "--ledger", str(tmp_path / "ledger.db"), "--port", "0"]
+        process = subprocess.Popen(
+            [*command, *arguments], stderr=subprocess.PIPE, text=True, env={**os.environ, **variables}
+        )
+        started.append(process)
+        line = process.stderr.readline()
+        found = re.search(r"listening on (http://\S+)", line)
+        assert found, line + process.stderr.read()
+        return process, found[1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def test_a_server_that_is_told_to_stop_answers_what_is_under_way_and_loses_nothing(server, tmp_path):
+    process, address = server()
+
+    async def caller(client, name, answered):
+        for i in range(10_000):
+            try:
+                answer = await client.post("/query", json={"id": f"{name}/{i}", "key": f"key {name}"})
+            except httpx.TransportError:
+                return
+            assert answer.status_code == 200
+            answered.append((answer.json()["id"], answer.json()["probability"]))
+
+    async def main():
+        answered = []
+        async with httpx.AsyncClient(base_url=address) as client:
+            callers = [asyncio.create_task(caller(client, name, answered)) for name in range(8)]
+            async with asyncio.timeout(30):
+                while len(answered) < 100:
+                    await asyncio.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            await asyncio.gather(*callers)
+        return answered
+
+    answered = asyncio.run(main())
+    assert process.wait(30) == 0
+    assert process.stderr.read() == ""
+    with Engine(tmp_path / "ledger.db") as engine:
+        assert engine._ledger.about("tail") == engine.total().events
+        kept = engine._ledger.recall(id for id, _ in answered)
+        assert {(id, record.probability) for id, record in kept.items()} == set(answered)
+    assert read_report(tmp_path / "ledger.db").events >= len(answered)
+
+
+def test_a_slow_or_endless_request_is_cut_off(tmp_path):
+    """Three clients that never finish: no request, half a head, a body that does not come."""
+
+    def hear(connection, sent):
+        connection.settimeout(10)
+        try:
+            connection.sendall(sent)
+            heard = b""
+            while piece := connection.recv(4096):
+                heard += piece
+        except ConnectionError:
+            return heard
+        return heard
+
+    async def main():
+        listening = asyncio.get_running_loop().create_future()
+        async with AsyncEngine() as engine:
+            serving = asyncio.create_task(
+                serve(engine, port=0, patience=0.3, ready=lambda url: listening.set_result(url))
+            )
+            port = int((await listening).rpartition(":")[2])
+            heads = [
+                b"",
+                b"POST /query HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+                b"POST /query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n\r\n{",
+                b"POST /query HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 1_000_000,
+            ]
+            await asyncio.sleep(0.05)
+            connections = [socket.create_connection(("127.0.0.1", port)) for _ in heads]
+            start = time.perf_counter()
+            heard = await asyncio.gather(*map(asyncio.to_thread, [hear] * 4, connections, heads))
+            assert time.perf_counter() - start < 8
+            for connection in connections:
+                connection.close()
+            serving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await serving
+        return heard
+
+    nothing, half, late, _ = asyncio.run(main())
+    assert (nothing, half) == (b"", b"")
+    assert b" 408 " in late.split(b"\r\n")[0]
+
+
+def test_the_token_comes_from_a_file_or_the_environment(server, tmp_path):
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    process, address = server("--token-file", str(file), ONLINECAL_TOKEN="another-token-of-its-own")
+    right = {"authorization": f"Bearer {TOKEN}"}
+    assert httpx.get(f"{address}/certificate").status_code == 401
+    assert httpx.get(f"{address}/certificate", headers=right).status_code == 200
+    process.terminate()
+    assert process.wait(30) == 0
+    process, address = server(ONLINECAL_TOKEN=TOKEN)
+    assert httpx.get(f"{address}/certificate").status_code == 401
+    assert httpx.get(f"{address}/certificate", headers=right).status_code == 200
+
+
+def test_a_port_in_use_is_one_clear_error(engine):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=rf"127\.0\.0\.1 port {port}: .*in use"):
+            asyncio.run(serve(AsyncEngine(engine), "127.0.0.1", port))
+
+
+def test_a_missing_extra_is_named(monkeypatch, tmp_path):
+    from onlinecal.cli.stream import serve as stream_serve
+
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    for name in ("server", "app"):
+        monkeypatch.delitem(sys.modules, f"onlinecal.engine.http.{name}", raising=False)
+        monkeypatch.delattr(f"onlinecal.engine.http.{name}", raising=False)
+    with pytest.raises(ValueError, match=r"pip install 'onlinecal\[serve\]'"):
+        stream_serve.serve(tmp_path / "ledger.db")
+
+
+def test_a_server_raises_its_limit_of_open_files_as_far_as_it_may():
+    from onlinecal.cli.stream.serve import allow_connections
+
+    soft, hard = before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = min(number for number in (soft, hard, 600) if number != resource.RLIM_INFINITY)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough - 100, hard))
+        allow_connections(enough)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (enough, hard)
+        allow_connections(enough - 50)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (enough, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -1,0 +1,77 @@
+"""The sizes of states in docs/scale.md: its formulas against bytes of real keys."""
+
+import math
+import random
+
+import pytest
+
+from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query
+from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.step import KeyStep, _decoder
+from onlinecal.engine.settings import Settings
+from onlinecal.forecasters.binary.cells import TABLE
+from onlinecal.forecasters.simplex.machine.table import USED
+
+HEADER = 1 + 8 * TABLE
+BOOKS = 90
+"""Bytes around a single lane: versions, checksums, lengths, and one remembered forecast with a short id."""
+
+
+def kept(config, rounds, classes=0, waiting=0, remember=1):
+    """A key's bytes after so many settled rounds of a drifting coin or a biased die, and its lane."""
+    rng, step, events = random.Random(0), KeyStep(EngineConfig(config), remember), []
+    for i in range(rounds):
+        if classes:
+            [outcome] = rng.choices([f"class{j}" for j in range(classes)], range(1, classes + 1))
+        else:
+            outcome = int(rng.random() < 0.5 + 0.4 * math.sin(2 * math.pi * i / rounds))
+        events += [Query(f"{i:08d}", "k", None, float(i)), Outcome(f"{i:08d}", outcome, "k", float(i))]
+    events += [Query(f"{rounds + j:08d}", "k") for j in range(waiting)]
+    return step("k", None, events)[0]
+
+
+def lane_of(data, config):
+    """The only lane of a key's bytes."""
+    [lane] = KeyState("k", 1, Settings(config), _decoder.decode(data[1:]).state).lanes
+    return lane
+
+
+@pytest.mark.parametrize("rounds", [10, 100, 1000, 10_000, 40_000])
+def test_a_key_with_a_horizon_is_a_header_and_an_integer_for_each_grid_point(rounds):
+    config = KeyConfig(horizon=rounds)
+    data = kept(config, rounds)
+    m = len(lane_of(data, config).memory) - TABLE - 1
+    width = 1 if rounds < 5000 else 2
+    assert len(data) == pytest.approx(HEADER + width * (m + 1) + BOOKS, abs=15)
+    assert m == pytest.approx(math.sqrt(rounds), abs=2)
+
+
+@pytest.mark.parametrize("grid", ["adaptive", "nested"])
+@pytest.mark.parametrize("rounds", [10, 100, 1000, 10_000, 40_000])
+def test_a_key_without_one_is_a_header_and_eight_bytes_for_each_visited_point(grid, rounds):
+    config = KeyConfig(grid=grid)
+    data = kept(config, rounds)
+    memory = lane_of(data, config).memory
+    points = (len(memory) - TABLE) // 2
+    assert len(data) == pytest.approx(HEADER + 8 * points + BOOKS, abs=15)
+    # on a drifting coin
+    few, many = {"adaptive": (2.0, 3.0), "nested": (0.9, 1.6)}[grid]
+    assert few * math.sqrt(rounds) - 3 <= points <= many * math.sqrt(rounds) + 3
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5, 10])
+@pytest.mark.parametrize("rounds", [100, 1000, 10_000])
+def test_a_key_with_classes_grows_with_its_vertices(classes, rounds):
+    config = KeyConfig(kind="simplex")
+    data = kept(config, rounds, classes)
+    vertices = int(lane_of(data, config).run_state.memory[USED])
+    assert len(data) == pytest.approx(380 + 20 * classes + (20 + classes) * vertices, rel=0.1)
+
+
+def test_forecasts_that_are_open_or_remembered_cost_their_ids_and_numbers():
+    config, rounds = KeyConfig(), 1000
+    alone = len(kept(config, rounds))
+    waiting = (len(kept(config, rounds, waiting=100)) - alone) / 100
+    remembered = (len(kept(config, rounds, remember=1000)) - alone) / 500
+    assert 80 + len("00000000") < waiting < 90 + len("00000000")
+    assert 40 + len("00000000") < remembered < 50 + len("00000000")

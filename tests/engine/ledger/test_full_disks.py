@@ -1,0 +1,131 @@
+"""Disks that are full: what is said, and what is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+
+import pytest
+
+from onlinecal.engine import (
+    Engine,
+    LedgerError,
+)
+from tests.engine.fault_tools import INPUT, LINES, assert_refused, command, raises_for
+from tests.engine.scripts import (
+    CONFIG,
+    CONFIG_TOML,
+    assert_same_ledgers,
+    batches,
+    tables_of,
+)
+
+
+def test_a_full_ledger_keeps_nothing_of_the_batch_and_goes_on_when_there_is_room(folder, sound, answers):
+    path, rng, told, full = folder / "ledger.db", random.Random(1), b"", 0
+    with Engine(path, CONFIG, hot_keys=5, window=100) as engine:
+        for data in batches(rng, LINES, 60):
+            connection = engine._ledger.connection
+            pages = connection.execute("PRAGMA page_count").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count = {pages + rng.choice([0, 0, 1, 2])}")
+            before = tables_of(path)
+            for _ in range(3):
+                try:
+                    answer = engine.handle_lines(data)
+                    break
+                except LedgerError as error:
+                    assert re.match(f"{path}: could not be written.*Make room", str(error))  # noqa: PT017
+                    assert tables_of(path) == before
+                    full += 1
+            else:
+                connection.execute("PRAGMA max_page_count = 1000000")
+                answer = engine.handle_lines(data)
+            told += answer
+    assert full > 10
+    assert told == answers
+    assert_same_ledgers(path, sound)
+
+
+def test_states_that_could_not_be_written_are_written_later(folder, sound, answers):
+    path, told = folder / "ledger.db", b""
+    with Engine(path, CONFIG) as engine:
+        for number, data in enumerate(batches(random.Random(2), LINES, 60)):
+            told += engine.handle_lines(data)
+            refuse = (
+                "CREATE TEMP TRIGGER full BEFORE INSERT ON main.states BEGIN SELECT RAISE(ABORT, ''); END"
+            )
+            engine._ledger.connection.execute(refuse)
+            with raises_for(path):
+                engine.flush()
+            engine._ledger.connection.execute("DROP TRIGGER full")
+            if number % 2:
+                engine.flush()
+        engine._ledger.close()
+    assert told == answers
+    assert_same_ledgers(path, sound)
+
+
+def test_a_restart_that_fails_is_tried_again(folder, sound, answers, monkeypatch):
+    path, told = folder / "ledger.db", b""
+    monkeypatch.setattr("onlinecal.engine.ledger.replay.CHUNK", 7)
+    with Engine(path, CONFIG, hot_keys=5, window=200) as engine:
+        for data in batches(random.Random(3), LINES, 60):
+            commit, engine._ledger.commit = engine._ledger.commit, failing_commit
+            for _ in range(3):
+                with pytest.raises(LedgerError):
+                    engine.handle_lines(data)
+            engine._ledger.commit = commit
+            told += engine.handle_lines(data)
+    assert told == answers
+    assert_same_ledgers(path, sound)
+
+
+def failing_commit(changes):
+    raise LedgerError("no room")
+
+
+@pytest.mark.parametrize("size", [2_000, 40_000, 100_000, 150_000])
+def test_the_command_on_a_disk_that_is_full_says_so_and_finishes_when_there_is_room(
+    folder, sound, answers, size
+):
+    path = folder / "ledger.db"
+    (folder / "keys.toml").write_text(CONFIG_TOML)
+    arguments = ["stream", "--ledger", path, "--config", folder / "keys.toml", "--batch", "50", "--quiet"]
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    found = command(folder, *arguments, source=INPUT, before=limit)
+    assert_refused(found, path)
+    assert answers.startswith(found[1])
+    code, told, said = command(folder, *arguments, source=INPUT)
+    assert (code, told, said) == (0, answers, "")
+    assert_same_ledgers(path, sound)
+
+
+def test_a_small_disk_that_fills_up(folder, sound, answers):
+    disk = folder / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(disk)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("a disk of its own cannot be mounted here")
+    try:
+        path, told = disk / "ledger.db", b""
+        with contextlib.suppress(LedgerError), Engine(path, CONFIG, hot_keys=5, window=100) as engine:
+            for data in batches(random.Random(4), LINES, 60):
+                told += engine.handle_lines(data)
+            pytest.fail("all of it went onto the disk")
+        assert answers.startswith(told)
+        assert told
+        for part in disk.iterdir():
+            shutil.copyfile(part, folder / part.name)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+    with Engine(folder / "ledger.db", hot_keys=5) as engine:
+        assert engine.handle_lines(INPUT) == answers
+    assert_same_ledgers(folder / "ledger.db", sound)

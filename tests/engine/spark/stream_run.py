@@ -1,0 +1,95 @@
+"""A stream from files to files through Spark; as a program, so that it can be killed:
+
+python -m tests.engine.spark.stream_run ROOT      reads ROOT/in, writes ROOT/out, goes on from ROOT/checkpoint
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+
+from onlinecal.engine import Forecast, Outcome, Rejected
+from tests.engine.key_events import CONFIG
+
+REMEMBER = 10_000
+
+
+def write_events(events, folder, files, seed=0, strays=()):
+    """Files in the order of their times; rows shuffled within each, and strays in each."""
+    folder.mkdir(parents=True)
+    rng, size = random.Random(seed), -(-len(events) // files)
+    for number in range(files):
+        lines = [*strays]
+        for position in range(number * size, min((number + 1) * size, len(events))):
+            lines.append(as_row(events[position], position))
+        rng.shuffle(lines)
+        path = folder / f"{number:03d}.json"
+        path.write_text("\n".join(json.dumps(line) for line in lines))
+        os.utime(path, (1_700_000_000 + number,) * 2)
+
+
+def as_row(event, position):
+    row = {"type": event.__struct_config__.tag, "id": event.id, "key": event.key, "position": position}
+    row["time"] = event.time
+    if isinstance(event, Outcome):
+        row["value"] = str(event.value)
+    elif getattr(event, "hint", None) is not None:
+        row["hints" if isinstance(event.hint, dict) else "hint"] = event.hint
+    return row
+
+
+def run(spark, root, initial=None):
+    """Play all files that are there, one a micro-batch."""
+    from onlinecal.engine.spark import EVENTS, calibrated_stream
+
+    rows = spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 1).json(str(root / "in"))
+    answers = calibrated_stream(rows, CONFIG, remember=REMEMBER, initial=initial, check=False)
+    query = (
+        answers.writeStream.format("parquet")
+        .option("path", str(root / "out"))
+        .option("checkpointLocation", str(root / "checkpoint"))
+        .outputMode("append")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return query
+
+
+def read(spark, root):
+    """The answers that count, in order; Spark goes by what the sink says it has committed."""
+    rows = spark.read.parquet(str(root / "out")).collect()
+    return sorted((tuple(row) for row in rows), key=lambda row: (row[3] is not None, row[3] or 0, str(row)))
+
+
+def told(row):
+    """What a row of the answers says, comparable with what `said` makes of the engine's answers."""
+    _, kind, id, _, probability, probabilities, certificate, reason, detail = row
+    if kind == "forecast":
+        return id, probability if probabilities is None else probabilities, certificate
+    if kind == "rejected":
+        return refusal(id, reason, detail)
+    return id, kind
+
+
+def said(answer):
+    if isinstance(answer, Forecast):
+        return answer.id, answer.probability, answer.certificate
+    if isinstance(answer, Rejected):
+        return refusal(answer.id, answer.reason, answer.detail)
+    return answer.id, answer.__struct_config__.tag
+
+
+def refusal(id, reason, detail):
+    # numbers that JSON does not have reach the workers as texts, and are refused as such
+    return (id, "bad") if reason in ("malformed", "invalid") else (id, reason, detail)
+
+
+if __name__ == "__main__":
+    from pathlib import Path
+
+    from onlinecal.engine.spark import local_session
+
+    run(local_session(2), Path(sys.argv[1]))

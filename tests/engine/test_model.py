@@ -1,0 +1,272 @@
+"""The engine against a model of what it promises, written with dictionaries and the public forecasters."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
+from onlinecal.engine import (
+    Engine,
+    Forecast,
+    Outcome,
+    Query,
+    Settled,
+    Withdraw,
+    Withdrawn,
+    read_report,
+)
+from tests.engine.scripts import CLASSES, CONFIG, assert_sound, hint_for, is_simplex, value_for
+
+KEYS = ("plain/a", "plain/b", "lanes/a", "brief/a", "brief lanes/a", "grid/a", "weather/a", "skies/a")
+
+
+class Lane:
+    """One forecaster, and how many of its forecasts wait."""
+
+    def __init__(self, config):
+        given = {
+            name: getattr(config, name)
+            for name in ("horizon", "n_cells", "grid", "rule", "slack", "report")
+            if getattr(config, name) is not None
+        }
+        if config.kind == "simplex":
+            labels = None if config.classes is None else list(config.classes)
+            self.forecaster = SimplexAlmostOneStepAhead(labels=labels, **given)
+        else:
+            self.forecaster = AlmostOneStepAhead(**given)
+        self.waiting = 0
+
+    def ask(self, hint):
+        classes = getattr(self.forecaster, "classes", None)
+        if classes is None:
+            return self.forecaster.forecast(hint)
+        if hint is not None:
+            known = {label: hint.get(label, 0.0) for label in classes}
+            weight = float(sum(known.values()))
+            hint = {label: p / weight for label, p in known.items()} if known and weight else None
+            if known and not weight:
+                hint = dict.fromkeys(known, 1.0 / len(known))
+        return self.forecaster.forecast(hint)
+
+
+class Key:
+    """What a key remembers: its lanes, its clock, and its forecasts that wait, by id."""
+
+    def __init__(self, config):
+        self.config = config
+        self.lanes = []
+        self.clock = None
+        self.waiting = {}
+        self.rounds = self.expired = 0
+
+    def lane(self):
+        idle = [lane for lane in self.lanes if lane.waiting == 0]
+        if idle:
+            return idle[0]
+        if len(self.lanes) < self.config.lanes:
+            self.lanes.append(Lane(self.config))
+            return self.lanes[-1]
+        return min(self.lanes, key=lambda lane: lane.waiting)
+
+    def certificate(self):
+        return sum(lane.forecaster.certificate for lane in self.lanes)
+
+    def is_over(self, time, now):
+        patience = self.config.expire_after
+        return None not in (patience, time, now) and now > time + patience
+
+    def go_on_to(self, time):
+        if time is not None and (self.clock is None or time > self.clock):
+            self.clock = time
+        for id, (lane, token, asked) in list(self.waiting.items()):
+            if self.is_over(asked, self.clock):
+                lane.waiting -= 1
+                lane.forecaster.withdraw(token)
+                del self.waiting[id]
+                self.expired += 1
+
+
+def is_outcome(key, value):
+    """Whether the value can be an outcome of the key; any text is a class where classes are discovered."""
+    if key.startswith("weather/"):
+        return isinstance(value, str)
+    return value in (CLASSES if is_simplex(key) else (0, 1))
+
+
+class Model:
+    """Events in, answers out, as docs/engine.md says it, one dict entry for each id."""
+
+    def __init__(self, config):
+        self.config, self.keys, self.ids = config, {}, {}
+
+    def answer(self, event):
+        return self.query(event) if isinstance(event, Query) else self.close(event)
+
+    def query(self, event):
+        content = event.key, event.hint, event.time
+        if event.id in self.ids:
+            before = self.ids[event.id]
+            return before["forecast"] if before["content"] == content else "duplicate"
+        if event.key not in self.keys:
+            self.keys[event.key] = Key(self.config.at(self.config.place_for(event.key)))
+        key = self.keys[event.key]
+        key.go_on_to(event.time)
+        lane = key.lane()
+        token = lane.ask(event.hint)
+        lane.waiting += 1
+        key.waiting[event.id] = lane, token, key.clock if event.time is None else event.time
+        told = token.probabilities if is_simplex(event.key) else token.probability
+        forecast = Forecast(event.id, event.key, told, key.certificate())
+        self.ids[event.id] = {"content": content, "key": event.key, "forecast": forecast, "closed": None}
+        return forecast
+
+    def close(self, event):
+        if event.id not in self.ids:
+            return "unknown"
+        known = self.ids[event.id]
+        key = self.keys[known["key"]]
+        value = event.value if isinstance(event, Outcome) else None
+        answer = Settled(event.id) if isinstance(event, Outcome) else Withdrawn(event.id)
+        if event.key not in (None, known["key"]):
+            return "invalid"
+        if isinstance(event, Outcome) and not is_outcome(known["key"], value):
+            return "invalid"
+        if known["closed"] is not None:
+            how = "withdrawn" if known["closed"][0] is None else "settled"
+            return answer if known["closed"] == (value, event.time) else how
+        if event.id not in key.waiting:
+            return "expired"
+        lane, token, asked = key.waiting[event.id]
+        now = (
+            key.clock
+            if event.time is None
+            else max(event.time, event.time if key.clock is None else key.clock)
+        )
+        if key.is_over(asked, now):
+            return "expired"
+        if isinstance(event, Outcome):
+            lane.forecaster.observe(token, value)
+            key.rounds += 1
+        else:
+            lane.forecaster.withdraw(token)
+        lane.waiting -= 1
+        del key.waiting[event.id]
+        key.go_on_to(event.time)
+        known["closed"] = value, event.time
+        return answer
+
+
+def plain(answer):
+    """An answer; of a refusal its reason."""
+    return getattr(answer, "reason", answer)
+
+
+def random_event(rng, known):
+    """An event about few keys; `known` lists the ids that were asked for, and grows."""
+    time = rng.choice([None, rng.randrange(0, 40), 40.0 + len(known) / 2, 40 + len(known)])
+    kind = rng.random()
+    if kind < 0.45 or not known:
+        key = rng.choice(KEYS)
+        id = f"q{len(known)}" if rng.random() < 0.9 or not known else rng.choice(known)
+        known.append(id)
+        return Query(id, key, hint_for(rng, key), time)
+    if kind < 0.48:
+        return Outcome("never asked", 1)
+    id = rng.choice(known[-12:] if rng.random() < 0.8 else known)
+    key = rng.choice([None, None, None, rng.choice(KEYS)])
+    if kind < 0.9:
+        return Outcome(id, value_for(rng, rng.choice(KEYS)), key, time)
+    return Withdraw(id, key, time)
+
+
+def assert_summaries(engine, model):
+    """The report of the engine's ledger is what the model knows."""
+    report = read_report(engine._ledger.path)
+    found = {line.name: line.summary for line in report.keys}
+    assert list(found) == list(model.keys)
+    for name, key in model.keys.items():
+        summary = found[name]
+        assert (summary.rounds, summary.open, summary.expired) == (key.rounds, len(key.waiting), key.expired)
+        assert summary.certificate == key.certificate() <= summary.guarantee + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_answers_are_those_of_the_model_however_they_are_cut_and_restarted(tmp_path, seed):
+    rng, known = random.Random(seed), []
+    path, model, events = tmp_path / "ledger.db", Model(CONFIG), []
+    few = {"hot_keys": rng.choice([1, 2, 5, 100]), "window": rng.choice([0, 3, 40, 1000])}
+    engine = Engine(path, CONFIG, **few)
+    for _ in range(60):
+        batch = [random_event(rng, known) for _ in range(rng.choice([1, 1, 3, 10, 40]))]
+        batch += rng.sample(events, min(len(events), rng.choice([0, 0, 2])))
+        assert list(map(plain, engine.handle(batch))) == list(map(model.answer, batch))
+        events += batch
+        if rng.random() < 0.1:
+            (engine._ledger if rng.random() < 0.7 else engine).close()
+            engine = Engine(path, **few)
+    assert_summaries(engine, model)
+    engine.close()
+    assert_sound(path)
+
+
+TIMES = st.none() | st.integers(0, 200) | st.floats(0, 200)
+IDS = st.integers(0, 30).map("q{}".format)
+HINTS = {
+    False: st.none() | st.floats(0, 1),
+    True: st.sampled_from([None, {"sun": 1.0}, {"rain": 0.25, "sun": 0.75}, dict.fromkeys(CLASSES, 1 / 3)]),
+}
+VALUES = st.sampled_from([0, 1, True, 1.0, 2, 0.5, "rain", "sun", "1"])
+
+
+class Machine(RuleBasedStateMachine):
+    """Any events in any batches, with restarts in between, against the model."""
+
+    @initialize(hot_keys=st.sampled_from([1, 3, 100]), window=st.sampled_from([0, 5, 1000]))
+    def start(self, hot_keys, window):
+        self.engine = Engine(None, CONFIG, hot_keys=hot_keys, window=window)
+        self.model, self.batch = Model(CONFIG), []
+
+    @rule(id=IDS, key=st.sampled_from(KEYS), time=TIMES, data=st.data())
+    def ask(self, id, key, time, data):
+        self.batch.append(Query(id, key, data.draw(HINTS[is_simplex(key)]), time))
+
+    @rule(id=IDS, value=VALUES, key=st.none() | st.sampled_from(KEYS), time=TIMES)
+    def settle(self, id, value, key, time):
+        self.batch.append(Outcome(id, value, key, time))
+
+    @rule(id=IDS, key=st.none() | st.sampled_from(KEYS), time=TIMES)
+    def withdraw(self, id, key, time):
+        self.batch.append(Withdraw(id, key, time))
+
+    @precondition(lambda self: self.batch)
+    @rule()
+    def commit(self):
+        assert list(map(plain, self.engine.handle(self.batch))) == list(map(self.model.answer, self.batch))
+        self.batch = []
+
+    @rule(flushed=st.booleans())
+    def restart(self, flushed):
+        if flushed:
+            self.engine.flush()
+        self.engine._start()
+
+    @invariant()
+    def books_are_balanced(self):
+        keys, waiting = self.engine.in_memory()
+        assert waiting == sum(len(state.open) for state in self.engine._keys.states.values())
+        assert keys <= self.engine.hot_keys
+
+    def teardown(self):
+        if hasattr(self, "engine"):
+            self.engine.close()
+
+
+Machine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+test_any_events_in_any_batches = Machine.TestCase

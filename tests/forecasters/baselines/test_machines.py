@@ -1,0 +1,99 @@
+"""The baselines as machines: interpreter and compiled code, rounds and replays, copies, river, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal.forecasters.baselines import (
+    ConstantForecaster,
+    DriftCorrectedHalf,
+    FosterForecaster,
+    PowerOfTwoChoices,
+    RunningMean,
+)
+from tests.forecasters.baselines.games import BASELINES, RANDOMISED, in_the_interpreter, parameters
+from tests.forecasters.configurations import sequences
+
+kinds = st.sampled_from(BASELINES)
+cells = st.sampled_from([1, 2, 3, 7, 20])
+
+
+@settings(max_examples=60, deadline=None)
+@given(kinds, cells, sequences(longest=200))
+def test_compiled_code_and_the_interpreter_agree_bit_for_bit(kind, m, outcomes):
+    compiled, plain = kind(**parameters(kind, m)), kind(**parameters(kind, m))
+    answers = compiled.replay(outcomes)
+    _, charged, memory = in_the_interpreter(plain, outcomes)
+    assert answers.tolist() == charged
+    plain.memory = np.array(memory)
+    plain.resume()
+    assert compiled.memory.tobytes() == plain.memory.tobytes()
+    assert compiled.predict_proba_one({}) == plain.predict_proba_one({})
+
+
+@settings(max_examples=60, deadline=None)
+@given(kinds, cells, sequences(longest=150), st.integers(0, 2**32 - 1))
+def test_rounds_and_replays_are_the_same_game(kind, m, outcomes, cut):
+    rounds, replayed = kind(**parameters(kind, m)), kind(**parameters(kind, m))
+    plain, _, _ = in_the_interpreter(kind(**parameters(kind, m)), outcomes)
+    for y, p in zip(outcomes, plain, strict=True):
+        assert rounds.predict_proba_one({}) == {False: 1.0 - p, True: p}
+        rounds.learn_one({}, bool(y))
+    cut = cut % len(outcomes)
+    answers = [replayed.replay(piece) for piece in (outcomes[:cut], outcomes[cut:]) if len(piece)]
+    if kind is not PowerOfTwoChoices:
+        assert np.concatenate(answers).tolist() == plain
+    assert rounds.memory.tobytes() == replayed.memory.tobytes()
+    assert rounds.certificate == replayed.certificate
+    assert rounds.n_rounds == len(outcomes)
+    assert rounds.predict_proba_one({}) == replayed.predict_proba_one({})
+
+
+@pytest.mark.parametrize("kind", RANDOMISED, ids=lambda kind: kind.__name__)
+def test_equal_seeds_give_equal_bytes_and_others_do_not(kind):
+    outcomes = np.random.default_rng(0).integers(0, 2, 300)
+    first, second, other, pair = (
+        kind(horizon=300, seed=seed).replay(outcomes).tobytes() for seed in (4, 4, 5, (4, 1))
+    )
+    assert first == second
+    assert len({first, other, pair}) == 3
+
+
+def test_draws_are_not_those_that_anybody_else_gets_from_the_seed():
+    drawn = FosterForecaster(seed=3).draws(1000)
+    assert abs(np.corrcoef(drawn, np.random.default_rng(3).random(1000))[0, 1]) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        (ConstantForecaster, {"at": 1.5}, r"at must be a number in \[0, 1\], got 1.5"),
+        (ConstantForecaster, {"at": float("nan")}, "at must be"),
+        (RunningMean, {"prior": 0.0}, "prior must be a positive number of at most 1e.09, got 0.0"),
+        (RunningMean, {"prior": float("inf")}, "prior must be"),
+        (RunningMean, {"prior": "1"}, "prior must be"),
+        (DriftCorrectedHalf, {"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
+        (DriftCorrectedHalf, {"epsilon": 0.6}, "epsilon must be a number above 0 and at most 0.5, got 0.6"),
+        (DriftCorrectedHalf, {"epsilon": "0.1"}, "epsilon must be a number"),
+        (PowerOfTwoChoices, {"n_cells": 0}, "n_cells must be a whole number of at least 1, got 0"),
+        (FosterForecaster, {"horizon": 2.5}, "horizon must be"),
+        (FosterForecaster, {"n_cells": 2**21}, "n_cells must be at most 1048576, got 2097152"),
+        (FosterForecaster, {"seed": None}, "seed must be a non-negative integer .*, got None"),
+        (FosterForecaster, {"seed": -1}, "seed must be .*, got -1"),
+        (FosterForecaster, {"seed": "x"}, "seed must be .*, got 'x'"),
+        (FosterForecaster, {"seed": 0.5}, "seed must be .*, got 0.5"),
+    ],
+)
+def test_bad_parameters_are_refused_by_name(kind, given, message):
+    with pytest.raises(ValueError, match=message):
+        kind(**given)
+
+
+def test_running_mean_and_constant_forecast_what_they_say():
+    outcomes = np.array([1, 1, 0, 1])
+    assert RunningMean().replay(outcomes).tolist() == [1 / 2, 2 / 3, 3 / 4, 3 / 5]
+    assert RunningMean(prior=0.5).replay(outcomes) == pytest.approx([0.5, 1.5 / 2, 2.5 / 3, 2.5 / 4])
+    assert ConstantForecaster(0.3).replay(outcomes).tolist() == [0.3] * 4

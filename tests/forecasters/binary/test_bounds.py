@@ -1,0 +1,190 @@
+"""The theorems of docs/theory.md, on every short outcome sequence and on random long ones."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
+from onlinecal.forecasters.binary.cells import FINE, MOVED, SCALE, SPREAD
+from tests.forecasters.configurations import ANYTIME, RULES, UNIFORM, configs, fresh, hinted_sequences, label
+
+TOLERANCE = 1e-9
+
+
+LENGTH = 12
+
+
+def every_game(config, length):
+    """All prefixes of all 2^length games, each once: (forecasts, outcomes, certificate, guarantee)."""
+    forecaster = fresh(config)
+
+    def go_on(forecasts, outcomes):
+        memory = forecaster.memory.copy()
+        forecasts = [*forecasts, forecaster.predict_proba_one({})[True]]
+        for y in (0, 1):
+            forecaster.memory = memory.copy()
+            forecaster.resume()
+            forecaster.learn_one({}, y)
+            game = [*outcomes, y]
+            yield forecasts, game, forecaster.certificate, forecaster.guarantee
+            if len(game) < length:
+                yield from go_on(forecasts, game)
+
+    yield from go_on([], [])
+
+
+def check(forecasts, outcomes, certificate, guarantee):
+    distance = calibration_distance(forecasts, outcomes, method="exact").exact
+    assert distance <= certificate + TOLERANCE
+    assert certificate <= guarantee + TOLERANCE
+
+
+@pytest.mark.parametrize("config", UNIFORM[1::4] + ANYTIME, ids=label)
+def test_on_all_sequences_distance_is_below_certificate_below_guarantee(config):
+    for game in every_game(config, LENGTH):
+        check(*game)
+
+
+@pytest.mark.parametrize("config", RULES, ids=label)
+def test_with_a_horizon_it_holds_on_all_sequences_of_that_length(config):
+    for horizon in range(1, LENGTH + 1):
+        for game in every_game({**config, "horizon": horizon}, horizon):
+            if len(game[1]) == horizon:
+                check(*game)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", UNIFORM + ANYTIME, ids=label)
+def test_on_all_longer_sequences(config):
+    for game in every_game(config, LENGTH + 3):
+        check(*game)
+
+
+@settings(max_examples=150, deadline=None)
+@given(configs, hinted_sequences(longest=120))
+def test_the_exact_distance_is_below_the_certificate(config, played):
+    outcomes, hints = played
+    forecaster = fresh(config)
+    forecasts = forecaster.replay(outcomes, hints)
+    distance = calibration_distance(forecasts, outcomes, method="exact").exact
+    assert distance <= forecaster.certificate + TOLERANCE
+    assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
+
+
+@settings(max_examples=300, deadline=None)
+@given(configs, hinted_sequences())
+def test_the_certificate_is_what_it_says(config, played):
+    outcomes, hints = played
+    forecaster = fresh(config)
+    forecasts, charged = forecaster.replay(outcomes, hints, return_look_ahead=True)
+    moved = np.abs(forecasts - charged).sum()
+    bias = expected_calibration_error(charged, outcomes)
+    assert moved + bias - TOLERANCE <= forecaster.certificate
+    assert forecaster.certificate <= moved + bias + TOLERANCE + len(outcomes) * 2.0**-31
+
+
+@settings(max_examples=300, deadline=None)
+@given(configs, hinted_sequences())
+def test_no_point_is_ever_biased_beyond_the_slack(config, played):
+    outcomes, hints = played
+    forecaster = fresh(config)
+    bound = 1.0 if config.get("rule") == "sign" else config.get("slack", 0.5)
+    for y, hint in zip(outcomes, hints, strict=True):
+        forecaster.observe(forecaster.forecast(hint), y)
+        points, biases = forecaster.look_ahead
+        assert np.abs(biases).max() <= bound
+        assert biases[0] == biases[-1] == 0.0
+        assert points[0] == 0.0
+        assert points[-1] == 1.0
+
+
+@settings(max_examples=150, deadline=None)
+@given(configs, hinted_sequences())
+def test_the_report_stays_close_to_the_charged_point(config, played):
+    outcomes, hints = played
+    forecaster = fresh(config)
+    for y, hint in zip(outcomes, hints, strict=True):
+        token = forecaster.forecast(hint)
+        width = token.upper - token.lower
+        reach = width / 2 if forecaster.report == "midpoint" else width
+        assert token.lower <= token.probability <= token.upper
+        assert max(token.probability - token.lower, token.upper - token.probability) <= reach + 1e-15
+        forecaster.observe(token, y)
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3, 4, 5, 10, 17, 100, 999, 10**4, 10**6, 10**9 + 7])
+def test_the_guarantees_are_below_the_published_curves(horizon):
+    assert AlmostOneStepAhead(horizon=horizon).guarantee <= math.sqrt(horizon)
+    paper = AlmostOneStepAhead(horizon=horizon, rule="sign", report="lower")
+    assert paper.guarantee <= 2 * math.sqrt(horizon)
+    for slack in (0.5, 0.7, 1.0, 3.0):
+        for report, reach in (("midpoint", 0.5), ("lower", 1.0), ("hint", 1.0)):
+            forecaster = AlmostOneStepAhead(horizon=horizon, slack=slack, report=report)
+            assert forecaster.guarantee <= 2 * math.sqrt(slack * reach * horizon) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("m", [22])
+def test_the_guarantee_counts_what_hints_are_rounded_up(m):
+    """The border of a cell, as a float times m, can lie beyond it: a unit more than 1/m from the far end."""
+    forecaster = AlmostOneStepAhead(n_cells=m, slack=3.0, report="hint")
+    memory, before, dearest = forecaster.memory, 0, 0
+    for y, hint in [(y, k / m) for k in range(m + 1) for y in (0, 1)] * 4:
+        forecaster.observe(forecaster.forecast(hint), y)
+        dearest, before = max(dearest, int(memory[MOVED]) - before), int(memory[MOVED])
+    assert dearest == 2 * memory[FINE] + 1  # so this much can be due in every round
+    unit = 2 * m * int(memory[FINE])
+    for rounds in (10**3, 10**6, 10**9):
+        due = Fraction(rounds * dearest, unit) + 3 * (m - 1)
+        assert forecaster.promise(rounds) >= float(due) * (1 - 2**-51)
+
+
+@settings(max_examples=150, deadline=None)
+@given(configs, hinted_sequences())
+def test_certificates_understate_by_no_more_than_floats_round(config, played):
+    """In exact arithmetic: 2^-52 for a round that follows a hint, and 2^-51 of the whole."""
+    outcomes, hints = played
+    forecaster, moved = fresh(config), Fraction(0)
+    for y, hint in zip(outcomes.tolist(), hints, strict=True):
+        token = forecaster.forecast(hint)
+        scale = int(forecaster.memory[SCALE])
+        lower, step = token.cell
+        moved += abs(Fraction(token.probability) - Fraction(lower + step * y, scale))
+        forecaster.observe(token, y)
+    exact = moved + Fraction(int(forecaster.memory[SPREAD]), scale)
+    slip = len(outcomes) * Fraction(1, 2**52)
+    assert exact <= Fraction(forecaster.certificate) * (1 + Fraction(1, 2**51)) + slip
+
+
+@pytest.mark.parametrize("grid", ["nested", "adaptive"])
+def test_the_anytime_guarantee_is_below_sqrt_3t_at_all_times(grid):
+    rounds = np.unique(np.concatenate([np.arange(1, 3000), np.geomspace(1, 1e12, 3000).astype(np.int64)]))
+    doublings = [int(4 / 3 * 4**k) + shift for k in range(19) for shift in (0, 1, 2)]
+    balanced = AlmostOneStepAhead(grid=grid)
+    sign = AlmostOneStepAhead(grid=grid, rule="sign", report="upper")
+    for t in [*rounds.tolist(), *doublings]:
+        assert balanced.promise(t) <= math.sqrt(3 * t)
+        assert sign.promise(t) <= 2 * math.sqrt(3 * t)
+
+
+CLOSED = [(0.75, "midpoint", 0.5), (1.5, "midpoint", 0.5), (0.5, "hint", 1.0), (3.0, "hint", 1.0)]
+
+
+@pytest.mark.parametrize(("slack", "report", "reach"), CLOSED)
+def test_the_closed_form_holds_while_the_slack_is_at_most_three_times_the_reach(slack, report, reach):
+    forecaster = AlmostOneStepAhead(slack=slack, report=report)
+    for t in [*range(1, 3000), *np.geomspace(3000, 1e12, 2000).astype(np.int64).tolist()]:
+        assert forecaster.promise(t) <= 2 * math.sqrt(3 * slack * reach * t) * (1 + 1e-15)
+
+
+def test_the_table_of_an_anytime_grid_stays_small():
+    rng = np.random.default_rng(1)
+    for grid in ("nested", "adaptive"):
+        forecaster = AlmostOneStepAhead(grid=grid)
+        forecaster.replay(rng.random(10**6) < np.repeat(rng.random(1000), 1000))
+        assert len(forecaster.look_ahead.points) <= 4 * math.sqrt(10**6)
+        assert forecaster.memory.nbytes <= 2 * 16 * len(forecaster.look_ahead.points) + 24 * 8

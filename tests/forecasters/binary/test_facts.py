@@ -1,0 +1,142 @@
+"""The general facts of docs/theory.md: the threshold world, Brier scores, unions, the size of the table."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
+from tests.forecasters.configurations import configs, fresh, sequences
+
+history = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=40)
+
+
+@given(configs, st.integers(1, 60))
+@settings(deadline=None, max_examples=60)
+def test_against_the_threshold_every_deterministic_forecaster_has_an_ece_of_half_the_rounds(config, rounds):
+    forecaster = fresh(config)
+    forecasts, outcomes = [], []
+    for _ in range(rounds):
+        p = forecaster.predict_proba_one({})[True]
+        forecasts.append(p)
+        outcomes.append(int(p < 0.5))
+        forecaster.learn_one({}, outcomes[-1])
+    assert expected_calibration_error(forecasts, outcomes) >= rounds / 2 - 1e-9
+
+
+@given(history)
+@settings(deadline=None)
+def test_the_brier_score_is_within_twice_the_distance_of_the_best_constant(rounds):
+    p, y = np.array(rounds, dtype=float).T
+    distance = calibration_distance(p, y.astype(int), method="exact").exact
+    assert np.sum((p - y) ** 2) <= np.sum((y.mean() - y) ** 2) + 2 * distance + 1e-9
+
+
+def test_the_brier_score_is_within_the_bound_of_every_map_on_all_short_histories():
+    values = np.linspace(0.0, 1.0, 5)
+    tight = 0.0
+    for places in combinations_with_replacement(range(5), 4):
+        used, place = np.unique(values[list(places)], return_inverse=True)
+        maps = np.array(list(product(values, repeat=len(used))))
+        slopes = np.abs(np.diff(maps, axis=1)) / np.diff(used)
+        steepest = slopes.max(axis=1, initial=0.0)
+        for outcomes in product((0, 1), repeat=4):
+            p, y = used[place], np.array(outcomes)
+            regrets = np.sum((p - y) ** 2) - np.sum((maps[:, place] - y) ** 2, axis=1)
+            distance = calibration_distance(p, y, "exact").exact
+            assert (regrets <= 2.0 * (1.0 + steepest) * distance + 1e-12).all()
+            if distance > 0:
+                tight = max(tight, float((regrets / (2.0 * (1.0 + steepest) * distance)).max()))
+    # the claim has something to lose
+    assert tight > 0.6
+
+
+def test_no_multiple_of_the_distance_bounds_the_regret_against_every_map():
+    for small in (0.1, 0.01, 0.001):
+        p, y = np.tile([0.5 - small, 0.5 + small], 10), np.tile([1, 0], 10)
+        # the best map gives each forecast its own outcome, and is never wrong
+        assert np.sum((p - y) ** 2) == pytest.approx(20 * (0.5 + small) ** 2)
+        assert calibration_distance(p, y).upper <= 20 * small + 1e-12
+
+
+@given(history, history)
+@settings(deadline=None)
+def test_the_distance_of_a_union_is_at_most_the_sum(first, second):
+    def distance(rounds):
+        p, y = np.array(rounds, dtype=float).T
+        return calibration_distance(p, y.astype(int), method="exact").exact
+
+    assert distance(first + second) <= distance(first) + distance(second) + 1e-9
+
+
+@given(sequences(longest=4000))
+@settings(deadline=None, max_examples=200)
+def test_the_self_tuning_grid_keeps_few_points(outcomes):
+    forecaster = AlmostOneStepAhead(grid="adaptive")
+    forecaster.replay(outcomes)
+    assert len(forecaster.look_ahead.points) - 2 <= 4.25 * np.sqrt(len(outcomes)) + 1
+
+
+@pytest.mark.parametrize(
+    "adversary", ["change-points:changes=300", "linear-drift", "threshold-sweep", "blocks:length=900"]
+)
+def test_the_self_tuning_grid_keeps_few_points_in_nasty_worlds(adversary):
+    import adversaries
+    from simulations.games.duel import play
+
+    forecaster = AlmostOneStepAhead()
+    play(forecaster, adversaries.create(adversary, horizon=300_000), 300_000)
+    assert len(forecaster.look_ahead.points) - 2 <= 4.25 * np.sqrt(300_000) + 1
+
+
+@given(st.integers(1, 12), st.integers(0, 11), st.lists(st.integers(0, 1), min_size=1, max_size=30))
+def test_in_a_bucket_some_constant_is_hardly_worse_than_any_hints(buckets, bucket, outcomes):
+    width = Fraction(1, buckets)
+    low = width * (bucket % buckets)
+    rounds, ones = len(outcomes), sum(outcomes)
+    constant = Fraction(ones * (rounds - ones), rounds)
+    hints = ones * (1 - low - width) ** 2 + (rounds - ones) * low**2
+    assert constant <= hints + rounds * (width / 2 - width**2 / 4)
+
+
+def bucketed(hints, outcomes_of, buckets, m):
+    """Forecasts and outcomes with a forecaster for each bucket; `outcomes_of` sees the forecast."""
+    tables = [AlmostOneStepAhead(n_cells=m) for _ in range(buckets)]
+    forecasts, outcomes = [], []
+    for t, hint in enumerate(hints):
+        token = (table := tables[min(int(hint * buckets), buckets - 1)]).forecast(hint)
+        forecasts.append(token.probability)
+        outcomes.append(outcomes_of(t, token))
+        table.observe(token, outcomes[-1])
+    return np.array(forecasts), np.array(outcomes)
+
+
+ANSWERS = {
+    "coins of the hint": lambda t, token: int((t * 0.6180339887) % 1.0 < token.hint),
+    "against the forecast": lambda t, token: int(token.probability < 0.5),
+    "against the hint": lambda t, token: int(token.hint < 0.5),
+    "for the hint": lambda t, token: int(token.hint > 0.5),
+    "in turn": lambda t, token: t % 2,
+}
+
+
+@pytest.mark.parametrize("answers", ANSWERS)
+@pytest.mark.parametrize("hinted", ["any", "two values", "alternating"])
+def test_with_hint_buckets_the_brier_score_is_near_that_of_the_hints(answers, hinted):
+    rounds, hints = 2000, np.random.default_rng(3).random(2000)
+    buckets = used = round((rounds / 4) ** (1 / 3))
+    if hinted != "any":
+        used = 2
+        hints = np.where(hints < 0.5, 0.51, 1.0) if hinted == "two values" else np.tile([0.51, 1.0], 1000)
+    p, y = bucketed(hints.tolist(), ANSWERS[answers], buckets, math.isqrt((rounds - 1) // used) + 1)
+    bucket = np.minimum((hints * buckets).astype(int), buckets - 1)
+    means = np.bincount(bucket, y, buckets) / np.maximum(np.bincount(bucket, minlength=buckets), 1)
+    score, slip = np.sum((p - y) ** 2), 2 * math.sqrt(used * rounds) + 1e-9
+    assert score <= np.sum((means[bucket] - y) ** 2) + slip
+    assert score <= np.sum((hints - y) ** 2) + (rounds / (2 * buckets) if hinted == "any" else 0.0) + slip

@@ -1,0 +1,137 @@
+"""The machines against their readable twins: the interpreter on lists, and brute force over all cells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from onlinecal import AlmostOneStepAhead, OneStepAhead
+from onlinecal.forecasters.binary import uniform
+from onlinecal.forecasters.binary.cells import HIGH, LOW, LOWER, NO_HINT, SCALE, STEP, TABLE, report
+from onlinecal.forecasters.binary.dyadic_search import sum_at
+from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences, label
+
+
+def play_in_the_interpreter(config, outcomes, hints):
+    forecaster = fresh(config)
+    rules = forecaster.machine.rules
+    memory = forecaster.memory.tolist() + [0] * (2 * len(outcomes))
+    forecasts = []
+    for y, hint in zip(outcomes.tolist(), hints.tolist(), strict=True):
+        lower, step = rules.propose(memory, hint)
+        forecasts.append(report(memory, lower, step, hint))
+        rules.charge(memory, lower, step, y, forecasts[-1])
+    return forecasts, memory
+
+
+@settings(max_examples=120, deadline=None)
+@given(configs, hinted_sequences())
+def test_compiled_code_and_the_interpreter_agree_bit_for_bit(config, played):
+    outcomes, hints = played
+    for guide in (hints, np.full(len(hints), NO_HINT)):
+        forecasts, memory = play_in_the_interpreter(config, outcomes, guide)
+        forecaster = fresh(config)
+        compiled = forecaster.replay(outcomes, None if guide[0] == NO_HINT else guide)
+        assert compiled.tolist() == forecasts
+        assert not any(forecaster.memory[len(memory) :])
+        size = min(len(memory), len(forecaster.memory))
+        assert forecaster.memory[:size].tolist() == memory[:size]
+
+
+@settings(max_examples=120, deadline=None)
+@given(configs, hinted_sequences())
+def test_replay_tokens_and_river_are_the_same_game(config, played):
+    outcomes, hints = played
+    replayed, river, tokens = fresh(config), fresh(config), fresh(config)
+    forecasts = replayed.replay(outcomes)
+    for y, p in zip(outcomes.tolist(), forecasts, strict=True):
+        assert river.predict_proba_one({})[True] == p
+        river.learn_one({}, y)
+        token = tokens.forecast()
+        assert token.probability == p
+        tokens.observe(token, y)
+    assert river.certificate == tokens.certificate == replayed.certificate
+    hinted, asked = fresh(config), fresh(config)
+    for y, hint, p in zip(outcomes.tolist(), hints, hinted.replay(outcomes, hints), strict=True):
+        token = asked.forecast(hint)
+        assert token.probability == p
+        asked.observe(token, y)
+    assert hinted.certificate == asked.certificate
+
+
+def all_valid_cells(forecaster):
+    """Lower ends of the valid cells of the present level, by looking at every one."""
+    memory = forecaster.memory
+    scale, step = int(memory[SCALE]), int(memory[STEP])
+    if forecaster.machine.rules is uniform:
+        sums = memory[TABLE:].tolist()
+    else:
+        sums = {x: sum_at(memory, x) for x in range(0, scale + 1, step)}
+    low, high = memory[LOW], memory[HIGH]
+    return [x for x in range(0, scale, step) if sums[x] <= high and sums[x + step] >= low], step, scale
+
+
+@settings(max_examples=150, deadline=None)
+@given(configs, hinted_sequences(longest=150))
+def test_the_reported_cell_is_the_valid_one_nearest_to_the_hint(config, played):
+    outcomes, hints = played
+    forecaster = fresh(config)
+    forecaster.replay(outcomes, hints)
+    if forecaster.memory[SCALE] // forecaster.memory[STEP] > 5000:
+        return
+    cells, step, scale = all_valid_cells(forecaster)
+    assert forecaster.memory[LOWER] in cells
+    for hint in [0.0, 1.0, 0.5, *hints[:20]]:
+        target = hint * scale
+        nearest = min(cells, key=lambda x: (max(x - target, target - x - step, 0.0), x > target))
+        lower, width = forecaster.machine.rules.propose(forecaster.memory.tolist(), hint)
+        distance = max(lower - target, target - lower - width, 0.0)
+        best = max(nearest - target, target - nearest - step, 0.0)
+        assert lower in cells
+        assert distance == best
+
+
+@pytest.mark.parametrize("config", UNIFORM, ids=label)
+def test_without_hints_all_points_left_accept_zero_and_all_right_accept_one(config):
+    forecaster = fresh(config)
+    for y in np.random.default_rng(0).random(300) < 0.7:
+        forecaster.learn_one({}, bool(y))
+        memory = forecaster.memory
+        sums, cell = memory[TABLE:], int(memory[LOWER])
+        assert np.all(sums[: cell + 1] <= memory[HIGH])
+        assert np.all(sums[cell + 1 :] >= memory[LOW])
+
+
+@pytest.mark.parametrize("config", [ANYTIME[0], ANYTIME[7], UNIFORM[3], {"horizon": 400}], ids=label)
+def test_one_step_ahead_answers_with_the_look_ahead_sequence(config):
+    outcomes = np.random.default_rng(5).integers(0, 2, 400)
+    shared = {key: value for key, value in config.items() if key != "report"}
+    _, charged = AlmostOneStepAhead(**shared).replay(outcomes, return_look_ahead=True)
+    reference = OneStepAhead(**shared)
+    answers = [reference.answer(y) for y in outcomes]
+    assert answers == charged.tolist()
+    assert OneStepAhead(**shared).replay(outcomes).tolist() == answers
+    assert reference.certificate <= reference.guarantee
+
+
+@pytest.mark.parametrize("rule", ["balanced", "sign"])
+@pytest.mark.parametrize(
+    "config", [{"n_cells": 8}, {"n_cells": 8, "horizon": 64}, {"grid": "nested"}], ids=str
+)
+def test_one_step_ahead_keeps_its_ece_within_c_times_the_inner_points(config, rule):
+    reference = OneStepAhead(**config, rule=rule)
+    for y in np.random.default_rng(4).random(64) < np.linspace(0, 1, 64):
+        reference.answer(y)
+        assert reference.certificate <= reference.guarantee
+    assert reference.guarantee == (1.0 if rule == "sign" else 0.5) * (8 - 1)
+
+
+def test_replay_goes_on_from_the_present_state():
+    outcomes = np.random.default_rng(2).integers(0, 2, 1000)
+    for config in ({}, {"horizon": 1000}, {"grid": "nested"}):
+        whole, parts = fresh(config), fresh(config)
+        expected = whole.replay(outcomes)
+        pieces = [parts.replay(piece) for piece in np.split(outcomes, [1, 17, 500])]
+        assert np.concatenate(pieces).tolist() == expected.tolist()
+        assert parts.n_rounds == 1000

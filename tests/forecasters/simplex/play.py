@@ -1,0 +1,112 @@
+"""The simplex machine played in the interpreter on a list, or compiled, and what to look at afterwards."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onlinecal.forecasters.simplex.machine.compiled import MACHINE
+from onlinecal.forecasters.simplex.machine.memory import new_memory, records_of
+from onlinecal.forecasters.simplex.machine.rules import RULES, begin
+from onlinecal.forecasters.simplex.machine.table import (
+    CLASSES,
+    HERE,
+    LABELS,
+    POINT,
+    SCALE,
+    SUMS,
+    part_of,
+    vertex_at,
+)
+
+MANY = 1 << 12
+NO_HINTS = np.empty((0, 0))
+
+
+def ready(k, m, slack=None, records=MANY):
+    memory = new_memory(k, m, 1, slack, records)
+    MACHINE.begin(memory)
+    return memory
+
+
+def ready_list(k, m, slack=None, records=MANY):
+    memory = new_memory(k, m, 1, slack, records).tolist()
+    begin(memory)
+    return memory
+
+
+def sums_of(memory, frame):
+    return [int(s) for s in memory[frame + SUMS : frame + SUMS + int(memory[CLASSES])]]
+
+
+def vertices_of(memory, frame):
+    """The vertices of a frame's cell in cyclic order: [(point, label), ...]."""
+    k, labels = int(memory[CLASSES]), int(part_of(memory, frame, LABELS))
+    places = [int(vertex_at(memory, frame, i)) for i in range(k)]
+    return [(tuple(int(c) for c in memory[x : x + k]), int(memory[labels + i])) for i, x in enumerate(places)]
+
+
+def interpret(memory, outcomes, hints=None):
+    """Play on a list: the forecasts, the sums of their cells' vertices and the charged points."""
+    k, forecasts, sums, charged = int(memory[CLASSES]), [], [], []
+    for t, outcome in enumerate(outcomes):
+        forecast, point = [0.0] * k, [0.0] * k
+        frame = RULES.announce(memory, [] if hints is None else hints[t], forecast)
+        RULES.point(memory, frame, forecast, int(outcome), point)
+        forecasts.append(forecast)
+        sums.append(sums_of(memory, frame))
+        charged.append(point)
+        RULES.settle(memory, frame, forecast, int(outcome))
+    return forecasts, sums, charged
+
+
+def rises_of(memory, frame):
+    """By how much each outcome would raise the certificate."""
+    rising = [0.0] * int(memory[CLASSES])
+    RULES.certificate_rises(memory, frame, [], rising)
+    return rising
+
+
+def replay(memory, outcomes, hints=None):
+    k = int(memory[CLASSES])
+    forecasts, charged = np.empty((len(outcomes), k)), np.empty((len(outcomes), k))
+    guide = NO_HINTS if hints is None else hints
+    done = MACHINE.replay(memory, np.asarray(outcomes, np.int64), guide, forecasts, charged, 0)
+    assert done == len(outcomes)
+    return forecasts, charged
+
+
+def biases_of(memory):
+    """{point: biases} in units of 1/SCALE."""
+    k = int(memory[CLASSES])
+    table = records_of(np.asarray(memory))
+    return {tuple(row[POINT : POINT + k].tolist()): row[POINT + k :].tolist() for row in table}
+
+
+def outcomes_of(kind, k, rounds, seed):
+    """A stream without an adversary: coins, drifting coins, one class after another, or a constant."""
+    rng = np.random.default_rng(seed)
+    if kind == "coins":
+        return rng.integers(0, k, rounds)
+    if kind == "drift":
+        blocks = [rng.choice(k, 50, p=rng.dirichlet(np.ones(k))) for _ in range(rounds // 50 + 1)]
+        return np.concatenate(blocks)[:rounds]
+    if kind == "turns":
+        return np.arange(rounds) % k
+    return np.full(rounds, seed % k)
+
+
+def chase(memory, rounds, kind, seed=0):
+    """An adversary who sees the forecast: the list of the outcomes he chose."""
+    rng, played = np.random.default_rng(seed), []
+    for _ in range(rounds):
+        here = int(memory[HERE])
+        k, sums = int(memory[CLASSES]), sums_of(memory, here)
+        if kind == "least":
+            outcome = int(np.argmin(sums))
+        elif kind == "flip":
+            outcome = max(zip(rises_of(memory, here), range(k), strict=True))[1]
+        else:
+            outcome = int(rng.choice(np.flatnonzero(np.asarray(sums) < int(memory[SCALE]) + 1)))
+        played.append(outcome)
+        assert MACHINE.advance(memory, outcome)
+    return played

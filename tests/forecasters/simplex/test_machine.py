@@ -1,0 +1,198 @@
+"""The simplex machine: compiled, in the interpreter and against the plain reference, bit for bit."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import AlmostOneStepAhead
+from onlinecal.forecasters.simplex.machine.compiled import MACHINE
+from onlinecal.forecasters.simplex.machine.memory import FEWEST_RECORDS, certificate, enlarged, new_memory
+from onlinecal.forecasters.simplex.machine.table import (
+    CHANGES,
+    HERE,
+    MASK,
+    MOVED,
+    PIVOTS,
+    RESTARTS,
+    SPREAD,
+    USED,
+    capacity,
+)
+from tests.forecasters.simplex.play import (
+    MANY,
+    biases_of,
+    chase,
+    interpret,
+    outcomes_of,
+    ready,
+    ready_list,
+    replay,
+    sums_of,
+    vertices_of,
+)
+from tests.forecasters.simplex.reference import Reference
+
+SIZES = [(1, 3), (2, 1), (2, 6), (2, 7), (3, 1), (3, 2), (3, 8), (4, 5), (5, 3), (6, 2), (8, 4), (10, 2)]
+FEW = 256
+KINDS = ["coins", "drift", "turns", "constant"]
+
+games = st.tuples(
+    st.sampled_from(SIZES), st.sampled_from(KINDS), st.integers(1, 250), st.integers(0, 2**32 - 1)
+)
+
+
+def hints_of(k, rounds, seed):
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet(np.full(k, rng.choice([0.1, 1.0, 10.0])), rounds)
+
+
+@settings(max_examples=80, deadline=None)
+@given(games, st.sampled_from([None, 1.0, 2.5]), st.booleans())
+def test_compiled_code_and_the_interpreter_agree_bit_for_bit(game, slack, hinted):
+    (k, m), kind, rounds, seed = game
+    outcomes = outcomes_of(kind, k, rounds, seed)
+    hints = hints_of(k, rounds, seed) if hinted else None
+    compiled, plain = ready(k, m, slack, FEW), ready_list(k, m, slack, FEW)
+    forecasts, charged = replay(compiled, outcomes, hints)
+    expected, _, points = interpret(plain, outcomes, hints)
+    assert compiled.tolist() == plain
+    assert forecasts.tolist() == expected
+    assert charged.tolist() == points
+
+
+@settings(max_examples=60, deadline=None)
+@given(games)
+def test_the_machine_plays_like_the_plain_reference(game):
+    (k, m), kind, rounds, seed = game
+    outcomes = outcomes_of(kind, k, min(rounds, 120), seed)
+    memory, reference = ready_list(k, m), Reference(k, m)
+    _, sums, points = interpret(memory, outcomes)
+    for outcome, row, x in zip(outcomes.tolist(), sums, points, strict=True):
+        forecast, charged = reference.play(outcome)
+        assert [Fraction(s, k * m) for s in row] == forecast
+        assert x == [c / m for c in charged]
+    assert Fraction(int(memory[MOVED]), k * m) == reference.moved
+    assert Fraction(int(memory[SPREAD]), m) == reference.spread
+    assert (memory[CHANGES], memory[RESTARTS]) == (reference.changes, reference.restarts)
+    assert {x for x, _ in vertices_of(memory, int(memory[HERE]))} == set(reference.word)
+
+
+@settings(max_examples=40, deadline=None)
+@given(games, st.sampled_from([None, 1.0, 2.0]))
+def test_with_hints_too(game, slack):
+    (k, m), kind, rounds, seed = game
+    outcomes = outcomes_of(kind, k, min(rounds, 60), seed)
+    hints = np.round(hints_of(k, len(outcomes), seed) * k * m) / (k * m)
+    memory, reference = ready_list(k, m, slack), Reference(k, m, slack)
+    _, sums, points = interpret(memory, outcomes, hints)
+    for t, outcome in enumerate(outcomes.tolist()):
+        hint = [Fraction(round(u * k * m), k * m) for u in hints[t]]
+        forecast, charged = reference.play(outcome, hint)
+        assert [Fraction(s, k * m) for s in sums[t]] == forecast
+        assert points[t] == [c / m for c in charged]
+    assert Fraction(certificate(memory)).limit_denominator(10**9) == reference.certificate
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(2, 10),
+    st.integers(1, 12),
+    st.sampled_from(["least", "flip", "any"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_no_adversary_biases_a_point_beyond_tijdemans_bound(k, m, kind, seed):
+    memory = ready(k, m)
+    chase(memory, 400, kind, seed)
+    for x, biases in biases_of(memory).items():
+        s = sum(1 for weight in x if weight)
+        assert sum(biases) == 0
+        assert (2 * s - 2) * max(map(abs, biases)) <= (2 * s - 3) * m if s > 1 else not any(biases)
+    here = int(memory[HERE])
+    cell = vertices_of(memory, here)
+    assert sorted(label for _, label in cell) == list(range(k))
+    assert all(x[label] > 0 for x, label in cell)
+    assert sums_of(memory, here) == [sum(column) for column in zip(*(x for x, _ in cell), strict=True)]
+    spread = sum(abs(b) for biases in biases_of(memory).values() for b in biases)
+    assert memory[SPREAD] == spread
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 7, 8, 30, 101, 1000])
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_two_classes_it_is_the_balanced_rule(m, kind):
+    outcomes = outcomes_of(kind, 2, 3000, seed=m)
+    binary = AlmostOneStepAhead(n_cells=m)
+    forecasts, charged = binary.replay(outcomes, return_look_ahead=True)
+    memory = ready(2, m)
+    vectors, points = replay(memory, outcomes)
+    assert vectors[:, 1].tolist() == forecasts.tolist()
+    assert points[:, 1].tolist() == charged.tolist()
+    assert certificate(memory) == pytest.approx(2 * binary.certificate, rel=1e-12)
+    look_ahead = binary.look_ahead
+    biases = dict(zip(look_ahead.points.tolist(), look_ahead.biases.tolist(), strict=True))
+    for x, pair in biases_of(memory).items():
+        assert biases[x[1] / m] == pair[1] / m == -pair[0] / m
+
+
+def test_with_two_classes_it_follows_the_balanced_rule_on_all_sequences():
+    for m in (2, 3, 4):
+        for code in range(2**9):
+            outcomes = [(code >> bit) & 1 for bit in range(9)]
+            forecasts = AlmostOneStepAhead(n_cells=m).replay(outcomes)
+            assert replay(ready(2, m), outcomes)[0][:, 1].tolist() == forecasts.tolist()
+
+
+@pytest.mark.parametrize(("k", "m"), [(3, 9), (5, 4)])
+def test_a_table_that_grows_changes_nothing(k, m):
+    outcomes = outcomes_of("drift", k, 3000, seed=1)
+    roomy, tight = ready(k, m, records=MANY), ready(k, m, records=FEWEST_RECORDS)
+    expected, _ = replay(roomy, outcomes)
+    forecasts, done = np.empty((3000, k)), 0
+    while done < 3000:
+        done = MACHINE.replay(tight, outcomes, np.empty((0, k)), forecasts, np.empty((0, k)), done)
+        if done < 3000:
+            assert tight[USED] == capacity(tight)
+            tight = enlarged(tight)
+            MACHINE.reindex(tight)
+    assert forecasts.tolist() == expected.tolist()
+    assert tight[MASK] + 1 <= 4 * tight[USED]
+    assert certificate(tight) == certificate(roomy)
+    assert biases_of(tight) == biases_of(roomy)
+
+
+@pytest.mark.parametrize(("k", "m", "step"), [(2, 5, 2), (3, 6, 4), (5, 3, 8)])
+def test_a_coarse_grid_in_fine_units_is_the_same_game(k, m, step):
+    """What a grid that has become coarser is played on: coordinates are multiples of a step."""
+    outcomes = outcomes_of("drift", k, 1500, seed=6)
+    hints = hints_of(k, 1500, 6)
+    for guide in (None, hints):
+        fine = new_memory(k, m * step, step, 1.0, MANY)
+        MACHINE.begin(fine)
+        coarse = ready(k, m, 1.0)
+        guide = None if guide is None else np.round(guide * k * m) / (k * m)
+        expected, _ = replay(coarse, outcomes, guide)
+        assert replay(fine, outcomes, guide)[0].tolist() == expected.tolist()
+        assert certificate(fine) == pytest.approx(certificate(coarse), rel=1e-12)
+
+
+@pytest.mark.parametrize(("k", "m"), [(3, 20), (4, 6), (6, 3)])
+def test_walks_are_short(k, m):
+    """A handful of exchanges a change, and few restarts: it is what makes the forecaster fast."""
+    memory = ready(k, m)
+    replay(memory, outcomes_of("drift", k, 20000, seed=3))
+    assert memory[PIVOTS] / memory[CHANGES] < 2 * k + 4
+    assert memory[RESTARTS] / memory[CHANGES] < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("k", "m"), [(3, 4), (3, 100), (4, 12), (5, 6), (8, 4), (10, 3), (20, 2)])
+def test_millions_of_rounds_never_hang(k, m):
+    memory = ready(k, m, records=1 << 14)
+    for seed in range(3):
+        replay(memory, outcomes_of("drift", k, 10**6, seed))
+    for biases in biases_of(memory).values():
+        assert max(map(abs, biases)) < m

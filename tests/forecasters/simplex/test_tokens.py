@@ -1,0 +1,173 @@
+"""Forecasts of several classes as tokens: any order, each once, across new grids and new classes."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import SimplexAlmostOneStepAhead
+from tests.forecasters.simplex.play import outcomes_of
+
+CONFIGS = [
+    {"n_classes": 4},
+    {"n_classes": 4, "n_cells": 3},
+    {"n_classes": 4, "horizon": 300},
+    {},
+    {"n_cells": 4},
+]
+
+
+def play_late(forecaster, outcomes, most_open, rng, hinted=True):
+    """Keep up to `most_open` forecasts open, settle them in random order; the settled (token, outcome)."""
+    waiting, settled = [], []
+    for y in outcomes:
+        if len(waiting) == most_open:
+            settled.append(waiting.pop(rng.integers(most_open)))
+            forecaster.observe(*settled[-1])
+            assert forecaster.certificate <= forecaster.guarantee + 1e-9
+        k = len(forecaster.classes)
+        hint = rng.dirichlet(np.ones(k)) if hinted and k and rng.random() < 0.5 else None
+        waiting.append((forecaster.forecast(hint), y))
+    for pair in waiting:
+        settled.append(pair)
+        forecaster.observe(*pair)
+    return settled
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([*CONFIGS, {"n_classes": 4, "n_cells": 3, "slack": 1.0}]),
+    st.integers(1, 200),
+    st.integers(1, 9),
+    st.integers(0, 2**32 - 1),
+)
+def test_with_late_labels_certificate_and_guarantee_still_hold(config, rounds, most_open, seed):
+    outcomes = outcomes_of("drift", 4, rounds, seed).tolist()
+    forecaster = SimplexAlmostOneStepAhead(**config)
+    settled = play_late(forecaster, outcomes, most_open, np.random.default_rng(seed))
+    assert forecaster.n_open == 0
+    assert forecaster.n_rounds == rounds
+    assert forecaster.certificate <= forecaster.guarantee + 1e-9
+    moved, charged = 0.0, {}
+    for token, y in settled:
+        corner = {c: float(c == y) for c in {*token.classes, y}}
+        if token.cell is not None and y in token.classes:
+            vertex = np.array(token.cell.vertices[token.classes.index(y)]) / token.cell.scale
+            corner = dict(zip(token.classes, vertex.tolist(), strict=True))
+        forecast = token.probabilities
+        moved += sum(abs(forecast.get(c, 0.0) - p) for c, p in corner.items()) if forecast else 2.0
+        point = frozenset((c, p) for c, p in corner.items() if p)
+        for c, p in {**dict.fromkeys(forecaster.classes, 0.0), **corner}.items():
+            charged[point, c] = charged.get((point, c), 0.0) + p - (c == y)
+    assert forecaster.certificate == pytest.approx(moved + sum(map(abs, charged.values())), abs=1e-6)
+
+
+@pytest.mark.parametrize("delay", [1, 4])
+@pytest.mark.parametrize("config", CONFIGS[:4], ids=str)
+def test_an_adversary_who_knows_the_delay_cannot_break_the_late_guarantee(config, delay):
+    forecaster = SimplexAlmostOneStepAhead(**config)
+    for t in range(300):
+        tokens = [forecaster.forecast() for _ in range(delay + 1)]
+        forecast = tokens[0].probabilities
+        y = min(forecast, key=forecast.get) if forecast else 0
+        if "n_classes" not in config and t in (3, 100):
+            y = f"new at {t}"
+        for token in tokens:
+            forecaster.observe(token, y)
+        assert forecaster.certificate <= forecaster.guarantee + 1e-9
+
+
+def test_a_token_outlives_a_new_grid_and_new_classes():
+    forecaster = SimplexAlmostOneStepAhead()
+    first = forecaster.forecast()
+    assert first.cell is None
+    forecaster.learn_one({}, "a")
+    second = forecaster.forecast()
+    forecaster.replay(["a", "b", "c"] * 200)
+    before = forecaster.certificate
+    forecaster.observe(second, "c")
+    assert forecaster.certificate == pytest.approx(before + 2.0)
+    forecaster.observe(first, "d")
+    assert forecaster.classes == ["a", "b", "c", "d"]
+    third = forecaster.forecast()
+    forecaster.replay(["a", "d"] * 3000)
+    forecaster.observe(third, "d")
+    assert forecaster.certificate <= forecaster.guarantee
+
+
+def test_a_token_is_settled_once_and_by_its_own_forecaster():
+    forecaster, other = SimplexAlmostOneStepAhead(3), SimplexAlmostOneStepAhead(3)
+    other.forecast()
+    token = forecaster.forecast()
+    with pytest.raises(ValueError, match="issued by another forecaster"):
+        other.observe(token, 1)
+    with pytest.raises(ValueError, match="must be a SimplexForecast"):
+        forecaster.observe({0: 1.0}, 1)
+    for outcome in (3, None, [1], float("nan")):
+        with pytest.raises(ValueError, match="outcome must be one of the classes"):
+            forecaster.observe(token, outcome)
+    forecaster.observe(token, 1)
+    before = forecaster.memory.tolist()
+    with pytest.raises(ValueError, match="forecast 0 has been settled before"):
+        forecaster.observe(token, 1)
+    assert forecaster.memory.tolist() == before
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        [0.5, 0.5],
+        [0.5, 0.5, 0.1],
+        [1.5, -0.5, 0.0],
+        [float("nan"), 0.5, 0.5],
+        {"a": 1.0},
+        {0: 0.4},
+        0.5,
+        "abc",
+        [[1.0, 0.0, 0.0]],
+    ],
+)
+def test_a_bad_hint_issues_nothing(hint):
+    forecaster = SimplexAlmostOneStepAhead(3)
+    with pytest.raises(ValueError, match="hint"):
+        forecaster.forecast(hint)
+    with pytest.raises(ValueError, match="hint"):
+        SimplexAlmostOneStepAhead().forecast(hint)
+    assert forecaster.n_open == 0
+
+
+def test_while_no_class_is_known_an_empty_hint_is_none():
+    forecaster = SimplexAlmostOneStepAhead()
+    token = forecaster.forecast({})
+    assert token.probabilities == {}
+    forecaster.observe(token, "a")
+    assert forecaster.forecast({"a": 1.0})["a"] == 1.0
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f))])
+def test_a_copy_settles_the_tokens_that_were_open(duplicate):
+    forecaster = SimplexAlmostOneStepAhead(slack=1.0)
+    forecaster.replay(["a", "b", "c", "a"])
+    token = forecaster.forecast({"a": 0.7, "b": 0.3})
+    twin = duplicate(forecaster)
+    for each in (forecaster, twin):
+        each.observe(pickle.loads(pickle.dumps(token)), "b")
+        each.replay(["a", "c", "d"] * 50)
+    assert twin.memory.tolist() == forecaster.memory.tolist()
+    assert twin.predict_proba_one({}) == forecaster.predict_proba_one({})
+
+
+def test_a_token_tells_its_cell():
+    forecaster = SimplexAlmostOneStepAhead(labels=["a", "b", "c"], n_cells=10)
+    token = forecaster.forecast()
+    assert token["a"] == token.probabilities["a"] == token.vector[0]
+    assert hash(token) == hash(token)
+    for j, vertex in enumerate(token.cell.vertices):
+        assert sum(vertex) == token.cell.scale == 10
+        assert vertex[j] > 0
+    assert sum(token.vector) == pytest.approx(1.0)

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onlinecal.measures.decision.errors import (
+    decision_calibration_error,
+    decision_loss_gap,
+    loss_set_gaps,
+    worst_partition,
+)
+from onlinecal.measures.decision.losses import bayes_decisions, decision_losses, loss_norms
+from onlinecal.measures.decision.partitions import Partition, error_of, residuals
+from onlinecal.measures.decision.search import soft_error
+from onlinecal.measures.decision.width import confidence_width
+from onlinecal.recalibration.decision.losses import classwise_losses, gaussian_losses, refrain_losses
+from tests import DATA
+from tests.measures.decision.reference import population, supremum_by_brute_force, supremum_over_intervals
+
+
+def draw(rng, n, n_classes, sharpness=1.0):
+    table = rng.dirichlet(np.full(n_classes, sharpness), n)
+    return table, rng.integers(0, n_classes, n)
+
+
+def rotations(row):
+    return [np.roll(row, shift) for shift in range(len(row))]
+
+
+def swaps(row):
+    return [np.roll(row[::-1], shift) for shift in range(len(row))]
+
+
+def test_the_gap_is_predicted_minus_true_loss_of_the_cheapest_action():
+    rng = np.random.default_rng(0)
+    table, labels = draw(rng, 50, 4)
+    losses = rng.standard_normal((6, 3, 4))
+    gaps = decision_loss_gap(table, labels, losses)
+    for loss, gap in zip(losses, gaps, strict=True):
+        predicted = true = 0.0
+        for p, y in zip(table, labels, strict=True):
+            action = min(range(3), key=lambda a: loss[a] @ p)
+            predicted += loss[action] @ p / 50
+            true += loss[action, y] / 50
+        assert gap == pytest.approx(abs(predicted - true) / max(np.linalg.norm(row) for row in loss))
+    assert bayes_decisions(table, losses).shape == (6, 50)
+    assert bayes_decisions(table, losses[0]).shape == (50,)
+
+
+def test_many_losses_are_measured_in_parts_as_one_by_one(monkeypatch):
+    rng = np.random.default_rng(1)
+    table, labels = draw(rng, 40, 3)
+    losses = rng.standard_normal((25, 2, 3))
+    whole = decision_losses(table, labels, losses)
+    monkeypatch.setattr("onlinecal.measures.decision.losses._CHUNK", 200)
+    parts = decision_losses(table, labels, losses)
+    assert np.array_equal(whole.predicted, parts.predicted)
+    assert np.array_equal(whole.true, parts.true)
+
+
+def test_a_table_of_zeros_has_no_gap():
+    assert decision_loss_gap([[0.5, 0.5]], [1], np.zeros((2, 3, 2))).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("n_actions", [1, 2, 3])
+def test_no_loss_has_a_larger_gap_than_the_decision_calibration_error(n_actions):
+    rng = np.random.default_rng(2)
+    table, labels = draw(rng, 100, 3)
+    error = decision_calibration_error(table, labels, n_actions, "hard")
+    assert decision_loss_gap(table, labels, gaussian_losses(n_actions, 3, 500)).max() <= error + 1e-12
+
+
+@pytest.mark.parametrize("n_actions", [2, 3])
+def test_proposition_2_some_loss_under_some_bayes_rule_has_the_error_as_its_gap(n_actions):
+    rng = np.random.default_rng(3)
+    table, labels = draw(rng, 60, 3)
+    error, partition = worst_partition(table, labels, n_actions, "hard")
+    # the rule of the loss -w, and the loss whose rows point along the mean errors of the rule's regions
+    biases = partition(table).T @ residuals(table, labels)
+    worst_loss = biases / np.linalg.norm(biases, axis=1, keepdims=True)
+    gaps = loss_set_gaps(table, labels, np.stack([-partition.weights, worst_loss]))
+    assert gaps[0, 1] == pytest.approx(error)
+
+
+def test_loss_sets_are_crossed_and_have_the_plain_gaps_on_their_diagonal():
+    rng = np.random.default_rng(4)
+    table, labels = draw(rng, 60, 3)
+    losses = gaussian_losses(2, 3, 5)
+    gaps = loss_set_gaps(table, labels, losses)
+    assert np.allclose(np.diag(gaps), decision_loss_gap(table, labels, losses))
+    decisions = bayes_decisions(table, losses[1])
+    plain = (losses[3][decisions] * residuals(table, labels)).sum() / 60 / loss_norms(losses[3])[0]
+    assert gaps[1, 3] == pytest.approx(abs(plain))
+
+
+@pytest.mark.parametrize("n_actions", [1, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_two_classes_are_exact(n_actions, seed):
+    rng = np.random.default_rng(seed)
+    p = rng.choice([0.0, 0.1, 0.25, 0.5, 0.6, 0.9, 1.0], 12) if seed % 2 else rng.random(12)
+    table, labels = np.column_stack([1 - p, p]), rng.integers(0, 2, 12)
+    brute = supremum_over_intervals(table, labels, n_actions)
+    for kind in ("soft", "hard"):
+        error, partition = worst_partition(table, labels, n_actions, kind)
+        assert error == pytest.approx(brute)
+        assert error_of(partition(table), residuals(table, labels)) == pytest.approx(error)
+        assert partition.n_actions == n_actions
+
+
+@pytest.mark.parametrize(("n", "n_actions"), [(9, 2), (7, 3)])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_found_supremum_is_that_of_brute_force(n, n_actions, seed):
+    table, labels = draw(np.random.default_rng(seed), n, 3)
+    found = decision_calibration_error(table, labels, n_actions, "hard")
+    assert found == pytest.approx(supremum_by_brute_force(table, labels, n_actions), rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "n_classes", "n_actions"), [(12, 3, 2), (8, 3, 3), (8, 4, 3), (11, 4, 2)])
+@pytest.mark.parametrize("seed", range(10))
+def test_the_found_supremum_is_that_of_brute_force_more_often(n, n_classes, n_actions, seed):
+    table, labels = draw(np.random.default_rng(seed), n, n_classes)
+    found = decision_calibration_error(table, labels, n_actions, "hard")
+    assert found == pytest.approx(supremum_by_brute_force(table, labels, n_actions), rel=1e-9)
+
+
+@pytest.mark.parametrize("n_actions", [2, 4])
+def test_the_analytic_gradient_is_that_of_finite_differences(n_actions):
+    rng = np.random.default_rng(5)
+    table, labels = draw(rng, 30, 3)
+    residual = residuals(table, labels)
+    weights = 3.0 * rng.standard_normal((n_actions, 3))
+    _, slope = soft_error(weights, table, residual)
+    for place in np.ndindex(weights.shape):
+        step = np.zeros_like(weights)
+        step[place] = 1e-6
+        up, down = (soft_error(weights + sign * step, table, residual)[0] for sign in (1, -1))
+        assert slope[place] == pytest.approx((up - down) / 2e-6, abs=1e-7)
+
+
+def test_hard_roundings_are_on_average_at_least_as_bad_as_a_soft_partition():
+    rng = np.random.default_rng(6)
+    table, labels = draw(rng, 100, 4)
+    residual = residuals(table, labels)
+    weights = 4.0 * rng.standard_normal((3, 4))
+    soft = Partition(weights, hard=False)
+    rounded = [Partition(weights + rng.gumbel(size=(3, 1)), hard=True) for _ in range(4000)]
+    members = np.mean([partition(table) for partition in rounded], axis=0)
+    assert np.abs(members - soft(table)).max() < 0.05
+    errors = [error_of(partition(table), residual) for partition in rounded]
+    assert np.mean(errors) >= error_of(soft(table), residual)
+
+
+def test_soft_is_a_lower_bound_of_hard_and_both_repeat_with_the_seed():
+    table, labels = draw(np.random.default_rng(7), 100, 4)
+    soft = decision_calibration_error(table, labels, 3)
+    hard = decision_calibration_error(table, labels, 3, "hard")
+    assert 0.9 * hard < soft <= hard
+    assert soft == decision_calibration_error(table, labels, 3)
+    assert hard == decision_calibration_error(table, labels, 3, "hard")
+
+
+def test_confidence_calibration_is_no_gap_for_losses_that_may_refrain():
+    # the top class is right as often as it says; what remains always goes to the next class
+    forecasts = [*rotations([0.6, 0.3, 0.1]), *rotations([0.5, 0.3, 0.2])]
+    calibrated = [*rotations([0.6, 0.4, 0.0]), *rotations([0.5, 0.4, 0.1])]
+    refrain = refrain_losses(3, np.linspace(0, 1, 41))
+    table, labels = population(forecasts, calibrated, 10)
+    assert loss_set_gaps(table, labels, refrain).max() < 1e-12
+    assert decision_loss_gap(table, labels, refrain).max() < 1e-12
+    assert loss_set_gaps(table, labels, classwise_losses(3)).max() > 0.01
+    table, labels = population(forecasts, [*rotations([0.4, 0.6, 0.0]), *calibrated[3:]], 10)
+    assert decision_loss_gap(table, labels, refrain).max() > 0.01
+
+
+def test_classwise_calibration_is_no_gap_for_losses_about_one_class():
+    # every (class, probability) comes from a rotation and a swap, whose errors cancel
+    forecasts = [*rotations([0.6, 0.3, 0.1]), *swaps([0.6, 0.3, 0.1])]
+    error = np.array([0.1, -0.1, 0.0])
+    truths = [f + error for f in forecasts[:3]] + [f - error for f in forecasts[3:]]
+    prices = np.linspace(1.05, 8, 12)
+    classwise = classwise_losses(3, prices, prices)
+    table, labels = population(forecasts, truths, 10)
+    assert decision_loss_gap(table, labels, classwise).max() < 1e-12
+    assert loss_set_gaps(table, labels, classwise_losses(3)).max() < 1e-12
+    # yet it is not distribution calibrated, and a decision maker with two actions can tell
+    assert decision_calibration_error(table, labels, 2, "hard") > 0.01
+    table, labels = population(forecasts, [*(f + error for f in forecasts[:3]), *forecasts[3:]], 10)
+    assert decision_loss_gap(table, labels, classwise).max() > 0.01
+
+
+def test_distribution_calibration_is_no_gap_for_anyone():
+    forecasts = [*rotations([0.6, 0.3, 0.1]), *swaps([0.6, 0.3, 0.1]), *rotations([0.8, 0.1, 0.1])]
+    table, labels = population(forecasts, forecasts, 10)
+    assert decision_calibration_error(table, labels, 4, "hard") < 1e-12
+
+
+def test_the_width_covers_the_distance_to_the_source():
+    rng = np.random.default_rng(8)
+    losses = gaussian_losses(2, 3, 100)
+    truth = rng.dirichlet([1, 1, 1], 2000)
+    far = 0
+    for _ in range(100):
+        labels = (truth.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
+        far += decision_loss_gap(truth, labels, losses).max() > confidence_width(2000, 2, 3, 0.05, 100)
+    assert far <= 5
+    # all losses at once: wider, of order 1/sqrt(n) up to a logarithm, never beyond sqrt(2)
+    assert confidence_width(10**8, 2, 3) < 0.06
+    assert 8 < confidence_width(10**7, 2, 3) / confidence_width(10**9, 2, 3) < 10
+    assert confidence_width(10, 2, 3) == np.sqrt(2)
+    assert confidence_width(2000, 2, 3, 0.05, 100) < confidence_width(2000, 2, 3, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"probabilities": [[0.5, 0.6]]}, "probabilities must sum to 1"),
+        ({"probabilities": [[np.nan, 1.0]]}, "nan at row 0, class 0"),
+        ({"labels": [2]}, "got 2 at row 0"),
+        ({"labels": [0, 1]}, "probabilities and labels"),
+        ({"losses": [[[1.0, np.inf]]]}, "got .*inf.* at loss 0, action 0, class 1"),
+        ({"losses": [[[1.0, 2.0, 3.0]]]}, "losses must have 2 classes, got 3"),
+        ({"losses": [1.0, 2.0]}, "losses must have shape"),
+        ({"losses": "cheap"}, "losses must be numbers"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    good = {"probabilities": [[0.5, 0.5]], "labels": [0], "losses": [[[1.0, 2.0]]]}
+    with pytest.raises(ValueError, match=message):
+        decision_loss_gap(**{**good, **change})
+
+
+def test_bad_parameters_are_named():
+    with pytest.raises(ValueError, match="n_actions must be a whole number of at least 1, got 0"):
+        decision_calibration_error([[0.5, 0.5]], [0], 0)
+    with pytest.raises(ValueError, match="partition must be one of soft, hard, got 'firm'"):
+        decision_calibration_error([[0.5, 0.5]], [0], 2, "firm")
+    with pytest.raises(ValueError, match="delta"):
+        confidence_width(10, 2, 3, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "n_actions", "figure"),
+    [
+        ("wideresnet-16-4-cifar-10", 2, 0.0322),
+        ("wideresnet-16-4-cifar-10", 3, 0.0437),
+        ("lenet-5-cifar-10", 2, 0.0523),
+        ("lenet-5-cifar-10", 3, 0.0778),
+        ("densenet-bc-100-cifar-100", 2, 0.0769),
+        pytest.param("densenet-bc-100-cifar-100", 3, 0.1163, marks=pytest.mark.slow),
+    ],
+)
+def test_known_gaps_of_real_networks(name, n_actions, figure):
+    file = DATA / f"{name}.npz"
+    if not file.exists():
+        pytest.skip(f"the predictions of {name} are not here")
+    with np.load(file) as data:
+        table, labels = data["predictions"].astype(float), data["ground_truth"].ravel()
+    table /= table.sum(axis=1, keepdims=True)
+    predicted, true = decision_losses(table, labels, gaussian_losses(n_actions, table.shape[1]))
+    assert np.abs(predicted - true).mean() == pytest.approx(figure, abs=6e-5)

@@ -1,0 +1,113 @@
+"""What a budget pays for, counted in steps: no test here looks at a clock."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.optimize
+from hypothesis import given, settings
+
+from onlinecal.measures import calibration_distance
+from onlinecal.measures.counts import count_rounds, merged, prefix_sums
+from onlinecal.measures.distance import bracket, levels
+from onlinecal.measures.distance.exact import pruned
+from onlinecal.measures.distance.fractional import relaxation, rounding
+from onlinecal.measures.distance.levels import conditional_means, distance_by_sums, distance_to
+from onlinecal.measures.distance.pooling import pooled_levels
+from tests.measures.distance.reference import histories
+
+BUDGET = 0.05
+
+
+def long_histories():
+    rng = np.random.default_rng(0)
+    p = rng.random(60_000)
+    return {
+        "honest": (p, rng.random(60_000) < p),
+        "on the wrong side": (0.5 + (p - 0.5) * 1e-3, p < 0.5),
+        "reversed": (p, p < 0.5),
+        "alternating": (np.sort(p), np.arange(60_000) % 2),
+    }
+
+
+def watched(monkeypatch, module, name):
+    """Every answer of a function, as they come."""
+    answers, original = [], getattr(module, name)
+
+    def watcher(*arguments, **options):
+        answers.append(original(*arguments, **options))
+        return answers[-1]
+
+    monkeypatch.setattr(module, name, watcher)
+    return answers
+
+
+@pytest.mark.parametrize("name", long_histories())
+def test_a_small_budget_is_kept_by_every_stage(monkeypatch, name):
+    looks = watched(monkeypatch, levels, "_transport")
+    solved = watched(monkeypatch, scipy.optimize, "linprog")
+    passes = watched(monkeypatch, rounding, "path_through_windows")
+    p, y = long_histories()[name]
+    answer = calibration_distance(p, y, budget=BUDGET)
+    assert 0 < answer.lower <= answer.upper
+    # the whole history is looked at a fixed number of times: either outcome, at the start and at the end
+    assert len(looks) <= 4
+    # linear programs of a size that the budget sets: so many nodes, and two equations a node
+    nodes = [len(one.con) // 2 for one in solved]
+    assert max(nodes) <= 1.5 * bracket.NODES * BUDGET**0.5
+    assert len(nodes) <= 4
+    most = max(bracket.ROUNDING_WORK * BUDGET, rounding.LEAST_WORK)
+    assert sum(tried for _, tried in passes) <= 2 * most * (len(nodes) + 1)
+
+
+def test_a_search_stops_where_its_work_is_spent(monkeypatch):
+    searches = watched(monkeypatch, bracket, "search_below")
+    rng = np.random.default_rng(1)
+    p = np.sort(rng.random(8000))
+    calibration_distance(p, rng.random(8000) < p, budget=BUDGET)
+    assert searches
+    assert not searches[-1].complete
+    # the last row looked at may exceed what was left
+    assert sum(one.work for one in searches) <= 1.1 * bracket.SEARCH_WORK * BUDGET
+
+
+def test_a_search_too_long_to_set_up_is_not_begun():
+    rng = np.random.default_rng(2)
+    counts, _, _ = count_rounds(rng.random(500), rng.integers(0, 2, 500))
+    relaxed = relaxation.relax(counts, relaxation.relaxation_nodes(counts, 200))
+    search = pruned.search_below(counts, relaxed, 1.0, 1000)
+    assert (search.levels, search.complete, search.work) == (None, False, 0)
+
+
+def test_the_same_call_gives_the_same_answer():
+    p, y = long_histories()["honest"]
+    first, second = (calibration_distance(p, y, budget=BUDGET) for _ in range(2))
+    assert (first.lower, first.upper) == (second.lower, second.upper)
+    np.testing.assert_array_equal(first.witness, second.witness)
+
+
+def test_a_solver_that_runs_into_its_limit_gets_fewer_nodes_and_proves_a_bound(monkeypatch):
+    monkeypatch.setattr(relaxation, "ITERATIONS", 1)
+    rng = np.random.default_rng(3)
+    p, y = rng.integers(0, 200, 400) / 199, rng.integers(0, 2, 400)
+    counts, _, _ = count_rounds(p, y)
+    relaxed = relaxation.relax(counts, np.linspace(0.0, 1.0, 1001))
+    assert len(relaxed.nodes) <= relaxation.LEAST_NODES + 1
+    assert (relaxed.nodes[0], relaxed.nodes[-1]) == (0.0, 1.0)
+    assert 0 < relaxed.lower <= calibration_distance(p, y, "exact").exact
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(40))
+def test_the_distance_by_sums_is_the_distance(history):
+    counts, _, _ = count_rounds(*history)
+    sums = prefix_sums(counts)
+    for found in (conditional_means(counts), pooled_levels(counts), pooled_levels(counts, sums, 4)):
+        assert distance_by_sums(sums, found) == pytest.approx(distance_to(counts, found), abs=1e-11)
+
+
+def test_two_sorted_runs_are_merged_without_repeats():
+    rng = np.random.default_rng(4)
+    for size in (0, 1, 50):
+        first, second = np.sort(rng.integers(0, 30, size)), np.sort(rng.integers(0, 30, 20))
+        np.testing.assert_array_equal(merged(first, second), np.union1d(first, second))

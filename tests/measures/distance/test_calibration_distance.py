@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal.measures import (
+    calibration_distance,
+    calibration_distance_from_counts,
+    expected_calibration_error,
+    is_perfectly_calibrated,
+)
+from tests.measures.distance.reference import (
+    assert_calibrated_at,
+    distance_by_set_partitions,
+    distance_on_the_plain_lattice,
+    histories,
+    look_ahead_run,
+)
+
+METHODS = ["exact", "bracket"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(7))
+def test_exact_equals_brute_force_over_set_partitions(history):
+    p, y = history
+    result = calibration_distance(p, y, "exact")
+    assert result.exact == pytest.approx(distance_by_set_partitions(p, y), abs=1e-10)
+    assert_calibrated_at(result, p, y)
+
+
+def test_exact_equals_brute_force_on_eight_rounds():
+    rng = np.random.default_rng(8)
+    for grid in (4, 1000):
+        p, y = rng.integers(0, grid + 1, 8) / grid, rng.integers(0, 2, 8)
+        expected = distance_by_set_partitions(p.tolist(), y.tolist())
+        assert calibration_distance(p, y).exact == pytest.approx(expected, abs=1e-10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories(16))
+def test_the_compiled_lattice_agrees_with_plain_python(history):
+    p, y = history
+    assert calibration_distance(p, y, "exact").exact == pytest.approx(
+        distance_on_the_plain_lattice(p, y), abs=1e-9
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(40))
+def test_the_bracket_contains_the_exact_distance(history):
+    p, y = history
+    exact = calibration_distance(p, y, "exact").exact
+    bracket = calibration_distance(p, y, "bracket")
+    assert bracket.lower <= exact + 1e-11
+    assert exact <= bracket.upper + 1e-9
+    assert bracket.exact is None or bracket.exact == pytest.approx(exact, abs=1e-9)
+    assert_calibrated_at(bracket, p, y)
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(40))
+def test_the_distance_is_at_most_the_expected_calibration_error(history):
+    p, y = history
+    for method in METHODS:
+        assert calibration_distance(p, y, method).upper <= expected_calibration_error(p, y) + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(20), st.randoms(use_true_random=False))
+def test_the_distance_is_lipschitz_in_the_forecasts(history, random):
+    p, y = history
+    moved = [random.choice([v, random.random(), min(1.0, v + 0.01)]) for v in p]
+    change = abs(calibration_distance(p, y, "exact").exact - calibration_distance(moved, y, "exact").exact)
+    assert change <= math.fsum(abs(v - w) for v, w in zip(p, moved, strict=True)) + 1e-9
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("p", "y", "distance"),
+    [
+        ([0.3], [0], 0.3),
+        ([0.3], [1], 0.7),
+        ([0.0], [0], 0.0),
+        ([0.0], [1], 1.0),
+        ([1.0, 1.0], [1, 1], 0.0),
+        ([0.2, 0.6], [0, 0], 0.8),
+        ([0.2, 0.6], [1, 1], 1.2),
+        ([0.5, 0.5], [0, 1], 0.0),
+        ([0.25] * 4, [0, 0, 1, 1], 1.0),
+        ([0.0, 1.0], [1, 0], 1.0),
+    ],
+)
+def test_small_histories_by_hand(method, p, y, distance):
+    result = calibration_distance(p, y, method)
+    assert result.upper == pytest.approx(distance, abs=1e-12)
+    assert result.lower <= distance + 1e-12
+    assert_calibrated_at(result, p, y)
+
+
+def test_a_calibrated_history_is_at_distance_zero_and_known_to_be():
+    p, y = [0.25] * 4 + [1.0], [0, 0, 1, 0, 1]
+    for method in METHODS:
+        assert calibration_distance(p, y, method).exact == 0.0
+
+
+def test_the_witness_comes_in_input_order_whatever_that_is():
+    rng = np.random.default_rng(3)
+    p, y = rng.integers(0, 8, 60) / 7, rng.integers(0, 2, 60)
+    shuffle = rng.permutation(60)
+    for method in METHODS:
+        plain, mixed = (
+            calibration_distance(p, y, method),
+            calibration_distance(p[shuffle], y[shuffle], method),
+        )
+        assert plain.upper == pytest.approx(mixed.upper, abs=1e-12)
+        assert_calibrated_at(mixed, p[shuffle], y[shuffle])
+
+
+def test_counts_give_the_same_answer_in_any_order_and_with_repeats():
+    rng = np.random.default_rng(4)
+    p, y = rng.integers(0, 6, 80) / 5, rng.integers(0, 2, 80)
+    values = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    zeros = [int(((p == v) & (y == 0)).sum()) for v in values]
+    ones = [int(((p == v) & (y == 1)).sum()) for v in values]
+    for method in METHODS:
+        whole = calibration_distance(p, y, method)
+        counted = calibration_distance_from_counts(
+            [*values[::-1], 0.4, 0.9], [*zeros[::-1], 0, 0], [*ones[::-1], 0, 0], method
+        )
+        assert (counted.lower, counted.upper) == (whole.lower, whole.upper)
+        order = np.repeat(np.tile([0, 1], 6), np.column_stack([zeros, ones]).ravel())
+        expanded = np.repeat(values, np.add(zeros, ones))
+        assert_calibrated_at(counted, expanded, order)
+
+
+def test_normalize_divides_by_the_rounds():
+    p, y = [0.1, 0.4, 0.8], [1, 0, 0]
+    for method in METHODS:
+        total, mean = calibration_distance(p, y, method), calibration_distance(p, y, method, normalize=True)
+        assert mean.upper == pytest.approx(total.upper / 3)
+        assert mean.lower == pytest.approx(total.lower / 3)
+
+
+def test_a_look_ahead_sequence_can_only_help():
+    p, y, charged = look_ahead_run(lambda t, v: int(t % 3 == 0), 2000, 45)
+    plain = calibration_distance(p, y, "bracket")
+    helped = calibration_distance(p, y, "bracket", look_ahead=charged)
+    assert helped.upper <= plain.upper
+    assert_calibrated_at(helped, p, y)
+
+
+def test_almost_one_step_ahead_stays_within_sqrt_rounds():
+    rng = np.random.default_rng(5)
+    p, y, charged = look_ahead_run(lambda t, v: int(rng.random() < 0.5 + 0.4 * np.sin(t / 500)), 10_000, 100)
+    result = calibration_distance(p, y, look_ahead=charged)
+    assert result.upper <= 100.0
+    assert result.lower <= result.upper
+    assert is_perfectly_calibrated(result.witness, y)
+
+
+def test_a_long_history_of_distinct_forecasts_is_bracketed():
+    rng = np.random.default_rng(6)
+    p = rng.random(50_000)
+    y = rng.random(50_000) < p**2
+    result = calibration_distance(p, y)
+    assert 0 < result.lower <= result.upper
+    assert is_perfectly_calibrated(result.witness, y)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (([0.5, math.nan], [0, 1]), {}, "forecasts.*nan at row 1"),
+        (([0.5, -0.1], [0, 1]), {}, "forecasts.*-0.1 at row 1"),
+        (([0.5], [0, 1]), {}, "forecasts and outcomes"),
+        (([], []), {}, "forecasts is empty"),
+        (([0.5, 0.5], [0, 2]), {}, "outcomes.*2 at row 1"),
+        (([0.5], [0]), {"method": "guess"}, "method.*'guess'"),
+        (([0.5], [0]), {"budget": 0}, "budget.*0"),
+        (([0.5], [0]), {"rtol": -1.0}, "rtol.*-1.0"),
+        (([0.5], [0]), {"look_ahead": [2.0]}, "look_ahead.*2.0 at row 0"),
+        (([0.5], [0]), {"look_ahead": [0.5, 0.5]}, "forecasts and look_ahead"),
+    ],
+)
+def test_bad_input_is_refused_by_name(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        calibration_distance(*arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0.5], [1], [-1]), "ones.*-1 at row 0"),
+        (([0.5], [1.5], [1]), "zeros.*1.5 at row 0"),
+        (([0.5], [0], [0]), "no round"),
+        (([0.5, 0.6], [1], [1]), "values and zeros"),
+        (([1.5], [1], [1]), "values.*1.5 at row 0"),
+    ],
+)
+def test_bad_counts_are_refused_by_name(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        calibration_distance_from_counts(*arguments)
+
+
+def test_more_rounds_than_floats_can_count_are_refused():
+    """Each count is a whole float, their sum wraps to a negative number of rounds."""
+    many = np.full(2000, 2**53 - 1)
+    with pytest.raises(ValueError, match="zeros and ones must count fewer than 2\\*\\*53 rounds in all"):
+        calibration_distance_from_counts(np.linspace(0, 1, 2000), many, many, method="bracket")

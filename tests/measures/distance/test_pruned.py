@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal.measures import calibration_distance
+from onlinecal.measures.counts import count_rounds
+from onlinecal.measures.distance.bracket import bracket
+from onlinecal.measures.distance.exact.lattice import exact_levels, primitive_steps
+from onlinecal.measures.distance.exact.pruned import _sides, _step_limits, search_below
+from onlinecal.measures.distance.exact.pruned_kernel import extend_paths, room_for
+from onlinecal.measures.distance.exact.steps import first_fractions, next_fraction
+from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
+from onlinecal.measures.distance.levels import conditional_means, distance_to
+from tests.measures.distance.reference import histories, look_ahead_run
+
+
+def counted(p, y):
+    counts, _, _ = count_rounds(p, y)
+    return counts, relax(counts, relaxation_nodes(counts, 300))
+
+
+def streams(n_rounds, seed):
+    rng = np.random.default_rng(seed)
+    p = rng.random(n_rounds)
+    yield p, rng.random(n_rounds) < p
+    yield p, rng.random(n_rounds) < 0.5
+    yield np.round(p, 1), rng.random(n_rounds) < p**2
+    yield rng.integers(1, 3, n_rounds) / 3, rng.random(n_rounds) < 0.5
+    m = int(np.ceil(n_rounds**0.5))
+    yield look_ahead_run(
+        lambda t, v: int(rng.random() < 0.5 + 0.45 * np.sin(20 * t / n_rounds)), n_rounds, m
+    )[:2]
+    yield look_ahead_run(lambda t, v: int(v < rng.random()), n_rounds, m)[:2]
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(40), st.floats(0.0, 1.2))
+def test_a_search_finds_the_distance_exactly_when_it_is_below_the_cutoff(history, share):
+    counts, relaxation = counted(*history)
+    distance = distance_to(counts, exact_levels(counts))
+    cutoff = share * (distance - relaxation.lower)
+    search = search_below(counts, relaxation, cutoff, np.inf)
+    assert search.complete
+    if search.levels is None:
+        assert distance >= relaxation.lower + cutoff - 1e-9
+    else:
+        assert distance_to(counts, search.levels) == pytest.approx(distance, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pruned_and_plain_lattice_agree_on_longer_histories(seed):
+    for p, y in streams(150 + 50 * seed, seed):
+        counts, relaxation = counted(p, y)
+        distance = distance_to(counts, exact_levels(counts))
+        assert calibration_distance(p, y, "exact").exact == pytest.approx(distance, abs=1e-9)
+        excess = distance - relaxation.lower
+        for cutoff, is_below in ((0.5 * excess, False), (0.98 * excess, False), (1.02 * excess + 1e-9, True)):
+            search = search_below(counts, relaxation, cutoff, np.inf)
+            assert search.complete
+            if is_below:
+                assert distance_to(counts, search.levels) == pytest.approx(distance, abs=1e-9)
+            elif excess > 1e-6:
+                assert search.levels is None
+
+
+def test_a_search_stops_when_its_work_is_spent():
+    rng = np.random.default_rng(1)
+    counts, relaxation = counted(rng.random(200), rng.integers(0, 2, 200))
+    search = search_below(counts, relaxation, 5.0, 1000)
+    assert not search.complete
+    assert search.levels is None
+
+
+def test_no_effort_makes_a_bracket_wrong():
+    for p, y in streams(250, 9):
+        counts, _, _ = count_rounds(p, y)
+        distance = distance_to(counts, exact_levels(counts))
+        for effort in (0.001, 0.01, 0.1, 1.0, np.inf):
+            found = bracket(counts, [conditional_means(counts)], effort)
+            assert found.lower <= distance + 1e-9
+            assert distance <= found.upper + 1e-9
+            assert found.upper == pytest.approx(distance_to(counts, found.levels))
+            if found.is_exact:
+                assert found.upper == pytest.approx(distance, abs=1e-9)
+        assert found.is_exact
+
+
+def test_a_relative_tolerance_ends_the_work_early():
+    p, y = next(streams(1000, 2))
+    rough = calibration_distance(p, y, "bracket", rtol=0.5)
+    assert rough.upper - rough.lower <= 0.5 * rough.upper
+    assert rough.exact is None
+    assert calibration_distance(p, y, "exact", rtol=0.5).exact is not None
+
+
+def test_fractions_of_all_bins_are_the_primitive_steps_in_order():
+    order, n_bins, seen = 23, 8, []
+    for k in range(n_bins):
+        s, size, next_s, next_size = first_fractions(k, n_bins, order)
+        while s <= size and (s * n_bins < (k + 1) * size or k == n_bins - 1):
+            seen.append((size - s, s))
+            s, size, next_s, next_size = next_fraction(s, size, next_s, next_size, order)
+    expected = [tuple(step) for step in primitive_steps(order, order).tolist() if sum(step) <= order]
+    assert seen == expected
+
+
+def test_the_compiled_search_agrees_with_plain_python():
+    rng = np.random.default_rng(3)
+    for p, y in (
+        (rng.random(24), rng.integers(0, 2, 24)),
+        (rng.integers(0, 5, 30) / 4, rng.integers(0, 2, 30)),
+    ):
+        counts, relaxation = counted(p, y)
+        cutoff = 1.1 * (distance_to(counts, exact_levels(counts)) - relaxation.lower)
+        empty = np.zeros(counts.n_rounds + 1, dtype=np.int64)
+        arguments = (
+            *_sides(counts, relaxation),
+            relaxation.nodes,
+            relaxation.zero_potential,
+            relaxation.one_potential,
+            cutoff,
+            _step_limits(counts, relaxation, cutoff),
+            *(np.zeros(0), empty, empty, empty, 0.0, 10**9),
+        )
+        answers = []
+        for search in (extend_paths, extend_paths.py_func):
+            room = room_for(counts.n_zeros, counts.n_ones)
+            excess, last_step, steps, n_steps, *rest = search(*arguments, *room)
+            answers.append((excess, last_step, room[2], steps[:n_steps], *rest))
+        for compiled, plain in zip(*answers, strict=True):
+            np.testing.assert_array_equal(compiled, plain)

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal.measures import (
+    calibration_distance,
+    lower_calibration_distance,
+    lower_calibration_distance_from_counts,
+    smooth_calibration_error,
+)
+from onlinecal.measures.counts import count_rounds, prefix_sums
+from onlinecal.measures.distance.fractional import windows
+from onlinecal.measures.distance.fractional.relaxation import (
+    constraint_maxima,
+    feasible_potentials,
+    one_way_bound,
+    potential_bound,
+    relax,
+    relaxation_nodes,
+)
+from onlinecal.measures.distance.fractional.rounding import (
+    _with_fillers,
+    curve_of_masses,
+    round_near,
+)
+from onlinecal.measures.distance.fractional.windows import (
+    path_through_windows,
+    search_tables,
+    search_windows,
+)
+from onlinecal.measures.distance.levels import conditional_means, distance_to
+from onlinecal.measures.distance.pooling import best_cuts, pooled_levels
+from tests.measures.distance.reference import histories, look_ahead_run
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 30))
+def test_any_potentials_are_made_feasible_on_the_whole_line(seed, n_nodes):
+    rng = np.random.default_rng(seed)
+    nodes = np.unique(np.concatenate([[0.0, 1.0], rng.random(n_nodes)]))
+    u0, u1 = feasible_potentials(nodes, rng.normal(0, 0.3, len(nodes)), rng.normal(0, 0.3, len(nodes)))
+    x = np.linspace(0, 1, 5001)
+    v0, v1 = np.interp(x, nodes, u0), np.interp(x, nodes, u1)
+    assert ((1 - x) * v0 + x * v1).max() <= 1e-14
+    for u in (u0, u1):
+        assert (np.abs(np.diff(u)) <= np.diff(nodes) + 1e-15).all()
+    # whatever they are, they prove a bound
+    p, y = rng.integers(0, 9, 30) / 8, rng.integers(0, 2, 30)
+    counts, _, _ = count_rounds(p, y)
+    assert potential_bound(counts, nodes, u0, u1) <= calibration_distance(p, y, "exact").exact + 1e-9
+
+
+def test_maxima_between_nodes_are_those_of_a_fine_grid():
+    rng = np.random.default_rng(0)
+    nodes = np.unique(np.concatenate([[0.0, 1.0], rng.random(8)]))
+    u0, u1 = rng.normal(size=len(nodes)), rng.normal(size=len(nodes))
+    for k, maximum in enumerate(constraint_maxima(nodes, u0, u1)):
+        x = np.linspace(nodes[k], nodes[k + 1], 20001)
+        values = (1 - x) * np.interp(x, nodes, u0) + x * np.interp(x, nodes, u1)
+        assert values.max() <= maximum + 1e-12
+        assert values.max() >= maximum - 1e-6
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(30))
+def test_lower_distance_is_below_the_distance_and_its_fractions_are_calibrated(history):
+    p, y = history
+    answer = lower_calibration_distance(p, y)
+    assert answer.lower <= answer.upper
+    assert answer.upper - answer.lower <= 0.05
+    assert answer.lower <= calibration_distance(p, y, "exact").exact + 1e-9
+    assert answer.masses.min() >= 0
+    assert answer.masses.sum() == pytest.approx(len(p))
+    assert answer.values @ answer.masses == pytest.approx(sum(y))
+    assert one_way_bound(count_rounds(p, y)[0]) <= answer.upper
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(60))
+def test_smooth_error_and_lower_distance_are_within_a_factor_of_two(history):
+    p, y = history
+    smooth, lower = smooth_calibration_error(p, y), lower_calibration_distance(p, y)
+    assert smooth / 2 <= lower.upper + 1e-9
+    assert lower.lower <= 2 * smooth + 1e-9
+
+
+def test_lower_distance_normalizes_takes_counts_and_checks_its_options():
+    p, y = [0.25, 0.25, 0.5, 0.75], [1, 1, 0, 0]
+    whole = lower_calibration_distance(p, y)
+    assert lower_calibration_distance(p, y, normalize=True).upper == pytest.approx(whole.upper / 4)
+    counted = lower_calibration_distance_from_counts([0.75, 0.25, 0.5], [1, 0, 1], [0, 2, 0])
+    assert (counted.lower, counted.upper) == (whole.lower, whole.upper)
+    with pytest.raises(ValueError, match=r"n_nodes must be .* got 1"):
+        lower_calibration_distance(p, y, n_nodes=1)
+
+
+def test_more_nodes_tighten_the_lower_distance():
+    rng = np.random.default_rng(1)
+    p = rng.random(3000)
+    y = rng.random(3000) < 0.5
+    gaps = []
+    for n_nodes in (64, 256, 1024):
+        answer = lower_calibration_distance(p, y, n_nodes=n_nodes)
+        gaps.append(answer.upper - answer.lower)
+    assert gaps[2] < gaps[1] < gaps[0]
+    assert gaps[2] < 0.5
+
+
+def test_pooling_finds_the_best_cut_of_the_line():
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        p, y = rng.integers(0, 7, 12) / 6, rng.integers(0, 2, 12)
+        counts, _, _ = count_rounds(p, y)
+        k = len(counts.values)
+        best = np.inf
+        for cuts in range(2 ** (k - 1)):
+            group = np.cumsum([0] + [cuts >> i & 1 for i in range(k - 1)])
+            zeros, ones = np.bincount(group, counts.zeros), np.bincount(group, counts.ones)
+            means = (ones / (zeros + ones))[group]
+            best = min(best, float((counts.zeros + counts.ones) @ np.abs(counts.values - means)))
+        # dealing the rounds of a level set out in sorted order can only be cheaper
+        assert distance_to(counts, pooled_levels(counts)) <= best + 1e-9
+
+
+def test_the_compiled_pooling_agrees_with_plain_python():
+    rng = np.random.default_rng(4)
+    counts, _, _ = count_rounds(rng.random(40), rng.integers(0, 2, 40))
+    arguments = (*prefix_sums(counts), np.arange(len(counts.values) + 1))
+    np.testing.assert_array_equal(best_cuts(*arguments), best_cuts.py_func(*arguments))
+
+
+def test_rounding_near_the_relaxation_comes_close_to_it():
+    p, y, _ = look_ahead_run(lambda t, v: int(v < 0.5 + 0.4 * np.sin(t / 300)), 10_000, 100)
+    counts, _, _ = count_rounds(p, y)
+    relaxation = relax(counts, relaxation_nodes(counts, 1000))
+    curve = curve_of_masses(counts, relaxation.nodes, relaxation.masses)
+    tables = search_tables(counts, prefix_sums(counts), relaxation)
+    quick, quick_distance, _ = round_near(tables, relaxation.lower, curve, 1e5, 0.0)
+    _, distance, work = round_near(tables, relaxation.lower, curve, 2e7, 0.0)
+    assert quick_distance == pytest.approx(distance_to(counts, quick), abs=1e-9)
+    assert relaxation.lower <= distance <= quick_distance
+    assert distance <= 1.1 * relaxation.lower
+    assert distance < 0.2 * distance_to(counts, conditional_means(counts))
+    assert work > 0
+
+
+def test_the_compiled_windows_agree_with_plain_python():
+    rng = np.random.default_rng(5)
+    counts, _, _ = count_rounds(rng.integers(0, 5, 60) / 4, rng.integers(0, 2, 60))
+    relaxation = relax(counts, relaxation_nodes(counts, 100))
+    curve = _with_fillers(curve_of_masses(counts, relaxation.nodes, relaxation.masses))
+    lowest = np.repeat(curve.ones[:, None], 5, axis=1) - 4
+    tables = search_tables(counts, prefix_sums(counts), relaxation)
+    for most in (10**9, 100):
+        compiled = path_through_windows(tables, curve, lowest, np.inf, most)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(windows, "search_windows", search_windows.py_func)
+            plain = path_through_windows(tables, curve, lowest, np.inf, most)
+        for one, other in zip(compiled, plain, strict=True):
+            np.testing.assert_array_equal(one, other)
+        # with too little work there is no path
+        assert (compiled[0][-1, 0] < 0) == (most == 100)

@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from onlinecal import DecisionRecalibrator, decision_calibration_error, decision_loss_gap
+from onlinecal.measures.decision.losses import bayes_decisions
+from onlinecal.measures.decision.partitions import Partition, residuals
+from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
+from onlinecal.recalibration.decision.rounds import full_step, shrunk_step
+
+
+def source(n, n_classes=3, seed=0, power=3.0):
+    """Probabilities that are too sure, and lean to the first class, with labels from the truth."""
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.ones(n_classes), n)
+    labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    table = truth**power / (truth**power).sum(axis=1, keepdims=True)
+    return 0.9 * table + 0.1 * np.eye(n_classes)[0], labels
+
+
+def squared_error(table, labels):
+    return (residuals(table, labels) ** 2).sum(axis=1).mean()
+
+
+def as_configured(name, n_actions=2, **parameters):
+    if name == "default":
+        return DecisionRecalibrator(n_actions, **parameters)
+    if name == "given losses":
+        losses = gaussian_losses(n_actions, 3, 20)
+        return DecisionRecalibrator.as_in_paper(epsilon=0.005, losses=losses, **parameters)
+    return DecisionRecalibrator.as_in_paper(n_actions, 0.07, partition=name, **parameters)
+
+
+CONFIGURATIONS = ("default", "soft", "hard", "given losses")
+
+
+@pytest.fixture(scope="module", params=CONFIGURATIONS)
+def fitted(request):
+    table, labels = source(300)
+    return as_configured(request.param).fit(table, labels), table, labels
+
+
+@pytest.mark.parametrize("partition", ["soft", "hard"])
+@pytest.mark.parametrize(("n_actions", "epsilon"), [(2, 0.1), (3, 0.12), (2, 0.05)])
+def test_the_plain_algorithm_reaches_its_tolerance_within_the_proven_rounds(partition, n_actions, epsilon):
+    table, labels = source(250)
+    model = DecisionRecalibrator.as_in_paper(n_actions, epsilon, partition=partition).fit(table, labels)
+    assert model.reached_
+    assert model.n_rounds_ <= 2 / epsilon**2 <= n_actions / epsilon**2
+    assert (model.history_["error"][:-1] > epsilon).all()
+    # each round takes at least the square of what it found, by which there are so few
+    falls = -np.diff(model.history_["squared_error"])
+    assert (falls >= model.history_["error"][:-1] ** 2 - 1e-12).all()
+    left = decision_calibration_error(model.predict_proba(table), labels, n_actions, "hard", seed=1)
+    # a search from other starts may find a little more
+    assert left < 1.1 * epsilon < decision_calibration_error(table, labels, n_actions)
+
+
+def test_two_classes_end_exactly_below_the_tolerance():
+    table, labels = source(500, n_classes=2)
+    model = DecisionRecalibrator.as_in_paper(3, 0.02, partition="hard").fit(table, labels)
+    assert decision_calibration_error(model.predict_proba(table), labels, 3) <= 0.02
+
+
+def test_the_squared_error_never_rises_on_the_fitted_rows(fitted):
+    model, table, labels = fitted
+    least = model.floor_
+    stages = [(stage - least) / (1 - 3 * least) for stage in model.staged_predict_proba(table)]
+    errors = np.array([squared_error(stage, labels) for stage in stages])
+    assert len(errors) == model.n_rounds_ + 1
+    assert model.n_rounds_ > 0
+    assert (np.diff(errors) <= 1e-12).all()
+    assert errors[0] <= squared_error(table, labels)
+    assert np.allclose(errors, model.history_["squared_error"])
+
+
+def test_replayed_rounds_are_those_of_the_fit(fitted):
+    model, table, labels = fitted
+    *_, last = model.staged_predict_proba(table)
+    assert np.array_equal(model.predict_proba(table), last)
+    assert np.abs(last.sum(axis=1) - 1).max() < 1e-12
+    assert last.min() >= model.floor_
+    assert (model.floor_ > 0) == (model.step == "shrunk")
+    assert model.history_["accuracy"][-1] == (model.predict(table) == labels).mean()
+    half = model.predict_proba(table[::2])
+    assert np.allclose(half, last[::2], atol=1e-12)
+
+
+def test_given_losses_all_end_below_the_tolerance():
+    table, labels = source(600)
+    losses = gaussian_losses(3, 3, 40)
+    model = DecisionRecalibrator.as_in_paper(epsilon=0.01, losses=losses).fit(table, labels)
+    assert decision_loss_gap(table, labels, losses).max() > 0.05
+    assert decision_loss_gap(model.predict_proba(table), labels, losses).max() <= 0.01
+    single = DecisionRecalibrator.as_in_paper(epsilon=0.01, losses=losses[0]).fit(table, labels)
+    assert decision_loss_gap(single.predict_proba(table), labels, losses[0])[0] <= 0.01
+
+
+def test_fresh_rows_gain_and_overfitting_is_held_back():
+    table, labels = source(3000, n_classes=5)
+    fit, fresh = slice(0, 1000), slice(1000, None)
+    losses = gaussian_losses(4, 5, 300, seed=9)
+
+    def gap(model):
+        return decision_loss_gap(model.predict_proba(table[fresh]), labels[fresh], losses).mean()
+
+    raw = decision_loss_gap(table[fresh], labels[fresh], losses).mean()
+    cautious = gap(DecisionRecalibrator(4).fit(table[fit], labels[fit]))
+    plain = gap(DecisionRecalibrator.as_in_paper(4, max_rounds=60).fit(table[fit], labels[fit]))
+    assert cautious < 0.3 * raw
+    assert cautious < plain
+
+
+def test_right_probabilities_are_nearly_left_alone():
+    rng = np.random.default_rng(3)
+    truth = rng.dirichlet(np.ones(4), 2000)
+    labels = (truth.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
+    moved = DecisionRecalibrator(3).fit(truth, labels).predict_proba(truth) - truth
+    assert np.abs(moved).mean() < 0.01
+
+
+def test_full_steps_solve_the_least_squares_problem_even_when_regions_coincide():
+    rng = np.random.default_rng(4)
+    table, labels = source(50)
+    members = Partition(rng.standard_normal((2, 3)), hard=False)(table)
+    error = -residuals(table, labels)
+    step = full_step(members, error)
+    assert np.allclose(step, np.linalg.lstsq(members, error, rcond=None)[0])
+    doubled = np.concatenate([members, members], axis=1) / 2
+    assert np.allclose(doubled @ full_step(doubled, error), members @ step)
+    hard = Partition(rng.standard_normal((3, 3)), hard=True)(table)
+    means = [error[hard[:, a] == 1].mean(axis=0) if hard[:, a].any() else np.zeros(3) for a in range(3)]
+    assert np.allclose(full_step(hard, error), means)
+
+
+def test_shrunk_steps_keep_signal_and_drop_noise():
+    rng = np.random.default_rng(5)
+    members = np.ones((4000, 1))
+    noise = rng.standard_normal((4000, 10))
+    signal = noise + 1.0
+    rows = np.arange(2000, 4000)
+    kept = shrunk_step(members, signal, rows, 1.0) / full_step(members, signal)
+    assert (kept > 0.99).all()
+    shares = []
+    for seed in range(50):
+        noise = np.random.default_rng(seed).standard_normal((400, 20))
+        share = shrunk_step(members[:400], noise, rows[:200] - 2000, 1.0) / full_step(members[:400], noise)
+        assert share.min() >= 0
+        shares.append(share.mean())
+    assert np.mean(shares) < 0.2
+
+
+def test_compressed_predictors_keep_every_decision_and_are_distribution_calibrated(fitted):
+    model, table, labels = fitted
+    probabilities = model.predict_proba(table)
+    for loss in gaussian_losses(2, 3, 30):
+        small = model.compress(loss)
+        forecasts = small.predict_proba(probabilities)
+        assert np.array_equal(bayes_decisions(forecasts, loss), bayes_decisions(probabilities, loss))
+        assert len(np.unique(forecasts, axis=0)) <= 2
+        assert small.masses.sum() == pytest.approx(1)
+        # what each forecast is wrong by is the mean error on the loss's region
+        wrong = 0.0
+        for forecast in np.unique(forecasts, axis=0):
+            here = (forecasts == forecast).all(axis=1)
+            wrong += here.mean() * np.linalg.norm(forecast - np.eye(3)[labels[here]].mean(axis=0))
+        regions = Partition(-loss, hard=True)(probabilities)
+        bias = regions.T @ residuals(probabilities, labels) / len(labels)
+        assert wrong == pytest.approx(np.linalg.norm(bias, axis=1).sum())
+
+
+@pytest.mark.parametrize("partition", ["soft", "hard"])
+def test_compressed_predictors_are_calibrated_up_to_the_tolerance(partition):
+    table, labels = source(250)
+    model = DecisionRecalibrator.as_in_paper(2, 0.04, partition=partition).fit(table, labels)
+    for loss in gaussian_losses(2, 3, 50):
+        forecasts = model.compress(loss).predict_proba(model.predict_proba(table))
+        wrong = 0.0
+        for forecast in np.unique(forecasts, axis=0):
+            here = (forecasts == forecast).all(axis=1)
+            wrong += here.mean() * np.linalg.norm(forecast - np.eye(3)[labels[here]].mean(axis=0))
+        assert wrong <= 0.04 * (1 + 1e-9)
+
+
+def test_saved_models_map_to_the_same_bits(fitted, tmp_path):
+    model, table, _ = fitted
+    path = tmp_path / "model.npz"
+    model.save(path)
+    back = DecisionRecalibrator.load(path)
+    assert np.array_equal(back.predict_proba(table), model.predict_proba(table))
+    for name in model.history_.dtype.names:
+        assert np.array_equal(back.history_[name], model.history_[name], equal_nan=True)
+    assert np.array_equal(back.predict(table), model.predict(table))
+    for name, value in model.get_params().items():
+        assert np.array_equal(back.get_params()[name], value), name
+    with np.load(path, allow_pickle=False) as file:
+        assert all(file[name].dtype.kind in "biufU" for name in file.files)
+    loss = gaussian_losses(2, 3, 1)[0]
+    small, same = model.compress(loss), back.compress(loss, table)
+    assert np.allclose(same.predictions, small.predictions, equal_nan=True)
+    with pytest.raises(ValueError, match="P must be given"):
+        back.compress(loss)
+
+
+def test_names_of_columns_and_labels_are_saved_too(tmp_path):
+    table, labels = source(100)
+    frame = pd.DataFrame(table, columns=["cat", "dog", "eel"])
+    model = DecisionRecalibrator(classes=["c", "d", "e"], n_folds=2, max_rounds=2)
+    model.fit(frame, np.array(["c", "d", "e"])[labels])
+    model.save(tmp_path / "named")
+    back = DecisionRecalibrator.load(tmp_path / "named")
+    assert back.predict(frame).tolist() == model.predict(frame).tolist()
+    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+        back.predict_proba(frame[["dog", "cat", "eel"]])
+    zero = DecisionRecalibrator.as_in_paper(epsilon=5.0).fit(table, labels)
+    zero.save(tmp_path / "none")
+    assert np.array_equal(DecisionRecalibrator.load(tmp_path / "none").predict_proba(table), table)
+
+
+def test_files_of_something_else_are_refused(tmp_path):
+    other = tmp_path / "other.npz"
+    np.savez(other, a=np.zeros(2))
+    with pytest.raises(ValueError, match="must hold"):
+        DecisionRecalibrator.load(other)
+    text = tmp_path / "text.npz"
+    text.write_text("no arrays")
+    with pytest.raises(ValueError, match="no file of a decision recalibrator"):
+        DecisionRecalibrator.load(text)
+    with pytest.raises(NotFittedError):
+        DecisionRecalibrator().save(other)
+
+
+def test_the_face_is_that_of_scikit_learn(fitted):
+    model, table, labels = fitted
+    with pytest.raises(NotFittedError):
+        DecisionRecalibrator().compress(np.zeros((2, 3)))
+    again = clone(model).fit(pd.DataFrame(table), pd.Series(labels))
+    assert np.array_equal(again.predict_proba(table), model.predict_proba(table))
+
+
+def test_warm_starts_add_rounds():
+    table, labels = source(400)
+    model = DecisionRecalibrator(2, n_folds=0, max_rounds=2, warm_start=True).fit(table, labels)
+    first, beta = model.rounds_, model.inverse_temperature_
+    more, their = source(800, seed=1)
+    model.fit(more, their)
+    assert model.n_rounds_ == 4
+    assert model.rounds_[:2] == first
+    assert model.inverse_temperature_ == beta
+    model.fit(*source(400, n_classes=4))
+    assert model.n_rounds_ == 2
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_actions": 0}, "n_actions must be a whole number of at least 1, got 0"),
+        ({"epsilon": 0.0}, "epsilon must be a positive number, got 0.0"),
+        ({"partition": "firm"}, "partition must be one of soft, hard, got 'firm'"),
+        ({"start": "warm"}, "start must be one of temperature, none, got 'warm'"),
+        ({"step": "long"}, "step must be one of shrunk, full, got 'long'"),
+        ({"n_folds": 1}, "n_folds must be 0 or at least 2, got 1"),
+        ({"max_rounds": 0}, "max_rounds must be a whole number"),
+        ({"losses": np.zeros((1, 2, 5))}, "losses must have 3 classes, got 5"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        DecisionRecalibrator(**parameters).fit(*source(50))
+
+
+def test_bad_tables_are_named():
+    model = DecisionRecalibrator(max_rounds=1, n_folds=0)
+    with pytest.raises(ValueError, match="at least 10 rows, got 3"):
+        DecisionRecalibrator().fit(*source(3))
+    with pytest.raises(ValueError, match="loss must be one table"):
+        model.fit(*source(20)).compress(np.zeros((1, 2, 3)))
+
+
+def test_loss_tables_decide_tell_and_travel_as_csv(tmp_path):
+    clinic = LossTable([[0.2, 0.2, 0.3], [0.0, 1.0, 2.0]], ("treat", "wait"), ("well", "ill", "worse, or so"))
+    table, labels = source(200)
+    assert clinic.gap(table, labels) == decision_loss_gap(table, labels, clinic.values)[0]
+    predicted, true = clinic.losses(table, labels)
+    assert abs(predicted - true) / np.sqrt(5) == pytest.approx(clinic.gap(table, labels))
+    clinic.write_csv(tmp_path / "clinic.csv")
+    back = LossTable.read_csv(tmp_path / "clinic.csv")
+    assert np.array_equal(back.values, clinic.values)
+    assert (back.actions, back.classes) == (clinic.actions, clinic.classes)
+    assert LossTable(np.zeros((2, 2))).actions == ("action 0", "action 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("action,well,ill\ntreat,0.2,high\n", "line 2: must be a finite loss, got 'high'"),
+        ("action,well,ill\ntreat,0.2\n", "line 2: must have 2 losses, got 1"),
+        ("action,well,ill\n# nothing yet\n", "one line per action"),
+        ("action,well,well\ntreat,1,2\n", "classes must differ, got 'well' twice"),
+    ],
+)
+def test_bad_loss_files_are_named_by_line(tmp_path, text, message):
+    path = tmp_path / "losses.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        LossTable.read_csv(path)

@@ -1,0 +1,206 @@
+"""The patching algorithms: counts, falls, what holds at the end, and that order does not matter to shifts."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import GroupRecalibrator, multicalibration_error
+from onlinecal.recalibration.groups.value import chain_patches, replay_value_patches
+from tests.recalibration.groups.reference import grid, tables, value_patches
+
+ALPHAS = [1.0, 0.7, 0.5, 0.3, 0.1, 0.03, 0.01]
+
+
+def as_outcomes(rng, truth):
+    return (rng.random(len(truth)) < truth).astype(int)
+
+
+@settings(deadline=None, max_examples=200)
+@given(tables(), st.sampled_from(ALPHAS))
+def test_value_patches_keep_every_promise(table, alpha):
+    p, y, members = table
+    model = GroupRecalibrator(alpha).fit(p, y, members)
+    after = model.predict(p, members)
+    assert (multicalibration_error(after, y, members) <= alpha + 1e-12).all()
+    assert model.violations_ == pytest.approx(multicalibration_error(after, y, members), abs=1e-12)
+    assert model.n_patches_ <= model.max_patches_ <= 4 / alpha**2
+    assert (model.history_["fall"] >= alpha**2 / 4 - 1e-12).all()
+    start = np.mean((grid(p, model.n_levels_) - y) ** 2)
+    assert start - model.history_["fall"].sum() == pytest.approx(np.mean((after - y) ** 2), abs=1e-12)
+
+
+@settings(deadline=None, max_examples=100)
+@given(tables(), st.sampled_from([0.3, 0.1, 0.03, 0.01]))
+def test_value_patches_are_those_of_the_plain_algorithm(table, alpha):
+    p, y, members = table
+    model = GroupRecalibrator(alpha).fit(p, y, members)
+    _, story = value_patches(p, y, members, alpha, model.n_levels_)
+    for patch, (v, g, worst, fall) in zip(model.history_, story, strict=False):
+        assert patch["violation"] == pytest.approx(worst, abs=1e-12)
+        if (patch["forecast"], patch["group"]) != (pytest.approx(v), g):
+            return  # a tie: from here on the two may differ
+        assert patch["fall"] == pytest.approx(fall, abs=1e-12)
+    assert model.n_patches_ == len(story)
+
+
+@pytest.mark.parametrize("n_groups", [62, 63, 64, 65, 130])
+def test_more_groups_than_fit_into_a_word(n_groups):
+    rng = np.random.default_rng(n_groups)
+    members = rng.random((300, n_groups)) < 0.3
+    p, y = rng.random(300), rng.integers(0, 2, 300)
+    model = GroupRecalibrator(0.02).fit(p, y, members)
+    expected, story = value_patches(p, y, members, 0.02, 50)
+    assert model.n_patches_ == len(story) > 10
+    assert model.predict(p, members) == pytest.approx(expected)
+
+
+@settings(deadline=None, max_examples=100)
+@given(tables(), st.sampled_from(ALPHAS), st.integers(1, 8))
+def test_coarser_grids_keep_the_promise_with_fewer_patches(table, alpha, extra):
+    p, y, members = table
+    m = int(0.5 / alpha**0.5) + extra
+    model = GroupRecalibrator(alpha, n_levels=m).fit(p, y, members)
+    after = model.predict(p, members)
+    assert (multicalibration_error(after, y, members) <= alpha + 1e-12).all()
+    assert (model.history_["fall"] >= (alpha - 0.25 / m**2) / (m + 1) - 1e-12).all()
+    assert model.n_patches_ <= model.max_patches_
+
+
+@settings(deadline=None, max_examples=200)
+@given(tables(), st.sampled_from(ALPHAS), st.sampled_from([None, 1, 7]))
+def test_shift_patches_keep_every_promise(table, alpha, m):
+    p, y, members = table
+    model = GroupRecalibrator(alpha, "shift", n_levels=m).fit(p, y, members)
+    after = model.predict(p, members)
+    assert ((after >= 0) & (after <= 1)).all()
+    assert (multicalibration_error(after, y, members, n_levels=model.n_levels_) <= alpha + 1e-12).all()
+    assert model.n_patches_ <= model.max_patches_
+    if m is None:
+        assert model.max_patches_ <= 4 / alpha**2
+        assert (model.history_["fall"] >= alpha**2 / 4 - 1e-9).all()
+    assert (model.history_["fall"] > 0.75 * alpha / (model.n_levels_ + 1) - 1e-9).all()
+    falls = model.history_["fall"].sum()
+    assert np.mean((after - y) ** 2) <= np.mean((p - y) ** 2) - falls + 1e-9
+
+
+@settings(deadline=None, max_examples=100)
+@given(tables(), st.sampled_from([0.1, 0.01, 0.001]), st.randoms(use_true_random=False))
+def test_the_order_of_shifts_does_not_change_a_bit(table, alpha, random):
+    p, y, members = table
+    model = GroupRecalibrator(alpha, "shift", n_levels=10).fit(p, y, members)
+    forecasts = p.copy()
+    for epoch in range(int(model.history_["epoch"].max(initial=-1)) + 1):
+        level = np.floor(forecasts * 10 + 0.5)
+        total = np.zeros(len(p))
+        patches = [patch for patch in model.history_ if patch["epoch"] == epoch]
+        random.shuffle(patches)
+        for patch in patches:
+            total += np.where((level == patch["level"]) & members[:, patch["group"]], patch["shift"], 0.0)
+        forecasts = np.clip(forecasts + total, 0.0, 1.0)
+    assert (forecasts == model.predict(p, members)).all()
+
+
+def test_the_order_of_value_patches_does_matter():
+    members = np.array([[1, 0], [1, 1], [0, 1]], np.uint8)
+    # level, group, target: the row in both groups goes where the first patch sends it
+    patches = np.array([[5, 0, 2], [5, 1, 8]])
+    ends = []
+    for order in ([0, 1], [1, 0]):
+        level = np.full(3, 5)
+        replay_value_patches(level, members, *chain_patches(patches[order], 10))
+        ends.append(level.tolist())
+    assert ends == [[2, 2, 8], [2, 8, 8]]
+
+
+def test_setting_means_can_go_round_in_circles():
+    """Why means are shifted: each of two overlapping groups undoes the other's value for ever."""
+    members = np.array([[1, 0], [1, 1], [0, 1]], bool)
+    y, f, seen = np.array([0.0, 0.5, 1.0]), np.full(3, 0.5), []
+    for step in range(20):
+        g = step % 2
+        assert abs(f[members[:, g]].mean() - y[members[:, g]].mean()) > 0.1
+        f = np.where(members[:, g], y[members[:, g]].mean(), f)
+        seen.append(tuple(f))
+    assert seen[2:4] == seen[18:20]
+
+
+@settings(deadline=None, max_examples=100)
+@given(tables(), st.sampled_from([0.3, 0.01, 0.0001]))
+def test_means_alone(table, alpha):
+    p, y, members = table
+    model = GroupRecalibrator(alpha, "shift", target="means").fit(p, y, members)
+    after = model.predict(p, members)
+    for g in range(members.shape[1]):
+        inside = members[:, g]
+        if inside.any():
+            assert inside.mean() * (after[inside].mean() - y[inside].mean()) ** 2 <= alpha + 1e-12
+    assert model.n_patches_ <= model.max_patches_
+    # what the predictor knew inside a group is kept: one shift for rows of the same groups
+    key = members @ (1 << np.arange(members.shape[1]))
+    free = (after > 0) & (after < 1)
+    if model.history_["epoch"].max(initial=0) == 0:
+        for k in np.unique(key[free]):
+            assert np.ptp((after - p)[free & (key == k)]) < 1e-9
+
+
+@settings(deadline=None, max_examples=60)
+@given(tables(), tables(), st.sampled_from(["value", "shift"]))
+def test_replay_on_new_rows_is_patch_by_patch(table, other, patch):
+    p, y, members = table
+    q, _, groups = other
+    groups = np.resize(groups, (len(q), members.shape[1]))
+    model = GroupRecalibrator(0.005, patch, n_levels=12).fit(p, y, members)
+    f = grid(q, 12) if patch == "value" else q.copy()
+    start, total, epoch = np.floor(f * 12 + 0.5), np.zeros(len(f)), 0
+    for made in model.history_:
+        if patch == "value":
+            f = np.where((np.rint(f * 12) == made["level"]) & groups[:, made["group"]], made["patched"], f)
+            continue
+        if made["epoch"] > epoch:
+            f, total, epoch = np.clip(f + total, 0, 1), np.zeros(len(f)), made["epoch"]
+            start = np.floor(f * 12 + 0.5)
+        total += np.where((start == made["level"]) & groups[:, made["group"]], made["shift"], 0.0)
+    expected = f if patch == "value" else np.clip(f + total, 0, 1)
+    assert model.predict(q, groups) == pytest.approx(expected, abs=1e-12)
+
+
+def test_early_stopping_keeps_the_best_prefix():
+    rng = np.random.default_rng(3)
+    n = 4000
+    members = rng.random((n, 6)) < 0.3
+    p = rng.random(n)
+    y = as_outcomes(rng, np.clip(p + 0.2 * members[:, 0] - 0.2 * members[:, 1], 0, 1))
+    for patch in ("value", "shift"):
+        free = GroupRecalibrator(0.0003, patch, n_levels=40)
+        stopped = GroupRecalibrator(0.0003, patch, n_levels=40, validation_fraction=0.3, seed=1)
+        stopped.fit(p, y, members)
+        assert stopped.n_taken_back_ > 0
+        held = np.zeros(n, bool)
+        held[np.random.default_rng(1).permutation(n)[:1200]] = True
+        error = np.mean((stopped.predict(p[held], members[held]) - y[held]) ** 2)
+        curve = stopped.history_["validation_error"]
+        assert error == pytest.approx(curve[-1], abs=1e-12)
+        assert curve[-1] == curve.min()
+        full = free.fit(p[~held], y[~held], members[~held])
+        assert full.n_patches_ == stopped.n_patches_ + stopped.n_taken_back_
+        assert error <= np.mean((full.predict(p[held], members[held]) - y[held]) ** 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("patch", ["value", "shift"])
+@pytest.mark.parametrize("alpha", [0.01, 0.001, 0.0003])
+def test_promises_at_scale(patch, alpha):
+    rng = np.random.default_rng(7)
+    n = 300_000
+    mass = rng.uniform(0.01, 0.6, 40)
+    members, p = rng.random((n, 40)) < mass, rng.random(n)
+    y = as_outcomes(rng, 1 / (1 + np.exp(-(members - mass) @ rng.normal(0, 1, 40))))
+    model = GroupRecalibrator(alpha, patch).fit(p, y, members)
+    after = model.predict(p, members)
+    violations = multicalibration_error(after, y, members, n_levels=model.n_levels_)
+    assert violations.max() <= alpha + 1e-12
+    assert 0 < model.n_patches_ <= model.max_patches_
+    assert (model.history_["fall"] >= alpha**2 / 4 - 1e-12).all()
+    start = p if patch == "shift" else grid(p, model.n_levels_)
+    assert np.mean((after - y) ** 2) <= np.mean((start - y) ** 2) - model.history_["fall"].sum() + 1e-9

@@ -1,0 +1,159 @@
+"""Algorithm 2 against a plain reference, and the lemmas of its paper, on estimates from all rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal.measures.lp.level_sets import count_level_sets, levels_of
+from onlinecal.recalibration.lp.algorithm import round_bound, run
+from onlinecal.recalibration.lp.statistics import plug_in_statistics, rho
+from onlinecal.recalibration.simplex_projection import project
+from tests.recalibration.lp.reference import Reference, projected
+
+
+def source(n, k, seed, concentration=0.5, favour=0.4):
+    """Forecasts that give the first class too much, and labels drawn from the truth."""
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.full(k, concentration), n)
+    labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=k - 1)
+    promised = (1 - favour) * truth
+    promised[:, 0] += favour
+    return promised, labels
+
+
+def played(table, labels, n_levels, tolerance, p=2.0, with_means=False):
+    statistics = plug_in_statistics(table, labels, n_levels, 2 * tolerance, with_means)
+    return statistics, run(statistics, n_levels, tolerance, p)
+
+
+def squared(table, labels):
+    return ((table - np.eye(table.shape[1])[labels]) ** 2).sum(axis=1).mean()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.floats(-2, 3), min_size=1, max_size=12))
+def test_the_projection_is_the_nearest_point_of_the_simplex(values):
+    z = np.array(values)
+    found = np.empty_like(z)
+    project(z, found)
+    assert found == pytest.approx(projected(z), abs=1e-12)
+    assert found.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_the_projection_ends_where_rounding_moves_points_in_and_out():
+    z = np.array([1.0 - 1e-16, 1e-22, 3e-18, 1e-17, 5e-17, 2e-16])
+    for scale in (1.0, 1.0 + 1e-16, 1.0 - 2e-16):
+        found = np.empty_like(z)
+        project(z * scale, found)
+        assert found.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("with_means", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("k", "n_levels", "tolerance"), [(2, 6, 0.01), (3, 4, 0.003), (5, 3, 0.002), (4, 12, 0.002)]
+)
+def test_the_compiled_algorithm_is_the_papers(k, n_levels, tolerance, seed, with_means):
+    table, labels = source(1000, k, seed)
+    statistics, outcome = played(table, labels, n_levels, tolerance, with_means=with_means)
+    pools = statistics.pools
+
+    def estimate(bins):
+        chosen = sorted(bins)
+        return pools.masses[0][chosen].sum() / 1000, pools.labels[0][chosen].sum(axis=0) / 1000
+
+    starts = statistics.means if with_means else rho(statistics.levels, n_levels)
+    history = outcome.history
+    choices = zip(history.group.tolist(), history.class_number.tolist(), strict=True)
+    reference = Reference(starts, estimate, n_levels, tolerance).run(choices)
+    assert len(reference.rounds) == len(history.group) > 0
+    merges, drops = zip(*reference.rounds, strict=True)
+    assert history.merged_with.tolist() == list(merges)
+    assert history.stage_one == pytest.approx(np.array(drops), abs=1e-12)
+    assert sorted(reference.G) == outcome.group_names.tolist()
+    for number, g in enumerate(outcome.group_names.tolist()):
+        assert outcome.predictions[number] == pytest.approx(reference.pred[g], abs=1e-12)
+        assert frozenset(np.flatnonzero(outcome.group_of_bin == number).tolist()) == reference.G[g]
+    assert history.squared_error[-1] == pytest.approx(reference.squared_error(), abs=1e-12)
+    errors = np.concatenate([reference.errors(g) for g in reference.G])
+    assert history.error[-1] == pytest.approx(np.sqrt((errors**2).sum()), abs=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    k=st.integers(2, 6),
+    n_levels=st.integers(1, 9),
+    tolerance=st.sampled_from([0.001, 0.004, 0.02, 0.08]),
+    concentration=st.sampled_from([0.1, 0.5, 3.0]),
+    favour=st.sampled_from([0.0, 0.3, 0.9]),
+    seed=st.integers(0, 10**6),
+)
+def test_the_lemmas_hold_on_the_rows_of_the_fit(k, n_levels, tolerance, concentration, favour, seed):
+    table, labels = source(500, k, seed, concentration, favour)
+    statistics, outcome = played(table, labels, n_levels, tolerance)
+    history, beta = outcome.history, 2 * tolerance
+    rounds = len(history.group)
+    assert outcome.finished
+    # Lemma 14
+    assert rounds <= round_bound(beta, n_levels)
+    assert round_bound(beta, math.ceil(1 / beta)) <= (9 + 36 * beta * math.log2(36 / beta)) / beta**2
+    # Lemma 12, where estimates are exact: the drop is at least the squared error over the mass
+    assert (history.stage_one <= -(tolerance**2)).all()
+    # Lemma 11: a merge costs at most 4/n_levels of the mass that moves
+    assert (history.stage_two <= 4 / n_levels + 1e-6).all()
+    assert history.stage_two.sum() <= 4 / n_levels * math.log2(36 / beta) + 1e-6
+    assert np.diff(history.squared_error) == pytest.approx(history.stage_one + history.stage_two, abs=1e-12)
+    # every group ends with small errors, and its own level set
+    for number in range(len(outcome.predictions)):
+        bins = outcome.group_of_bin == number
+        mass = statistics.pools.masses[0][bins].sum() / 500
+        ones = statistics.pools.labels[0][bins].sum(axis=0) / 500
+        assert np.abs(mass * outcome.predictions[number] - ones).max() <= tolerance + 1e-12
+    ends = levels_of(outcome.predictions, n_levels)
+    assert len(np.unique(ends, axis=0)) == len(ends) <= count_level_sets(n_levels, k)
+    assert outcome.predictions.sum(axis=1) == pytest.approx(1.0)
+
+
+def test_groups_of_one_size_in_M_never_overlap():
+    """Lemma 9 needs the events that one pool is asked about to be disjoint."""
+    table, labels = source(4000, 3, 1)
+    _, outcome = played(table, labels, 12, 0.0002)
+    children = outcome.node_children
+    members = []
+    for first, second in children.tolist():
+        members.append({len(members)} if first < 0 else members[first] | members[second])
+    assert (children[:, 0] >= 0).sum() > 20
+    for size in {len(bins) for bins in members}:
+        assert size & (size - 1) == 0
+        same = [bins for bins in members if len(bins) == size]
+        assert len(set().union(*same)) == size * len(same)
+
+
+def test_nothing_is_done_to_what_is_calibrated():
+    table = np.repeat([[0.25, 0.75], [0.5, 0.5]], 4, axis=0)
+    _, outcome = played(table, np.array([0, 1, 1, 1, 0, 0, 1, 1]), 4, 0.01)
+    assert len(outcome.history.group) == 0
+    assert outcome.history.error.tolist() == [0.0]
+    assert outcome.predictions.tolist() == [[0.25, 0.75], [0.5, 0.5]]
+
+
+def test_an_even_merge_takes_the_other_groups_prediction():
+    """Two level sets of equal mass, the first moves into the second's: the paper's <= decides."""
+    table = np.repeat([[0.9, 0.1], [0.1, 0.9]], 10, axis=0)
+    _, outcome = played(table, np.ones(20, dtype=int), 2, 0.01)
+    assert outcome.history.merged_with.tolist()[0] == 1
+    # (.75, .25) moves to (.375, .625); the other one stands at (.25, .75)
+    assert outcome.history.squared_error[1] == pytest.approx(2 * 0.25**2)
+    assert outcome.group_of_bin.tolist() == [0, 0]
+
+
+def test_a_class_never_promised_and_always_met():
+    table = np.tile([1.0, 0.0, 0.0], (50, 1))
+    _, outcome = played(table, np.full(50, 2), 5, 0.01)
+    assert outcome.predictions[0] == pytest.approx([0, 0, 1], abs=0.01)
+    assert squared(outcome.predictions[[0] * 50], np.full(50, 2)) < 1e-3

@@ -1,0 +1,213 @@
+"""LpRecalibrator as scikit-learn's users expect it: parameters, tables, labels, refusals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import LpRecalibrator, lp_calibration_error
+from onlinecal.recalibration.lp.map import LevelSetMap
+from onlinecal.recalibration.lp.statistics import rho
+
+pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
+
+
+def rows(n=400, k=3, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.full(k, 0.4), n)
+    labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=k - 1)
+    table = 0.6 * truth
+    table[:, 0] += 0.4
+    return table, labels
+
+
+def test_parameters():
+    assert LpRecalibrator(p=4, epsilon=0.2).set_params(epsilon=0.3).epsilon == 0.3
+    assert LpRecalibrator().get_params() == {
+        "p": 2.0,
+        "epsilon": 0.1,
+        "delta": 0.05,
+        "n_levels": None,
+        "tolerance": None,
+        "estimation": "plug-in",
+        "seed": 0,
+        "within": "constant",
+        "classes": None,
+    }
+
+
+@pytest.mark.parametrize("within", ["constant", "shift"])
+def test_fitted_attributes(within):
+    table, labels = rows()
+    model = LpRecalibrator(n_levels=4, tolerance=0.004, within=within)
+    assert model.fit(table, labels) is model
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert (model.n_features_in_, model.n_levels_, model.tolerance_, model.beta_) == (3, 4, 0.004, 0.008)
+    assert model.n_rounds_ == len(model.history_.group) == len(model.history_.error) - 1 > 0
+    assert model.n_merges_ == (model.history_.merged_with >= 0).sum()
+    assert len(model.level_sets_) - model.n_merges_ == len(model.predictions_) == len(model.masses_)
+    assert model.group_of_level_set_.max() + 1 == len(model.predictions_)
+    assert model.history_.error[-1] < model.history_.error[0]
+    assert model.predict(table).tolist() == model.predict_proba(table).argmax(axis=1).tolist()
+    assert 0 <= model.score(table, labels) <= 1
+
+
+def test_the_papers_coupling():
+    table, labels = rows()
+    model = LpRecalibrator(p=2, epsilon=0.2).fit(table, labels)
+    assert model.beta_ == pytest.approx(0.02)
+    assert (model.n_levels_, model.tolerance_) == (50, pytest.approx(0.01))
+    assert LpRecalibrator(p=math.inf, epsilon=0.3).fit(table, labels).n_levels_ == 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    k=st.integers(2, 5),
+    n=st.integers(1, 120),
+    p=st.sampled_from([1.5, 2, 4, math.inf]),
+    epsilon=st.sampled_from([0.05, 0.2, 0.6]),
+    seed=st.integers(0, 10**6),
+)
+def test_the_error_on_the_rows_of_the_fit_is_at_most_epsilon(k, n, p, epsilon, seed):
+    """Lemma 15, where estimates are exact; and the squared error of Lemmas 11 to 13."""
+    table, labels = rows(n, k, seed)
+    model = LpRecalibrator(p=p, epsilon=epsilon).fit(table, labels)
+    mapped = model.predict_proba(table)
+    error = lp_calibration_error(mapped, labels, p, model.n_levels_)
+    assert error <= model.fitted_error_bound_ + 1e-9
+    assert model.fitted_error_bound_ <= epsilon
+    hot = np.eye(k)[labels]
+    rise = ((mapped - hot) ** 2).sum(axis=1).mean() - ((table - hot) ** 2).sum(axis=1).mean()
+    assert rise <= 4 / math.ceil(1 / model.beta_) * (1 + math.log2(36 / model.beta_)) + 1e-9
+    coarse = LpRecalibrator(p=p, n_levels=3, tolerance=0.02).fit(table, labels)
+    error = lp_calibration_error(coarse.predict_proba(table), labels, p, 3)
+    assert error <= coarse.fitted_error_bound_ + 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(n=st.integers(1, 200), k=st.integers(2, 6), levels=st.integers(1, 6), seed=st.integers(0, 10**6))
+def test_shifts_cost_squared_error_by_merges_only(n, k, levels, seed):
+    table, labels = rows(n, k, seed)
+    model = LpRecalibrator(n_levels=levels, tolerance=0.01, within="shift").fit(table, labels)
+    mapped = model.predict_proba(table)
+    assert mapped.sum(axis=1) == pytest.approx(1.0)
+    assert (mapped >= 0).all()
+    hot = np.eye(k)[labels]
+
+    def rise(answers):
+        return ((answers - hot) ** 2).sum(axis=1).mean() - ((table - hot) ** 2).sum(axis=1).mean()
+
+    bare = LevelSetMap(model.map_.levels, model.map_.values, levels, shift=True)
+    merges = (model.history_.stage_one + model.history_.stage_two).sum()
+    assert rise(bare(table)) <= merges + 1e-9
+    # and by the floor: the squared error is convex, that of the uniform distribution 1 - 1/k
+    assert rise(mapped) <= rise(bare(table)) + (1 - 1 / k) / (n + 1) + 1e-12
+
+
+def test_rows_of_level_sets_without_a_group():
+    table, labels = rows(300)
+    seldom = np.array([[0.0, 0.05, 0.95], [0.12, 0.88, 0.0]])
+    fitted = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, labels)
+    assert fitted.predict_proba(seldom) == pytest.approx(rho(np.array([[0, 0, 3], [0, 3, 0]]), 4))
+    shifted = LpRecalibrator(n_levels=4, tolerance=0.01, within="shift").fit(table, labels)
+    assert (shifted.predict_proba(seldom) == seldom).all()
+
+
+def test_known_level_sets_get_their_groups_prediction():
+    table, labels = rows(300)
+    model = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, labels)
+    ends = model.predict_proba(model.level_sets_ + (1 - model.level_sets_.sum(axis=1, keepdims=True)) / 3)
+    assert (ends == model.predictions_[model.group_of_level_set_]).all()
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_data_frames(frame):
+    table, labels = rows()
+    names = ["cat", "dog", "eel"]
+    series = pd.Series(labels) if frame is pd.DataFrame else pl.Series(labels)
+    named = frame(dict(zip(names, table.T, strict=True)))
+    model = LpRecalibrator(n_levels=4, tolerance=0.01).fit(named, series)
+    assert model.feature_names_in_.tolist() == names
+    plain = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, labels)
+    assert (model.predict_proba(named) == plain.predict_proba(table)).all()
+    with pytest.warns(UserWarning, match="fitted with feature names"):
+        assert (model.predict_proba(table) == plain.predict_proba(table)).all()
+    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+        model.predict_proba(named[["dog", "cat", "eel"]])
+    assert not hasattr(model.fit(table, labels), "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    "classes", [["cat", "dog", "eel"], [10, 20, 30], [("a", 1), ("a", 2), None], [False, "no", 1.5]]
+)
+def test_labels_of_any_kind(classes):
+    table, numbers = rows()
+    labels = [classes[number] for number in numbers]
+    model = LpRecalibrator(n_levels=4, tolerance=0.01, classes=classes).fit(table, labels)
+    assert list(model.classes_) == classes
+    expected = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, numbers)
+    assert (model.predict_proba(table) == expected.predict_proba(table)).all()
+    assert list(model.predict(table[:20])) == [classes[number] for number in expected.predict(table[:20])]
+
+
+def test_labels_as_arrays_and_frames():
+    table, numbers = rows()
+    words = np.array(["cat", "dog", "eel"])
+    expected = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, numbers).predict_proba(table)
+    for labels in (words[numbers], pd.Series(words[numbers]), pl.Series(words[numbers])):
+        model = LpRecalibrator(n_levels=4, tolerance=0.01, classes=words).fit(table, labels)
+        assert (model.predict_proba(table) == expected).all()
+        assert model.score(table, labels) > 0
+
+
+def test_behind_a_classifier():
+    from sklearn.datasets import load_iris
+    from sklearn.naive_bayes import GaussianNB
+
+    X, y = load_iris(return_X_y=True)
+    base = GaussianNB().fit(X[::2], y[::2])
+    model = LpRecalibrator(n_levels=3, tolerance=0.01, within="shift").fit(
+        base.predict_proba(X[1::2]), y[1::2]
+    )
+    assert model.score(base.predict_proba(X), y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("parameters", "labels", "message"),
+    [
+        ({"p": 1}, None, "p must be a number above 1, or inf, got 1"),
+        ({"p": "2"}, None, "p must be a number above 1, or inf, got '2'"),
+        ({"epsilon": 1.0}, None, r"epsilon must be a number between 0 and 1, got 1\.0"),
+        ({"delta": 0}, None, "delta must be a number between 0 and 1, got 0"),
+        ({"n_levels": 0}, None, "n_levels must be a whole number of at least 1, got 0"),
+        ({"tolerance": -0.1}, None, r"tolerance must be a number between 0 and 1, got -0\.1"),
+        ({"estimation": "all"}, None, "estimation must be one of plug-in, pools, got 'all'"),
+        ({"within": "bin"}, None, "within must be one of constant, shift, got 'bin'"),
+        ({"within": "shift", "estimation": "pools"}, None, "within='shift' needs estimation='plug-in'"),
+        ({"classes": ["a"]}, None, "classes must name the 2 columns of P, got 1 of them"),
+        ({"classes": ["a", "a"]}, None, "classes must differ, got 'a' twice"),
+        ({"classes": ["a", "b"]}, ["a", "c"], "y must be one of the classes, got 'c' at row 1"),
+        ({"classes": ["a", "b"]}, ["a", []], r"y must be one of the classes, got \[\] at row 1"),
+        ({"classes": ["a", "b"]}, 3, "y must be a sequence of labels, got 3"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, labels, message):
+    if labels is None:
+        labels = parameters.get("classes", [0, 1])[:1] * 2 if "classes" in parameters else [0, 1]
+    with pytest.raises(ValueError, match=message):
+        LpRecalibrator(**parameters).fit([[0.5, 0.5], [0.2, 0.8]], labels)
+
+
+def test_bad_input_to_a_fitted_model_is_named():
+    table, labels = rows()
+    model = LpRecalibrator(n_levels=4).fit(table, labels)
+    with pytest.raises(ValueError, match="X has 2 features, but LpRecalibrator is expecting 3"):
+        model.predict_proba([[0.5, 0.5]])
+    with pytest.raises(ValueError, match="P must sum to 1"):
+        model.predict_proba([[0.5, 0.5, 0.5]])

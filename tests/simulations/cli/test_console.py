@@ -1,0 +1,131 @@
+"""The installed command, as a shell sees it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from simulations.cli.console import app
+
+COMMAND = [sys.executable, "-m", "onlinecal"]
+HEAVY = ("numba", "river", "matplotlib", "polars", "scipy", "sklearn", "joblib")
+
+
+def test_a_wrong_request_is_one_line_without_a_traceback():
+    answer = subprocess.run([*COMMAND, "simulate", "--adversary", "nobody"], capture_output=True, text=True)
+    assert answer.returncode == 2
+    assert answer.stdout == ""
+    assert answer.stderr.count("\n") == 1
+    assert "Traceback" not in answer.stderr
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from simulations.cli.console import app\n"
+        "verbs = [], ['simulate'], ['sweep'], ['plot'], ['adversaries'], ['recalibrate', 'lp'], ['warmup']\n"
+        "for verb in verbs:\n"
+        "    assert CliRunner().invoke(app, [*verb, '--help']).exit_code == 0\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "arguments, verb",
+    [
+        ("--nonsense", "onlinecal"),
+        ("measur", "onlinecal"),
+        ("simulate --rounds many", "onlinecal simulate"),
+        ("simulate --adversary nobody", "onlinecal simulate"),
+        ("recalibrate", "onlinecal recalibrate"),
+        ("recalibrate net.csv --label y", "onlinecal recalibrate"),
+        ("recalibrate lp", "onlinecal recalibrate lp"),
+        ("recalibrate net.csv --method boost --nonsense 1", "onlinecal recalibrate boost"),
+        ("recalibrate net.csv --method=groups", "onlinecal recalibrate groups"),
+        ("stream", "onlinecal stream"),
+        ("stream report --nonsense", "onlinecal stream report"),
+    ],
+)
+def test_a_wrong_request_is_pointed_to_the_help_of_its_verb(arguments, verb):
+    answer = CliRunner().invoke(app, arguments.split())
+    assert answer.exit_code == 2
+    assert answer.stdout == ""
+    assert answer.stderr.count("\n") == 1
+    assert answer.stderr.endswith(f"; try '{verb} --help'\n")
+    assert CliRunner().invoke(app, [*verb.split()[1:], "--help"]).exit_code == 0
+
+
+def test_a_missing_file_is_nothing_that_help_explains(tmp_path):
+    answer = CliRunner().invoke(app, ["recalibrate", "lp", str(tmp_path / "nowhere.csv")])
+    assert answer.exit_code == 2
+    assert answer.stderr.endswith("nowhere.csv\n")
+
+
+def completed(words):
+    """What bash is offered for the last word."""
+    asked = {
+        "_ONLINECAL_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    answer = subprocess.run(COMMAND, env={**os.environ, **asked}, capture_output=True, text=True)
+    assert answer.stderr == ""
+    return answer.stdout.split()
+
+
+def test_bash_completes_verbs_methods_and_options():
+    assert completed("onlinecal re") == ["recalibrate"]
+    assert {"simulate", "sweep", "measure", "stream", "warmup"} <= set(completed("onlinecal "))
+    assert completed("onlinecal recalibrate ") == ["lp", "decision", "groups", "boost"]
+    assert completed("onlinecal recalibrate boost --fe") == ["--features"]
+    assert completed("onlinecal recalibrate net.csv --method groups --gr") == ["--group"]
+    assert completed("onlinecal stream re") == ["report", "repair"]
+
+
+def test_the_completion_script_asks_the_command():
+    shell = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    command = [*COMMAND, "--show-completion", "bash"]
+    answer = subprocess.run(command, env={**os.environ, **shell}, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    assert "_ONLINECAL_COMPLETE=complete_bash" in answer.stdout
+    assert "complete -o default -F _onlinecal_completion onlinecal" in answer.stdout
+
+
+def test_results_and_progress_do_not_mix():
+    first, answer = (
+        subprocess.run([*COMMAND, "simulate", "--rounds", "100"], capture_output=True, text=True)
+        for _ in range(2)
+    )
+    # the first run may have had to compile, and says so
+    assert first.stdout == answer.stdout
+    assert answer.returncode == 0
+    assert answer.stderr == ""
+    assert "100 rounds against coin" in answer.stdout
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interrupted_sweep_says_how_to_go_on(tmp_path, jobs):
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        f'forecasters = ["balanced"]\nadversaries = ["coin"]\nrounds = [400]\nseeds = {list(range(400))}'
+    )
+    out = tmp_path / "out"
+    command = [*COMMAND, "sweep", str(grid), "--out", str(out), "--jobs", jobs]
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while len(list(out.glob("games/*.json"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from there" in told
+    assert "Traceback" not in told
+    kept = len(list(out.glob("games/*.json")))
+    assert f"{kept} of 400 games are kept" in told or jobs == "2"

@@ -1,0 +1,203 @@
+"""The verb `evaluate`: a table of true numbers, pictures beside their CSV, one line for wrong requests."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from river import datasets, linear_model, metrics, naive_bayes, preprocessing
+from typer.testing import CliRunner
+
+from onlinecal import CalibratedClassifier, expected_calibration_error
+from onlinecal.metrics import Brier
+from simulations.cli.console import app
+from simulations.evaluation import models, sources
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in ("evaluate", *arguments)])
+
+
+def scores(*arguments):
+    answer = run(*arguments, "--json")
+    assert answer.exit_code == 0, answer.output
+    return json.loads(answer.stdout)["scores"]
+
+
+def refused(*arguments):
+    answer = run(*arguments)
+    assert answer.exit_code == 2
+    assert answer.stdout == ""
+    (line,) = answer.stderr.splitlines()
+    return line
+
+
+@pytest.fixture
+def games(tmp_path):
+    path = tmp_path / "games.csv"
+    rng = np.random.default_rng(0)
+    rows = [f"{day},{p},{int(rng.random() < p**2)}" for day, p in enumerate(rng.random(300).round(3))]
+    path.write_text("\n".join(["day,chance,won", *reversed(rows)]))
+    return path
+
+
+def test_help_shows_examples_and_loads_nothing_heavy():
+    answer = run("--help")
+    assert answer.exit_code == 0
+    assert "onlinecal evaluate --river Phishing" in " ".join(answer.stdout.split())
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom simulations.cli.console import app\n"
+        "CliRunner().invoke(app, ['evaluate', '--help'])\n"
+        "print([name for name in ('numba', 'river', 'matplotlib', 'polars') if name in sys.modules])\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_the_numbers_are_those_of_progressive_validation():
+    base, _, _, ours = scores("--river", "Phishing", "--model", "logistic", "--rounds", 400, "--budget", 0.1)
+    assert [base["method"], ours["method"]] == ["base", "calibrated"]
+    plain = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+    wrapped = CalibratedClassifier(preprocessing.StandardScaler() | linear_model.LogisticRegression())
+    for score, model in ((base, plain), (ours, wrapped)):
+        brier, loss, p, y = Brier(), metrics.LogLoss(), [], []
+        for x, label in datasets.Phishing().take(400):
+            answer = model.predict_proba_one(x)
+            brier.update(label, answer)
+            loss.update(label, answer)
+            p.append(answer[True])
+            y.append(label)
+            model.learn_one(x, label)
+        assert score["brier"] == pytest.approx(brier.get())
+        assert score["log_loss"] == pytest.approx(loss.get())
+        assert score["ece_bins"] == pytest.approx(expected_calibration_error(p, y, bins=15, normalize=True))
+        assert score["ece"] == pytest.approx(expected_calibration_error(p, y, normalize=True))
+    assert ours["certificate"] == pytest.approx(wrapped.certificate / 400)
+    assert ours["distance_upper"] <= ours["certificate"] <= ours["guarantee"]
+    assert base["certificate"] is None
+
+
+def test_a_file_of_forecasts_is_a_model(games):
+    found = scores("--file", games, "--forecast", "chance", "--outcome", "won", "--sort", "day")
+    assert [score["method"] for score in found] == ["base", "Platt", "mean", "calibrated"]
+    table = pl.read_csv(games)
+    assert found[0]["brier"] == pytest.approx(((table["chance"] - table["won"]) ** 2).mean())
+    assert {score["rounds"] for score in found} == {300}
+    assert {score["stream"] for score in found} == {"games.csv"}
+
+
+def test_more_than_two_labels_are_judged_by_the_top_label():
+    found = scores("--river", "ImageSegments", "--model", "bayes", "--rounds", 300, "--budget", 0.1)
+    model, right, count = naive_bayes.GaussianNB(), 0, 0
+    for x, y in datasets.ImageSegments().take(300):
+        answer = model.predict_proba_one(x)
+        if answer:
+            count += 1
+            right += max(answer, key=answer.get) == y
+        model.learn_one(x, y)
+    assert (found[0]["rounds"], found[0]["ones"]) == (count, right)
+    assert found[3]["distance_lower"] <= found[3]["certificate"] <= found[3]["guarantee"]
+
+
+def test_models_of_two_labels_are_asked_one_against_the_rest():
+    (score, *_) = scores("--river", "ImageSegments", "--rounds", 200, "--budget", 0.1)
+    assert score["model"] == "logistic"
+
+
+def test_late_labels_keep_the_certificate_and_weaken_the_guarantee():
+    prompt, late = (
+        scores("--stream", "flip", "--rounds", 600, "--late", late, "--budget", 0.1)[-1] for late in (0, 25)
+    )
+    assert late["distance_lower"] <= late["certificate"] <= late["guarantee"]
+    assert late["guarantee"] > 3 * prompt["guarantee"]
+
+
+@pytest.mark.parametrize("name", sources.HARD)
+def test_hard_streams_leave_the_certificate_true(name):
+    *_, ours = scores("--stream", name, "--rounds", 1500, "--budget", 0.1)
+    assert ours["distance_upper"] <= ours["certificate"] <= ours["guarantee"]
+
+
+def test_hard_streams_are_what_they_say():
+    flip = sources.hard("flip", 20_000, 0)
+    labels = np.array([flip.label(t, 0.5) for t in range(20_000)])
+    p = np.array([x["forecast"] for x in flip.features])
+    assert np.corrcoef(p[:10_000], labels[:10_000])[0, 1] > 0.5
+    assert np.corrcoef(p[10_000:], labels[10_000:])[0, 1] < -0.5
+    fold = sources.hard("fold", 20_000, 0)
+    labels = np.array([fold.label(t, 0.5) for t in range(20_000)])
+    assert labels[p > 0.7].mean() == pytest.approx(0.3, abs=0.02)
+    drift = sources.hard("drift", 20_000, 0)
+    labels = np.array([drift.label(t, 0.5) for t in range(20_000)])
+    assert labels[:2000].mean() > 0.8 > 0.2 > labels[-2000:].mean()
+    threshold = sources.hard("threshold", 10, 0)
+    assert (threshold.label(0, 0.49), threshold.label(0, 0.5)) == (True, False)
+
+
+def test_pictures_lie_beside_their_numbers(tmp_path):
+    out = tmp_path / "out"
+    answer = run("--river", "Phishing", "--model", "bayes", "--rounds", 200, "--out", out, "--budget", 0.1)
+    assert answer.exit_code == 0
+    for stem in ("reliability-phishing-bayes", "distance"):
+        assert {path.suffix for path in out.glob(f"{stem}.*")} == {".png", ".svg", ".csv"}
+    table = pl.read_csv(out / "results.csv")
+    assert table["method"].to_list() == ["base", "Platt", "mean", "calibrated"]
+    running = pl.read_csv(out / "distance.csv").filter(pl.col("method") == "calibrated")
+    assert (running["distance"] <= running["certificate"] + 1e-9).all()
+    assert (running["certificate"] <= running["guarantee"]).all()
+    assert "distance.png" in answer.stdout
+
+
+def test_the_table_names_every_measure():
+    answer = run("--river", "Phishing", "--rounds", 100)
+    for word in ("Brier", "log loss", "ECE (15 bins)", "distance", "certificate", "Platt", "calibrated"):
+        assert word in answer.stdout
+
+
+def test_a_broken_bound_is_an_exit_code(monkeypatch):
+    monkeypatch.setattr(CalibratedClassifier, "certificate", 0.0)
+    answer = run("--river", "Phishing", "--rounds", 100)
+    assert answer.exit_code == 1
+    assert "BROKEN: distance to calibration" in answer.stdout
+
+
+def test_every_model_can_be_named():
+    for name in models.MODELS:
+        assert models.create(name).predict_proba_one({"a": 1.0}) is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "One of --river, --file or --stream is needed"),
+        (["--river", "Phisching"], "did you mean 'Phishing'?"),
+        (["--river", "TrumpApproval"], "no classification dataset 'TrumpApproval'"),
+        (["--river", "Phishing", "--stream", "flip"], "--river and --stream exclude each other"),
+        (["--river", "Phishing", "--model", "logistc"], "did you mean 'logistic'?"),
+        (["--river", "Phishing", "--model", "tree", "--model", "tree"], "a model is listed twice"),
+        (["--river", "Phishing", "--rounds", "99999"], "at most the 1250"),
+        (["--river", "Phishing", "--rounds", "0"], "--rounds"),
+        (["--river", "Phishing", "--outcome", "y"], "--outcome names a column of a file"),
+        (["--river", "Phishing", "--slack", "0.4"], "slack must be a number from 0.5 to 1000, got 0.4"),
+        (["--river", "Phishing", "--buckets", "0"], "n_buckets must be a whole number of at least 1, got 0"),
+        (["--river", "Phishing", "--buckets", "some"], "at least 1 or 'auto', got 'some'"),
+        (["--river", "Phishing", "--late", "-1"], "--late"),
+        (["--river", "Phishing", "--budget", "0"], "budget must be positive"),
+        (["--stream", "flop"], "unknown stream 'flop'; known: flip, fold, drift, threshold"),
+        (["--stream", "flip", "--stream", "flip"], "a stream is listed twice"),
+        (["--stream", "flip", "--model", "tree"], "--model needs features"),
+        (["--file", "nowhere.csv", "--forecast", "p"], "--file needs --forecast and --outcome"),
+        (["--file", "nowhere.csv", "--forecast", "p", "--outcome", "y"], "no such file: nowhere.csv"),
+    ],
+)
+def test_wrong_requests_get_one_line(arguments, words):
+    assert words in refused(*arguments)
+
+
+def test_ties_in_a_file_are_named_by_their_row(tmp_path):
+    path = tmp_path / "games.csv"
+    path.write_text("p,won\n0.5,1\n0.4,0.5\n")
+    line = refused("--file", path, "--forecast", "p", "--outcome", "won")
+    assert "column 'won' must be 0, 1 or boolean, got '0.5' at row 1" in line

@@ -1,0 +1,266 @@
+"""The verbs: results on stdout, one line on stderr when the request is wrong, telling exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from onlinecal.compiling import Compiled
+from simulations.cli.console import app
+from simulations.sweeps.results import Store
+from tests import DATA
+
+NBA = DATA / "nba_games.csv"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def refused(*arguments):
+    """The one line that says why the request is wrong."""
+    answer = run(*arguments)
+    assert answer.exit_code == 2
+    assert answer.stdout == ""
+    lines = answer.stderr.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("onlinecal: ")
+    return lines[0]
+
+
+@pytest.fixture
+def stream(tmp_path):
+    path = tmp_path / "stream.csv"
+    rows = [f"{day},{0.2 + 0.6 * (day % 2)},{int(day % 3 > 0)}" for day in reversed(range(60))]
+    path.write_text("\n".join(["day,probability,won", *rows]))
+    return path
+
+
+@pytest.fixture
+def grid(tmp_path):
+    path = tmp_path / "grid.toml"
+    path.write_text('forecasters = ["sign", "balanced"]\nadversaries = ["coin"]\nrounds = [50, 100]\n')
+    return path
+
+
+def test_help_shows_every_verb():
+    answer = run("--help")
+    assert answer.exit_code == 0
+    for verb in ("simulate", "sweep", "plot", "measure", "evaluate", "forecasters", "adversaries"):
+        assert verb in answer.stdout
+
+
+@pytest.mark.parametrize(
+    "verb", ["simulate", "sweep", "plot", "measure", "evaluate", "forecasters", "adversaries"]
+)
+def test_every_verb_shows_an_example(verb):
+    answer = run(verb, "--help")
+    assert answer.exit_code == 0
+    assert f"onlinecal {verb}" in " ".join(answer.stdout.split())
+    assert "Example" in answer.stdout
+
+
+def test_without_a_verb_help_is_shown():
+    assert "simulate" in run().stdout
+    assert run("--version").stdout.startswith("onlinecal ")
+
+
+def test_adversaries_are_listed():
+    assert "certificate-greedy" in run("adversaries").stdout
+    assert "least-likely" in run("adversaries", "--classes").stdout
+    rows = json.loads(run("adversaries", "--json").stdout)
+    assert {"coin", "two-phase"} <= {row["name"] for row in rows}
+
+
+def test_forecasters_are_listed_with_what_is_known():
+    assert "linear-optimisation" in run("forecasters").stdout
+    rows = {row["name"]: row for row in json.loads(run("forecasters", "--json").stdout)}
+    assert rows["balanced"]["settings"] == "slack=0.5, report=midpoint|lower|upper|hint, cells=(not set)"
+    assert rows["foster"]["kind"] == "randomised"
+    assert "T^(2/3)" in rows["foster"]["known"]
+    assert rows["foster"]["source"] == "Foster (1999)"
+    assert "last-outcome" not in rows
+
+
+def test_sweep_loads_files_of_ones_own_and_plot_finds_them_again(tmp_path):
+    own = Path(__file__).parents[1] / "own_players.py"
+    path = tmp_path / "grid.toml"
+    path.write_text('forecasters = ["last-outcome"]\nadversaries = ["contrarian"]\nrounds = [50, 100]\n')
+    onlinecal = [sys.executable, "-m", "simulations"]
+    play = [*onlinecal, "sweep", path, "--out", tmp_path / "out", "--jobs", "2"]
+    refused = subprocess.run(play, capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "unknown forecaster 'last-outcome'" in refused.stderr
+    played = subprocess.run([*play, "--load", own], capture_output=True, text=True)
+    assert "2 games: 2 played" in played.stdout
+    drawn = subprocess.run(
+        [*onlinecal, "plot", tmp_path / "out", "--figure", "distance"], capture_output=True, text=True
+    )
+    assert drawn.returncode == 0, drawn.stderr
+    assert (tmp_path / "out" / "distance.png").exists()
+
+
+def test_compiling_is_told_once(monkeypatch, grid, tmp_path):
+    def play(cell, store, load):
+        return Compiled(loops=1, seconds=0.25)
+
+    monkeypatch.setattr("simulations.sweeps.sweep.play_game", play)
+    monkeypatch.setattr(Store, "write_tables", lambda self, cells, form: [])
+    answer = run("sweep", grid, "--out", tmp_path / "out", "--jobs", 1)
+    assert answer.stderr.count("compiled 4 loops for the first time (1.0 s)") == 1
+    assert answer.stderr.count("compiled") == 1
+
+
+def test_simulate_compares_forecasters():
+    answer = run("simulate", "--forecaster", "sign", "--forecaster", "balanced", "--rounds", 200)
+    assert answer.exit_code == 0
+    for word in (
+        "sign",
+        "balanced",
+        "ECE",
+        "distance to calibration",
+        "certificate",
+        "guarantee",
+        "2√T",
+        "regret",
+    ):
+        assert word in answer.stdout
+
+
+def test_simulate_speaks_json():
+    answer = run("simulate", "--adversary", "coin:bias=0.9", "--rounds", 200, "--seed", 3, "--json")
+    (game,) = json.loads(answer.stdout)["games"]
+    assert (game["forecaster"], game["adversary"], game["rounds"], game["seed"]) == (
+        "balanced", "coin:bias=0.9", 200, 3,
+    )  # fmt: skip
+    assert game["distance_upper"] <= game["certificate"] <= game["guarantee"]
+    assert game["regret"] <= game["regret_bound"] == 2 * game["distance_upper"]
+
+
+def test_simulate_replays_a_file_and_compares_its_own_forecasts(stream):
+    answer = run(
+        "simulate",
+        "--file",
+        stream,
+        "--outcome",
+        "won",
+        "--forecast",
+        "probability",
+        "--sort",
+        "day",
+        "--json",
+    )
+    raw, ours = json.loads(answer.stdout)["games"]
+    assert raw["forecaster"] == "probability itself"
+    assert raw["certificate"] is None
+    assert raw["rounds"] == ours["rounds"] == 60
+    assert raw["ones"] == 40
+    expected = sum((0.2 + 0.6 * (day % 2) - int(day % 3 > 0)) ** 2 for day in range(60))
+    assert raw["brier"] == pytest.approx(expected)
+    assert ours["certificate"] >= ours["distance_upper"]
+
+
+def test_simulate_draws_into_a_folder(stream, tmp_path):
+    out = tmp_path / "out"
+    answer = run("simulate", "--file", stream, "--outcome", "won", "--out", out)
+    assert answer.exit_code == 0
+    for name in ("results.csv", "reliability.png", "transport.png", "trajectories.png", "transport.csv"):
+        assert (out / name).stat().st_size > 0
+    assert pl.read_csv(out / "results.csv")["rounds"].item() == 60
+
+
+@pytest.mark.skipif(
+    not NBA.exists(), reason="the basketball forecasts (shared/data/nba_games.csv) are not here"
+)
+def test_real_forecasts_are_beaten_by_their_projection():
+    answer = run(
+        "simulate", "--file", NBA, "--outcome", "prob1_outcome", "--forecast", "prob1", "--sort", "date",
+        "--forecaster", "balanced:report=hint", "--budget", 0.2, "--json",
+    )  # fmt: skip
+    raw, ours = json.loads(answer.stdout)["games"]
+    assert raw["brier"] / raw["rounds"] == pytest.approx(0.2147, abs=1e-4)
+    assert raw["distance_upper"] / raw["rounds"] == pytest.approx(0.047, abs=1e-3)
+    assert ours["distance_upper"] < raw["distance_lower"] / 5
+
+
+def test_sweep_then_plot(grid, tmp_path):
+    out = tmp_path / "out"
+    answer = run("sweep", grid, "--out", out, "--jobs", 1, "--format", "csv")
+    assert answer.exit_code == 0
+    assert "4 games: 4 played" in answer.stdout
+    assert "4 of 4" in answer.stderr
+    again = run("sweep", grid, "--out", out, "--jobs", 1)
+    assert "0 played, 4 were there already" in again.stdout
+    # two pairs, four measures
+    assert pl.read_parquet(out / "rates.parquet").height == 8
+    refusal = refused("plot", out, "--figure", "distance", "--measure", "ece")
+    assert "--measure is for the figures landscape and matrix" in refusal
+    drawn = run("plot", out, "--figure", "distance")
+    assert drawn.exit_code == 0
+    assert (out / "distance.png").exists()
+    assert not (out / "regret.png").exists()
+    assert "Every bound held." in drawn.stdout
+    machine = json.loads(run("plot", out, "--figure", "distance", "--json").stdout)
+    assert machine["broken"] == []
+    assert [row["forecaster"] for row in machine["summary"]] == ["sign", "balanced"]
+
+
+def test_plot_fails_when_a_bound_is_broken(grid, tmp_path):
+    out = tmp_path / "out"
+    run("sweep", grid, "--out", out, "--jobs", 1, "--format", "csv")
+    pl.read_csv(out / "results.csv").with_columns(certificate=pl.lit(1e4)).write_csv(out / "results.csv")
+    answer = run("plot", out, "--figure", "ece")
+    assert answer.exit_code == 1
+    assert answer.stdout.count("BROKEN: certificate 10000 > guarantee") == 4
+
+
+@pytest.mark.parametrize(
+    "arguments,words",
+    [
+        (["simulat"], "No such command 'simulat'"),
+        (
+            ["simulate", "--adversary", "coi"],
+            "unknown adversary 'coi'; did you mean 'coin'? Known: alternating",
+        ),
+        (["simulate", "--forecaster", "sine"], "unknown forecaster 'sine'; did you mean 'sign'?"),
+        (["simulate", "--rounds", "0"], "--rounds"),
+        (["simulate", "--rounds", "many"], "--rounds"),
+        (["simulate", "--seed", "-1"], "--seed"),
+        (["simulate", "--budget", "0"], "budget must be positive"),
+        (
+            ["simulate", "--adversary", "two-phase", "--rounds", "1"],
+            "two-phase needs a horizon of at least 2",
+        ),
+        (["simulate", "--file", "nowhere.csv", "--outcome", "y"], "no such file: nowhere.csv"),
+        (["simulate", "--outcome", "y"], "--outcome names a column of a file"),
+        (["simulate", "--river", "Phishing", "--adversary", "coin"], "exclude each other"),
+        (["simulate", "--river", "Phisching"], "did you mean 'Phishing'?"),
+        (["simulate", "--river", "Phishing", "--rounds", "99999"], "at most the 1250"),
+        (["simulate", "--forecaster", "sign", "--forecaster", "sign"], "listed twice"),
+        (["sweep", "nowhere.toml"], "no such file: nowhere.toml"),
+        (["sweep"], "Missing argument"),
+        (["plot", "nowhere"], "no results in nowhere"),
+        (["plot", "nowhere", "--figure", "pie"], "unknown figure 'pie'"),
+        (["sweep", "demo", "--load", "nowhere.py"], "/nowhere.py"),
+        (["forecasters", "--load", "nowhere.py"], "no such file: nowhere.py"),
+    ],
+)
+def test_wrong_requests_get_one_line(arguments, words):
+    assert words in refused(*arguments)
+
+
+def test_bad_files_get_one_line(stream, tmp_path):
+    assert "has no column 'wn'; did you mean 'won'?" in refused(
+        "simulate", "--file", stream, "--outcome", "wn"
+    )
+    assert "--file needs --outcome" in refused("simulate", "--file", stream)
+    bad = tmp_path / "bad.csv"
+    bad.write_text("won\n1\n0\n2\n")
+    assert "got '2' at row 2" in refused("simulate", "--file", bad, "--outcome", "won")
+    grid = tmp_path / "grid.toml"
+    grid.write_text('forecasters = ["sign"]\nadversaries = ["coin"]\nrounds = [0]\n')
+    assert "rounds[0] must be a whole number" in refused("sweep", grid, "--out", tmp_path / "out")

@@ -1,0 +1,162 @@
+"""Duels of several classes: the compiled loop plays what tokens play, and every bound is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import adversaries
+from onlinecal import SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex.guarantees import FOREVER
+from onlinecal.forecasters.simplex.machine.compiled import MACHINE
+from onlinecal.forecasters.simplex.machine.memory import certificate, enlarged
+from onlinecal.forecasters.simplex.machine.table import LIMIT
+from simulations.games.duel import log_spaced
+from simulations.games.multiclass import duel as duel_module
+from simulations.games.multiclass.baselines import Baseline
+from simulations.games.multiclass.duel import play_multiclass
+from simulations.games.multiclass.players import CATALOGUE, create_player
+
+
+def by_hand(forecaster, adversary, T, hints=None, rises=None):
+    """Tokens, one at a time, and the certificate after every round."""
+    forecasts, outcomes, certificates = [], [], []
+    for t in range(T):
+        token = forecaster.forecast(None if hints is None else hints[t])
+        forecasts.append(token.vector)
+        rising = None if rises is None else rises(forecaster)
+        outcomes.append(adversary.outcome(token.vector, rising))
+        forecaster.observe(token, outcomes[-1])
+        certificates.append(forecaster.certificate)
+    return np.array(forecasts), outcomes, certificates
+
+
+def rises_of(forecaster):
+    """What each outcome would do to the certificate, by trying it on a copy of the memory."""
+    answer = []
+    for outcome in range(forecaster.n_classes):
+        memory = enlarged(forecaster.memory)
+        memory[LIMIT] = FOREVER
+        MACHINE.reindex(memory)
+        before = certificate(memory)
+        assert MACHINE.advance(memory, outcome)
+        answer.append(certificate(memory) - before)
+    return answer
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize(
+    "settings, hinted",
+    [
+        ({"horizon": 300}, False),
+        ({"n_cells": 7}, False),
+        ({}, False),
+        ({"horizon": 300, "slack": 1.5}, True),
+        ({"slack": 1.5, "report": "hint"}, True),
+        ({"horizon": 300, "report": "hint"}, True),
+    ],
+)
+@pytest.mark.parametrize("spec", ["two-phase:first=dirichlet-drift,second=least-likely", "target-sweep"])
+def test_a_duel_is_bit_equal_to_playing_by_hand(k, settings, hinted, spec):
+    T = 300
+    hints = np.random.default_rng(k).dirichlet(np.ones(k), T) if hinted else None
+    adversary = adversaries.create_multiclass(spec, k, T, seed=2)
+    duel = play_multiclass(SimplexAlmostOneStepAhead(k, **settings).new_run(), adversary, T, hints)
+    forecaster = SimplexAlmostOneStepAhead(n_classes=k, **settings)
+    forecasts, outcomes, certificates = by_hand(forecaster, adversary, T, hints)
+    assert np.array_equal(duel.forecasts, forecasts)
+    assert duel.outcomes.tolist() == outcomes
+    assert duel.certificates.tolist() == [certificates[t - 1] for t in duel.checkpoints]
+    assert duel.guarantees[-1] == forecaster.guarantee
+    again = SimplexAlmostOneStepAhead(n_classes=k, **settings)
+    replayed, charged = again.replay(outcomes, hints, return_look_ahead=True)
+    assert np.array_equal(duel.forecasts, replayed)
+    assert np.array_equal(duel.charged, charged)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_the_greedy_adversary_is_told_what_each_outcome_would_do(k):
+    T = 150
+    adversary = adversaries.create_multiclass("certificate-greedy", k, T, seed=6)
+    duel = play_multiclass(SimplexAlmostOneStepAhead(k, horizon=T).new_run(), adversary, T)
+    forecaster = SimplexAlmostOneStepAhead(n_classes=k, horizon=T)
+    forecasts, outcomes, _ = by_hand(forecaster, adversary, T, rises=rises_of)
+    assert duel.outcomes.tolist() == outcomes
+    assert np.array_equal(duel.forecasts, forecasts)
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("player", ["simplex", "nested"])
+@pytest.mark.parametrize("spec", ["target-sweep", "categorical-forecast", "certificate-greedy", "late-class"])
+def test_certificates_stay_below_guarantees_and_grow(k, player, spec):
+    T = 5000
+    adversary = adversaries.create_multiclass(spec, k, T)
+    duel = play_multiclass(create_player(player).build(k, T), adversary, T)
+    assert (duel.certificates <= duel.guarantees + 1e-9).all()
+    assert duel.certificates[-1] > 0.2 * duel.guarantees[-1]
+    assert duel.checkpoints.tolist() == log_spaced(T, 200).tolist()
+    assert np.allclose(duel.forecasts.sum(axis=1), 1)
+    assert (duel.charged[np.arange(T), duel.outcomes] > 0).all()
+
+
+def test_the_loop_may_be_left_and_entered_anywhere(monkeypatch):
+    T, told = 2000, []
+    adversary = adversaries.create_multiclass("two-phase:switch=777", 3, T)
+    whole = play_multiclass(SimplexAlmostOneStepAhead(3).new_run(), adversary, T, n_checkpoints=1)
+    assert whole.checkpoints.tolist() == [1, T]
+    monkeypatch.setattr(duel_module, "ROUNDS_AT_A_TIME", 91)
+    parts = play_multiclass(SimplexAlmostOneStepAhead(3).new_run(), adversary, T, progress=told.append)
+    assert np.array_equal(whole.forecasts, parts.forecasts)
+    assert np.array_equal(whole.outcomes, parts.outcomes)
+    assert sum(told) == T
+    assert adversary.n_rounds == 0
+
+
+def test_baselines_forecast_what_they_say():
+    T, k, prior = 400, 3, 2.0
+    adversary = adversaries.create_multiclass("weights", k, T)
+    constant = play_multiclass(Baseline(k), adversary, T)
+    assert (constant.forecasts == 1 / 3).all()
+    running = play_multiclass(Baseline(k, prior), adversary, T)
+    seen = np.zeros(k)
+    for forecast, outcome in zip(running.forecasts, running.outcomes, strict=True):
+        assert np.allclose(forecast, (seen + prior) / (seen.sum() + k * prior))
+        seen[outcome] += 1
+    assert np.array_equal(running.charged, running.forecasts)
+    assert np.isnan(running.certificates).all()
+
+
+def test_greedy_play_against_a_constant_makes_one_class_frequent():
+    adversary = adversaries.create_multiclass("certificate-greedy", 3, 200)
+    duel = play_multiclass(Baseline(3), adversary, 200)
+    assert np.bincount(duel.outcomes).max() > 190
+
+
+def test_impossible_duels_are_refused():
+    stream = adversaries.replay_labels([0, 1, 2])
+    with pytest.raises(ValueError, match="at most the 3 that labels has, got 4"):
+        play_multiclass(Baseline(3), stream.adversary(), 4)
+    with pytest.raises(ValueError, match=r"hints must have the shape \(3, 3\), got \(3, 2\)"):
+        play_multiclass(Baseline(3), stream.adversary(), 3, np.full((3, 2), 0.5))
+
+
+@pytest.mark.parametrize(
+    "spec, message",
+    [
+        ("balanced", "unknown forecaster of several classes 'balanced'"),
+        ("simplx", "did you mean 'simplex'"),
+        ("uniform:prior=1", "uniform has no parameter 'prior'; it takes none"),
+        ("simplex:cells=0", r"cells must be a whole number in \[1, "),
+    ],
+)
+def test_unknown_players_are_refused(spec, message):
+    with pytest.raises(ValueError, match=message):
+        create_player(spec)
+
+
+def test_settings_must_go_with_the_number_of_classes():
+    player = create_player("simplex:slack=0.75")
+    assert player.build(3, 100) is not None
+    with pytest.raises(ValueError, match=r"slack must be None or a number from 0\.9"):
+        player.build(6, 100)
+    assert [create_player(name).spec for name in CATALOGUE.entries] == list(CATALOGUE.entries)

@@ -1,0 +1,150 @@
+"""Measures of games of several classes, and the numbers behind their pictures."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+import polars as pl
+import pytest
+
+import adversaries
+from simulations.games.multiclass.measuring import (
+    biases_of,
+    brier_scores,
+    measure_recorded_multiclass,
+    play_and_measure_multiclass,
+)
+from simulations.games.multiclass.players import create_player
+from simulations.plots.multiclass import distance, triangle
+
+
+def game(player="simplex", spec="dirichlet-drift", k=3, T=600):
+    adversary = adversaries.create_multiclass(spec, k, T)
+    return play_and_measure_multiclass(create_player(player), adversary, T, budget=0.2)
+
+
+def slow_biases(points, outcomes):
+    answer = {}
+    for point, outcome in zip(points.tolist(), outcomes.tolist(), strict=True):
+        alpha = answer.setdefault(tuple(point), np.zeros(len(point)))
+        alpha += point
+        alpha[outcome] -= 1
+    return answer
+
+
+def test_biases_are_those_of_the_definition():
+    rng = np.random.default_rng(1)
+    points, outcomes = rng.multinomial(3, [0.2, 0.3, 0.5], 200) / 3, rng.integers(0, 3, 200)
+    rows, biases, visits = biases_of(points, outcomes)
+    slow = slow_biases(points, outcomes)
+    assert [tuple(row) for row in rows.tolist()] == sorted(slow)
+    assert np.allclose(biases, [slow[tuple(row)] for row in rows.tolist()])
+    assert visits.sum() == 200
+
+
+@pytest.mark.parametrize("player", ["simplex", "nested", "simplex:slack=1", "uniform", "frequencies"])
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_no_bound_is_broken_and_the_numbers_are_those_of_the_definitions(player, k):
+    one = game(player, k=k)
+    measured, forecasts, outcomes = one.measured, one.forecasts, one.outcomes
+    assert measured.broken_bounds() == []
+    hits = np.eye(k)[outcomes]
+    assert measured.brier == pytest.approx(((forecasts - hits) ** 2).sum())
+    assert measured.brier_constant == pytest.approx(((hits.mean(axis=0) - hits) ** 2).sum())
+    assert measured.ece == pytest.approx(
+        sum(np.abs(alpha).sum() for alpha in slow_biases(forecasts, outcomes).values())
+    )
+    classwise = 0.0
+    for c in range(k):
+        for value in np.unique(forecasts[:, c]):
+            rounds = forecasts[:, c] == value
+            classwise += abs((value - (outcomes[rounds] == c)).sum())
+    assert measured.classwise_ece == pytest.approx(classwise)
+    biases = np.array(list(slow_biases(one.duel.charged, outcomes).values()))
+    assert measured.points == len(biases)
+    assert measured.largest_bias == pytest.approx(np.abs(biases).max())
+    assert measured.look_ahead_error == pytest.approx(np.sqrt((biases**2).sum()) / 600)
+    if player in ("simplex", "nested"):
+        way = np.abs(forecasts - one.duel.charged).sum()
+        assert measured.certificate == pytest.approx(way + np.abs(biases).sum())
+        assert measured.bias_limit == 1 - 1 / (2 * k - 2)
+    else:
+        assert measured.bias_limit is None
+
+
+def test_two_classes_are_measured_on_twice_the_binary_scale():
+    from onlinecal import calibration_distance
+
+    one = game(k=2, T=200)
+    found = calibration_distance(one.forecasts[:, 1], one.outcomes)
+    assert one.measured.distance_lower <= 2 * found.upper + 1e-9
+    assert one.measured.distance_upper >= 2 * found.lower - 1e-9
+
+
+@pytest.mark.parametrize(
+    "change, text",
+    [
+        ({"certificate": 1e6}, "certificate 1e.06 > guarantee"),
+        ({"distance_upper": 1e5, "ece": 1e6}, "distance to calibration 100000 > certificate"),
+        ({"largest_bias": 0.76}, "largest bias 0.76 > its limit 0.75"),
+        ({"classwise_ece": 1e7}, "classwise ECE 1e.07 > ECE"),
+        ({"brier": 1e7}, "Brier regret .* > 2 x distance to calibration"),
+    ],
+)
+def test_broken_bounds_are_told(change, text):
+    broken = msgspec.structs.replace(game().measured, **change).broken_bounds()
+    assert len(broken) == 1
+    assert re.search(text, broken[0])
+
+
+def test_recorded_probabilities_are_measured_without_promises():
+    labels = np.array([0, 1, 2, 0])
+    table = np.array([[0.5, 0.25, 0.25]] * 4)
+    measured = measure_recorded_multiclass(table, labels, "recorded", "four labels").measured
+    assert measured.ece == pytest.approx(0)
+    assert measured.distance_upper == pytest.approx(0)
+    assert (measured.certificate, measured.guarantee, measured.bias_limit) == (None, None, None)
+    assert brier_scores(table, labels) == pytest.approx((2 * 0.375 + 2 * 0.875, 2.5))
+
+
+@pytest.mark.parametrize("player", ["simplex", "nested", "frequencies", "uniform"])
+def test_the_cells_of_the_triangle_hold_the_forecasts_and_have_charged_vertices(player):
+    one = game(player, T=2000)
+    table = triangle.prepare([one])
+    cells = table.filter(pl.col("kind") == "cell")
+    assert cells["rounds"].sum() == 2000
+    centres, sizes = cells.select("p0", "p1", "p2").to_numpy(), cells["size"].to_numpy()
+    vertices = centres[:, None, :] + sizes[:, None, None] * (np.eye(3) - 1 / 3)
+    assert vertices.min() >= -1e-9
+    assert np.allclose(vertices.sum(axis=2), 1)
+    points = table.filter(pl.col("kind") == "point")
+    if player in ("simplex", "nested"):
+        grids = set(np.round(1 / np.abs(sizes)).astype(int).tolist())
+        assert grids <= {1, 2, 4, 8, 16} if player == "nested" else len(grids) == 1
+        known = {tuple(vertex) for vertex in np.round(vertices.reshape(-1, 3), 6).tolist()}
+        charged = np.round(points.select("p0", "p1", "p2").to_numpy(), 6)
+        assert {tuple(point) for point in charged.tolist()} <= known
+        assert points["bias"].max() <= 0.75
+    else:
+        assert points.is_empty()
+
+
+def test_the_pictures_are_drawn_from_their_tables_and_say_what_they_show():
+    games = [game(player) for player in ("simplex", "frequencies")]
+    figure = triangle.draw(triangle.prepare(games))
+    words = [text.get_text() for axis in figure.axes for text in axis.texts]
+    assert {"simplex", "frequencies", "class 0", "class 1", "class 2"} <= set(words)
+    assert figure.texts[0].get_text() == "600 forecasts of three classes, against dirichlet-drift"
+    measured = [
+        game(player, k=k, T=T).measured
+        for player in ("simplex", "uniform")
+        for k in (2, 3)
+        for T in (50, 99, 200)
+    ]
+    figure = distance.draw(distance.prepare(measured))
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["2 classes", "3 classes"]
+    assert [axis.get_xscale() for axis in figure.axes] == ["log", "log"]
+    words = [text.get_text() for axis in figure.axes for text in axis.texts]
+    assert {"guarantee", "slope of √T", "slope of $T^{2/3}$"} <= set(words)

@@ -1,0 +1,246 @@
+"""A duel's compiled loop is the game that anyone can play by hand, bit for bit."""
+
+import numpy as np
+import pytest
+
+import adversaries
+from onlinecal import AlmostOneStepAhead
+from onlinecal.forecasters import FosterForecaster, RunningMean
+from onlinecal.forecasters.binary.cells import NO_HINT
+from simulations.games import players
+from simulations.games.duel import log_spaced, play
+from simulations.games.foresight import foresight
+
+ROUNDS = 700
+
+
+def play_by_hand(forecaster, adversary, rounds, hints=None):
+    """Forecasts, outcomes and certificates, through forecast/observe and Adversary.outcome."""
+    forecasts, outcomes, certificates = [], [], []
+    for t in range(rounds):
+        token = forecaster.forecast(None if hints is None else hints[t])
+        rises = forecaster.rules.certificate_rises(forecaster.memory, *token.cell, token.probability, True)
+        outcome = adversary.outcome(token.probability, *rises)
+        forecaster.observe(token, outcome)
+        forecasts.append(token.probability)
+        outcomes.append(outcome)
+        certificates.append(forecaster.certificate)
+    return np.array(forecasts), np.array(outcomes), np.array(certificates)
+
+
+def assert_same_game(spec, adversary_spec, hints=None):
+    player = players.create(spec)
+    by_hand, compiled = player.build(ROUNDS), player.build(ROUNDS)
+    adversary = adversaries.create(adversary_spec, ROUNDS, seed=5)
+    duel = play(compiled, adversary, ROUNDS, hints)
+    forecasts, outcomes, certificates = play_by_hand(by_hand, adversary, ROUNDS, hints)
+    assert np.array_equal(duel.forecasts, forecasts)
+    assert np.array_equal(duel.outcomes, outcomes)
+    assert np.array_equal(duel.certificates, certificates[duel.checkpoints - 1])
+    assert compiled.certificate == by_hand.certificate
+    assert compiled.predict_proba_one({}) == by_hand.predict_proba_one({})
+
+
+@pytest.mark.parametrize("spec", ["sign", "balanced", "adaptive"])
+@pytest.mark.parametrize(
+    "adversary",
+    ["coin:bias=0.8", "certificate-greedy", "two-phase:first=markov,second=certificate-greedy,switch=301"],
+)
+def test_duel_equals_playing_round_by_round(spec, adversary):
+    assert_same_game(spec, adversary)
+
+
+@pytest.mark.parametrize(
+    "spec", ["balanced:slack=1,report=hint", "adaptive:report=hint", "sign:report=upper"]
+)
+def test_duel_with_hints_equals_playing_round_by_round(spec):
+    hints = np.random.default_rng(3).random(ROUNDS)
+    assert_same_game(spec, "coin:bias=0.8", hints)
+
+
+def test_duel_on_a_grid_that_outgrows_its_memory_equals_playing_round_by_round():
+    assert_same_game("nested", "coin:bias=0.8")
+
+
+def test_charged_points_are_the_look_ahead_of_a_replay():
+    duel = play(AlmostOneStepAhead(horizon=ROUNDS), adversaries.create("coin", seed=1), ROUNDS)
+    forecasts, charged = AlmostOneStepAhead(horizon=ROUNDS).replay(duel.outcomes, return_look_ahead=True)
+    assert np.array_equal(duel.forecasts, forecasts)
+    assert np.array_equal(duel.charged, charged)
+
+
+def test_duel_goes_on_from_where_the_forecaster_stands():
+    forecaster = AlmostOneStepAhead(grid="nested")
+    adversary = adversaries.create("coin", seed=1)
+    play(forecaster, adversary, 100)
+    duel = play(forecaster, adversary, 50)
+    assert forecaster.n_rounds == 150
+    assert duel.guarantees[-1] == forecaster.guarantee
+    assert duel.certificates[-1] == forecaster.certificate
+
+
+def test_progress_counts_every_round():
+    told = []
+    play(AlmostOneStepAhead(horizon=9), adversaries.create("coin"), 300_000, progress=told.append)
+    assert sum(told) == 300_000
+    assert len(told) > 1
+
+
+def test_duel_refuses_more_rounds_than_a_stream_has():
+    stream = adversaries.replay_sequence([0, 1, 1])
+    with pytest.raises(ValueError, match=r"at most the 3 .* got 4"):
+        play(AlmostOneStepAhead(horizon=4), stream.adversary(), 4)
+
+
+@pytest.mark.parametrize("hints", [[0.5], [0.5, np.nan], [0.5, 1.5]])
+def test_duel_refuses_hints_that_are_none(hints):
+    with pytest.raises(ValueError, match="hints must"):
+        play(AlmostOneStepAhead(horizon=2), adversaries.create("coin"), 2, np.array(hints))
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 10, 12345])
+def test_checkpoints_are_distinct_and_end_with_the_last_round(rounds):
+    for number in (1, 2, 50):
+        marks = log_spaced(rounds, number)
+        assert marks[0] == 1
+        assert marks[-1] == rounds
+        assert (np.diff(marks) > 0).all()
+
+
+BASELINES = ["constant:at=0.3", "running-mean", "drift-corrected", "foster", "foster-hart", "foster-vohra",
+             "linear-optimisation", "minimax", "two-choices"]  # fmt: skip
+
+
+def in_the_interpreter(forecaster, adversary, rounds, draw, rises):
+    """A duel on a list: forecasts, charged values, outcomes and the memory; `rises` tells the adversary."""
+    rules = forecaster.rules
+    memory = [*forecaster.memory.tolist(), *[0] * 4 * rounds * (forecaster.memory.dtype == np.int64)]
+    draws = forecaster.draws(rounds).tolist()
+    seen = draw == "seen" or not draws
+    game = []
+    for u in draws or [0.0] * rounds:
+        a, b, forecast, shown = rules.announce(memory, NO_HINT, u)
+        outcome = adversary.outcome(forecast if seen else shown, *rises(rules, memory, a, b, forecast, seen))
+        game.append((forecast, rules.point(memory, a, b, outcome, forecast), outcome))
+        rules.settle(memory, a, b, outcome, forecast)
+    return (*np.array(game).T, memory)
+
+
+def one_round(rules, memory, a, b, forecast, seen):
+    return rules.certificate_rises(memory, a, b, forecast, seen)
+
+
+def brute_force(depth):
+    """What foresight must say: the certificates after all 2^depth sequences, each played on its own copy."""
+
+    def rises(rules, memory, a, b, forecast, seen):
+        now = rules.certificate_rises(memory, a, b, forecast, seen)
+        if not seen:
+            a, b, forecast, _ = rules.announce(memory, NO_HINT, 0.5)
+        told = []
+        for first in (0, 1):
+            further = []
+            for rest in adversaries.all_sequences(depth - 1).tolist() if depth > 1 else [[]]:
+                copy = list(memory)
+                rules.settle(copy, a, b, first, forecast)
+                begin = rules.certificate(copy)
+                for y in rest:
+                    c, d, p, _ = rules.announce(copy, NO_HINT, 0.5)
+                    rules.settle(copy, c, d, y, p)
+                further.append(rules.certificate(copy) - begin)
+            told.append(now[first] + max(further))
+        return told
+
+    return rises
+
+
+def assert_same_duel(spec, adversary_spec, draw, rounds, rises):
+    player = players.create(spec)
+    plain, compiled = player.build(rounds, seed=2), player.build(rounds, seed=2)
+    duel = play(compiled, adversaries.create(adversary_spec, rounds, seed=5), rounds, draw=draw)
+    adversary = adversaries.create(adversary_spec, rounds, seed=5)
+    forecasts, charged, outcomes, memory = in_the_interpreter(plain, adversary, rounds, draw, rises)
+    assert duel.forecasts.tolist() == forecasts.tolist()
+    assert duel.charged.tolist() == charged.tolist()
+    assert duel.outcomes.tolist() == outcomes.tolist()
+    assert duel.certificates[-1] == plain.rules.certificate(memory)
+
+
+@pytest.mark.parametrize("draw", ["hidden", "seen"])
+@pytest.mark.parametrize("adversary", ["coin:bias=0.8", "threshold", "certificate-greedy"])
+@pytest.mark.parametrize("spec", BASELINES)
+def test_a_baseline_plays_the_same_duel_in_the_interpreter(spec, adversary, draw):
+    assert_same_duel(spec, adversary, draw, 150, one_round)
+
+
+@pytest.mark.parametrize("spec", BASELINES)
+def test_a_baseline_is_the_same_in_a_duel_and_round_by_round(spec):
+    player = players.create(spec)
+    duel = play(player.build(300, seed=3), adversaries.create("markov", seed=1), 300)
+    replayed, rounds = player.build(300, seed=3), player.build(300, seed=3)
+    assert replayed.replay(duel.outcomes).tolist() == duel.charged.tolist()
+    for p, y in zip(duel.forecasts, duel.outcomes, strict=True):
+        assert rounds.predict_proba_one({})[True] == p
+        rounds.learn_one({}, int(y))
+
+
+def test_draws_go_on_from_duel_to_duel_and_over_long_ones():
+    adversary = adversaries.create("alternating")
+    whole, parts = FosterForecaster(horizon=300_000), FosterForecaster(horizon=300_000)
+    expected = play(whole, adversary, 300_000).forecasts
+    pieces = [play(parts, adversary, number).forecasts for number in (1_000, 299_000)]
+    assert np.concatenate(pieces).tobytes() == expected.tobytes()
+
+
+def test_an_adversary_sees_the_draw_or_the_mean_of_the_draw():
+    rounds = 500
+    seen = play(FosterForecaster(horizon=rounds), adversaries.create("threshold"), rounds, draw="seen")
+    assert np.array_equal(seen.outcomes, seen.forecasts < 0.5)
+    hidden = play(FosterForecaster(horizon=rounds), adversaries.create("threshold"), rounds)
+    assert not np.array_equal(hidden.outcomes, hidden.forecasts < 0.5)
+    with pytest.raises(ValueError, match="draw must be one of hidden, seen, got 'shown'"):
+        play(FosterForecaster(), adversaries.create("coin"), 10, draw="shown")
+
+
+def test_a_deterministic_forecaster_has_no_draw_to_hide():
+    games = [
+        play(RunningMean(), adversaries.create("certificate-greedy", seed=1), 200, draw=draw)
+        for draw in ("hidden", "seen")
+    ]
+    assert games[0].forecasts.tolist() == games[1].forecasts.tolist()
+
+
+AHEAD = ["balanced", "nested", "adaptive", "one-step-ahead", "running-mean", "foster", "minimax"]
+
+
+@pytest.mark.parametrize("draw", ["hidden", "seen"])
+@pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.parametrize("spec", AHEAD)
+def test_look_ahead_is_the_best_of_all_continuations(spec, depth, draw):
+    assert_same_duel(spec, f"certificate-greedy:depth={depth}", draw, 40, brute_force(depth))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draw", ["hidden", "seen"])
+@pytest.mark.parametrize(
+    "spec", [*AHEAD, "foster-hart", "linear-optimisation", "two-choices", "drift-corrected"]
+)
+def test_deep_look_ahead_is_the_best_of_all_continuations(spec, draw):
+    assert_same_duel(spec, "certificate-greedy:depth=6", draw, 60, brute_force(6))
+
+
+@pytest.mark.parametrize("seen", [True, False])
+@pytest.mark.parametrize("spec", [*AHEAD, *BASELINES])
+def test_foresight_of_one_round_equals_the_rises_and_more_rounds_foresee_no_less(spec, seen):
+    forecaster = players.create(spec).build(50, seed=1)
+    rules = forecaster.rules
+    foresee = foresight(rules)
+    for y in np.random.default_rng(1).integers(0, 2, 15):
+        announced = rules.announce(forecaster.memory, NO_HINT, 0.3)[:3]
+        before = forecaster.memory.tobytes()
+        now = rules.certificate_rises(forecaster.memory, *announced, seen)
+        assert foresee(forecaster.memory, *announced, seen, 1) == now
+        expected = brute_force(3)(rules, [*forecaster.memory.tolist(), *[0] * 64], *announced, seen)
+        assert foresee(forecaster.memory, *announced, seen, 3) == tuple(expected)
+        assert forecaster.memory.tobytes() == before
+        forecaster.learn_one({}, int(y))

@@ -1,0 +1,129 @@
+"""Files of one's own: loaded by every process, told apart by content, errors named with the line."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import adversaries
+from adversaries import registry
+from simulations.games import extensions, players
+from simulations.plots import draw_sweep
+from simulations.sweeps.config import check_config, read_config
+from simulations.sweeps.results import PlannedGame, Store
+from simulations.sweeps.sweep import planned_games, run_sweep
+
+OWN = Path(__file__).parents[1] / "own_players.py"
+GRID = {
+    "forecasters": ["last-outcome", "balanced"],
+    "adversaries": ["contrarian", "coin", "mixture:first=contrarian"],
+    "rounds": [50, 500],
+}
+
+
+@pytest.fixture(autouse=True)
+def catalogues(monkeypatch):
+    """Catalogues of the test's own."""
+    monkeypatch.setattr(registry._CATALOGUE, "entries", adversaries.catalogue())
+    monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
+    monkeypatch.setattr(extensions, "_checksums", {})
+    monkeypatch.setattr(extensions, "_owners", {})
+
+
+@pytest.fixture
+def grid(tmp_path):
+    text = "\n".join(f"{key} = {value!r}" for key, value in GRID.items())
+    path = tmp_path / "grid.toml"
+    path.write_text(f"{text}\nload = ['own.py']\n")
+    (tmp_path / "own.py").symlink_to(OWN)
+    return path
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_own_forecaster_and_adversary_are_played_by_every_process(grid, tmp_path, jobs):
+    config = read_config(grid)
+    assert config.load == (str(OWN),)
+    out = tmp_path / "out"
+    assert run_sweep(config, out, jobs=jobs) == 12
+    store = Store(out)
+    store.write_tables(planned_games(config))
+    results = store.read_table("results")
+    beaten = results.filter(pl.col("forecaster") == "last-outcome", pl.col("adversary") == "contrarian")
+    # it says 0, 1, 0, 1, ... and hears 1, 0, 1, 0, ...: every round is wrong by 1
+    assert (beaten["ece"] == beaten["rounds"]).all()
+    assert (beaten["brier"] == beaten["rounds"]).all()
+    assert (beaten["distance_upper"] == beaten["rounds"] / 2).all()
+    assert [path.resolve() for path in store.loaded()] == [OWN]
+    assert draw_sweep(out, "matrix").exists()
+    assert run_sweep(config, out) == 0
+
+
+def test_the_option_adds_to_the_key():
+    with pytest.raises(ValueError, match="unknown forecaster 'last-outcome'"):
+        check_config(GRID)
+    config = check_config(GRID, load=[OWN, OWN])
+    assert config.load == (str(OWN),)
+    assert config.forecasters == ("last-outcome", "balanced")
+
+
+def test_a_changed_file_makes_other_games_of_its_own_players_only(tmp_path, monkeypatch):
+    cells = [
+        PlannedGame("balanced", "coin", 50, 1, 1.0, 20),
+        PlannedGame("balanced", "mixture:first=contrarian", 50, 1, 1.0, 20),
+        PlannedGame("last-outcome", "coin", 50, 1, 1.0, 20),
+    ]
+    strangers = [cell.digest for cell in cells]
+    extensions.load(OWN)
+    known = [cell.digest for cell in cells]
+    assert [a == b for a, b in zip(strangers, known, strict=True)] == [True, False, False]
+    (name,) = extensions._checksums
+    monkeypatch.setitem(extensions._checksums, name, 1)
+    changed = [cell.digest for cell in cells]
+    assert [a == b for a, b in zip(known, changed, strict=True)] == [True, False, False]
+
+
+def test_loading_twice_executes_once(tmp_path):
+    path = tmp_path / "counted.py"
+    path.write_text("loaded = []\n")
+    first = extensions.load(path)
+    first.loaded.append(1)
+    assert extensions.load(path) is first
+    path.write_text("loaded = ['anew']\n")
+    assert extensions.load(path).loaded == ["anew"]
+
+
+@pytest.mark.parametrize(
+    "name,text,error,message",
+    [
+        ("gone.py", None, FileNotFoundError, r"no such file: .*gone\.py"),
+        ("own.txt", "", ValueError, r"own\.txt is no Python file"),
+        ("bad.py", "x = 1\nx +\n", ValueError, r"bad\.py, line 2: SyntaxError"),
+        (
+            "bad.py",
+            "def f():\n    return 1 / 0\n\n\nf()\n",
+            ValueError,
+            r"bad\.py, line 2: ZeroDivisionError",
+        ),
+        ("bad.py", "\nimport nothing_of_this_name\n", ValueError, r"bad\.py, line 2: ModuleNotFoundError"),
+        (
+            "bad.py",
+            "from simulations.games import families, players\n"
+            "players.register(families.Family('sign', '', None))\n",
+            ValueError,
+            r"bad\.py, line 2: ValueError: the name 'sign' is taken by another forecaster: the paper's rule",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path, name, text, error, message):
+    path = tmp_path / name
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(error, match=message):
+        extensions.load(path)
+
+
+def test_load_must_be_a_list_of_strings():
+    with pytest.raises(ValueError, match=r"load\[0\] must be a string, got 3"):
+        check_config(GRID | {"load": [3]})
+    with pytest.raises(ValueError, match="load must be a list"):
+        check_config(GRID | {"load": "own.py"})

@@ -1,0 +1,136 @@
+"""The catalogue of forecasters: specs in, forecasters and proven bounds out."""
+
+import math
+
+import pytest
+
+from onlinecal.forecasters import ConstantForecaster
+from simulations.games import families, players
+from simulations.games.families import Family
+from tests import ROOT
+
+EVERY_KIND = [
+    "sign", "balanced", "nested", "adaptive", "sign:report=midpoint", "sign:cells=7",
+    "balanced:slack=2", "balanced:slack=1,report=hint", "balanced:cells=50", "nested:report=lower,rule=sign",
+    "adaptive:slack=1,report=upper", "adaptive:slack=3",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", EVERY_KIND)
+@pytest.mark.parametrize("rounds", [1, 10, 1000, 123_457])
+def test_bound_is_at_least_the_guarantee(spec, rounds):
+    player = players.create(spec)
+    assert player.build(rounds).promise(rounds) <= player.bound(rounds) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "spec,label,factor",
+    [
+        ("sign", "2√T", 2),
+        ("balanced", "√T", 1),
+        ("nested", "√(3T)", math.sqrt(3)),
+        ("adaptive", "√(3T)", 3**0.5),
+    ],
+)
+def test_published_bounds(spec, label, factor):
+    player = players.create(spec)
+    assert player.bound_label == label
+    assert player.bound(10_000) == pytest.approx(100 * factor)
+
+
+@pytest.mark.parametrize("spec", EVERY_KIND)
+def test_canonical_spec_makes_the_same_player(spec):
+    player = players.create(spec)
+    assert players.create(player.spec) == player
+
+
+def test_settings_reach_the_forecaster():
+    forecaster = players.create("balanced:slack=2,report=hint,cells=30").build(99)
+    assert (forecaster.slack, forecaster.report, forecaster.n_cells) == (2.0, "hint", 30)
+    assert players.create("nested").build(99).horizon is None
+    assert players.create("sign").build(99).rule == "sign"
+
+
+@pytest.mark.parametrize(
+    "spec,message",
+    [
+        ("balancd", r"did you mean 'balanced'\? Known: adaptive, balanced, constant, "),
+        ("balanced:slak=1", "balanced has no parameter 'slak'; it takes slack, report, cells"),
+        ("balanced:slack=0.4", r"slack must be a number in \[0.5, 1000\], got '0.4'"),
+        ("balanced:slack=nan", "slack must be a number"),
+        ("balanced:cells=2.5", "cells must be a whole number"),
+        ("sign:report=middle", "report must be one of midpoint, lower, upper, hint, got 'middle'"),
+        ("sign:report", "expected key=value"),
+        ("balanced:", "expected key=value"),
+        ("balanced:cells=2,cells=3", "cells is given twice"),
+        ("nested:rule=sign,slack=1", "slack belongs to the balanced rule"),
+        (3, "must be a string"),
+    ],
+)
+def test_bad_specs_are_refused_with_what_is_known(spec, message):
+    with pytest.raises(ValueError, match=message):
+        players.create(spec)
+
+
+@pytest.mark.parametrize("name", players.catalogue())
+def test_every_family_says_what_it_is_and_builds(name):
+    family = players.catalogue()[name]
+    assert family.name == name
+    assert all(text.strip() for text in (family.summary, family.rate, family.source))
+    assert family.kind in ("deterministic", "randomised", "reference")
+    player = players.create(name)
+    assert player.spec == name
+    for rounds in (1, 2, 1000):
+        forecaster = player.build(rounds, seed=3)
+        assert forecaster.n_rounds == 0
+        assert forecaster.certificate == 0.0
+        assert bool(len(forecaster.draws(5))) == (family.kind == "randomised")
+    assert player.draw == "hidden"
+    assert ("draw" in player.settings) == (family.kind == "randomised")
+
+
+@pytest.mark.parametrize(
+    "spec", ["foster:draw=seen", "minimax:cells=9,draw=seen", "constant:at=0.25", "two-choices:cells=3"]
+)
+def test_settings_of_baselines_are_kept(spec):
+    player = players.create(spec)
+    assert player.spec == spec
+    assert player.draw == ("seen" if "seen" in spec else "hidden")
+    points = getattr(player.build(100), "n_points", None)
+    assert points == {"minimax:cells=9,draw=seen": 10, "two-choices:cells=3": 4, "foster:draw=seen": 6}.get(
+        spec
+    )
+
+
+def test_only_the_references_among_the_baselines_have_a_bound():
+    assert players.create("two-choices:cells=10").bound(1000) == 50 + 11
+    assert players.create("foster").bound(1000) is None
+    assert players.create("running-mean").bound_label is None
+
+
+def test_equal_seeds_of_a_game_give_equal_draws():
+    player = players.create("foster")
+    first, second, other = (player.build(100, seed).draws(20).tolist() for seed in (1, 1, 2))
+    assert first == second != other
+
+
+def test_register_adds_a_family_and_refuses_a_taken_name(monkeypatch):
+    monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
+    mine = Family("always-a-third", "one third", lambda settings, rounds, seed: ConstantForecaster(1 / 3))
+    players.register(mine)
+    players.register(mine)
+    assert players.create("always-a-third").build(10).predict_proba_one({})[True] == 1 / 3
+    for taken in ("always-a-third", "foster"):
+        other = Family(taken, "another", test_settings_reach_the_forecaster)
+        with pytest.raises(ValueError, match=f"the name '{taken}' is taken by another forecaster: "):
+            players.register(other)
+    assert players.catalogue()["foster"] in families.FAMILIES
+
+
+def test_the_page_on_baselines_has_every_family():
+    page = (ROOT / "docs" / "baselines.md").read_text()
+    for name, family in players.catalogue().items():
+        if family.build.__module__ == "simulations.games.families" and name not in (
+            "sign", "balanced", "nested", "adaptive", "one-step-ahead",
+        ):  # fmt: skip
+            assert f"`{name}`" in page

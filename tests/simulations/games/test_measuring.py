@@ -1,0 +1,68 @@
+"""The line of a table: its figures agree with their definitions, and broken bounds are named."""
+
+import msgspec
+import numpy as np
+import pytest
+
+import adversaries
+from onlinecal import calibration_distance, expected_calibration_error
+from onlinecal.measures.distance.levels import is_perfectly_calibrated
+from onlinecal.measures.scores import best_constant_brier
+from simulations.games import players
+from simulations.games.measuring import measure_recorded, play_and_measure
+
+
+@pytest.fixture(scope="module")
+def game():
+    return play_and_measure(players.create("balanced"), adversaries.create("coin:bias=0.8", 300, 2), 300)
+
+
+def test_figures_agree_with_their_definitions(game):
+    one, p, y = game.measured, game.forecasts, game.outcomes
+    assert one.ece == expected_calibration_error(p, y)
+    assert one.distance_lower <= calibration_distance(p, y, "exact").exact + 1e-9
+    assert one.distance_upper >= calibration_distance(p, y, "exact").exact - 1e-9
+    assert one.brier == pytest.approx(((p - y) ** 2).sum())
+    assert one.brier_constant == pytest.approx(((y.mean() - y) ** 2).sum())
+    assert one.regret == one.brier - one.brier_constant
+    assert (one.rounds, one.ones, one.seed) == (300, y.sum(), 2)
+
+
+def test_witness_is_calibrated_and_as_far_as_the_upper_end(game):
+    assert is_perfectly_calibrated(game.witness, game.outcomes)
+    assert np.abs(game.witness - game.forecasts).sum() == pytest.approx(game.measured.distance_upper)
+
+
+def test_every_bound_held(game):
+    one = game.measured
+    assert one.broken_bounds() == []
+    assert one.distance_upper <= one.certificate <= one.guarantee <= one.bound
+
+
+@pytest.mark.parametrize(
+    "field,value,words",
+    [
+        ("brier", 1e6, "Brier regret"),
+        ("distance_upper", 1e6, "distance to calibration 1e"),
+        ("certificate", 1e6, "certificate 1e"),
+        ("guarantee", 1e6, "guarantee 1e"),
+    ],
+)
+def test_broken_bounds_are_named(game, field, value, words):
+    broken = msgspec.structs.replace(game.measured, **{field: value}).broken_bounds()
+    assert len(broken) == 1
+    assert broken[0].startswith(words)
+
+
+def test_recorded_forecasts_have_no_promise_to_break():
+    game = measure_recorded(np.array([0.9, 0.9]), np.array([0, 1], np.uint8), "model", "stream")
+    assert game.measured.certificate is None
+    assert game.measured.broken_bounds() == []
+    assert game.measured.distance_upper == pytest.approx(0.8)
+
+
+def test_best_constant_is_the_frequency():
+    outcomes = np.array([1, 0, 0, 1, 1])
+    grid = np.linspace(0, 1, 1001)
+    best = min(((c - outcomes) ** 2).sum() for c in grid)
+    assert best_constant_brier(5, 3) == pytest.approx(best, abs=1e-6)

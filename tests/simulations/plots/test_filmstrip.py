@@ -1,0 +1,119 @@
+"""The film shows the biases that the game had, moment by moment."""
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+
+import adversaries
+from onlinecal.plots.bias_table import MOMENTS, MOST_VALUES
+from onlinecal.plots.own_axes import moments_of
+from simulations.games import players
+from simulations.games.measuring import measure_recorded, play_and_measure
+from simulations.plots.games.animation import animate
+from simulations.plots.games.filmstrip import draw, film_frames, prepare
+
+
+@pytest.fixture(scope="module")
+def games():
+    specs = ["sign", "adaptive", "running-mean"]
+    return [
+        play_and_measure(players.create(spec), adversaries.create("epochs", 600, 3), 600, rtol=0.2)
+        for spec in specs
+    ]
+
+
+@pytest.fixture(scope="module")
+def table(games):
+    return prepare(games)
+
+
+def test_biases_are_those_of_the_rounds_so_far(games, table):
+    for game in games[:1]:
+        film = table.filter(pl.col("forecaster") == game.measured.forecaster)
+        assert not film["grouped"].any()
+        for moment in (5, 300, 600):
+            frame = film.filter(pl.col("round") == moment).sort("value")
+            charged, outcomes = game.duel.charged[:moment], game.outcomes[:moment]
+            values = np.unique(charged)
+            assert frame["value"].to_list() == values.tolist()
+            biases = [(charged - outcomes)[charged == value].sum() for value in values]
+            assert frame["bias"].to_numpy() == pytest.approx(biases, abs=1e-6)
+
+
+def test_many_values_are_grouped_and_nothing_is_lost(games, table):
+    game = games[2]
+    film = table.filter(pl.col("forecaster") == "running-mean", pl.col("round") == 600)
+    assert film["grouped"].all()
+    assert film.height <= MOST_VALUES
+    assert film["bias"].sum() == pytest.approx((game.duel.charged - game.outcomes).sum(), abs=1e-4)
+    part = film.filter(pl.col("low") <= 0.47, pl.col("high") > 0.47).row(0, named=True)
+    inside = (game.duel.charged >= part["low"]) & (game.duel.charged < part["high"])
+    assert part["bias"] == pytest.approx((game.duel.charged - game.outcomes)[inside].sum(), abs=1e-6)
+
+
+def test_coloured_parts_do_not_overlap(table):
+    parts = table.select("forecaster", "value", "low", "high").unique().sort("forecaster", "value")
+    for _, own in parts.group_by("forecaster"):
+        low, high = own["low"].to_numpy(), own["high"].to_numpy()
+        assert (low[1:] >= high[:-1] - 1e-12).all()
+        assert ((low <= own["value"].to_numpy()) & (own["value"].to_numpy() <= high)).all()
+
+
+def test_forecasts_lie_between_the_lowest_and_the_highest(games, table):
+    film = table.filter(pl.col("forecaster") == "adaptive")
+    course = film.group_by("round").agg(pl.col("lowest", "forecast", "highest").first()).sort("round")
+    assert (course["lowest"] <= course["forecast"]).all()
+    assert (course["forecast"] <= course["highest"]).all()
+    assert course["highest"].max() == games[1].forecasts.max()
+    assert course["forecast"].to_list() == games[1].forecasts[course["round"].to_numpy() - 1].tolist()
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 7, 5000])
+def test_moments_are_rounds_and_end_with_the_last(rounds):
+    moments = moments_of(MOMENTS, rounds)
+    assert moments[0] >= 1
+    assert moments[-1] == rounds
+    assert len(moments) == min(MOMENTS, rounds)
+    frames = film_frames(pl.DataFrame({"round": moments}))
+    assert frames[-1] == rounds
+    assert len(frames) <= 6
+
+
+def test_the_figure_has_a_film_per_forecaster(table):
+    figure = draw(table)
+    # a heat map, its scale, the strip and six frames
+    assert len(figure.axes) == 3 * 9
+    titles = [axis.get_title(loc="left") for axis in figure.axes]
+    assert [title for title in titles if title] == [
+        "sign",
+        f"adaptive{'' if not table.filter(pl.col('forecaster') == 'adaptive')['grouped'][0] else _note()}",
+        f"running-mean{_note()}",
+    ]
+
+
+def _note():
+    return f" (values grouped into {MOST_VALUES} parts)"
+
+
+def test_short_games_and_recorded_forecasts_can_be_drawn():
+    one = play_and_measure(players.create("balanced"), adversaries.create("constant", 1), 1)
+    raw = measure_recorded(np.array([0.2, 0.9, 0.9]), np.array([1, 1, 0], np.uint8), "raw", "stream")
+    for game in (one, raw):
+        draw(prepare([game]))
+    biases = prepare([raw]).filter(pl.col("round") == 3).sort("value")["bias"]
+    assert biases.to_list() == pytest.approx([-0.8, 0.8])
+
+
+def test_the_animation_is_small_and_has_its_frames(games, tmp_path):
+    path = animate(games[:2], tmp_path / "film.gif", frames=6)
+    with Image.open(path) as film:
+        assert film.n_frames == 6
+        assert film.is_animated
+        first = np.asarray(film.convert("RGB"), dtype=int)
+        film.seek(5)
+        assert np.abs(np.asarray(film.convert("RGB"), dtype=int) - first).max() > 100
+    assert path.stat().st_size < 100_000
+    assert not list(tmp_path.glob(".*part"))
+    with pytest.raises(ValueError, match=r"must end in \.gif"):
+        animate(games[:1], tmp_path / "film.mp4")

@@ -1,0 +1,322 @@
+"""What the wrapper answers: labels of every kind, cold starts, NaN, many labels, and never a look ahead."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from river import base, datasets, dummy, naive_bayes, tree
+
+from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling, calibration_distance
+from tests.wrappers.scripted import Said, Scripted, coins, distance, events, played
+
+KINDS = {
+    "bool": (False, True),
+    "0/1": (0, 1),
+    "np.bool_": (np.bool_(False), np.bool_(True)),
+    "np.int64": (np.int64(0), np.int64(1)),
+    "strings": ("no", "yes"),
+    "np.str_": (np.str_("no"), np.str_("yes")),
+    "other numbers": (3, 7),
+}
+
+
+def is_distribution(answer):
+    return all(0.0 <= p <= 1.0 for p in answer.values()) and math.isclose(sum(answer.values()), 1.0)
+
+
+def named(rounds, labels):
+    """Features for Scripted that name these labels."""
+    return [
+        ({"answer": {labels[0]: 1.0 - x["p"], labels[1]: x["p"]}, "t": x["t"]}, labels[int(y)])
+        for x, y in rounds
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("strategy", ["auto", "binary", "simplex", "top-label", "classwise"])
+def test_labels_of_every_kind(kind, strategy):
+    labels = KINDS[kind]
+    model = CalibratedClassifier(Scripted(), strategy=strategy)
+    record = played(model, named(coins(300), labels))
+    assert distance(record) <= model.certificate <= model.guarantee
+    for answer, _, _ in record[1:]:
+        assert set(answer) <= set(labels)
+        assert is_distribution(answer)
+    assert len(record[-1].answer) == 2
+    assert model.predict_one({"answer": {labels[0]: 0.01, labels[1]: 0.99}}) == labels[1]
+
+
+@pytest.mark.parametrize("kind", ["0/1", "np.bool_", "np.int64"])
+def test_equal_labels_get_equal_forecasts(kind):
+    plain = played(CalibratedClassifier(Scripted()), named(coins(200), (False, True)))
+    other = played(CalibratedClassifier(Scripted()), named(coins(200), KINDS[kind]))
+    assert [tuple(one.answer.values()) for one in plain] == [tuple(one.answer.values()) for one in other]
+
+
+def test_the_positive_label_does_not_matter_to_the_names():
+    """Strings: the first label met is the one that is calibrated, and its probability stays its own."""
+    rounds = named(coins(400, seed=1), ("no", "yes"))
+    model = CalibratedClassifier(Scripted())
+    record = played(model, rounds)
+    skill = np.mean([record[t].answer[y] > 0.5 for t, (_, y) in enumerate(rounds) if t > 10])
+    assert skill > 0.6
+    assert model._labels.positive == rounds[0][1]
+
+
+@pytest.mark.parametrize(
+    "build", [tree.HoeffdingTreeClassifier, naive_bayes.GaussianNB, dummy.PriorClassifier]
+)
+@pytest.mark.parametrize("strategy", ["auto", "simplex", "top-label", "classwise"])
+@pytest.mark.parametrize("wrap", [CalibratedClassifier, PlattScaling, BinnedMean])
+def test_a_cold_start_is_an_empty_answer_and_then_goes_on(build, strategy, wrap):
+    model = wrap(build(), strategy=strategy) if wrap is CalibratedClassifier else wrap(build())
+    assert model.predict_proba_one({"x": 1.0}) == {}
+    assert model.predict_one({"x": 1.0}) is None
+    rounds = [({"x": float(t % 5)}, "ab"[t % 2]) for t in range(50)]
+    for x, y in rounds:
+        assert model.predict_proba_one(x) == {} or is_distribution(model.predict_proba_one(x))
+        model.learn_one(x, y)
+    assert set(model.predict_proba_one({"x": 1.0})) == {"a", "b"}
+
+
+def test_an_empty_answer_is_no_forecast_and_a_sure_one_costs_one_when_wrong():
+    model = CalibratedClassifier(tree.HoeffdingTreeClassifier())
+    for t in range(5):
+        x = {"x": float(t)}
+        model.predict_proba_one(x)
+        model.learn_one(x, "a")
+    assert (model.n_rounds, model.certificate) == (5, 0.0)
+    x = {"x": 9.0}
+    assert model.predict_proba_one(x) == {"a": 1.0}
+    model.learn_one(x, "b")
+    assert model.certificate == 1.0 <= model.guarantee
+
+
+@pytest.mark.parametrize("strategy", ["auto", "simplex", "top-label", "classwise"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -3.0, 7.0])
+def test_a_model_that_answers_nonsense_gets_probabilities_all_the_same(strategy, bad):
+    rng = np.random.default_rng(0)
+    rounds = []
+    for t in range(300):
+        shares = dict(zip("uvw", rng.dirichlet(np.ones(3)).tolist(), strict=True))
+        label = "uvw"[int(rng.integers(3))]
+        for name in "uvw":
+            if rng.random() < 0.3:
+                shares[name] = bad
+        rounds.append(({"answer": shares, "t": t}, label))
+    model = CalibratedClassifier(Scripted(), strategy=strategy)
+    record = played(model, rounds)
+    assert all(is_distribution(answer) for answer, _, _ in record if answer)
+    assert distance(record) <= model.certificate <= model.guarantee
+
+
+def test_nan_counts_as_no_opinion():
+    nan, half = ([({"p": p, "t": t}, y) for t, (_, y) in enumerate(coins(100))] for p in (math.nan, 0.5))
+    silent, undecided = played(CalibratedClassifier(Said()), nan), played(CalibratedClassifier(Said()), half)
+    assert [one.answer for one in silent] == [one.answer for one in undecided]
+
+
+def test_auto_changes_with_the_number_of_labels():
+    model = CalibratedClassifier(naive_bayes.GaussianNB())
+    rounds = list(datasets.ImageSegments().take(400))
+    plans = []
+    for x, y in rounds:
+        model.predict_proba_one(x)
+        model.learn_one(x, y)
+        plans.append(model._plan.name)
+    numbers = [len({y for _, y in rounds[: t + 1]}) for t in range(len(rounds))]
+    assert numbers[-1] == 7
+    assert plans == [{1: "binary", 2: "binary", 3: "simplex"}.get(n, "classwise") for n in numbers]
+
+
+def test_auto_looks_at_the_top_label_only_when_there_are_many():
+    model = CalibratedClassifier(naive_bayes.GaussianNB())
+    for t in range(30):
+        model.predict_proba_one({"x": float(t % 11)})
+        model.learn_one({"x": float(t % 11)}, t % 11)
+    assert model._plan.name == "top-label"
+
+
+def test_top_label_forecasts_speak_of_the_models_top_label():
+    model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy="top-label")
+    record = []
+    for t, (x, y) in enumerate(datasets.ImageSegments().take(600)):
+        raw = model.raw_proba_one(x)
+        answer, forecasts = model.predict_proba_one(x), model.forecasts_one(x)
+        if t > 100:
+            ((label, p),) = forecasts.items()
+            assert label == max(raw, key=raw.get)
+            assert answer[label] == p
+            assert is_distribution(answer)
+        record.append((answer, forecasts, y))
+        model.learn_one(x, y)
+    assert distance(record) <= model.certificate <= model.guarantee
+
+
+def test_classwise_answers_are_normalised_and_certified_before_that():
+    model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy="classwise")
+    record = played(model, list(datasets.ImageSegments().take(600)))
+    sums = [sum(forecasts.values()) for _, forecasts, _ in record]
+    assert any(abs(total - 1.0) > 0.01 for total in sums)
+    for answer, forecasts, _ in record[1:]:
+        assert is_distribution(answer)
+        total = sum(forecasts.values())
+        assert total == 0.0 or answer == pytest.approx({k: p / total for k, p in forecasts.items()})
+    labels = {label for _, _, label in record}
+    assert set(model.certificates) == labels
+    assert sum(model.certificates.values()) == pytest.approx(model.certificate)
+    for label in labels:
+        # a label that was not known yet stood at 0
+        p = [forecasts.get(label, 0.0) for _, forecasts, _ in record]
+        y = [y == label for _, _, y in record]
+        assert calibration_distance(p, y, budget=0.1).lower <= model.certificates[label]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rounds=st.lists(
+        st.tuples(st.lists(st.floats(0, 1), min_size=2, max_size=4), st.sampled_from("uvwz")),
+        min_size=1,
+        max_size=40,
+    ),
+    strategy=st.sampled_from(["auto", "binary", "simplex", "top-label", "classwise"]),
+    late=st.sampled_from([0, 0, 1, 6]),
+)
+def test_every_sequence_of_labels(rounds, strategy, late):
+    model = CalibratedClassifier(Scripted(), strategy=strategy)
+    played_rounds = [
+        ({"answer": tuple(zip("uvwz", masses, strict=False)), "t": t}, label)
+        for t, (masses, label) in enumerate(rounds)
+    ]
+    record = played(model, played_rounds, late)
+    assert all(is_distribution(answer) for answer, _, _ in record if answer)
+    assert model.certificate <= model.guarantee + 1e-9
+    if strategy != "classwise" and any(forecasts for _, forecasts, _ in record):
+        assert calibration_distance(*events(record)).upper <= model.certificate + 1e-9
+
+
+class Memory(base.Classifier):
+    """Knows every label it was told, and nothing else; keeps a diary."""
+
+    def __init__(self):
+        self.told = {}
+        self.diary = []
+
+    def learn_one(self, x, y):
+        self.told[x["t"]] = y
+        self.diary.append(("learn", x["t"]))
+
+    def predict_proba_one(self, x):
+        self.diary.append(("predict", x["t"]))
+        p = float(self.told.get(x["t"], 0.5))
+        return {False: 1.0 - p, True: p}
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("strategy", ["binary", "simplex", "top-label", "classwise"])
+def test_a_model_that_memorises_gains_nothing(asked, strategy):
+    model = CalibratedClassifier(Memory(), strategy=strategy)
+    rng = np.random.default_rng(0)
+    errors = []
+    for t, y in enumerate(rng.random(2000) < 0.5):
+        x = {"t": t}
+        if asked:
+            errors.append((model.predict_proba_one(x).get(True, 0.5) - y) ** 2)
+        model.learn_one(x, bool(y))
+    diary = model.classifier.diary
+    for (_, before), (kind, t) in itertools.pairwise(diary):
+        assert kind == "learn" or t > before
+    assert not asked or np.mean(errors) > 0.24
+
+
+def test_buckets_have_tables_of_their_own():
+    model = CalibratedClassifier(Said(), n_buckets=5)
+    played(model, coins(500))
+    assert [table.n_rounds > 0 for table in model._binary.tables] == [True] * 5
+    assert sum(table.n_rounds for table in model._binary.tables) == 500
+
+
+@pytest.mark.parametrize("buckets", [1, 5])
+@pytest.mark.parametrize("fights", [False, True])
+def test_the_brier_score_is_near_that_of_the_best_constant_in_each_bucket(buckets, fights):
+    model, rng = CalibratedClassifier(Said(), n_buckets=buckets), np.random.default_rng(2)
+    groups = {}
+    for t, said in enumerate(rng.random(1500).tolist()):
+        p = model.predict_proba_one(x := {"p": said, "t": t}).get(True, 1.0)
+        y = p < 0.5 if fights else bool(rng.random() < said)
+        if model._binary is not None:
+            groups.setdefault(model._binary.tables.index(model._binary._table), []).append((p, y))
+        model.learn_one(x, y)
+    gap = 0.0
+    for group in groups.values():
+        forecasts, outcomes = np.array(group).T
+        gap += np.sum((forecasts - outcomes) ** 2) - np.sum((outcomes.mean() - outcomes) ** 2)
+    assert gap <= 2 * model.certificate
+    assert 2 * sum(table.guarantee for table in model._binary.tables) <= 4 * math.sqrt(3 * buckets * 1500)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"slack": 0.4}, r"slack must be a number from 0\.5 to 1000, got 0\.4"),
+        ({"slack": math.nan}, "slack must be a number from 0.5 to 1000, got nan"),
+        ({"slack": "1"}, "slack must be a number from 0.5 to 1000, got '1'"),
+        ({"n_buckets": 0}, "n_buckets must be a whole number of at least 1, got 0"),
+        ({"n_buckets": 2.5}, r"n_buckets must be a whole number of at least 1, got 2\.5"),
+        ({"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
+        (
+            {"strategy": "simples"},
+            "strategy must be one of auto, binary, simplex, top-label, classwise, got 'simples'",
+        ),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        CalibratedClassifier(Said(), **settings)
+
+
+def test_bad_bins_are_refused():
+    with pytest.raises(ValueError, match="n_bins must be a whole number of at least 1, got 0"):
+        BinnedMean(Said(), n_bins=0)
+
+
+def test_many_labels_keep_the_models_choice_and_its_calibrated_confidence():
+    """Twenty labels, the top one right three times in ten: the answer is the model's, at the same skill."""
+    rng = np.random.default_rng(5)
+    names = [f"l{i}" for i in range(20)]
+    rounds = []
+    for t, row in enumerate(rng.dirichlet(np.full(20, 0.15), 1500)):
+        best = int(row.argmax())
+        label = best if rng.random() < 0.27 else int(rng.integers(20))
+        rounds.append(({"answer": dict(zip(names, row.tolist(), strict=True)), "t": t}, names[label]))
+    model = CalibratedClassifier(Scripted())
+    record = played(model, rounds)
+    assert model._plan.name == "top-label"
+    kept = right = raw = 0
+    for (x, y), (answer, forecasts, _) in list(zip(rounds, record, strict=True))[200:]:
+        ((best, p),) = forecasts.items()
+        assert best == max(x["answer"], key=x["answer"].get)
+        assert answer[best] == p
+        assert is_distribution(answer)
+        chosen = max(answer, key=answer.get)
+        assert chosen == best or p * 20 < 1.0
+        kept += chosen == best
+        right += chosen == y
+        raw += best == y
+    assert kept == 1300
+    assert right == raw > 0.25 * 1300
+
+
+def test_a_choice_that_is_less_likely_than_a_guess_is_not_kept_but_its_probability_is():
+    model = CalibratedClassifier(Scripted(), strategy="top-label")
+    for t in range(300):
+        x = {"answer": {"u": 0.7, "v": 0.2, "w": 0.1}, "t": t}
+        answer, forecasts = model.predict_proba_one(x), model.forecasts_one(x)
+        model.learn_one(x, "vw"[t % 2])
+    assert answer["u"] == forecasts["u"] < 0.1
+    assert max(answer, key=answer.get) == "v"
+    assert answer["v"] == pytest.approx(2.0 * answer["w"])
