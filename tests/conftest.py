@@ -6,6 +6,11 @@ import sys
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# a slow or busy machine is no fault of what is tested
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 EXTRAS = ("pandas", "pyarrow", "pyspark", "starlette", "uvicorn", "httptools", "dask", "distributed", "ray")
 """What `pip install onlinecal` does not bring, by the names they are imported by."""
