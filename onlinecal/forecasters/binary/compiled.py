@@ -80,7 +80,7 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
         if not has_room(memory):
             return FULL
         lower, step = memory[LOWER], memory[STEP]
-        charge(memory, lower, step, outcome, report(memory, lower, step, NO_HINT))
+        charge(memory, lower, step, outcome * memory[SCALE], report(memory, lower, step, NO_HINT))
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
     @compiled
@@ -92,7 +92,7 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
     def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> float:
         if not has_room(memory):
             return FULL
-        charge(memory, lower, step, outcome, forecast)
+        charge(memory, lower, step, outcome * memory[SCALE], forecast)
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
     @compiled
@@ -114,13 +114,17 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
 
 def grid_rules(rules: ModuleType) -> Rules:
     """A grid machine as loops drive it: its two integers are the lower end and the step of the cell."""
-    propose, grid_rises = rules.propose, rules.certificate_rises
+    propose, charge, grid_rises = rules.propose, rules.charge, rules.certificate_rises
 
     @inlined
     def announce(memory: NDArray[np.int64], hint: float, u: float) -> tuple[int, int, float, float]:
         lower, step = propose(memory, hint)
         forecast = report(memory, lower, step, hint)
         return lower, step, forecast, forecast
+
+    @inlined
+    def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> None:
+        charge(memory, lower, step, outcome * memory[SCALE], forecast)
 
     @inlined
     def point(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> float:
@@ -132,7 +136,7 @@ def grid_rules(rules: ModuleType) -> Rules:
     ) -> tuple[float, float]:
         return grid_rises(memory, lower, step, forecast)
 
-    return Rules(rules.has_room, announce, rules.charge, point, certificate_rises, certificate)
+    return Rules(rules.has_room, announce, settle, point, certificate_rises, certificate)
 
 
 def compile_replay(rules: Rules) -> Callable[..., int]:

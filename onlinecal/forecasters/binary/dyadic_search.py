@@ -41,11 +41,11 @@ def find(memory: Memory, position: int) -> int:
 
 
 @inlined
-def find_end(memory: Memory, lower: int, step: int, outcome: int) -> int:
-    """`find` for an end of a cell, the lower one with outcome 0, the upper one with outcome 1."""
-    point = lower + step * outcome
-    if point == memory[LOWER] + memory[STEP] * outcome:
-        return memory[BELOW + outcome]
+def find_end(memory: Memory, lower: int, step: int, above: int) -> int:
+    """`find` for an end of a cell, the lower one with 0, the upper one with 1."""
+    point = lower + step * above
+    if point == memory[LOWER] + memory[STEP] * above:
+        return memory[BELOW + above]
     return find(memory, point)
 
 
@@ -68,33 +68,60 @@ def sum_from(memory: Memory, index: int, position: int) -> int:
 
 
 @inlined
-def sum_at(memory: Memory, position: int) -> int:
-    """The sum of a point, charged before or not."""
-    return sum_from(memory, find(memory, position), position)
+def accepts(memory: Memory, index: int, position: int, above: int, free: bool) -> bool:
+    """Whether a point accepts outcomes below it (0) or above it (1); `free`: both without bias.
+
+    `index` is that of the first pair not below the point.
+    """
+    total = sum_from(memory, index, position)
+    within = total >= memory[LOW] if above else total <= memory[HIGH]
+    return bool(within or (free and total == memory[TILT] * position))
 
 
 @inlined
-def search_cell(memory: Memory, lower: int, upper: int, step: int) -> int:
-    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper].
+def accepts_at(memory: Memory, position: int, above: int, free: bool) -> bool:
+    """The same, wherever the point's pair is."""
+    return accepts(memory, find(memory, position), position, above, free)
 
-    Doubling strides find an interval whose ends accept 0 and 1, bisection narrows it to one cell:
-    O(log) look-ups.
-    """
-    low, high = memory[LOW], memory[HIGH]
-    stride = step
-    if sum_at(memory, lower) > high:
-        while sum_at(memory, lower) > high:
-            upper = lower
-            lower = max(0, lower - stride)
-            stride *= 2
-    else:
-        while sum_at(memory, upper) < low:
-            lower = upper
-            upper = min(memory[SCALE], upper + stride)
-            stride *= 2
+
+@inlined
+def search_cell(memory: Memory, lower: int, upper: int, step: int, free: bool) -> int:
+    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper]: O(log) look-ups."""
+    if not accepts_at(memory, lower, 0, free):
+        return search_below(memory, lower, step, free)
+    if not accepts_at(memory, upper, 1, free):
+        return search_above(memory, upper, step, free)
+    return bisected(memory, lower, upper, step, free)
+
+
+@inlined
+def search_below(memory: Memory, upper: int, step: int, free: bool) -> int:
+    """A valid cell below a point that refuses 0, by strides that double and bisection."""
+    lower, stride = max(0, upper - step), step
+    while not accepts_at(memory, lower, 0, free):
+        upper = lower
+        stride *= 2
+        lower = max(0, lower - stride)
+    return bisected(memory, lower, upper, step, free)
+
+
+@inlined
+def search_above(memory: Memory, lower: int, step: int, free: bool) -> int:
+    """A valid cell above a point that refuses 1, by strides that double and bisection."""
+    upper, stride = min(memory[SCALE], lower + step), step
+    while not accepts_at(memory, upper, 1, free):
+        lower = upper
+        stride *= 2
+        upper = min(memory[SCALE], upper + stride)
+    return bisected(memory, lower, upper, step, free)
+
+
+@inlined
+def bisected(memory: Memory, lower: int, upper: int, step: int, free: bool) -> int:
+    """A valid cell in [lower, upper], whose ends accept 0 and 1 (Lemma 14)."""
     while upper - lower > step:
         middle = lower + (((upper - lower) >> 1) & -step)
-        if sum_at(memory, middle) <= high:
+        if accepts_at(memory, middle, 0, free):
             lower = middle
         else:
             upper = middle
@@ -109,72 +136,73 @@ def enter_cell(memory: Memory, lower: int, step: int) -> None:
 
 
 @inlined
-def enter_neighbour(memory: Memory, outcome: int) -> bool:
+def enter_neighbour(memory: Memory, beyond: int, free: bool) -> bool:
     """Make the cell beyond the end that was just charged current; False, and no change, if it is not valid.
 
-    The charged end is the lower one after outcome 0, the upper one after outcome 1, and accepts the other
-    outcome now. The next pair or one of the next few is the neighbour's far end, so this takes no search.
+    The charged end is the lower one (0) or the upper one (1), and accepts outcomes beyond it now. The next
+    pair or one of the next few is the neighbour's far end, so this takes no search.
     """
-    if outcome:
+    if beyond:
         lower, below = memory[LOWER] + memory[STEP], memory[ABOVE]
         upper, above = lower + memory[STEP], below + 2
         while memory[above] < upper:
             above += 2
-        accepts = sum_from(memory, above, upper) >= memory[LOW]
+        fits = accepts(memory, above, upper, 1, free)
     else:
         upper, above = memory[LOWER], memory[BELOW]
         lower, below = upper - memory[STEP], above - 2
         while memory[below] > lower:
             below -= 2
-        accepts = sum_from(memory, below, lower) <= memory[HIGH]
+        fits = accepts(memory, below, lower, 0, free)
         if memory[below] < lower:
             below += 2
-    if accepts:
+    if fits:
         memory[LOWER], memory[BELOW], memory[ABOVE] = lower, below, above
-    return accepts
+    return fits
 
 
 @inlined
-def nearest_cell(memory: Memory, target: float, step: int) -> int:
+def nearest_cell(memory: Memory, target: float, step: int, free: bool) -> int:
     """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one).
 
-    Cells whose ends were never charged are alike: valid exactly where LOW - step <= lower end <= HIGH.
-    So only the nearest of those, and the neighbours of charged points, need a look.
+    Cells whose ends were never charged are alike: valid if unbiased points are free, else exactly where
+    LOW - step <= lower end <= HIGH. So only the nearest of those, and the neighbours of charged points, need a
+    look.
     """
     last = memory[SCALE] - step
     home = min(int(target), last) & -step
     index = find(memory, home)
-    if valid(memory, index, home, step):
+    if valid(memory, index, home, step, free):
         return home
-    left, below = next_below(memory, index, home, step)
-    right, above = next_above(memory, index, home, step)
+    left, below = next_below(memory, index, home, step, free)
+    right, above = next_above(memory, index, home, step, free)
     while True:
         if right > last or (left >= 0 and target - (left + step) <= right - target):
-            if valid(memory, below, left, step):
+            if valid(memory, below, left, step, free):
                 return left
-            left, below = next_below(memory, below, left, step)
+            left, below = next_below(memory, below, left, step, free)
         else:
-            if valid(memory, above, right, step):
+            if valid(memory, above, right, step, free):
                 return right
-            right, above = next_above(memory, above, right, step)
+            right, above = next_above(memory, above, right, step, free)
 
 
 @inlined
-def valid(memory: Memory, index: int, lower: int, step: int) -> bool:
+def valid(memory: Memory, index: int, lower: int, step: int, free: bool) -> bool:
     """Whether the lower end accepts outcome 0 and the upper end accepts outcome 1.
 
     `index` is that of the first pair not below the lower end.
     """
-    if sum_from(memory, index, lower) > memory[HIGH]:
+    if not accepts(memory, index, lower, 0, free):
         return False
     upper = lower + step
     while memory[index] < upper:
         index += 2
-    return sum_from(memory, index, upper) >= memory[LOW]
+    return accepts(memory, index, upper, 1, free)
 
 
 @inlined
-def next_below(memory: Memory, index: int, lower: int, step: int) -> tuple[int, int]:
+def next_below(memory: Memory, index: int, lower: int, step: int, free: bool) -> tuple[int, int]:
     """The next cell below that might be valid and its index, or a negative number.
 
     `index` is that of the first pair not below `lower`.
@@ -187,9 +215,9 @@ def next_below(memory: Memory, index: int, lower: int, step: int) -> tuple[int, 
             back -= 2
         best = memory[back]
     untouched = lower - step
-    if memory[TILT]:
+    if memory[TILT] and not free:
         untouched = min(untouched, memory[HIGH] & -step)
-    if memory[TILT] == 0 or untouched + step >= memory[LOW]:
+    if free or memory[TILT] == 0 or untouched + step >= memory[LOW]:
         best = max(best, untouched)
     while index > TABLE and memory[index - 2] >= best:
         index -= 2
@@ -197,7 +225,7 @@ def next_below(memory: Memory, index: int, lower: int, step: int) -> tuple[int, 
 
 
 @inlined
-def next_above(memory: Memory, index: int, lower: int, step: int) -> tuple[int, int]:
+def next_above(memory: Memory, index: int, lower: int, step: int, free: bool) -> tuple[int, int]:
     """The next cell above that might be valid and its index, or one beyond the last (see `next_below`)."""
     upper = lower + step
     if upper >= memory[SCALE]:
@@ -212,9 +240,9 @@ def next_above(memory: Memory, index: int, lower: int, step: int) -> tuple[int, 
             ahead += 2
         best = memory[ahead] - step
     untouched = upper
-    if memory[TILT]:
+    if memory[TILT] and not free:
         untouched = max(untouched, (memory[LOW] - 1) & -step)
-    if memory[TILT] == 0 or untouched <= memory[HIGH]:
+    if free or memory[TILT] == 0 or untouched <= memory[HIGH]:
         best = min(best, untouched)
     while memory[index] < best:
         index += 2

@@ -101,7 +101,11 @@ class GridForecaster(base.Classifier):
                     f"{m} cells bear, got {horizon!r}"
                 )
         else:
-            self._adopt(dyadic.new_memory(rule, float(slack), report, tuned=grid != "nested"))
+            self._adopt(
+                dyadic.new_memory(
+                    rule, float(slack), report, dyadic.BY_EXACT_ACCOUNTS if grid != "nested" else 0
+                )
+            )
 
     def _adopt(self, memory: NDArray[np.int64]) -> None:
         self.memory = memory

@@ -30,7 +30,19 @@ from onlinecal.forecasters.binary.cells import (
     TABLE,
     TILT,
 )
-from onlinecal.forecasters.binary.dyadic import BASE, BOUND, LEVELS, PACE, PRICE, SAVED, TUNED
+from onlinecal.forecasters.binary.dyadic import (
+    BASE,
+    BOUND,
+    BY_ACCOUNTS,
+    BY_EXACT_ACCOUNTS,
+    LEVELS,
+    PACE,
+    PRICE,
+    SAVED,
+    SHARED,
+    TUNED,
+    WISH,
+)
 from onlinecal.forecasters.binary.dyadic_search import ABOVE, BELOW, END
 from onlinecal.forecasters.binary.uniform import FORMAT_UNIFORM, new_memory
 
@@ -38,7 +50,7 @@ if TYPE_CHECKING:
     from onlinecal.forecasters.binary.grid import GridForecaster
 
 CONSTANT = range(FORMAT, FINE + 1)
-CONSTANT_DYADIC = (TUNED, PRICE, PACE, BOUND)
+CONSTANT_DYADIC = (PRICE, PACE, BOUND)
 MOST = 1 << 62
 
 
@@ -62,11 +74,14 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
         _check_table(head, np.arange(head[SCALE] + 1), memory[TABLE:])
         return
     require(all(head[place] == like[place] for place in CONSTANT_DYADIC), "what its configuration says")
+    # what began by an earlier edition's rule goes on by it
+    tuned = head[TUNED] & ~SHARED
+    require(tuned == like[TUNED] or tuned == BY_ACCOUNTS == like[TUNED] - 1, "what its configuration says")
     end = head[END]
     require(TABLE + 4 <= end <= len(memory) and end % 2 == 0, "the end of its table")
     require(head[ROUNDS] <= most_rounds(head[PACE]), "its rounds")
     require(head[SAVED] <= like[SAVED] + gained, "its accounts")
-    for place in (STEP, BASE):
+    for place in (STEP, BASE, WISH) if tuned == BY_EXACT_ACCOUNTS else (STEP, BASE):
         require(0 < head[place] <= head[SCALE] and head[place] & (head[place] - 1) == 0, "its grids")
     points = memory[TABLE:end:2]
     require(bool((points[1:] > points[:-1]).all()), "the order of its points")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from onlinecal import AlmostOneStepAhead, OneStepAhead
 from onlinecal.forecasters.binary import uniform
 from onlinecal.forecasters.binary.cells import HIGH, LOW, LOWER, NO_HINT, SCALE, STEP, TABLE, report
-from onlinecal.forecasters.binary.dyadic_search import sum_at
+from onlinecal.forecasters.binary.dyadic_search import find, sum_from
 from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences, label
 
 
@@ -21,7 +21,7 @@ def play_in_the_interpreter(config, outcomes, hints):
     for y, hint in zip(outcomes.tolist(), hints.tolist(), strict=True):
         lower, step = rules.propose(memory, hint)
         forecasts.append(report(memory, lower, step, hint))
-        rules.charge(memory, lower, step, y, forecasts[-1])
+        rules.charge(memory, lower, step, y * memory[SCALE], forecasts[-1])
     return forecasts, memory
 
 
@@ -67,7 +67,7 @@ def all_valid_cells(forecaster):
     if forecaster.machine.rules is uniform:
         sums = memory[TABLE:].tolist()
     else:
-        sums = {x: sum_at(memory, x) for x in range(0, scale + 1, step)}
+        sums = {x: sum_from(memory, find(memory, x), x) for x in range(0, scale + 1, step)}
     low, high = memory[LOW], memory[HIGH]
     return [x for x in range(0, scale, step) if sums[x] <= high and sums[x + step] >= low], step, scale
 
