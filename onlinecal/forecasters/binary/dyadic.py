@@ -96,6 +96,25 @@ def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
     return memory[: memory[END]]
 
 
+def with_hints(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The memory, ready for hints, as it always is."""
+    return memory
+
+
+def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
+    """The memory, ready for outcomes that are neither 0 nor 1: its units are small enough."""
+    if not memory[TUNED] & SHARED:
+        memory = memory.copy()
+        memory[TUNED] |= SHARED
+    return memory
+
+
+@inlined
+def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
+    """A cell in today's units, which never change."""
+    return lower, step
+
+
 @inlined
 def bears(memory: Memory) -> bool:
     """Whether no accumulator can wrap in one more round."""

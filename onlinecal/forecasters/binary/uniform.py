@@ -29,6 +29,7 @@ from onlinecal.forecasters.binary.cells import (
     MIDPOINT,
     MOVED,
     REPORT,
+    REPORTS,
     ROUNDS,
     SCALE,
     SPREAD,
@@ -48,6 +49,8 @@ FORMAT_UNIFORM = 1
 # The machine's own part of the header. SHIFT: a cell is 2^SHIFT units wide. HINTED: whether hints were given.
 # EXCESS: sum over points of (|bias| - c)^+, kept once hints were given. SHARED: whether outcomes were shares.
 SHIFT, HINTED, EXCESS, SHARED = range(COMMON, COMMON + 4)
+UNIT_BITS = 28
+"""Units of at most about 2^-28, once outcomes are shares."""
 
 
 def new_memory(n_cells: int, rule: str, slack: float, report: str) -> NDArray[np.int64]:
@@ -91,6 +94,34 @@ def with_hints(memory: NDArray[np.int64]) -> NDArray[np.int64]:
                 break
             marks = (marks != 0).astype(np.int64)
     return memory
+
+
+def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
+    """The memory in units small enough for outcomes that are neither 0 nor 1: nothing else changes."""
+    m, shift = int(memory[SCALE]), UNIT_BITS - int(memory[SCALE] - 1).bit_length()
+    if memory[SHARED]:
+        return memory
+    table = in_use(memory)[TABLE:]
+    rule, kind = ("balanced" if memory[TILT] else "sign"), REPORTS[memory[REPORT]]
+    scale = m << shift
+    fine = max(1, 2**31 // scale)
+    finer = header(FORMAT_UNIFORM, scale, fine, rule, slack, kind)
+    finer[LOWER], finer[STEP] = int(memory[LOWER]) << shift, 1 << shift
+    finer[ROUNDS], finer[SPREAD] = int(memory[ROUNDS]), int(memory[SPREAD]) << shift
+    finer[MOVED] = -((-int(memory[MOVED]) * fine << shift) // int(memory[FINE]))
+    finer[SHIFT], finer[HINTED], finer[SHARED] = shift, int(memory[HINTED]), 1
+    sums = table << shift
+    if memory[TILT]:
+        biases = np.abs(sums - (np.arange(m + 1) << shift))
+        finer[EXCESS] = int(np.maximum(biases - finer[HIGH], 0).sum())
+    return np.concatenate([finer, sums])
+
+
+@inlined
+def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
+    """A cell in today's units, if it was reported before `refined`."""
+    factor = memory[STEP] // step
+    return lower * factor, step * factor
 
 
 @inlined
