@@ -31,14 +31,14 @@ def share_of(value: Any, name: str = "outcome") -> float:
     """The outcome in [0, 1] that `value` stands for: a label that means 0 or 1, or any number between."""
     try:
         # what equals 0 or 1 is let through as `outcome_of` does, whatever its type
-        share = OUTCOMES.get(value)
+        outcome = OUTCOMES.get(value)
     except TypeError:
-        share = None
-    if share is None:
-        if not isinstance(value, Real) or not 0 <= value <= 1:
-            raise ValueError(f"{name} must be a number in [0, 1], False or True, got {value!r}")
-        share = float(value)
-    return float(share)
+        outcome = None
+    if outcome is not None:
+        return float(outcome)
+    if not isinstance(value, Real) or not 0 <= value <= 1:
+        raise ValueError(f"{name} must be a number in [0, 1], False or True, got {value!r}")
+    return float(value)
 
 
 def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
