@@ -6,6 +6,7 @@ All functions raise ValueError and leave their arguments alone.
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +25,20 @@ def outcome_of(label: Any, name: str = "outcome") -> int:
     if outcome is None:
         raise ValueError(f"{name} must be 0, 1, False or True, got {label!r}")
     return outcome
+
+
+def share_of(value: Any, name: str = "outcome") -> float:
+    """The outcome in [0, 1] that `value` stands for: a label that means 0 or 1, or any number between."""
+    try:
+        # what equals 0 or 1 is let through as `outcome_of` does, whatever its type
+        outcome = OUTCOMES.get(value)
+    except TypeError:
+        outcome = None
+    if outcome is not None:
+        return float(outcome)
+    if not isinstance(value, Real) or not 0 <= value <= 1:
+        raise ValueError(f"{name} must be a number in [0, 1], False or True, got {value!r}")
+    return float(value)
 
 
 def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
@@ -117,6 +132,27 @@ def check_outcomes(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.ui
         row = int(np.argmax(bad))
         raise ValueError(f"{name} must be 0/1 or boolean, got {array[row].item()!r} at row {row}")
     return array.astype(np.uint8, copy=False)
+
+
+def check_shares(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.uint8] | NDArray[np.float64]:
+    """Outcomes of shape (T,), each boolean or a number in [0, 1].
+
+    As uint8 if all of them are 0 or 1, else as float64: the type tells which they are.
+    """
+    array = check_vector(outcomes, name)
+    if array.dtype == np.bool_:
+        return array.view(np.uint8)
+    if array.dtype.kind not in "iuf":
+        array = np.array([share_of(y, f"{name} at row {row}") for row, y in enumerate(array.tolist())])
+    bad = ~((array >= 0) & (array <= 1))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"{name} must be numbers in [0, 1] or boolean, got {array[row].item()!r} at row {row}"
+        )
+    whole = array.dtype.kind != "f" or bool(np.all((array == 0) | (array == 1)))
+    # adding 0.0 turns -0.0 into 0.0
+    return array.astype(np.uint8, copy=False) if whole else array.astype(np.float64) + 0.0
 
 
 def check_probabilities(values: ArrayLike, name: str = "forecasts") -> NDArray[np.float64]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,7 +17,9 @@ from onlinecal.validation import (
     check_order,
     check_positive,
     check_share,
+    check_shares,
     seed_sequence,
+    share_of,
 )
 
 NO_NUMBERS = [None, "1", True, np.bool_(True), [1], math.nan, 1j]
@@ -70,3 +74,60 @@ def test_seeds_are_integers_or_sequences_of_them():
             ValueError, match="seed must be a non-negative integer or a sequence of them, got"
         ):
             seed_sequence(seed)
+
+
+@pytest.mark.parametrize(
+    "given, share",
+    [
+        *[(one, 1.0) for one in (1, True, 1.0, np.bool_(True), np.int8(1), Decimal(1))],
+        *[(half, 0.5) for half in (0.5, np.float32(0.5), Fraction(1, 2))],
+        (-0.0, 0.0),
+        (np.array(0.25)[()], 0.25),
+        (5e-324, 5e-324),
+    ],
+)
+def test_a_share_is_a_number_in_the_unit_interval(given, share):
+    assert type(share_of(given)) is float
+    assert str(share_of(given)) == str(share)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, "0.5", "yes", [0.5], np.array([0.5]), math.nan, 1.2, -5e-324, math.inf, 2, 0.5j, Decimal("0.5")],
+)
+def test_other_shares_are_refused(given):
+    with pytest.raises(ValueError) as refusal:
+        share_of(given, "y")
+    assert str(refusal.value) == f"y must be a number in [0, 1], False or True, got {given!r}"
+
+
+def test_the_type_of_checked_shares_tells_whether_all_are_zero_or_one():
+    for whole in ([0, 1], [False, True], [0.0, 1.0], [-0.0, 1], [False, 1], np.array([0, 1], dtype=object)):
+        assert check_shares(whole).dtype == np.uint8
+        assert check_shares(whole).tolist() == [0, 1]
+    for split in (
+        [0, 1, 0.5],
+        np.array([0, 1, 0.5], np.float32),
+        [False, True, Fraction(1, 2)],
+        (-0.0, 1, 0.5),
+    ):
+        assert check_shares(split).dtype == np.float64
+        assert [str(y) for y in check_shares(split)] == ["0.0", "1.0", "0.5"]
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ([0, 0.5, 1.2], "y must be numbers in [0, 1] or boolean, got 1.2 at row 2"),
+        ([0, math.nan], "y must be numbers in [0, 1] or boolean, got nan at row 1"),
+        ([0, 3], "y must be numbers in [0, 1] or boolean, got 3 at row 1"),
+        ([0.5, None], "y at row 1 must be a number in [0, 1], False or True, got None"),
+        (["a", "b"], "y at row 0 must be a number in [0, 1], False or True, got 'a'"),
+        ([], "y is empty"),
+        ([[0.5]], "y must be one-dimensional, got shape (1, 1)"),
+    ],
+)
+def test_refused_shares_are_named_with_their_row(given, message):
+    with pytest.raises(ValueError) as refusal:
+        check_shares(given, "y")
+    assert str(refusal.value) == message
