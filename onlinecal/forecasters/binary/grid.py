@@ -160,9 +160,10 @@ class GridForecaster(base.Classifier):
 
         The outcome is an int, 0 or 1, or a float in [0, 1].
         """
-        whole = outcome in (0, 1)
-        settle = self.machine.settle if whole else self.machine.settle_share
-        if not whole:
+        if outcome in (0, 1):
+            settle, outcome = self.machine.settle, int(outcome)
+        else:
+            settle = self.machine.settle_share
             self._expect_shares()
         while (p := settle(self.memory, lower, step, outcome, forecast)) == FULL:
             self.grow()

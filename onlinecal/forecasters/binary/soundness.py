@@ -48,11 +48,13 @@ from onlinecal.forecasters.binary.uniform import (
     EXCESS,
     FORMAT_UNIFORM,
     HINTED,
-    SHARED as UNIFORM_SHARED,
     SHIFT,
     UNIT_BITS,
     new_memory,
     refined,
+)
+from onlinecal.forecasters.binary.uniform import (
+    SHARED as UNIFORM_SHARED,
 )
 
 if TYPE_CHECKING:
@@ -69,9 +71,12 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
     require(len(memory) > TABLE, "its length")
     head, like = memory[:TABLE].tolist(), forecaster.memory[:TABLE].tolist()
     if head[FORMAT] == like[FORMAT] == FORMAT_UNIFORM:
-        require(head[UNIFORM_SHARED] in (0, 1) and head[HINTED] in (0, 1) and 0 <= head[SHIFT] <= UNIT_BITS, "its units")
+        require(
+            head[UNIFORM_SHARED] in (0, 1) and head[HINTED] in (0, 1) and 0 <= head[SHIFT] <= UNIT_BITS,
+            "its units",
+        )
         cells = head[SCALE] >> head[SHIFT]
-        require(0 < cells and len(memory) == TABLE + cells + 1, "its length")
+        require(cells > 0 and len(memory) == TABLE + cells + 1, "its length")
         if head[UNIFORM_SHARED] or (cells != like[SCALE] and forecaster.n_cells is None):
             # how many cells suit a horizon is not for ever; what was begun with others goes on with them
             m = like[SCALE] if forecaster.n_cells is not None else cells
