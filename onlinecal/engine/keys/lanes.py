@@ -105,8 +105,10 @@ class Lanes(Protocol):
 class BinaryLanes:
     """Forecasters of outcomes 0 and 1 that share their parameters."""
 
-    def __init__(self, **parameters: Any) -> None:
+    def __init__(self, edition: int, **parameters: Any) -> None:
         self.model = AlmostOneStepAhead(**parameters)
+        if edition < 3:
+            self.model.memory = self.model.machine.rules.as_first_edition(self.model.memory)
 
     def hint_of(self, hint: Any) -> float | None:
         """A probability, 0.0 without sign."""

@@ -29,6 +29,8 @@ from onlinecal.forecasters.binary.cells import (
     LOW,
     LOWER,
     MOVED,
+    REPORT,
+    REPORTS,
     ROUNDS,
     SPREAD,
     STEP,
@@ -89,6 +91,14 @@ def new_memory(rule: str, slack: float, report: str, tuned: int) -> NDArray[np.i
     memory[WISH] = step
     enter_cell(memory, search_cell(memory, 0, UNIT, step, unbiased_are_free(memory)), step)
     return np.array(memory)
+
+
+def as_first_edition(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A new memory that follows the rules of version 0.1."""
+    rule, slack = ("balanced" if memory[TILT] else "sign"), memory[BOUND] / UNIT
+    first = new_memory(rule, slack, REPORTS[memory[REPORT]], BY_ACCOUNTS if memory[TUNED] else 0)
+    first[PACE] = memory[PACE]
+    return first
 
 
 def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -221,7 +231,7 @@ def may_play(memory: Memory, lower: int, step: int) -> bool:
 def propose(memory: Memory, hint: float) -> tuple[int, int]:
     """The current cell, or with a hint the valid cell of the current level nearest to it.
 
-    Where the accounts do not cover whatever happens on a finer grid and not this cell either, the base grid's.
+    The base grid's, where the accounts cover neither whatever happens on a finer grid nor this cell.
     """
     step = memory[STEP]
     if hint < 0.0:

@@ -246,7 +246,7 @@ class GridForecaster(base.Classifier):
             unit = 0.0 if exact else 1.0 / (2 * scale * int(memory[FINE]))
             if memory[uniform.SHARED]:
                 unit += 1.0 / scale
-            freed = bool(memory[uniform.HINTED]) and self.rule == "balanced"
+            freed = bool(memory[uniform.HINTED] and memory[uniform.FREED])
             return guarantees.uniform_guarantee(rounds, m, self._bound, self._reach, late, unit, freed)
         rounded = rounds / scale if memory[dyadic.TUNED] & dyadic.SHARED else 0.0
         tuned, pace = is_tuned(memory), int(memory[dyadic.PACE])

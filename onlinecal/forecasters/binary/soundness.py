@@ -47,6 +47,7 @@ from onlinecal.forecasters.binary.dyadic_search import ABOVE, BELOW, END
 from onlinecal.forecasters.binary.uniform import (
     EXCESS,
     FORMAT_UNIFORM,
+    FREED,
     HINTED,
     SHIFT,
     UNIT_BITS,
@@ -92,7 +93,8 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
         require((head[STEP], head[SHIFT]) == (like[STEP], like[SHIFT]), "its units")
         points, sums = np.arange(cells + 1) << head[SHIFT], memory[TABLE:]
         _check_table(head, points, sums)
-        if head[HINTED] and head[TILT]:
+        require(head[FREED] <= head[TILT], "its flags")
+        if head[HINTED] and head[FREED]:
             beyond = np.maximum(np.abs(sums - points) - head[HIGH], 0)
             require(int(beyond.sum()) == head[EXCESS], "its biases")
         return
