@@ -36,7 +36,7 @@ def share_of(value: Any, name: str = "outcome") -> float:
         outcome = None
     if outcome is not None:
         return float(outcome)
-    if not isinstance(value, Real) or not 0 <= value <= 1:
+    if not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
         raise ValueError(f"{name} must be a number in [0, 1], False or True, got {value!r}")
     return float(value)
 

@@ -11,7 +11,7 @@ how the tests check the compiled code. A machine offers
     propose(memory, hint) -> (lower, step)     the valid cell to report; hint < 0 means there is none
     charge(memory, lower, step, y, p)          settle a round that was reported as p in that cell; its
                                                outcome y is an integer from 0 to SCALE
-    in_units(memory, lower, step)              a cell in today's units, if units have changed since it was reported
+    in_units(memory, lower, step)              a reported cell in today's units, should they have changed
     certificate_rises(memory, lower, step, p)  by how much the certificate would rise with either outcome
 
 Positions, outcomes, steps and biases are integers in units of 1/scale, so ties are exact and replays are

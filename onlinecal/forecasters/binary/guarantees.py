@@ -34,9 +34,9 @@ def uniform_guarantee(
 ) -> float:
     """d T/m + c (m - 1), and (m - 1) more for each forecast that may be open besides the newest.
 
-    A round costs one `unit` more where the distance of a hint can be rounded up beyond its cell, or an outcome
-    is rounded. `freed`: points without bias accept both outcomes, so that one may pass c by 1 - 1/m - c; with
-    late labels so may as many as are open.
+    A round costs one `unit` more where the distance of a hint can be rounded up beyond its cell, or an
+    outcome is rounded. `freed`: points without bias accept both outcomes, so that one may pass c by
+    1 - 1/m - c; with late labels so may as many as are open.
     """
     total = reach * rounds / n_cells + rounds * unit + (bound + late) * (n_cells - 1)
     if freed:
