@@ -11,6 +11,7 @@ Qiao and Zheng (2024). On the distance from calibration in sequential prediction
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -145,6 +146,71 @@ def bias_builder_initial(values: Mapping[str, Any], horizon: int | None) -> Stat
     return state_of(values["cells"], *[0.0] * values["cells"])
 
 
+@register_jitable
+def bias_lifter_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """Climbs to the top of a grid, comes down with every bias lifted near its upper end, then plays 0.
+
+    State: [cells m, point being lifted, bias to lift it to, bias of each of the m + 1 points...], biases in
+    units of 1/m.
+
+    Made for the balanced rule with slack 1/2 on m cells, whose books it keeps. Play 1 until the highest cell
+    is reached. Then lift each point in turn, from m - 1 down to 1: play 0 while it is the lower end of the
+    forecast's cell and 1 while it is the upper end, so that every round is charged to it, until it has the
+    bias of `best_bias` and is the upper end. What remains is spent on zeros in the lowest cell, where
+    forecasts are too high by 1/(2m) every time: in the direction of the biases, so that nothing cancels.
+    """
+    m = int(state[0])
+    cell = min(int(forecast * m), m - 1)
+    aim = int(state[1])
+    climbed = aim == m and cell == m - 1
+    if climbed or (0 < aim < m and cell == aim - 1 and state[3 + aim] >= state[2]):
+        aim -= 1
+        state[1] = aim
+        if aim > 0:
+            # other forecasters than the one it is made for may have let it fall below -m / 2, without end
+            state[2] = best_bias(m, aim, int(max(state[3 + aim], -m)))
+    outcome = int(cell < aim)
+    state[3 + cell + outcome] += cell + outcome - outcome * m
+    return outcome
+
+
+@register_jitable
+def best_bias(m: int, point: int, bias: int) -> int:
+    """The bias at which to leave a point, in units of 1/m; the point is the lower end of the cell now.
+
+    Every charge moves the bias by point/m up or by 1 - point/m down. A round with outcome 1 costs 1/m: a zero
+    in the lowest cell would be worth 1/(2m), and it takes that much away. So: the largest bias less 1/m for
+    each 1 before it, of those with the point as upper end within 4 sqrt(m) charges, or of more if none is.
+    """
+    high = m // 2
+    best = left_at = -m
+    ones = charges = 0
+    upper = False
+    while best == -m or (charges < 4 * math.sqrt(m) and best < m // 2 - ones):
+        if upper:
+            bias -= m - point
+            ones += 1
+            upper = bias + point >= m - high
+        else:
+            bias += point
+            upper = bias + point > high
+        charges += 1
+        if upper and bias - ones > best:
+            best, left_at = bias - ones, bias
+    return left_at
+
+
+def bias_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `bias_lifter_step`: no biases, climbing, on the grid that suits the horizon."""
+    m = values["cells"]
+    if m is None:
+        assert horizon is not None
+        m = math.isqrt(horizon - 1) + 1
+    return state_of(m, m, 0.0, *[0.0] * (m + 1))
+
+
 KINDS = (
     Kind(
         "bernoulli-forecast",
@@ -207,5 +273,20 @@ KINDS = (
         (Parameter("cells", 100, "bins that forecasts are grouped in", low=1, high=1_000_000, form="whole"),),
         bias_builder_step,
         bias_builder_initial,
+    ),
+    Kind(
+        "bias-lifter",
+        "leaves a bias near its upper end at every point of a grid, then plays 0: tight for `balanced`",
+        "adaptive",
+        "this library",
+        (
+            Parameter(
+                "cells", None, "cells of the grid; none: ceil(sqrt(T))", low=1, high=1_000_000, form="whole"
+            ),
+        ),
+        bias_lifter_step,
+        bias_lifter_initial,
+        needs_horizon=True,
+        horizon_unless="cells",
     ),
 )

@@ -86,13 +86,15 @@ def _grid_family(
         )
 
     def square_of_factor(settings: Settings) -> float | None:
-        # 4 c d on a uniform grid, 12 c d without a horizon (if c = d)
         sign = settings.get("rule", rule) == "sign"
-        bias = 1.0 if sign else float(settings["slack"])
         reach = 0.5 if settings["report"] == "midpoint" else 1.0
         if grid == "uniform":
+            # 4 c d; the sign rule has 1.75^2 d
+            bias = 1.75**2 / 4 if sign else float(settings["slack"])
             return None if settings["cells"] is not None else 4.0 * bias * reach
-        return 12.0 * bias * reach if bias == reach else None
+        if sign:
+            return 147 / 16 * reach
+        return 12.0 * reach**2 if settings["slack"] == reach else None
 
     return Family(
         name, summary, build, parameters, rate=rate, source=source, square_of_factor=square_of_factor
@@ -114,7 +116,7 @@ TWO_THIRDS = "E[ECE] ≤ T/(2m) + √((m+1)T), about 1.5 T^(2/3), while the draw
 FAMILIES = (
     _grid_family(
         "sign", "the paper's rule on a grid for T rounds", "uniform", "sign", (LOWER, CELLS),
-        "distance ≤ 2√T in every game", PAPER,
+        "distance ≤ 1.75√T in every game", PAPER,
     ),
     _grid_family(
         "balanced", "balanced biases on a grid for T rounds", "uniform", "balanced",

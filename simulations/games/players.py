@@ -63,9 +63,9 @@ class Player(Chosen[Family]):
         factor = self.family.square_of_factor(self.settings)
         if factor is None:
             return None
-        root = math.isqrt(round(factor))
-        if root * root == factor:
-            return f"{root if root > 1 else ''}√T"
+        root = f"{math.sqrt(factor):g}"
+        if float(root) ** 2 == factor:
+            return f"{root if root != '1' else ''}√T"
         return f"√({factor:g}T)"
 
     def bound(self, rounds: int) -> float | None:

@@ -42,6 +42,7 @@ SPECS = [
     "early-stopped-coin:scale=0.5,exponent=0.25",
     "boundary-hugger:first=0",
     "bias-builder:cells=7",
+    "bias-lifter:cells=5",
     "bisection:depth=3,exponent=0.25",
     "epochs:number=4",
     "champion:number=2",

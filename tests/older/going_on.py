@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from ways import WAYS
+from ways import WAYS, Bound
 
 from onlinecal.engine import EngineConfig
 from onlinecal.engine.events import decode_lines, encode_lines
@@ -49,11 +49,6 @@ def plain(value: Any) -> Any:
     raise TypeError(f"no way to record {value!r}")
 
 
-def written(answers: Any) -> str:
-    """Answers as they are kept: one text for one value, to the last bit and the sign of zero."""
-    return json.dumps(plain(answers))
-
-
 def assert_close(found: Any, wanted: Any) -> None:
     """Equal but for numbers, which may differ by TOLERANCE, absolutely or relative to their size."""
     if isinstance(wanted, list):
@@ -72,11 +67,27 @@ def assert_close(found: Any, wanted: Any) -> None:
         assert found == wanted
 
 
-def go_on(way: str, state: Any) -> str:
-    """What a state answers: "calibrated abc" is a wrapper of three labels, "calibrated" one of two."""
+def with_bounds_of(older: Any, found: Any) -> Any:
+    """Plain answers with the older bound in place of each that is at most that."""
+    if isinstance(found, Bound) and isinstance(older, (int, float)) and found <= older:
+        return older
+    if isinstance(found, list) and isinstance(older, list) and len(found) == len(older):
+        return [with_bounds_of(one, other) for one, other in zip(older, found, strict=True)]
+    if isinstance(found, dict) and isinstance(older, dict) and found.keys() == older.keys():
+        return {name: with_bounds_of(older[name], found[name]) for name in found}
+    return found
+
+
+def go_on(way: str, state: Any, older: str | None = None) -> str:
+    """What a state answers: "calibrated abc" is a wrapper of three labels, "calibrated" one of two.
+
+    One text for one value, to the last bit and the sign of zero. Bounds that are at most those of the older
+    answers, if there are any, are written as these.
+    """
     name, _, labels = way.partition(" ")
     step = partial(WAYS[name], labels=tuple(labels) or (False, True)) if name in LABELLED else WAYS[name]
-    return written(step(state))
+    answers = plain(step(state))
+    return json.dumps(answers if older is None else with_bounds_of(json.loads(older), answers))
 
 
 LABELLED = ("calibrated", "grouped", "mapped", "refitted", "decided")

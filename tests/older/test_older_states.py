@@ -45,7 +45,7 @@ def test_there_are_older_states():
 def test_an_older_state_goes_on_as_it_did(archive: Path, name: str, way: str, exact: bool):
     state = pickle.loads(read(archive, f"pickles/{name}.pickle"))
     wanted = read(archive, f"pickles/{name}.json").decode()
-    found = go_on(way, state)
+    found = go_on(way, state, wanted)
     if exact:
         assert found == wanted
     else:

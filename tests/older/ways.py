@@ -17,6 +17,10 @@ ROUNDS = 40
 """Rounds of a wrapper before it is put down."""
 
 
+class Bound(float):
+    """A number that a later version may lower: what is promised, not what is done."""
+
+
 def outcomes_of(seed: int, number: int) -> list[int]:
     """Outcomes that lean to 1."""
     rng = random.Random(seed)
@@ -61,7 +65,7 @@ def events_of(seed: int, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def sums_of(forecaster: Any) -> list[float]:
-    return [forecaster.n_rounds, forecaster.certificate, forecaster.guarantee]
+    return [forecaster.n_rounds, forecaster.certificate, Bound(forecaster.guarantee)]
 
 
 def binary(state: Any) -> Any:
@@ -130,7 +134,11 @@ def calibrated(model: Any, labels: Any) -> Any:
 
 
 def grouped(model: Any, labels: Any) -> Any:
-    return [calibrated(model, labels), model.rounds, model.guarantees]
+    return [
+        calibrated(model, labels),
+        model.rounds,
+        {key: Bound(one) for key, one in model.guarantees.items()},
+    ]
 
 
 def mapped(model: Any, labels: Any) -> Any:

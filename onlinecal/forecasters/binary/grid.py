@@ -95,12 +95,11 @@ class GridForecaster(base.Classifier):
         self.grid = grid
         self.rule = rule
         self.slack = slack
-        self._bound = 1.0 if rule == "sign" else float(slack)
         self._reach = 0.5 if report == "midpoint" else 1.0
         self._open = OpenForecasts(Forecast)
         self._late = 0
         if grid == "uniform" or (grid == "auto" and (horizon is not None or n_cells is not None)):
-            m = n_cells or guarantees.cells_for(horizon or 1, self._bound, self._reach)
+            m = n_cells or guarantees.cells_for(horizon or 1, self._biases.worst, self._reach)
             self._adopt(uniform.new_memory(m, rule, float(slack), report))
             if horizon is not None and horizon > self.most_rounds:
                 raise ValueError(
@@ -119,6 +118,11 @@ class GridForecaster(base.Classifier):
         self.machine = MACHINES[int(memory[FORMAT])]
         self._probability = 0.5
         self.resume()
+
+    @property
+    def _biases(self) -> guarantees.Biases:
+        """What the rule promises of every point's bias."""
+        return guarantees.Biases(0.0, 1) if self.rule == "sign" else guarantees.Biases(float(self.slack), 0)
 
     @property
     def rules(self) -> Rules:
@@ -247,10 +251,10 @@ class GridForecaster(base.Classifier):
             if memory[uniform.SHARED]:
                 unit += 1.0 / scale
             freed = bool(memory[uniform.HINTED] and memory[uniform.FREED])
-            return guarantees.uniform_guarantee(rounds, m, self._bound, self._reach, late, unit, freed)
+            return guarantees.uniform_guarantee(rounds, m, self._biases, self._reach, late, unit, freed)
         rounded = rounds / scale if memory[dyadic.TUNED] & dyadic.SHARED else 0.0
         tuned, pace = is_tuned(memory), int(memory[dyadic.PACE])
-        return rounded + guarantees.dyadic_guarantee(rounds, pace, self._bound, self._reach, tuned, late)
+        return rounded + guarantees.dyadic_guarantee(rounds, pace, self._biases, self._reach, tuned, late)
 
     @property
     def most_rounds(self) -> int:
@@ -266,9 +270,9 @@ class GridForecaster(base.Classifier):
             dearest = (1 if memory[REPORT] == MIDPOINT else 2) * step * fine + int(memory[REPORT] == AT_HINT)
             if memory[uniform.SHARED]:
                 dearest += fine + 1
-            return guarantees.uniform_rounds(int(memory[SCALE]), dearest, self._bound, self._late)
+            return guarantees.uniform_rounds(int(memory[SCALE]), dearest, self._biases, self._late)
         tuned, pace = is_tuned(memory), int(memory[dyadic.PACE])
-        return guarantees.dyadic_rounds(pace, self._bound, self._reach, tuned, self._late)
+        return guarantees.dyadic_rounds(pace, self._biases, self._reach, tuned, self._late)
 
     @property
     def n_rounds(self) -> int:

@@ -1,7 +1,6 @@
 """The a-priori bounds on the distance to calibration, as sums over rounds; docs/theory.md has the proofs.
 
-c bounds a point's bias (the slack; 1 for the sign rule) and d/m the distance from a report to the
-charged point (d = 1/2 for the midpoint, 1 for the other reports).
+d/m bounds the distance from a report to the charged point: d = 1/2 for the midpoint, 1 for the other reports.
 """
 
 from __future__ import annotations
@@ -9,9 +8,31 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from fractions import Fraction
+from typing import NamedTuple
 
 from onlinecal.forecasters.binary.cells import BRIM
 from onlinecal.forecasters.binary.dyadic import ALLOWANCE, MOST_ROUNDS, last_round
+
+
+class Biases(NamedTuple):
+    """A rule's bound on the bias of a point v: slack + corners max(v, 1 - v), while no label is late.
+
+    The balanced rule has its slack and no corners, the sign rule one corner and no slack. Each forecast that
+    may be open besides the newest makes it one corner more.
+    """
+
+    slack: float
+    corners: int
+
+    @property
+    def worst(self) -> float:
+        """c: what no point's bias exceeds."""
+        return self.slack + self.corners
+
+    def total(self, n_cells: int, late: int = 0) -> float:
+        """The bounds of all inner points together: max(v, 1 - v) adds up to 3m/4 - 1, + 1/(4m) for odd m."""
+        corner = 0.75 * n_cells - 1.0 + (n_cells % 2) / (4.0 * n_cells)
+        return self.slack * (n_cells - 1) + (self.corners + late) * corner
 
 
 def cells_for(horizon: int, bound: float, reach: float) -> int:
@@ -26,26 +47,28 @@ def cells_for(horizon: int, bound: float, reach: float) -> int:
 def uniform_guarantee(
     rounds: int,
     n_cells: int,
-    bound: float,
+    biases: Biases,
     reach: float,
     late: int = 0,
     unit: float = 0.0,
     freed: bool = False,
 ) -> float:
-    """d T/m + c (m - 1), and (m - 1) more for each forecast that may be open besides the newest.
+    """d T/m plus the biases' bounds.
 
     A round costs one `unit` more where the distance of a hint can be rounded up beyond its cell, or an
     outcome is rounded. `freed`: points without bias accept both outcomes, so that one may pass c by
     1 - 1/m - c; with late labels so may as many as are open.
     """
-    total = reach * rounds / n_cells + rounds * unit + (bound + late) * (n_cells - 1)
+    total = reach * rounds / n_cells + rounds * unit + biases.total(n_cells, late)
     if freed:
-        total += late + 1.0 if late else max(0.0, 1.0 - 1.0 / n_cells - bound)
+        total += late + 1.0 if late else max(0.0, 1.0 - 1.0 / n_cells - biases.slack)
     return total
 
 
-def dyadic_guarantee(rounds: int, pace: int, bound: float, reach: float, tuned: bool, late: int = 0) -> float:
-    """sum over s <= t of d/m_s, plus c (m_t - 1), plus (5/3) c when the grid tunes itself.
+def dyadic_guarantee(
+    rounds: int, pace: int, biases: Biases, reach: float, tuned: bool, late: int = 0
+) -> float:
+    """sum over s <= t of d/m_s, plus the biases' bounds, plus (5/3) c when the grid tunes itself.
 
     m_s is the base grid of round s. With c = d (the two rules as published) this is at most
     2 sqrt(3 c d t) for every t; see docs/theory.md for what late labels add.
@@ -55,26 +78,29 @@ def dyadic_guarantee(rounds: int, pace: int, bound: float, reach: float, tuned: 
         moved += reach * (end - start) / (1 << level)
         level, start = level + 1, end
     m = 1 << level
-    total = moved + reach * (rounds - start) / m + bound * (m - 1)
+    total = moved + reach * (rounds - start) / m + biases.total(m, late)
     if tuned:
-        total += float(ALLOWANCE) * bound
-    if late:
-        total += late * (m - 1) + (late + 1) * (1.0 + 2.0 * reach)
-    return total
+        return total + float(ALLOWANCE) * biases.worst + (late_share(late, reach) if late else 0.0)
+    return total + late * reach
 
 
-def uniform_rounds(n_cells: int, dearest: int, bound: float, late: int = 0) -> int:
+def late_share(late: int, reach: float) -> float:
+    """(D + 1)(1 + d): by how much orphans' bias may exceed what savings cover if so many labels are late."""
+    return (late + 1) * (1.0 + reach)
+
+
+def uniform_rounds(n_cells: int, dearest: int, biases: Biases, late: int = 0) -> int:
     """How many rounds the accumulators of a uniform grid bear, if none adds more than `dearest` to MOVED.
 
     SPREAD, in units of 1/m, is at most (c + late) m (m - 1), and rises by at most m in a round.
     """
     most = -(-BRIM // dearest)
-    if (Fraction(bound) + late) * n_cells * (n_cells - 1) >= BRIM:
+    if (Fraction(biases.worst) + late) * n_cells * (n_cells - 1) >= BRIM:
         most = min(most, BRIM // n_cells)
     return most
 
 
-def dyadic_rounds(pace: int, bound: float, reach: float, tuned: bool, late: int = 0) -> int:
+def dyadic_rounds(pace: int, biases: Biases, reach: float, tuned: bool, late: int = 0) -> int:
     """How many rounds the accumulators of a dyadic grid bear.
 
     MOVED and SAVED, in units of 2^-37, fit while the distance is below 2^26; SPREAD and the orphans' bias, in
@@ -83,8 +109,8 @@ def dyadic_rounds(pace: int, bound: float, reach: float, tuned: bool, late: int 
     """
 
     def is_too_many(rounds: int) -> bool:
-        moved = dyadic_guarantee(rounds, pace, bound, reach, tuned) + (late + 1) * (1.0 + 2.0 * reach)
-        biased = dyadic_guarantee(rounds, pace, bound, reach, tuned, late)
+        moved = dyadic_guarantee(rounds, pace, biases, reach, tuned) + late_share(late, reach)
+        biased = dyadic_guarantee(rounds, pace, biases, reach, tuned, late)
         return moved >= 1 << 25 or (rounds > 1 << 34 and biased >= 1 << 34)
 
     return bisect_left(range(1, MOST_ROUNDS + 1), True, key=is_too_many)

@@ -17,9 +17,9 @@ class OneStepAhead(GridForecaster):
     """One-Step-Ahead: fixes a cell, looks at the outcome, and answers with the end that suits it.
 
     No forecaster, since it peeks; but its answers are almost calibrated in the strict sense (expected
-    calibration error at most c (m - 1)), and Almost-One-Step-Ahead stays close to them. Its answers are
-    the look-ahead sequence of an AlmostOneStepAhead with the same parameters. `predict_proba_one`,
-    which must speak before the outcome, gives the midpoint of the cell.
+    calibration error at most c (m - 1), for the sign rule 3m/4), and Almost-One-Step-Ahead stays close to
+    them. Its answers are the look-ahead sequence of an AlmostOneStepAhead with the same parameters.
+    `predict_proba_one`, which must speak before the outcome, gives the midpoint of the cell.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class OneStepAhead(GridForecaster):
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed: c (m - 1) on a uniform or nested grid of m cells.
+        """What the certificate cannot exceed: c (m - 1) on a uniform or nested grid, for the sign rule 3m/4.
 
         On the self-tuning grid it is the bound of Almost-One-Step-Ahead.
         """

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adversaries import create
+from onlinecal import AlmostOneStepAhead
 from tests.adversaries.play import GridForecaster, duel, play_plainly, scripted_game
 
 probabilities = st.floats(0.0, 1.0)
@@ -105,6 +106,23 @@ def test_bias_builder_never_lets_the_bias_of_a_cell_shrink(forecasts, cells):
         grown = biases[cell] + (outcome - forecast)
         assert abs(grown) >= abs(biases[cell])
         biases[cell] = grown
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5, 30, 200, 3000])
+def test_bias_lifter_leaves_the_balanced_rule_with_biases_of_one_sign(rounds):
+    forecaster = AlmostOneStepAhead(horizon=rounds)
+    (phase,) = create("bias-lifter", rounds).phases
+    m, total = int(phase.state[0]), 0.0
+    for t in range(rounds):
+        forecast = forecaster.predict_proba_one({})[True]
+        outcome = phase.step(phase.state, t, forecast, 0.0, 0.0, 0.0)
+        forecaster.learn_one({}, outcome)
+        total += forecast - outcome
+        # it keeps the forecaster's books
+        assert phase.state[3:].tolist() == (m * forecaster.look_ahead.biases).round(6).tolist()
+    if rounds >= 30:
+        assert forecaster.predict_proba_one({})[True] == 1 / (2 * m)
+        assert total >= (0.5 if rounds == 30 else 0.75) * np.sqrt(rounds)
 
 
 rises = st.floats(-1.0, 1.0)

@@ -80,7 +80,7 @@ def test_the_distance_of_a_union_is_at_most_the_sum(first, second):
 def test_the_self_tuning_grid_keeps_few_points(outcomes):
     forecaster = AlmostOneStepAhead(grid="adaptive")
     forecaster.replay(outcomes)
-    assert len(forecaster.look_ahead.points) - 2 <= 4.25 * np.sqrt(len(outcomes)) + 1
+    assert len(forecaster.look_ahead.points) - 2 <= 3 * np.sqrt(2 * len(outcomes))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_the_self_tuning_grid_keeps_few_points_in_nasty_worlds(adversary):
 
     forecaster = AlmostOneStepAhead()
     play(forecaster, adversaries.create(adversary, horizon=300_000), 300_000)
-    assert len(forecaster.look_ahead.points) - 2 <= 4.25 * np.sqrt(300_000) + 1
+    assert len(forecaster.look_ahead.points) - 2 <= 3 * np.sqrt(2 * 300_000)
 
 
 @given(st.integers(1, 12), st.integers(0, 11), st.lists(st.integers(0, 1), min_size=1, max_size=30))

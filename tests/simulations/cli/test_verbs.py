@@ -125,7 +125,7 @@ def test_simulate_compares_forecasters():
         "distance to calibration",
         "certificate",
         "guarantee",
-        "2√T",
+        "1.75√T",
         "regret",
     ):
         assert word in answer.stdout

@@ -26,7 +26,7 @@ def test_bound_is_at_least_the_guarantee(spec, rounds):
 @pytest.mark.parametrize(
     "spec,label,factor",
     [
-        ("sign", "2√T", 2),
+        ("sign", "1.75√T", 1.75),
         ("balanced", "√T", 1),
         ("nested", "√(3T)", math.sqrt(3)),
         ("adaptive", "√(3T)", 3**0.5),

@@ -22,7 +22,7 @@ from simulations.sweeps.results import Store
 from simulations.sweeps.summary import broken_bounds
 from simulations.sweeps.sweep import planned_games, run_sweep
 
-FACTORS = {"sign": 2, "balanced": 1, "nested": math.sqrt(3), "adaptive": math.sqrt(3)}
+FACTORS = {"sign": 1.75, "balanced": 1, "nested": math.sqrt(3), "adaptive": math.sqrt(3)}
 OTHERS = ["constant", "running-mean", "drift-corrected"]
 RANDOMISED = ["foster", "foster-hart", "linear-optimisation", "minimax"]
 ROUNDS = [300, 1000, 3000, 10_000, 30_000]

@@ -1,0 +1,166 @@
+"""The sharper halves of docs/theory.md: the sign rule's biases, late labels, and what coins leave behind."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import AlmostOneStepAhead
+from onlinecal.forecasters.binary.guarantees import Biases
+
+SIGN = Biases(0.0, 1)
+HORIZONS = [*range(1, 400), *np.unique(np.geomspace(400, 1e12, 600).astype(np.int64)).tolist()]
+
+
+@pytest.mark.parametrize("m", [*range(1, 60), 10**3, 10**3 + 1])
+def test_the_sum_of_the_sign_rules_bounds_is_what_the_formula_says(m):
+    exact = sum(max(Fraction(j, m), 1 - Fraction(j, m)) for j in range(1, m))
+    assert SIGN.total(m) == pytest.approx(float(exact), rel=1e-15)
+    assert Biases(0.5, 0).total(m, late=3) == pytest.approx(0.5 * (m - 1) + 3 * float(exact), rel=1e-15)
+
+
+@pytest.mark.parametrize("m", [2, 3, 5, 6])
+def test_on_all_sequences_the_sign_rule_keeps_biases_between_v_minus_one_and_v(m):
+    """Every state that can be reached, whatever valid cell is chosen, in whole units of 1/m."""
+    start = (0,) * (m + 1)
+    seen, edge = {start}, [start]
+    while edge:
+        biases = edge.pop()
+        for lower, y in product(range(m), (0, 1)):
+            if biases[lower] <= 0 <= biases[lower + 1]:
+                point = lower + y
+                changed = biases[point] + point - y * m
+                after = (*biases[:point], changed, *biases[point + 1 :])
+                if after not in seen:
+                    seen.add(after)
+                    edge.append(after)
+    worst = max(sum(map(abs, biases)) for biases in seen) / m
+    for j in range(1, m):
+        assert {max(b[j] for b in seen), min(b[j] for b in seen)} == {j, j - m}
+    # the bound of all points together is reached by some choice of cells
+    assert worst == pytest.approx(SIGN.total(m), rel=1e-15)
+
+
+@pytest.mark.parametrize(("report", "reach"), [("midpoint", 0.5), ("lower", 1.0)])
+def test_the_sign_rule_on_the_papers_grid_and_on_the_best(report, reach):
+    for horizon in HORIZONS:
+        papers = AlmostOneStepAhead(horizon=horizon, rule="sign", report=report)
+        if papers.memory[1] < 10**6:
+            assert papers.memory[1] == math.isqrt(math.ceil(reach * horizon) - 1) + 1
+        assert papers.guarantee <= (1.75 * math.sqrt(reach * horizon) - 0.5) * (1 + 2**-48)
+        m = math.ceil(math.sqrt(4 * reach * horizon / 3))
+        best = AlmostOneStepAhead(n_cells=m, rule="sign", report=report)
+        assert best.promise(horizon) <= (math.sqrt(3 * reach * horizon) - 0.5) * (1 + 2**-48)
+        # and nothing is given away: the constants cannot be smaller
+        if horizon > 10**6:
+            assert papers.guarantee >= 1.749 * math.sqrt(reach * horizon) - 1
+            assert best.promise(horizon) >= 0.999 * math.sqrt(3 * reach * horizon) - 1
+
+
+@pytest.mark.parametrize("grid", ["nested", "adaptive"])
+@pytest.mark.parametrize(("report", "reach"), [("midpoint", 0.5), ("upper", 1.0)])
+def test_the_sign_rule_without_a_horizon(grid, report, reach):
+    forecaster = AlmostOneStepAhead(grid=grid, rule="sign", report=report)
+    factor = 7 * math.sqrt(3) / 4
+    doublings = [int(4 / 3 * 4**k / reach) + shift for k in range(17) for shift in (0, 1, 2)]
+    for t in [*HORIZONS, *doublings]:
+        if (grid, report, t) != ("adaptive", "midpoint", 1):
+            assert forecaster.promise(t) <= factor * math.sqrt(reach * t)
+    # just after a doubling the constant is needed
+    after = int(4 / 3 * 4**16 / reach) + 1
+    assert forecaster.promise(after) >= 0.999 * factor * math.sqrt(reach * after)
+
+
+LATE = [
+    {"n_cells": 3},
+    {"n_cells": 3, "rule": "sign"},
+    {"n_cells": 4, "slack": 0.75, "report": "upper"},
+    {"grid": "nested"},
+    {"grid": "adaptive"},
+    {"grid": "adaptive", "rule": "sign", "report": "lower"},
+]
+
+
+@pytest.mark.parametrize("config", LATE, ids=str)
+@pytest.mark.parametrize("open_at_most", [2, 3])
+def test_with_late_labels_in_every_order_no_point_passes_its_bound(config, open_at_most):
+    """All ways to issue and settle that keep so many forecasts open, with all outcomes."""
+    late, forecaster = open_at_most - 1, AlmostOneStepAhead(**config)
+    rule = Biases(0.0, 1) if config.get("rule") == "sign" else Biases(config.get("slack", 0.5), 0)
+    forecaster.note_late(late)
+    states = {(forecaster.memory.tobytes(), ())}
+    for _ in range(5 if open_at_most == 2 else 4):
+        after = set()
+        for memory, cells in states:
+            forecaster.memory = np.frombuffer(memory, np.int64).copy()
+            waiting = list(cells)
+            while len(waiting) < open_at_most:
+                lower, step, p = forecaster.machine.issue(forecaster.memory, -1.0)
+                waiting.append((lower, step, p))
+            for place, y in product(range(open_at_most), (0, 1)):
+                forecaster.memory = np.frombuffer(memory, np.int64).copy()
+                lower, step, p = waiting[place]
+                forecaster.settle(lower, step, y, p)
+                points, biases = forecaster.look_ahead
+                for v, bias in zip(points, biases, strict=True):
+                    assert abs(bias) <= rule.slack + (rule.corners + late) * max(v, 1 - v) + 1e-12
+                assert forecaster.certificate <= forecaster.promise(forecaster.n_rounds) + 1e-12
+                left = tuple(waiting[:place] + waiting[place + 1 :])
+                after.add((forecaster.memory.tobytes(), left))
+        states = after
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 30), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.2, 0.7]))
+@pytest.mark.parametrize("report", ["midpoint", "hint"])
+def test_the_account_of_the_self_tuning_grid_with_late_labels(report, most_open, seed, withdrawn):
+    """O <= S + (5/3) c + (D + 1)(1 + d), the account itself and not only what follows from it."""
+    from onlinecal.forecasters.binary.dyadic import FINE_BITS, ORPHANED, SAVED, UNIT
+
+    rng = np.random.default_rng(seed)
+    forecaster = AlmostOneStepAhead(report=report)
+    reach, waiting, late = 0.5 if report == "midpoint" else 1.0, [], 0
+    for _ in range(600):
+        late = max(late, forecaster.n_open)
+        waiting.append(forecaster.forecast(rng.random() if report == "hint" else None))
+        while len(waiting) >= rng.integers(1, most_open + 1):
+            token = waiting.pop(rng.integers(len(waiting)))
+            if rng.random() < withdrawn:
+                forecaster.withdraw(token)
+                continue
+            forecaster.observe(token, int(token.probability < 0.5 + 0.3 * rng.normal()))
+            memory = forecaster.memory
+            # SAVED begins with the allowance of (5/3) c
+            saved = int(memory[SAVED]) / (UNIT << (FINE_BITS + 1))
+            assert int(memory[ORPHANED]) / UNIT <= saved + (late + 1) * (1 + reach)
+            assert forecaster.certificate <= forecaster.promise(forecaster.n_rounds)
+
+
+@given(st.lists(st.tuples(st.integers(1, 60), st.floats(0, 1)), min_size=1, max_size=40), st.integers(0, 99))
+@settings(deadline=None, max_examples=100)
+def test_the_self_tuning_grid_keeps_at_most_three_sqrt_two_sqrt_t_points(blocks, seed):
+    rng, forecaster, rounds = np.random.default_rng(seed), AlmostOneStepAhead(), 0
+    for length, bias in blocks:
+        forecaster.replay(rng.random(length) < bias)
+        rounds += length
+        assert len(forecaster.look_ahead.points) - 2 <= 3 * math.sqrt(2 * rounds)
+
+
+def test_on_all_sequences_the_self_tuning_grid_keeps_that_few_points():
+    forecaster = AlmostOneStepAhead()
+    states = {forecaster.memory.tobytes()}
+    for t in range(1, 13):
+        after = set()
+        for memory, y in product(states, (0, 1)):
+            forecaster.memory = np.frombuffer(memory, np.int64).copy()
+            forecaster.resume()
+            forecaster.learn_one({}, y)
+            assert len(forecaster.look_ahead.points) - 2 <= 3 * math.sqrt(2 * t)
+            after.add(forecaster.memory.tobytes())
+        states = after
