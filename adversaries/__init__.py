@@ -3,9 +3,10 @@
 `create` makes an adversary from a spec string, `describe` lists them all, `register` adds one of your own;
 `replay_file`, `replay_river` and `replay_sequence` turn recorded streams into adversaries; a `Genome` writes
 a sequence down for any horizon, and `stored_champions` are those found to be hard; `all_sequences` and
-`sequence_chunks` enumerate every game of a given length. What an adversary is made of is told in
-`adversaries.protocol`. Outcomes are 0 and 1; those with more classes come from `adversaries.multiclass`, by
-`create_multiclass`, `describe_multiclass`, `replay_labels`, `replay_table` and `replay_river_labels`.
+`sequence_chunks` enumerate every game of a given length; `misleading_hints` is a stream of hints that the
+nearest valid cell cannot keep up with. What an adversary is made of is told in `adversaries.protocol`.
+Outcomes are 0 and 1; those with more classes come from `adversaries.multiclass`, by `create_multiclass`,
+`describe_multiclass`, `replay_labels`, `replay_table` and `replay_river_labels`.
 """
 
 import onlinecal  # noqa: F401  (which lets adversaries that were pickled before be opened)
@@ -29,6 +30,7 @@ from adversaries.protocol import Kind, Phase, Power, State, Step
 from adversaries.registry import catalogue, create, describe, register
 from adversaries.replayed.champions import Champion, champions_text, read_champions, stored_champions
 from adversaries.replayed.files import replay_file
+from adversaries.replayed.misleading import misleading_hints
 from adversaries.replayed.streams import Stream, replay_river, replay_sequence, river_datasets
 from onlinecal.specs import Parameter
 
@@ -55,6 +57,7 @@ __all__ = [
     "create_multiclass",
     "describe",
     "describe_multiclass",
+    "misleading_hints",
     "multiclass_catalogue",
     "read_champions",
     "register",

@@ -11,6 +11,7 @@ from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.late_labels import NOTHING, LateLabels
+from onlinecal.wrappers.strategies.buckets import Buckets, check_buckets
 from onlinecal.wrappers.strategies.catalogue import STRATEGIES, StrategyName, chosen, new_strategies, renewed
 from onlinecal.wrappers.strategies.certain import Certain
 from onlinecal.wrappers.strategies.classwise import Classwise
@@ -37,7 +38,8 @@ class CalibratedClassifier(LateLabels[Waiting]):
         Separate bias tables for that many equal-width buckets of the hint: the Brier score of a binary
         stream is then within twice the certificate of the best constant in each bucket, chosen in
         hindsight. At the default slack, without horizon and late labels, that is at most
-        4 sqrt(3 n_buckets T).
+        4 sqrt(3 n_buckets T). With "auto" buckets are halved as rounds go by: the Brier score is then, on
+        every stream, at most 8.24 T^(2/3) + 4 sqrt(3 T) + log(T + 1)/2 + 2 above the model's own.
     strategy
         "binary": the probability of the positive label (True, or 1, or the first label seen) is
         calibrated; any other label counts as the other outcome. "simplex": the probabilities of all
@@ -86,13 +88,13 @@ class CalibratedClassifier(LateLabels[Waiting]):
         self,
         classifier: base.Classifier,
         slack: float = 1.0,
-        n_buckets: int = 1,
+        n_buckets: Buckets = 1,
         strategy: StrategyName = "auto",
         horizon: int | None = None,
     ) -> None:
         super().__init__(classifier)
         check_choice(strategy, STRATEGIES, "strategy")
-        check_count(n_buckets, "n_buckets")
+        check_buckets(n_buckets, "n_buckets")
         if horizon is not None:
             check_count(horizon, "horizon")
         check_slack(slack)

@@ -10,6 +10,7 @@ import typer
 from onlinecal.cli.errors import CHECK_FAILED, warn
 
 if TYPE_CHECKING:
+    from onlinecal.wrappers.strategies.buckets import Buckets
     from simulations.evaluation.scoring import Evaluation
     from simulations.evaluation.sources import Source
 
@@ -52,7 +53,9 @@ def evaluate(
         int, typer.Option("--late", min=0, help="Each label comes so many rounds after its forecast.")
     ] = 0,
     slack: Annotated[float, typer.Option("--slack", help="Of the calibrated classifier.")] = 1.0,
-    buckets: Annotated[int, typer.Option("--buckets", help="Of the calibrated classifier.")] = 1,
+    buckets: Annotated[
+        str, typer.Option("--buckets", help='Of the calibrated classifier: a number, or "auto".')
+    ] = "1",
     budget: Annotated[
         float, typer.Option("--budget", help="Effort for each distance; 1 is about a second at most.")
     ] = 1.0,
@@ -84,7 +87,7 @@ def evaluate(
     names = _model_names(model, sources)
     remarks = [text for source in sources for text in source.remarks]
     warn(remarks)
-    evaluations = _play(sources, names, late, slack, buckets, budget)
+    evaluations = _play(sources, names, late, slack, _buckets(buckets), budget)
     scores = [one.score for one in evaluations]
     files = []
     if plot or out is not None:
@@ -157,8 +160,17 @@ def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
     return names
 
 
+def _buckets(text: str) -> Buckets:
+    """A number, or the word that was given; ValueError if that is none of ours."""
+    from onlinecal.wrappers.strategies.buckets import AUTO, check_buckets
+
+    value = int(text) if text.lstrip("+-").isdecimal() else text
+    check_buckets(value, "n_buckets")
+    return AUTO if isinstance(value, str) else value
+
+
 def _play(
-    sources: list[Source], names: list[str], late: int, slack: float, buckets: int, budget: float
+    sources: list[Source], names: list[str], late: int, slack: float, buckets: Buckets, budget: float
 ) -> list[Evaluation]:
     """Every method on every model on every stream."""
     from onlinecal.cli.output import progress

@@ -14,7 +14,7 @@ from simulations.cli.sweep import available_cores
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simulations.worst.enumeration import Enumeration
+    from simulations.worst.enumeration import Enumeration, Measure
 
 LONG = 18
 """Rounds beyond which it takes long enough to say so."""
@@ -46,6 +46,13 @@ def worst(
     plot: Annotated[
         bool, typer.Option("--plot", help="Table and picture, in results/worst if there is no --out.")
     ] = False,
+    minimax: Annotated[
+        bool,
+        typer.Option("--minimax", help="Beside the least worst case that any deterministic one has, T ≤ 8."),
+    ] = False,
+    nodes: Annotated[
+        int, typer.Option("--nodes", min=1, help="Linear programs solved for each T of --minimax.")
+    ] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Find the worst of all 2^T outcome sequences: the worst case itself, against whatever adversary.
@@ -58,38 +65,20 @@ def worst(
 
     [bold]onlinecal worst --forecaster adaptive --rounds 16 --plot[/bold]
 
+    [bold]onlinecal worst --forecaster balanced --rounds 5 --minimax[/bold]
+
     [bold]onlinecal worst --forecaster foster --rounds 12 --draws 32 --measure ece[/bold]
     """
-    from onlinecal.cli.output import milestones, notices, print_json, progress, results
+    from onlinecal.cli.output import print_json, results
     from simulations.games import players
-    from simulations.worst.enumeration import MOST_ROUNDS, enumerate_games
 
     players.create(forecaster)
-    if LONG < rounds <= MOST_ROUNDS:
-        notices().print(f"{2**rounds:,} sequences: this can take minutes; --rounds {LONG - 2} takes seconds")
-    tell = milestones("parts of the tree done")
-
-    def advance(done: int, every: int) -> None:
-        bar.update(task, completed=done, total=every)
-        if rounds > LONG:
-            tell(done, every)
-
-    with progress() as bar:
-        task = bar.add_task("parts of the tree", total=None)
-        try:
-            found = enumerate_games(
-                forecaster,
-                rounds,
-                measure=measure.value,
-                draws=draws,
-                seed=seed,
-                jobs=jobs or available_cores(),
-                progress=advance,
-            )
-        except KeyboardInterrupt:
-            bar.stop()
-            notices().print("interrupted: the worst game is only known when all have been played")
-            raise typer.Exit(INTERRUPTED) from None
+    if minimax:
+        if plot or out is not None or measure is not WorstBy.distance:
+            raise ValueError("--minimax is about the distance, and has no picture")
+        _least(forecaster, rounds, nodes, draws, seed, as_json)
+        return
+    found = _played(forecaster, rounds, measure.value, draws, seed, jobs or available_cores())
     files = _write(found, out or Path("results/worst")) if plot or out is not None else []
     broken = found.broken_bounds()
     if as_json:
@@ -109,6 +98,70 @@ def worst(
             console.print(line, soft_wrap=True)
     if broken:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _played(forecaster: str, rounds: int, measure: Measure, draws: int, seed: int, jobs: int) -> Enumeration:
+    """All games, with a bar; it can be interrupted."""
+    from onlinecal.cli.output import milestones, notices, progress
+    from simulations.worst.enumeration import MOST_ROUNDS, enumerate_games
+
+    if LONG < rounds <= MOST_ROUNDS:
+        notices().print(f"{2**rounds:,} sequences: this can take minutes; --rounds {LONG - 2} takes seconds")
+    tell = milestones("parts of the tree done")
+
+    def advance(done: int, every: int) -> None:
+        bar.update(task, completed=done, total=every)
+        if rounds > LONG:
+            tell(done, every)
+
+    with progress() as bar:
+        task = bar.add_task("parts of the tree", total=None)
+        try:
+            return enumerate_games(
+                forecaster,
+                rounds,
+                measure=measure,
+                draws=draws,
+                seed=seed,
+                jobs=jobs,
+                progress=advance,
+            )
+        except KeyboardInterrupt:
+            bar.stop()
+            notices().print("interrupted: the worst game is only known when all have been played")
+            raise typer.Exit(INTERRUPTED) from None
+
+
+def _least(forecaster: str, rounds: int, nodes: int, draws: int, seed: int, as_json: bool) -> None:
+    """The bounds of the least worst case for every length, and how far above them the forecaster is."""
+    from onlinecal.cli.output import print_json, results, table
+    from onlinecal.validation import check_count
+    from simulations.worst.enumeration import enumerate_games
+    from simulations.worst.minimax import MOST_ROUNDS, least_worst
+
+    check_count(rounds, "rounds", most=MOST_ROUNDS)
+    every = [least_worst(t, nodes) for t in range(1, rounds + 1)]
+    found = enumerate_games(forecaster, rounds, draws=draws, seed=seed)
+    if as_json:
+        lines = [
+            {"rounds": one.rounds, "lower": one.lower, "upper": str(one.upper), "worst": game.error}
+            for one, game in zip(every, found.games, strict=True)
+        ]
+        print_json({"forecaster": forecaster, "games": lines})
+        return
+    columns = ["T", "none is below", "one has", "exactly", forecaster, "times the least"]
+    rows = [
+        [
+            str(one.rounds),
+            f"{one.lower:.4f}",
+            f"{float(one.upper):.4f}",
+            str(one.upper),
+            f"{game.error:.4f}",
+            f"{game.error / float(one.upper):.2f}",
+        ]
+        for one, game in zip(every, found.games, strict=True)
+    ]
+    results().print(table("the least worst distance of any deterministic forecaster", columns, rows))
 
 
 def _table(found: Enumeration) -> Table:

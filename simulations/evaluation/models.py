@@ -9,6 +9,7 @@ from river import base, linear_model, multiclass, naive_bayes, preprocessing, tr
 
 from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
 from onlinecal.catalogue import did_you_mean
+from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.catalogue import StrategyName
 
 CALIBRATED = "calibrated"
@@ -46,7 +47,7 @@ def create(name: str, is_multiclass: bool = False) -> base.Classifier:
 
 
 def methods(
-    slack: float, n_buckets: int, is_multiclass: bool = False
+    slack: float, n_buckets: Buckets, is_multiclass: bool = False
 ) -> dict[str, Callable[[base.Classifier], base.Classifier]]:
     """The model itself and its three recalibrations, by the names they have in tables.
 

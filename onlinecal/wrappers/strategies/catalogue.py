@@ -6,6 +6,7 @@ import math
 from typing import Any, Literal, get_args
 
 from onlinecal.wrappers.strategies.binary import Binary
+from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.certain import Certain
 from onlinecal.wrappers.strategies.classwise import Classwise
 from onlinecal.wrappers.strategies.simplex import Simplex
@@ -26,7 +27,7 @@ def chosen(strategy: str, n_labels: int) -> str:
     return next(name for most, name in CHOICES.items() if n_labels <= most)
 
 
-def new_strategies(slack: float, n_buckets: int, horizon: int | None) -> dict[str, Strategy]:
+def new_strategies(slack: float, n_buckets: Buckets, horizon: int | None) -> dict[str, Strategy]:
     """One of each by name, before its first round.
 
     Bounds are added up in this order, on which the last bit of a sum depends.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from onlinecal.forecasters import AlmostOneStepAhead
+from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
 from onlinecal.wrappers.strategies.steering import FORECAST, TICKET, new_steering, steered, steered_hint
 
 
@@ -29,23 +31,32 @@ class Projection:
         As in AlmostOneStepAhead; with several buckets the horizon is not used, since a bucket's share
         of the rounds is not known beforehand.
     n_buckets
-        How many equal-width buckets of the hint get a table of their own.
+        How many equal-width buckets of the hint get a table of their own; "auto": buckets that are halved as
+        rounds go by.
 
     Attributes
     ----------
     tables
-        The forecasters, one a bucket.
+        The forecasters, one a bucket. That of a bucket that was halved keeps its certificate, and settles
+        what it still has open.
     surprises
         Rounds with outcome 1 that were not forecast at all, which stands for a forecast of 0. Each adds 1
         to the distance: moved to 1 it is calibrated.
     """
 
-    def __init__(self, slack: float, n_buckets: int, horizon: int | None) -> None:
+    _splitting: SplittingBuckets | None = None
+    """Which bucket a hint is in, where they split."""
+    _late = 0
+
+    def __init__(self, slack: float, n_buckets: Buckets, horizon: int | None) -> None:
+        number = 1 if isinstance(n_buckets, str) else n_buckets
         each = horizon if n_buckets == 1 else None
-        self.tables = [AlmostOneStepAhead(horizon=each, slack=slack, report="hint") for _ in range(n_buckets)]
+        self.tables = [AlmostOneStepAhead(horizon=each, slack=slack, report="hint") for _ in range(number)]
         self.surprises = 0
         self._table = self.tables[0]
-        self._last = n_buckets - 1
+        self._last = number - 1
+        if n_buckets == AUTO:
+            self._splitting = SplittingBuckets(math.ceil(PATIENCE * slack))
         self._state = new_steering()
         self._compile()
 
@@ -62,12 +73,27 @@ class Projection:
         if self._last:
             hint = steered_hint(self._state, raw)
             self._table = self.tables[min(int(hint * (self._last + 1)), self._last)]
+        elif self._splitting is not None:
+            self._table = self.tables[self._splitting.find(steered_hint(self._state, raw))]
         return self._steered.ask(self._table.memory, self._state, raw)
 
     def settle(self, outcome: int) -> None:
         """Charge the forecast whose ticket is here with its outcome, and learn how to steer."""
         while not self._steered.settle(self._table.memory, self._state, outcome):
             self._table.grow()
+        if self._splitting is not None:
+            self._split(self._splitting)
+
+    def _split(self, splitting: SplittingBuckets) -> None:
+        """Halve the bucket that was charged, if it has had its rounds."""
+        place = self.tables.index(self._table)
+        if splitting.is_due(place, self._table.n_rounds):
+            splitting.halve(place)
+            for _ in range(2):
+                table = self._table.clone()
+                table.expect_hints()
+                table.note_late(self._late)
+                self.tables.append(table)
 
     def ticket(self) -> Ticket:
         """A copy of the ticket, for a forecast that must wait while others are issued."""
@@ -87,8 +113,10 @@ class Projection:
 
     def note_late(self, others: int) -> None:
         """Take into the guarantee that so many other forecasts were open at once."""
-        for table in self.tables:
-            table.note_late(others)
+        if others > self._late:
+            self._late = others
+            for table in self.tables:
+                table.note_late(others)
 
     @property
     def certificate(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from onlinecal.wrappers.labels import Label, Labels, normalised
+from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.joint_projection import JointProjection
 from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy, Waiting
 
@@ -20,7 +21,7 @@ class Simplex(Strategy):
 
     name = "simplex"
 
-    def __init__(self, slack: float, n_buckets: int, horizon: int | None) -> None:
+    def __init__(self, slack: float, n_buckets: Buckets, horizon: int | None) -> None:
         super().__init__(slack, n_buckets, horizon)
         self.joint = JointProjection(slack, horizon)
 

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from onlinecal.forecasters import SimplexForecast
 from onlinecal.wrappers.labels import Label, Labels, plain
+from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
 
 Asked = tuple[Label | None, ...]
@@ -60,7 +61,7 @@ class Strategy(ABC):
     fewest: ClassVar[int] = 1
     """So many labels there must be to forecast anything."""
 
-    def __init__(self, slack: float, n_buckets: int, horizon: int | None) -> None:
+    def __init__(self, slack: float, n_buckets: Buckets, horizon: int | None) -> None:
         self._settings = slack, n_buckets, horizon
         self.projections: dict[Label | None, Projection] = {}
 
