@@ -1,0 +1,172 @@
+"""The valid cells of a dyadic grid, marked, so that the one nearest to a hint is found without a walk.
+
+A number is marked for each pair of the table: whether a valid cell begins at its position or between it and
+the next pair's. Marks are kept for two steps, that of the base grid and a finer one, and for each strictly and
+with unbiased points free. They follow from the table and stand at the very end of the memory, behind the room
+to spare, from the first hint on that finds room; a memory without them is searched pair by pair.
+
+    memory[-1]         minus the place where the marks begin; not negative: there are none
+    memory[-2], [-3]   the steps that they are for, 0: none yet, or a pair was inserted since
+    memory[-4]         how many charged pairs wait for their marks; their places are before it
+"""
+
+from __future__ import annotations
+
+from onlinecal.forecasters.binary.cells import HIGH, LOW, SCALE, TABLE, TILT, Memory, inlined
+from onlinecal.forecasters.binary.dyadic_search import END, accepts, find
+from onlinecal.forecasters.binary.marks import first_marked, last_marked, mark, n_words
+
+MOST_WAITING = 32
+TAIL = 4 + MOST_WAITING
+
+
+@inlined
+def room(memory: Memory) -> int:
+    """The end of what the table may take up."""
+    return -memory[-1] if memory[-1] < 0 else len(memory)
+
+
+@inlined
+def note(memory: Memory, index: int, fresh: bool) -> None:
+    """Take down that a pair was charged, or inserted (`fresh`), if there are marks."""
+    if memory[-1] >= 0:
+        return
+    waiting = memory[-4]
+    if fresh or waiting == MOST_WAITING:
+        memory[-2] = memory[-3] = memory[-4] = 0
+    else:
+        memory[-5 - waiting] = index
+        memory[-4] = waiting + 1
+
+
+@inlined
+def valid(memory: Memory, index: int, lower: int, step: int, free: bool) -> bool:
+    """Whether the lower end accepts outcome 0 and the upper end accepts outcome 1.
+
+    `index` is that of the first pair not below the lower end.
+    """
+    if not accepts(memory, index, lower, 0, free):
+        return False
+    upper = lower + step
+    if memory[index] < upper:
+        index += 2
+        if memory[index] < upper:
+            index = find(memory, upper)
+    return accepts(memory, index, upper, 1, free)
+
+
+@inlined
+def extreme_cell(
+    memory: Memory, index: int, first: int, last: int, step: int, free: bool, lowest: int
+) -> int:
+    """The lowest (1) or highest (0) valid cell that begins at a pair or before the next one; -1 if none does.
+
+    Only cells whose lower ends are from `first` to `last` count. Those whose ends were never charged are alike:
+    valid if unbiased points are free, else exactly where LOW - step <= lower end <= HIGH. So of all others only
+    the first and the last need a look.
+    """
+    position = memory[index]
+    first, last = max(first, (position + step - 1) & -step), min(last, (memory[index + 2] - 1) & -step)
+    strict = memory[TILT] != 0 and not free
+    for attempt in range(3):
+        if attempt == 1:
+            if lowest:
+                lower = max(first + step, (memory[LOW] - 1) & -step) if strict else first + step
+            else:
+                lower = min(last - step, memory[HIGH] & -step) if strict else last - step
+        else:
+            lower = first if (attempt == 0) == (lowest == 1) else last
+        if first <= lower <= last and valid(memory, index + 2 * (lower != position), lower, step, free):
+            return lower
+    return -1
+
+
+@inlined
+def pair_before(memory: Memory, position: int) -> int:
+    """The index of the last pair whose position is not above `position`."""
+    index = find(memory, position)
+    return index if memory[index] == position else index - 2
+
+
+@inlined
+def refresh(memory: Memory, index: int, step: int, start: int, size: int, words: int) -> None:
+    """Bring a pair's marks for a step up to date."""
+    found = False
+    for free in range(2):
+        found = found or extreme_cell(memory, index, 0, memory[SCALE], step, free == 1, 0) >= 0
+        mark(memory, start + free * words, size, (index - TABLE) >> 1, found)
+
+
+@inlined
+def up_to_date(memory: Memory, step: int, finer: int) -> int:
+    """Where the marks for the step of the base grid (0) or a finer one (1) begin, or 0 without room for any."""
+    size = (len(memory) - TABLE) >> 1
+    words = n_words(size)
+    start = len(memory) - TAIL - 4 * words
+    if memory[-1] >= 0:
+        if start < memory[END]:
+            return 0
+        memory[-1] = -start
+        memory[-2] = memory[-3] = memory[-4] = 0
+    for kind in range(2):
+        known, begin = memory[-2 - kind], start + 2 * kind * words
+        anew = kind == finer and known != step
+        if anew:
+            memory[-2 - kind] = known = step
+            for place in range(begin, begin + 2 * words):
+                memory[place] = 0
+        todo = (memory[END] - TABLE) >> 1 if anew else 2 * memory[-4] * (known != 0)
+        for k in range(todo):
+            index = TABLE + 2 * k
+            if not anew:
+                index = memory[-5 - (k >> 1)]
+                point = memory[index]
+                if point & (known - 1):
+                    continue
+                if k & 1:
+                    index = pair_before(memory, max(0, point - known))
+            if memory[index] < memory[SCALE]:
+                refresh(memory, index, known, begin, size, words)
+    memory[-4] = 0
+    return start + 2 * finer * words
+
+
+@inlined
+def nearest_cell(memory: Memory, target: float, step: int, finer: int, free: bool) -> int:
+    """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one).
+
+    `finer`: 0 if the step is that of the base grid, else 1.
+    """
+    last = memory[SCALE] - step
+    home = min(int(target), last) & -step
+    index = find(memory, home)
+    if valid(memory, index, home, step, free):
+        return home
+    home_gap = (index - 2 * (memory[index] != home) - TABLE) >> 1
+    marks = up_to_date(memory, step, finer)
+    size = (len(memory) - TABLE) >> 1
+    if marks and free:
+        marks += n_words(size)
+    below = -1
+    for above in range(2):
+        number, cell = home_gap, -1
+        first, final = (home + step, last) if above else (0, home - step)
+        while True:
+            cell = extreme_cell(memory, TABLE + 2 * number, first, final, step, free, above)
+            if cell >= 0:
+                break
+            number += 2 * above - 1
+            if marks:
+                number = (
+                    first_marked(memory, marks, size, number)
+                    if above
+                    else last_marked(memory, marks, size, number)
+                )
+            if number < 0 or TABLE + 2 * number >= memory[END] - 2:
+                break
+        if above:
+            return cell if below < 0 or (cell >= 0 and target - (below + step) > cell - target) else below
+        below = cell
+        if below >= 0 and target - (below + step) <= home + step - target:
+            return below
+    return below
