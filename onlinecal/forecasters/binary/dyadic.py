@@ -239,7 +239,7 @@ def charge(memory: Memory, lower: int, step: int, y: int, reported: float) -> No
     change = point - y
     new = memory[index + 1] + change
     memory[index + 1] = new
-    note(memory, index, fresh)
+    note(memory, index, change, fresh)
     bias = new - memory[TILT] * point
     rise = abs(bias) - abs(bias - change)
     moved = travelled(memory, lower, step, point, reported)

@@ -7,17 +7,18 @@ to spare, from the first hint on that finds room; a memory without them is searc
 
     memory[-1]         minus the place where the marks begin; not negative: there are none
     memory[-2], [-3]   the steps that they are for, 0: none yet, or a pair was inserted since
-    memory[-4]         how many charged pairs wait for their marks; their places are before it
+    memory[-4]         how many charged pairs wait for their marks; their places are from memory[-TAIL] on
+    memory[-5]         the place of the first pair not below the last hint's cell
 """
 
 from __future__ import annotations
 
 from onlinecal.forecasters.binary.cells import HIGH, LOW, SCALE, TABLE, TILT, Memory, inlined
 from onlinecal.forecasters.binary.dyadic_search import END, accepts, find
-from onlinecal.forecasters.binary.marks import first_marked, last_marked, mark, n_words
+from onlinecal.forecasters.binary.marks import first_marked, last_marked, mark, n_words, raise_marks
 
 MOST_WAITING = 32
-TAIL = 4 + MOST_WAITING
+TAIL = 5 + MOST_WAITING
 
 
 @inlined
@@ -27,15 +28,20 @@ def room(memory: Memory) -> int:
 
 
 @inlined
-def note(memory: Memory, index: int, fresh: bool) -> None:
-    """Take down that a pair was charged, or inserted (`fresh`), if there are marks."""
+def note(memory: Memory, index: int, change: int, fresh: bool) -> None:
+    """Take down that a pair was charged, or inserted (`fresh`), if there are marks and it matters to them."""
     if memory[-1] >= 0:
+        return
+    new = memory[index + 1]
+    old, unbiased = new - change, memory[TILT] * memory[index]
+    same = (new <= memory[HIGH]) == (old <= memory[HIGH]) and (new >= memory[LOW]) == (old >= memory[LOW])
+    if same and new != unbiased and old != unbiased and not fresh:
         return
     waiting = memory[-4]
     if fresh or waiting == MOST_WAITING:
         memory[-2] = memory[-3] = memory[-4] = 0
     else:
-        memory[-5 - waiting] = index
+        memory[-TAIL + waiting] = index
         memory[-4] = waiting + 1
 
 
@@ -57,9 +63,10 @@ def valid(memory: Memory, index: int, lower: int, step: int, free: bool) -> bool
 
 @inlined
 def extreme_cell(
-    memory: Memory, index: int, first: int, last: int, step: int, free: bool, lowest: int
+    memory: Memory, index: int, first: int, last: int, step: int, free: bool, lowest: int, some: bool
 ) -> int:
     """The lowest (1) or highest (0) valid cell that begins at a pair or before the next one; -1 if none does.
+    `some`: one does, it is known.
 
     Only cells whose lower ends are from `first` to `last` count. Those whose ends were never charged are alike:
     valid if unbiased points are free, else exactly where LOW - step <= lower end <= HIGH. So of all others only
@@ -67,8 +74,10 @@ def extreme_cell(
     """
     position = memory[index]
     first, last = max(first, (position + step - 1) & -step), min(last, (memory[index + 2] - 1) & -step)
+    if first >= last and (some or first > last):
+        return first if some else -1
     strict = memory[TILT] != 0 and not free
-    for attempt in range(3):
+    for attempt in range(1 if first == last else 3):
         if attempt == 1:
             if lowest:
                 lower = max(first + step, (memory[LOW] - 1) & -step) if strict else first + step
@@ -82,19 +91,23 @@ def extreme_cell(
 
 
 @inlined
-def pair_before(memory: Memory, position: int) -> int:
-    """The index of the last pair whose position is not above `position`."""
-    index = find(memory, position)
-    return index if memory[index] == position else index - 2
-
-
-@inlined
-def refresh(memory: Memory, index: int, step: int, start: int, size: int, words: int) -> None:
-    """Bring a pair's marks for a step up to date."""
-    found = False
+def cell_bits(memory: Memory, index: int, step: int) -> int:
+    """Whether a valid cell begins at a pair or before the next one: 1 strictly, 2 with unbiased points free."""
+    position, tilt = memory[index], memory[TILT]
+    if position & (step - 1) == 0:
+        above = index + 2 + 2 * (memory[index + 2] - position < step)
+        if memory[above] - position == step:
+            # the most frequent case, without branches: half of them would be foreseen wrongly
+            total, beyond = memory[index + 1], memory[above + 1]
+            zero = 3 * (total <= memory[HIGH]) | 2 * (total == tilt * position)
+            one = 3 * (beyond >= memory[LOW]) | 2 * (beyond == tilt * memory[above])
+            return int(zero & one)
+    elif (memory[index + 2] - 1) & -step < position:
+        return 0
     for free in range(2):
-        found = found or extreme_cell(memory, index, 0, memory[SCALE], step, free == 1, 0) >= 0
-        mark(memory, start + free * words, size, (index - TABLE) >> 1, found)
+        if extreme_cell(memory, index, 0, memory[SCALE], step, free == 1, 0, False) >= 0:
+            return 3 - free
+    return 0
 
 
 @inlined
@@ -108,25 +121,38 @@ def up_to_date(memory: Memory, step: int, finer: int) -> int:
             return 0
         memory[-1] = -start
         memory[-2] = memory[-3] = memory[-4] = 0
+        memory[-5] = TABLE
     for kind in range(2):
         known, begin = memory[-2 - kind], start + 2 * kind * words
         anew = kind == finer and known != step
+        todo = 2 * memory[-4] * (known != 0)
         if anew:
+            todo = (memory[END] - TABLE - 2) >> 1
             memory[-2 - kind] = known = step
             for place in range(begin, begin + 2 * words):
                 memory[place] = 0
-        todo = (memory[END] - TABLE) >> 1 if anew else 2 * memory[-4] * (known != 0)
         for k in range(todo):
             index = TABLE + 2 * k
             if not anew:
-                index = memory[-5 - (k >> 1)]
+                index = memory[-TAIL + (k >> 1)]
                 point = memory[index]
-                if point & (known - 1):
+                if point & (known - 1) or point == (0 if k & 1 else memory[SCALE]):
                     continue
                 if k & 1:
-                    index = pair_before(memory, max(0, point - known))
-            if memory[index] < memory[SCALE]:
-                refresh(memory, index, known, begin, size, words)
+                    index -= 2
+                    if memory[index] > point - known:
+                        index = find(memory, point - known)
+                        index -= 2 * (memory[index] > point - known)
+            bits, number = cell_bits(memory, index, known), (index - TABLE) >> 1
+            if anew:
+                memory[begin + (number >> 5)] |= (bits & 1) << (number & 31)
+                memory[begin + words + (number >> 5)] |= (bits >> 1) << (number & 31)
+            else:
+                mark(memory, begin, size, number, bits & 1 == 1)
+                mark(memory, begin + words, size, number, bits > 1)
+        if anew:
+            raise_marks(memory, begin, size)
+            raise_marks(memory, begin + words, size)
     memory[-4] = 0
     return start + 2 * finer * words
 
@@ -144,6 +170,8 @@ def nearest_cell(memory: Memory, target: float, step: int, finer: int, free: boo
         return home
     home_gap = (index - 2 * (memory[index] != home) - TABLE) >> 1
     marks = up_to_date(memory, step, finer)
+    if marks:
+        memory[-5] = index
     size = (len(memory) - TABLE) >> 1
     if marks and free:
         marks += n_words(size)
@@ -152,7 +180,8 @@ def nearest_cell(memory: Memory, target: float, step: int, finer: int, free: boo
         number, cell = home_gap, -1
         first, final = (home + step, last) if above else (0, home - step)
         while True:
-            cell = extreme_cell(memory, TABLE + 2 * number, first, final, step, free, above)
+            some = marks > 0 and number != home_gap
+            cell = extreme_cell(memory, TABLE + 2 * number, first, final, step, free, above, some)
             if cell >= 0:
                 break
             number += 2 * above - 1
