@@ -8,7 +8,7 @@ to spare, from the first hint on that finds room; a memory without them is searc
     memory[-1]         minus the place where the marks begin; not negative: there are none
     memory[-2], [-3]   the steps that they are for, 0: none yet, or a pair was inserted since
     memory[-4]         how many charged pairs wait for their marks; their places are from memory[-TAIL] on
-    memory[-5]         the place of the first pair not below the last hint's cell
+    memory[-5]         the first pair not below the cell that the last hint led to: a guess for `find_end`
 """
 
 from __future__ import annotations
@@ -158,44 +158,51 @@ def up_to_date(memory: Memory, step: int, finer: int) -> int:
 
 
 @inlined
+def nearest_beyond(
+    memory: Memory, number: int, home: int, step: int, free: bool, above: int, marks: int
+) -> tuple[int, int]:
+    """The nearest valid cell below (0) or above (1) `home` and the number of its pair; if there is none, -1.
+
+    `number` is that of home's pair, `marks` where the marks begin, or 0.
+    """
+    size = (len(memory) - TABLE) >> 1
+    first, last = (home + step, memory[SCALE] - step) if above else (0, home - step)
+    some = False
+    while 0 <= number and TABLE + 2 * number < memory[END] - 2:
+        cell = extreme_cell(memory, TABLE + 2 * number, first, last, step, free, above, some)
+        if cell >= 0:
+            return cell, number
+        number += 2 * above - 1
+        if marks:
+            some = True
+            if above:
+                number = first_marked(memory, marks, size, number)
+            else:
+                number = last_marked(memory, marks, size, number)
+    return -1, 0
+
+
+@inlined
 def nearest_cell(memory: Memory, target: float, step: int, finer: int, free: bool) -> int:
     """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one).
 
     `finer`: 0 if the step is that of the base grid, else 1.
     """
-    last = memory[SCALE] - step
-    home = min(int(target), last) & -step
+    home = min(int(target), memory[SCALE] - step) & -step
     index = find(memory, home)
-    if valid(memory, index, home, step, free):
-        return home
-    home_gap = (index - 2 * (memory[index] != home) - TABLE) >> 1
-    marks = up_to_date(memory, step, finer)
-    if marks:
-        memory[-5] = index
-    size = (len(memory) - TABLE) >> 1
-    if marks and free:
-        marks += n_words(size)
-    below = -1
-    for above in range(2):
-        number, cell = home_gap, -1
-        first, final = (home + step, last) if above else (0, home - step)
-        while True:
-            some = marks > 0 and number != home_gap
-            cell = extreme_cell(memory, TABLE + 2 * number, first, final, step, free, above, some)
-            if cell >= 0:
+    lower, number = home, (index - 2 * (memory[index] != home) - TABLE) >> 1
+    if not valid(memory, index, home, step, free):
+        marks = up_to_date(memory, step, finer)
+        if marks and free:
+            marks += n_words((len(memory) - TABLE) >> 1)
+        middle = number
+        for above in range(2):
+            if above and lower >= 0 and target - (lower + step) <= home + step - target:
                 break
-            number += 2 * above - 1
-            if marks:
-                number = (
-                    first_marked(memory, marks, size, number)
-                    if above
-                    else last_marked(memory, marks, size, number)
-                )
-            if number < 0 or TABLE + 2 * number >= memory[END] - 2:
-                break
-        if above:
-            return cell if below < 0 or (cell >= 0 and target - (below + step) > cell - target) else below
-        below = cell
-        if below >= 0 and target - (below + step) <= home + step - target:
-            return below
-    return below
+            cell, place = nearest_beyond(memory, middle, home, step, free, above, marks)
+            if not above or lower < 0 or (cell >= 0 and cell - target < target - (lower + step)):
+                lower, number = cell, place
+    if memory[-1] < 0:
+        index = TABLE + 2 * number
+        memory[-5] = index + 2 * (memory[index] < lower)
+    return lower

@@ -46,6 +46,11 @@ def find_end(memory: Memory, lower: int, step: int, above: int) -> int:
     point = lower + step * above
     if point == memory[LOWER] + memory[STEP] * above:
         return memory[BELOW + above]
+    if memory[-1] < 0:
+        guess = memory[-5]
+        guess += 2 * (memory[guess] < point)
+        if memory[guess] == point or memory[guess - 2] < point < memory[guess]:
+            return guess
     return find(memory, point)
 
 
