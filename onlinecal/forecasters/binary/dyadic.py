@@ -202,7 +202,7 @@ def may_play(memory: Memory, lower: int, step: int) -> bool:
 def propose(memory: Memory, hint: float) -> tuple[int, int]:
     """The current cell, or with a hint the valid cell of the current level nearest to it.
 
-    Where the accounts do not cover whatever happens on a finer grid and not this cell either, the base grid's.
+    Where the accounts cover neither whatever happens on a finer grid nor this cell, the base grid's.
     """
     step = memory[STEP]
     if hint < 0.0:

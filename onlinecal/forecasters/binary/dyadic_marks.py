@@ -1,9 +1,9 @@
 """The valid cells of a dyadic grid, marked, so that the one nearest to a hint is found without a walk.
 
 A number is marked for each pair of the table: whether a valid cell begins at its position or between it and
-the next pair's. Marks are kept for two steps, that of the base grid and a finer one, and for each strictly and
-with unbiased points free. They follow from the table and stand at the very end of the memory, behind the room
-to spare, from the first hint on that finds room; a memory without them is searched pair by pair.
+the next pair's. Marks are kept for two steps, the base grid's and a finer one, for each strictly and with
+unbiased points free. They follow from the table and stand at the very end of the memory, behind the room to
+spare, from the first hint on that finds room; a memory without them is searched pair by pair.
 
     memory[-1]         minus the place where the marks begin; not negative: there are none
     memory[-2], [-3]   the steps that they are for, 0: none yet, or a pair was inserted since
@@ -68,9 +68,9 @@ def extreme_cell(
     """The lowest (1) or highest (0) valid cell that begins at a pair or before the next one; -1 if none does.
     `some`: one does, it is known.
 
-    Only cells whose lower ends are from `first` to `last` count. Those whose ends were never charged are alike:
-    valid if unbiased points are free, else exactly where LOW - step <= lower end <= HIGH. So of all others only
-    the first and the last need a look.
+    Only cells whose lower ends are from `first` to `last` count. Those whose ends were never charged are
+    alike: valid if unbiased points are free, else exactly where LOW - step <= lower end <= HIGH. So of all
+    others only the first and the last need a look.
     """
     position = memory[index]
     first, last = max(first, (position + step - 1) & -step), min(last, (memory[index + 2] - 1) & -step)
@@ -92,7 +92,7 @@ def extreme_cell(
 
 @inlined
 def cell_bits(memory: Memory, index: int, step: int) -> int:
-    """Whether a valid cell begins at a pair or before the next one: 1 strictly, 2 with unbiased points free."""
+    """Whether a valid cell begins at a pair or before the next: 3, 2 if only with unbiased points free, 0."""
     position, tilt = memory[index], memory[TILT]
     if position & (step - 1) == 0:
         above = index + 2 + 2 * (memory[index + 2] - position < step)
@@ -112,7 +112,7 @@ def cell_bits(memory: Memory, index: int, step: int) -> int:
 
 @inlined
 def up_to_date(memory: Memory, step: int, finer: int) -> int:
-    """Where the marks for the step of the base grid (0) or a finer one (1) begin, or 0 without room for any."""
+    """Where the marks for the base grid's step (0) or a finer one (1) begin, or 0 without room for any."""
     size = (len(memory) - TABLE) >> 1
     words = n_words(size)
     start = len(memory) - TAIL - 4 * words
@@ -168,7 +168,7 @@ def nearest_beyond(
     size = (len(memory) - TABLE) >> 1
     first, last = (home + step, memory[SCALE] - step) if above else (0, home - step)
     some = False
-    while 0 <= number and TABLE + 2 * number < memory[END] - 2:
+    while number >= 0 and TABLE + 2 * number < memory[END] - 2:
         cell = extreme_cell(memory, TABLE + 2 * number, first, last, step, free, above, some)
         if cell >= 0:
             return cell, number

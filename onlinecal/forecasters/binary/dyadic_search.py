@@ -91,7 +91,7 @@ def accepts_at(memory: Memory, position: int, above: int, free: bool) -> bool:
 
 @inlined
 def search_cell(memory: Memory, lower: int, upper: int, step: int, free: bool) -> int:
-    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper]: O(log) look-ups."""
+    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper], O(log)."""
     if not accepts_at(memory, lower, 0, free):
         return search_below(memory, lower, step, free)
     if not accepts_at(memory, upper, 1, free):
