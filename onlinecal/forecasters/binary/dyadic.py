@@ -42,6 +42,7 @@ from onlinecal.forecasters.binary.cells import (
     rises_at_ends,
     travelled,
 )
+from onlinecal.forecasters.binary.dyadic_marks import nearest_cell, note, room
 from onlinecal.forecasters.binary.dyadic_search import (
     ABOVE,
     BELOW,
@@ -52,7 +53,6 @@ from onlinecal.forecasters.binary.dyadic_search import (
     enter_neighbour,
     find_end,
     insert,
-    nearest_cell,
     search_cell,
     sum_from,
 )
@@ -135,7 +135,7 @@ def bears(memory: Memory) -> bool:
 @inlined
 def has_room(memory: Memory) -> bool:
     """Whether a point that was never charged still fits."""
-    return bool(memory[END] + 2 <= len(memory) and bears(memory))
+    return bool(memory[END] + 2 <= room(memory) and bears(memory))
 
 
 @inlined
@@ -231,17 +231,17 @@ def may_play(memory: Memory, lower: int, step: int) -> bool:
 def propose(memory: Memory, hint: float) -> tuple[int, int]:
     """The current cell, or with a hint the valid cell of the current level nearest to it.
 
-    The base grid's, where the accounts cover neither whatever happens on a finer grid nor this cell.
+    Where the accounts cover neither whatever happens on a finer grid nor this cell, the base grid's.
     """
     step = memory[STEP]
     if hint < 0.0:
         return memory[LOWER], step
     free, target = unbiased_are_free(memory), hint * UNIT
-    lower = nearest_cell(memory, target, step, free)
-    if not may_play(memory, lower, step):
+    while True:
+        lower = nearest_cell(memory, target, step, int(step != memory[BASE]), free)
+        if may_play(memory, lower, step):
+            return lower, step
         step = memory[BASE]
-        lower = nearest_cell(memory, target, step, free)
-    return lower, step
 
 
 @inlined
@@ -268,6 +268,7 @@ def charge(memory: Memory, lower: int, step: int, y: int, reported: float) -> No
     change = point - y
     new = memory[index + 1] + change
     memory[index + 1] = new
+    note(memory, index, change, fresh)
     bias = new - memory[TILT] * point
     rise = abs(bias) - abs(bias - change)
     moved = travelled(memory, lower, step, point, reported)

@@ -46,6 +46,11 @@ def find_end(memory: Memory, lower: int, step: int, above: int) -> int:
     point = lower + step * above
     if point == memory[LOWER] + memory[STEP] * above:
         return memory[BELOW + above]
+    if memory[-1] < 0:
+        guess = memory[-5]
+        guess += 2 * (memory[guess] < point)
+        if memory[guess] == point or memory[guess - 2] < point < memory[guess]:
+            return guess
     return find(memory, point)
 
 
@@ -86,7 +91,7 @@ def accepts_at(memory: Memory, position: int, above: int, free: bool) -> bool:
 
 @inlined
 def search_cell(memory: Memory, lower: int, upper: int, step: int, free: bool) -> int:
-    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper]."""
+    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper], O(log)."""
     if not accepts_at(memory, lower, 0, free):
         return search_below(memory, lower, step, free)
     if not accepts_at(memory, upper, 1, free):
@@ -159,91 +164,3 @@ def enter_neighbour(memory: Memory, beyond: int, free: bool) -> bool:
     if fits:
         memory[LOWER], memory[BELOW], memory[ABOVE] = lower, below, above
     return fits
-
-
-@inlined
-def nearest_cell(memory: Memory, target: float, step: int, free: bool) -> int:
-    """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one).
-
-    Cells whose ends were never charged are alike: valid if unbiased points are free, else exactly where
-    LOW - step <= lower end <= HIGH. So only the nearest of those, and the neighbours of charged points, need
-    a look.
-    """
-    last = memory[SCALE] - step
-    home = min(int(target), last) & -step
-    index = find(memory, home)
-    if valid(memory, index, home, step, free):
-        return home
-    left, below = next_below(memory, index, home, step, free)
-    right, above = next_above(memory, index, home, step, free)
-    while True:
-        if right > last or (left >= 0 and target - (left + step) <= right - target):
-            if valid(memory, below, left, step, free):
-                return left
-            left, below = next_below(memory, below, left, step, free)
-        else:
-            if valid(memory, above, right, step, free):
-                return right
-            right, above = next_above(memory, above, right, step, free)
-
-
-@inlined
-def valid(memory: Memory, index: int, lower: int, step: int, free: bool) -> bool:
-    """Whether the lower end accepts outcome 0 and the upper end accepts outcome 1.
-
-    `index` is that of the first pair not below the lower end.
-    """
-    if not accepts(memory, index, lower, 0, free):
-        return False
-    upper = lower + step
-    while memory[index] < upper:
-        index += 2
-    return accepts(memory, index, upper, 1, free)
-
-
-@inlined
-def next_below(memory: Memory, index: int, lower: int, step: int, free: bool) -> tuple[int, int]:
-    """The next cell below that might be valid and its index, or a negative number.
-
-    `index` is that of the first pair not below `lower`.
-    """
-    if memory[index] == lower:
-        best = lower - step
-    else:
-        back = index - 2
-        while memory[back] & (step - 1):
-            back -= 2
-        best = memory[back]
-    untouched = lower - step
-    if memory[TILT] and not free:
-        untouched = min(untouched, memory[HIGH] & -step)
-    if free or memory[TILT] == 0 or untouched + step >= memory[LOW]:
-        best = max(best, untouched)
-    while index > TABLE and memory[index - 2] >= best:
-        index -= 2
-    return best, index
-
-
-@inlined
-def next_above(memory: Memory, index: int, lower: int, step: int, free: bool) -> tuple[int, int]:
-    """The next cell above that might be valid and its index, or one beyond the last (see `next_below`)."""
-    upper = lower + step
-    if upper >= memory[SCALE]:
-        return upper, index
-    while memory[index] < upper:
-        index += 2
-    if memory[index] == upper:
-        best = upper
-    else:
-        ahead = index
-        while memory[ahead] & (step - 1):
-            ahead += 2
-        best = memory[ahead] - step
-    untouched = upper
-    if memory[TILT] and not free:
-        untouched = max(untouched, (memory[LOW] - 1) & -step)
-    if free or memory[TILT] == 0 or untouched <= memory[HIGH]:
-        best = min(best, untouched)
-    while memory[index] < best:
-        index += 2
-    return best, index

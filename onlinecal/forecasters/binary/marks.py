@@ -46,6 +46,16 @@ def mark(memory: Memory, start: int, size: int, number: int, on: bool) -> None:
 
 
 @inlined
+def raise_marks(memory: Memory, start: int, size: int) -> None:
+    """Fill in the words behind those of the numbers, which are clear."""
+    while size > 32:
+        size = (size + 31) >> 5
+        for number in range(size):
+            memory[start + size + (number >> 5)] |= (memory[start + number] != 0) << (number & 31)
+        start += size
+
+
+@inlined
 def level_start(start: int, size: int, level: int) -> int:
     """Where the words of a level begin."""
     for _ in range(level):

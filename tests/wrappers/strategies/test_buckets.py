@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripted import Said, coins, distance, played
 
 from adversaries import misleading_hints
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier
@@ -18,6 +17,7 @@ from onlinecal.wrappers.strategies import projection
 from onlinecal.wrappers.strategies.buckets import PATIENCE, SplittingBuckets
 from onlinecal.wrappers.strategies.projection import Projection
 from onlinecal.wrappers.strategies.steering import steered_hint
+from tests.wrappers.scripted import Said, coins, distance, played
 
 
 class Buckets:
