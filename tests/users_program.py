@@ -90,6 +90,8 @@ FosterForecaster(seed="one")  # error: arg-type
 RunningMean(at=0.5)  # error: call-arg
 
 CalibratedClassifier(model, strategy="top-label", horizon=100)
+CalibratedClassifier(model, n_buckets="auto")
+CalibratedClassifier(model, n_buckets="many")  # error: arg-type
 CalibratedClassifier(model, strategy="toplabel")  # error: arg-type
 CalibratedClassifier(strategy="auto")  # error: call-arg
 BinnedMean(model, n_bins=2.5)  # error: arg-type

@@ -182,6 +182,7 @@ def test_every_model_can_be_named():
         (["--river", "Phishing", "--outcome", "y"], "--outcome names a column of a file"),
         (["--river", "Phishing", "--slack", "0.4"], "slack must be a number from 0.5 to 1000, got 0.4"),
         (["--river", "Phishing", "--buckets", "0"], "n_buckets must be a whole number of at least 1, got 0"),
+        (["--river", "Phishing", "--buckets", "some"], "at least 1 or 'auto', got 'some'"),
         (["--river", "Phishing", "--late", "-1"], "--late"),
         (["--river", "Phishing", "--budget", "0"], "budget must be positive"),
         (["--stream", "flop"], "unknown stream 'flop'; known: flip, fold, drift, threshold"),
