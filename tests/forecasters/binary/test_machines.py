@@ -18,7 +18,7 @@ def play_in_the_interpreter(config, outcomes, hints):
     rules = forecaster.machine.rules
     memory = forecaster.memory.tolist()
     if rules is not uniform:
-        memory += [0] * (2 * len(outcomes))
+        memory += [0] * (3 * len(outcomes) + 200)
     forecasts = []
     for y, hint in zip(outcomes.tolist(), hints.tolist(), strict=True):
         lower, step = rules.propose(memory, hint)
