@@ -292,27 +292,25 @@ def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int) -> None:
     lower (0) or upper (1) one, accepts no more of it.
     """
     width = target = memory[STEP]
-    free, due = False, fresh or memory[ROUNDS] >= memory[LIMIT]
-    if memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS:
-        if due:
-            memory[WISH] = next_step(memory)
-        free = unbiased_are_free(memory)
-        if not free and (
-            due or flipped or not (is_current_valid(memory) and may_play(memory, memory[LOWER], width))
-        ):
-            target = memory[WISH]
-            lower = search_around(memory, target, False)
-            if not may_play(memory, lower, target):
-                target = memory[BASE]
-                lower = search_around(memory, target, False)
-            enter_cell(memory, lower, target)
-            return
-        if free:
-            target = memory[WISH]
-    elif due or (target != memory[BASE] and not affordable(memory)):
+    exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
+    due = fresh or memory[ROUNDS] >= memory[LIMIT]
+    if due or not (exact or target == memory[BASE] or affordable(memory)):
         target = next_step(memory)
-    if target != width or (flipped and not enter_neighbour(memory, above, free)):
-        enter_cell(memory, search_around(memory, target, free), target)
+        memory[WISH] = target if exact else memory[WISH]
+    free = unbiased_are_free(memory)
+    if exact:
+        target = memory[WISH]
+    if exact and not free:
+        if not (due or flipped) and is_current_valid(memory) and may_play(memory, memory[LOWER], width):
+            return
+    elif target == width and not (flipped and not enter_neighbour(memory, above, free)):
+        return
+    while True:
+        lower = search_around(memory, target, free)
+        if not exact or free or may_play(memory, lower, target):
+            break
+        target = memory[BASE]
+    enter_cell(memory, lower, target)
 
 
 @inlined

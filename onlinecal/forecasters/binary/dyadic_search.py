@@ -91,39 +91,18 @@ def accepts_at(memory: Memory, position: int, above: int, free: bool) -> bool:
 
 @inlined
 def search_cell(memory: Memory, lower: int, upper: int, step: int, free: bool) -> int:
-    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper], O(log)."""
-    if not accepts_at(memory, lower, 0, free):
-        return search_below(memory, lower, step, free)
-    if not accepts_at(memory, upper, 1, free):
-        return search_above(memory, upper, step, free)
-    return bisected(memory, lower, upper, step, free)
+    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper], O(log).
 
-
-@inlined
-def search_below(memory: Memory, upper: int, step: int, free: bool) -> int:
-    """A valid cell below a point that refuses 0, by strides that double and bisection."""
-    lower, stride = max(0, upper - step), step
+    By strides that double, then bisection of an interval whose ends accept 0 and 1 (Lemma 14). What refuses
+    one outcome accepts the other, so only one of the ends ever moves.
+    """
+    stride = step
     while not accepts_at(memory, lower, 0, free):
-        upper = lower
+        upper, lower = lower, max(0, lower - stride)
         stride *= 2
-        lower = max(0, lower - stride)
-    return bisected(memory, lower, upper, step, free)
-
-
-@inlined
-def search_above(memory: Memory, lower: int, step: int, free: bool) -> int:
-    """A valid cell above a point that refuses 1, by strides that double and bisection."""
-    upper, stride = min(memory[SCALE], lower + step), step
     while not accepts_at(memory, upper, 1, free):
-        lower = upper
+        lower, upper = upper, min(memory[SCALE], upper + stride)
         stride *= 2
-        upper = min(memory[SCALE], upper + stride)
-    return bisected(memory, lower, upper, step, free)
-
-
-@inlined
-def bisected(memory: Memory, lower: int, upper: int, step: int, free: bool) -> int:
-    """A valid cell in [lower, upper], whose ends accept 0 and 1 (Lemma 14)."""
     while upper - lower > step:
         middle = lower + (((upper - lower) >> 1) & -step)
         if accepts_at(memory, middle, 0, free):

@@ -150,6 +150,8 @@ class GridForecaster(base.Classifier):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
+        if self.memory[-1] < 0:  # marks follow from the table: nobody need trust those of others
+            state["memory"] = self.machine.rules.in_use(self.memory).copy()
         del state["machine"]
         state["memory"], state["_hinted"] = self.machine.rules.in_use(self.memory).copy(), False
         return state
