@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
@@ -14,6 +15,8 @@ from onlinecal.measures.expected import expected_calibration_error
 from onlinecal.measures.smooth import smooth_calibration_error
 
 Floats = NDArray[np.float64]
+Outcomes = NDArray[np.uint8] | Floats
+"""0 and 1, or float64 where some lie between."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +26,7 @@ class Summary:
     Attributes
     ----------
     rounds, ones
-        T, and how many outcomes were 1.
+        T, and how many outcomes were 1; the sum of the outcomes, if some lie between 0 and 1.
     ece
         Expected calibration error, grouped by exact forecast.
     distance
@@ -33,7 +36,7 @@ class Summary:
     """
 
     rounds: int
-    ones: int
+    ones: float
     ece: float
     distance: CalibrationDistance
     brier: float
@@ -42,7 +45,7 @@ class Summary:
 
 def summarize(
     forecasts: Floats,
-    outcomes: NDArray[np.uint8],
+    outcomes: Outcomes,
     *,
     look_ahead: Floats | None = None,
     budget: float = 1.0,
@@ -50,10 +53,16 @@ def summarize(
 ) -> Summary:
     """Measure a history, shapes (T,); look_ahead, budget and rtol as for `calibration_distance`."""
     distance = calibration_distance(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
-    ones = int(outcomes.sum(dtype=np.int64))
+    are_whole = outcomes.dtype.kind != "f"
+    ones = int(outcomes.sum(dtype=np.int64)) if are_whole else math.fsum(outcomes)
     rounds = len(outcomes)
     ece = expected_calibration_error(forecasts, outcomes)
-    brier, constant = brier_score(forecasts, outcomes), best_constant_brier(rounds, ones)
+    brier = brier_score(forecasts, outcomes)
+    constant = (
+        best_constant_brier(rounds, ones)
+        if are_whole
+        else brier_score(np.full(rounds, ones / rounds), outcomes)
+    )
     return Summary(rounds, ones, ece, distance, brier, constant)
 
 
@@ -66,7 +75,7 @@ class Errors:
     forecast
         The column's name.
     rounds, ones
-        T, and how many outcomes were 1.
+        T, and how many outcomes were 1; the sum of the outcomes, if some lie between 0 and 1.
     ece, ece_bins
         Expected calibration error by exact value, and in equal-width bins.
     smooth
@@ -82,7 +91,7 @@ class Errors:
 
     forecast: str
     rounds: int
-    ones: int
+    ones: float
     ece: float
     ece_bins: float
     smooth: float
@@ -116,7 +125,7 @@ class Errors:
 
 
 def all_errors(
-    forecast: str, forecasts: Floats, outcomes: NDArray[np.uint8], *, budget: float, bins: int
+    forecast: str, forecasts: Floats, outcomes: Outcomes, *, budget: float, bins: int
 ) -> tuple[Errors, Floats]:
     """Every measure of a column of forecasts, and the witness of its distance; inf makes that exact."""
     one = summarize(forecasts, outcomes, budget=budget)
@@ -151,12 +160,12 @@ def unkept(inequalities: Iterable[tuple[str, float | None, str, float | None]], 
     ]
 
 
-def brier_score(forecasts: Floats, outcomes: NDArray[np.uint8]) -> float:
+def brier_score(forecasts: Floats, outcomes: Outcomes) -> float:
     """Sum over rounds of (p - y)^2."""
     errors = forecasts - outcomes
     return float(errors @ errors)
 
 
-def best_constant_brier(rounds: int, ones: int) -> float:
-    """Sum over rounds of (c - y)^2 for the best constant c, the frequency of ones."""
+def best_constant_brier(rounds: int, ones: float) -> float:
+    """Sum over rounds of (c - y)^2 for the best constant c, the frequency of ones; outcomes 0 and 1."""
     return ones * (rounds - ones) / rounds

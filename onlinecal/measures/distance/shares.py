@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.measures.counts import Counts, Floats, prefix_sums
+from onlinecal.measures.distance.levels import group_means
 from onlinecal.measures.distance.pooling import pooling
 from onlinecal.measures.distance.relaxation import ROUNDING, relax, relaxation_nodes
 
@@ -51,13 +52,6 @@ def sequence_of(outcomes: Floats, groups: Groups) -> Floats:
         if joined.max() == groups.max():
             return values[groups]
         groups = joined[groups]
-
-
-def group_means(outcomes: Floats, groups: Groups) -> Floats:
-    """The mean outcome of each group: the sum, correctly rounded, divided by the number of rounds."""
-    order = np.argsort(groups, kind="stable")
-    parts = np.split(outcomes[order], np.flatnonzero(np.diff(groups[order])) + 1)
-    return np.array([math.fsum(part) / len(part) for part in parts])
 
 
 def rounded_outcomes(forecasts: Floats, outcomes: Floats) -> tuple[NDArray[np.uint8], float]:
