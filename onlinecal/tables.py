@@ -67,10 +67,13 @@ def number(value: float | None) -> str:
 
 
 class History(NamedTuple):
-    """The rounds of a file: its name, outcomes (T,), forecasts (T,) or None, times (T,) or None."""
+    """The rounds of a file: its name, outcomes (T,), forecasts (T,) or None, times (T,) or None.
+
+    Outcomes are uint8 if all are 0 or 1, else float64.
+    """
 
     name: str
-    outcomes: NDArray[np.uint8]
+    outcomes: NDArray[Any]
     forecasts: NDArray[np.float64] | None
     times: NDArray[Any] | None
 
@@ -81,8 +84,13 @@ def read_history(
     forecast: str | None = None,
     time: str | None = None,
     sort: str | None = None,
+    *,
+    shares: bool = False,
 ) -> History:
-    """Rounds of a CSV, JSON Lines or Parquet file; arguments and errors as of `adversaries.replay_file`."""
+    """Rounds of a CSV, JSON Lines or Parquet file; arguments and errors as of `adversaries.replay_file`.
+
+    With `shares` outcomes may also lie between 0 and 1.
+    """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
@@ -92,7 +100,7 @@ def read_history(
     table = None if _is_blank(path) else _read(path, wanted, {outcome, forecast})
     if table is None or table.height == 0:
         raise ValueError(f"{path} holds no rounds")
-    numbers: dict[str, NDArray[Any]] = {outcome: _outcomes(table[outcome], path)}
+    numbers: dict[str, NDArray[Any]] = {outcome: _outcomes(table[outcome], path, shares)}
     if forecast is not None:
         numbers[forecast] = _hints(table[forecast], path)
     if sort is not None:
@@ -101,7 +109,7 @@ def read_history(
         numbers = {name: values[order] for name, values in numbers.items()}
     return History(
         path.name,
-        numbers[outcome].astype("uint8"),
+        numbers[outcome],
         None if forecast is None else numbers[forecast].astype("float64"),
         None if time is None else numbers.get(time, table[time].to_numpy()),
     )
@@ -147,24 +155,26 @@ def _check_columns(columns: list[str], wanted: list[str], path: Path) -> None:
             raise ValueError(f"{path} has no column {name!r}{did_you_mean(name, columns, 'Its columns')}")
 
 
-def _outcomes(column: pl.Series, path: Path) -> NDArray[np.uint8]:
+def _outcomes(column: pl.Series, path: Path, shares: bool) -> NDArray[Any]:
     import numpy as np
 
     values = column.to_list()
-    played = [_outcome(value) for value in values]
-    if None in played:
-        row = played.index(None)
+    played = np.array([_outcome(value) for value in values])
+    bad = ~((played >= 0.0) & (played <= 1.0)) if shares else ~((played == 0.0) | (played == 1.0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        allowed = "boolean or lie in [0, 1]" if shares else "0, 1 or boolean"
         raise ValueError(
-            f"{path}: column {column.name!r} must be 0, 1 or boolean, got {_shown(values[row])} at row {row}"
+            f"{path}: column {column.name!r} must be {allowed}, got {_shown(values[row])} at row {row}"
         )
-    return np.array(played, dtype=np.uint8)
+    return played.astype("uint8") if np.all((played == 0.0) | (played == 1.0)) else played
 
 
-def _outcome(value: Any) -> int | None:
+def _outcome(value: Any) -> float:
     if isinstance(value, str):
         value = value.strip().lower()
         value = OUTCOME_WORDS.get(value, _number(value))
-    return int(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
+    return float(value) if isinstance(value, bool | int | float) else math.nan
 
 
 def _hints(column: pl.Series, path: Path) -> NDArray[np.float64]:

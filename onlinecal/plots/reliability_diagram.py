@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -13,9 +15,9 @@ from onlinecal.plots.style import GRID, HALO, INK
 from onlinecal.validation import (
     check_count,
     check_open_unit,
-    check_outcomes,
     check_probabilities,
     check_same_length,
+    check_shares,
 )
 
 MOST_LEVELS = 30
@@ -47,7 +49,8 @@ def reliability(
     forecasts
         Probabilities, shape (T,): a sequence, an array, or a column of pandas or polars.
     outcomes
-        0/1 or boolean, shape (T,).
+        0/1, boolean, or any numbers in [0, 1], shape (T,). Of the latter the frequency is the mean, whose
+        interval is then wider than it need be.
     ax
         The axes to draw on; None: those of a new figure.
     bins
@@ -87,7 +90,7 @@ def reliability_data(
     Columns: forecast (the group's mean), frequency (of outcome 1), rounds, ones, and low and high, the ends
     of Wilson's interval of the frequency, in [0, 1]. Arguments and errors as in `reliability`.
     """
-    p, y = check_probabilities(forecasts), check_outcomes(outcomes)
+    p, y = check_probabilities(forecasts), check_shares(outcomes)
     check_same_length(p, y, "forecasts and outcomes")
     levels, group = np.unique(p, return_inverse=True)
     if bins is not None or len(levels) > MOST_LEVELS:
@@ -96,7 +99,7 @@ def reliability_data(
     counts = np.bincount(group)
     used = counts > 0
     rounds = counts[used]
-    ones = np.bincount(group, y)[used].astype(np.int64)
+    ones = np.bincount(group, y)[used].astype(np.float64 if y.dtype.kind == "f" else np.int64)
     low, high = wilson_interval(ones, rounds, confidence)
     return pl.DataFrame(
         {
@@ -111,7 +114,7 @@ def reliability_data(
 
 
 def wilson_interval(
-    ones: NDArray[np.int64], rounds: NDArray[np.int64], confidence: float = 0.95
+    ones: NDArray[Any], rounds: NDArray[np.int64], confidence: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Both ends of Wilson's score interval for each frequency ones / rounds, within [0, 1].
 
