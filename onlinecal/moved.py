@@ -1,7 +1,8 @@
 """Where the classes live that pickles of 0.1.0 name by modules of then.
 
-A pickle names its classes by module. The modules below have moved since; asked for by their old names, they
-answer with what they have become. Nothing else may use the old names: they are there for files alone.
+A pickle names its classes by module. The modules below have moved since, and a few classes were renamed;
+asked for by their old names, they answer with what they have become. Nothing else may use the old names:
+they are there for files alone.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ MOVED = {
     },
     ("onlinecal.measures", "onlinecal.measures.distance"): {
         "distance": "calibration_distance",
-        "lower": "lower",
         "multiclass_distance": "multiclass",
     },
+    ("onlinecal.measures", "onlinecal.measures.distance.fractional"): {"lower": "lower"},
     ("onlinecal.measures", "onlinecal.measures.groups"): {"group_report": "report"},
     ("onlinecal.measures", "onlinecal.measures.lp"): {"multiclass": "errors"},
     ("onlinecal.recalibration", "onlinecal.recalibration.boosted"): {"boosted_recalibrator": "recalibrator"},
     ("onlinecal.recalibration", "onlinecal.recalibration.decision"): {
         "decision_compressed": "compressed",
-        "decision_folds": "folds",
+        "decision_folds": "fitting",
         "decision_recalibrator": "recalibrator",
         "decision_rounds": "rounds",
         "losses": "losses",
@@ -73,9 +74,14 @@ MOVED = {
         "lp_recalibrator": "recalibrator",
         "lp_sizes": "sizes",
     },
+    ("onlinecal.wrappers", "onlinecal.wrappers"): {"pending": "late_labels"},
     ("onlinecal.wrappers", "onlinecal.wrappers.groups"): {
-        "group_books": "books",
+        "group_books": "forecasters",
         "group_membership": "membership",
+    },
+    ("onlinecal.wrappers", "onlinecal.wrappers.maps"): {
+        "binned_mean": "binned_mean",
+        "platt_scaling": "platt_scaling",
     },
     ("onlinecal.wrappers", "onlinecal.wrappers.strategies"): {
         "joint_projection": "joint_projection",
@@ -90,6 +96,13 @@ MOVED = {
 """By the package of then and that of now: modules of then, and what they are called now."""
 
 NOW = {f"{then}.{old}": f"{now}.{new}" for (then, now), names in MOVED.items() for old, new in names.items()}
+
+RENAMED = {
+    "onlinecal.wrappers.group_books.AtomBooks": "onlinecal.wrappers.groups.forecasters.AtomForecaster",
+    "onlinecal.wrappers.group_books.SharedBooks": "onlinecal.wrappers.groups.forecasters.SharedForecaster",
+    "onlinecal.wrappers.pending.Waiting": "onlinecal.wrappers.strategies.strategy.Waiting",
+}
+"""By class of then: what it is called now, where that is not the same name in the module above."""
 
 
 class OldNames:
@@ -109,9 +122,14 @@ class OldNames:
         """An empty module, as the import system makes them."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """All names of the old module are those of the one that it has become."""
-        now = NOW[module.__name__]
-        vars(module)["__getattr__"] = lambda name: getattr(import_module(now), name)
+        """All names of the old module are those of the one that it has become, but for those renamed."""
+        then, now = module.__name__, NOW[module.__name__]
+
+        def find(name: str) -> Any:
+            home, _, called = RENAMED.get(f"{then}.{name}", f"{now}.{name}").rpartition(".")
+            return getattr(import_module(home), called)
+
+        vars(module)["__getattr__"] = find
 
 
 def find_old_names() -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +28,8 @@ FORMATS = {
 }
 """How a file is read, by its extension."""
 
-OUTCOME_WORDS = {"0": 0, "1": 1, "false": 0, "true": 1}
+WORDS = {"false": 0, "true": 1}
+"""Texts that stand for numbers, in any case."""
 
 
 def write_table(table: pl.DataFrame, path: Path) -> Path:
@@ -78,6 +81,96 @@ class History(NamedTuple):
     times: NDArray[Any] | None
 
 
+def check_file(path: Path, *more: str) -> None:
+    """Refuse what is not there, and an extension that is none of `FORMATS` and `more`."""
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file: {path}")
+    if path.suffix.lower() not in (*FORMATS, *more):
+        known = ", ".join((*FORMATS, *more))
+        raise ValueError(f"cannot tell what {path} is from its extension; known: {known}")
+
+
+def check_columns(columns: Iterable[str], wanted: Iterable[str], owner: object = "the table") -> None:
+    """Refuse the first name that is no column; the error says whose columns they are, and which there are."""
+    known = list(columns)
+    for name in wanted:
+        if name not in known:
+            raise ValueError(f"{owner} has no column {name!r}{did_you_mean(name, known, 'Its columns')}")
+
+
+def read_columns(path: Path) -> list[str]:
+    """The names of a file's columns; errors as of `read_frame`."""
+    import polars as pl
+
+    check_file(path)
+    form = FORMATS[path.suffix.lower()]
+    with _readable(path, form):
+        if form == "csv":
+            return pl.read_csv(path, n_rows=0, glob=False).columns
+        if form == "json lines":
+            return pl.scan_ndjson(path.read_bytes(), infer_schema_length=None).collect_schema().names()
+        return pl.scan_parquet(path, glob=False).collect_schema().names()
+
+
+def read_frame(
+    path: Path, wanted: Iterable[str] = (), as_written: Iterable[str] = (), dates: bool = False
+) -> pl.DataFrame:
+    """The columns of a CSV, JSON Lines or Parquet file: at least those wanted; all, if none is named.
+
+    In text files those `as_written` stay text. `dates`: texts that look like dates become some.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        No such file or column, another extension, contents that cannot be read, no rows.
+    """
+    import polars as pl
+
+    check_file(path)
+    form = FORMATS[path.suffix.lower()]
+    if _is_blank(path):
+        raise ValueError(f"{path} holds no rounds")
+    columns = list(dict.fromkeys(wanted)) or None
+    if columns is not None:
+        check_columns(read_columns(path), columns, path)
+    text = dict.fromkeys(as_written, pl.String())
+    with _readable(path, form):
+        if form == "csv":
+            frame = pl.read_csv(
+                path,
+                columns=columns,
+                schema_overrides=text,
+                try_parse_dates=dates,
+                infer_schema_length=None,
+                glob=False,
+            )
+        elif form == "json lines":
+            # handed a path, polars would read brackets in it as a pattern
+            frame = pl.read_ndjson(path.read_bytes(), schema_overrides=text, infer_schema_length=None)
+        else:
+            frame = pl.read_parquet(path, columns=columns, glob=False)
+    if frame.height == 0:
+        raise ValueError(f"{path} holds no rounds")
+    return frame
+
+
+@contextmanager
+def _readable(path: Path, form: str) -> Iterator[None]:
+    """What polars refuses is a ValueError of one line."""
+    import polars as pl
+
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ValueError(f"{path} cannot be read as {form}: {reason}") from error
+
+
+def _is_blank(path: Path) -> bool:
+    with path.open("rb") as file:
+        return not any(line.strip() for line in file)
+
+
 def read_history(
     path: str | Path,
     outcome: str,
@@ -92,17 +185,12 @@ def read_history(
     With `shares` outcomes may also lie between 0 and 1.
     """
     path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
-    if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"cannot tell what {path} is from its extension; known: {', '.join(FORMATS)}")
     wanted = [name for name in (outcome, forecast, time, sort) if name is not None]
-    table = None if _is_blank(path) else _read(path, wanted, {outcome, forecast})
-    if table is None or table.height == 0:
-        raise ValueError(f"{path} holds no rounds")
-    numbers: dict[str, NDArray[Any]] = {outcome: _outcomes(table[outcome], path, shares)}
+    as_written = [name for name in (outcome, forecast) if name is not None]  # for exact errors
+    table = read_frame(path, wanted, as_written, dates=True)
+    numbers: dict[str, NDArray[Any]] = {outcome: outcome_column(table[outcome], path, shares)}
     if forecast is not None:
-        numbers[forecast] = _hints(table[forecast], path)
+        numbers[forecast] = forecast_column(table[forecast], path)
     if sort is not None:
         order = _order(numbers.get(sort), table[sort], path)
         table = table[order]
@@ -115,80 +203,48 @@ def read_history(
     )
 
 
-def _read(path: Path, wanted: list[str], as_written: set[str | None]) -> pl.DataFrame:
-    """The wanted columns; in text files those in `as_written` stay text, for exact error messages."""
-    import polars as pl
+def outcome_column(column: pl.Series, path: Path, shares: bool = False) -> NDArray[Any]:
+    """Outcomes, shape (T,): 0 and 1, false and true, also as texts; ValueError names the first other one.
 
-    form = FORMATS[path.suffix.lower()]
-    text = {name: pl.String() for name in as_written if name is not None}
-    try:
-        if form == "csv":
-            _check_columns(pl.read_csv(path, n_rows=0, glob=False).columns, wanted, path)
-            return pl.read_csv(
-                path,
-                columns=list(dict.fromkeys(wanted)),
-                schema_overrides=text,
-                try_parse_dates=True,
-                infer_schema_length=None,
-                glob=False,
-            )
-        if form == "json lines":
-            lines = path.read_bytes()  # handed a path, polars would read brackets in it as a pattern
-            columns = pl.scan_ndjson(lines, infer_schema_length=None).collect_schema().names()
-            _check_columns(columns, wanted, path)
-            return pl.read_ndjson(lines, schema_overrides=text, infer_schema_length=None)
-        _check_columns(pl.scan_parquet(path, glob=False).collect_schema().names(), wanted, path)
-        return pl.read_parquet(path, columns=list(dict.fromkeys(wanted)), glob=False)
-    except pl.exceptions.PolarsError as error:
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ValueError(f"{path} cannot be read as {form}: {reason}") from error
+    With `shares` they may lie between 0 and 1, and are float64 if any does; else uint8.
+    """
+    numbers = _numbers(column)
+    whole = (numbers == 0.0) | (numbers == 1.0)
+    if shares:
+        _check(column, path, (numbers >= 0.0) & (numbers <= 1.0), "be boolean or lie in [0, 1]")
+        return numbers.astype("uint8") if whole.all() else numbers
+    _check(column, path, whole, "be 0, 1 or boolean")
+    return numbers.astype("uint8")
 
 
-def _is_blank(path: Path) -> bool:
-    with path.open("rb") as file:
-        return not any(line.strip() for line in file)
+def forecast_column(column: pl.Series, path: Path) -> NDArray[np.float64]:
+    """Numbers in [0, 1], shape (T,), also as texts; ValueError names the first other one."""
+    numbers = _numbers(column)
+    _check(column, path, (numbers >= 0.0) & (numbers <= 1.0), "lie in [0, 1]")
+    return numbers
 
 
-def _check_columns(columns: list[str], wanted: list[str], path: Path) -> None:
-    for name in wanted:
-        if name not in columns:
-            raise ValueError(f"{path} has no column {name!r}{did_you_mean(name, columns, 'Its columns')}")
+def _check(column: pl.Series, path: Path, good: NDArray[np.bool_], rule: str) -> None:
+    if not good.all():
+        row = int(good.argmin())
+        value = "nothing" if column[row] is None else repr(column[row])
+        raise ValueError(f"{path}: column {column.name!r} must {rule}, got {value} at row {row}")
 
 
-def _outcomes(column: pl.Series, path: Path, shares: bool) -> NDArray[Any]:
+def _numbers(column: pl.Series) -> NDArray[np.float64]:
     import numpy as np
 
-    values = column.to_list()
-    played = np.array([_outcome(value) for value in values])
-    bad = ~((played >= 0.0) & (played <= 1.0)) if shares else ~((played == 0.0) | (played == 1.0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        allowed = "boolean or lie in [0, 1]" if shares else "0, 1 or boolean"
-        raise ValueError(
-            f"{path}: column {column.name!r} must be {allowed}, got {_shown(values[row])} at row {row}"
-        )
-    return played.astype("uint8") if np.all((played == 0.0) | (played == 1.0)) else played
+    return np.array([_number(value) for value in column.to_list()], dtype=np.float64)
 
 
-def _outcome(value: Any) -> float:
+def _number(value: Any) -> float:
+    """A number, or a text that stands for one; NaN for anything else."""
     if isinstance(value, str):
-        value = value.strip().lower()
-        value = OUTCOME_WORDS.get(value, _number(value))
-    return float(value) if isinstance(value, bool | int | float) else math.nan
-
-
-def _hints(column: pl.Series, path: Path) -> NDArray[np.float64]:
-    import numpy as np
-
-    values = column.to_list()
-    hints = np.array([_number(value) for value in values], dtype=np.float64)
-    bad = ~((hints >= 0.0) & (hints <= 1.0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(
-            f"{path}: column {column.name!r} must lie in [0, 1], got {_shown(values[row])} at row {row}"
-        )
-    return hints
+        value = WORDS.get(value.strip().lower(), value)
+    try:
+        return float(value) if isinstance(value, str | int | float) else math.nan
+    except ValueError:
+        return math.nan
 
 
 def _order(numbers: NDArray[Any] | None, column: pl.Series, path: Path) -> NDArray[np.intp]:
@@ -203,16 +259,3 @@ def _order(numbers: NDArray[Any] | None, column: pl.Series, path: Path) -> NDArr
     if column.dtype.is_nested():
         raise ValueError(f"{path}: cannot sort by {column.name!r}, whose values have no order")
     return np.argsort(column.rank("dense").to_numpy(), kind="stable")
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return math.nan
-    try:
-        return float(value)
-    except ValueError:
-        return math.nan
-
-
-def _shown(value: Any) -> str:
-    return "nothing" if value is None else repr(value)

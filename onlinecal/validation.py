@@ -175,6 +175,13 @@ def check_same_length(first: NDArray[Any], second: NDArray[Any], names: str) -> 
         raise ValueError(f"{names} must have the same length, got {len(first)} and {len(second)}")
 
 
+def check_history(forecasts: ArrayLike, outcomes: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    """Forecasts and outcomes of the same rounds, shapes (T,), as float64 and uint8."""
+    p, y = check_probabilities(forecasts), check_outcomes(outcomes)
+    check_same_length(p, y, "forecasts and outcomes")
+    return p, y
+
+
 def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
     """A flat, non-empty array of shape (T,), of whatever it holds."""
     try:
@@ -237,6 +244,16 @@ def check_labels(labels: ArrayLike, n_classes: int, name: str = "labels") -> NDA
             f"{name} must be class numbers 0..{n_classes - 1}, got {array[row].item()!r} at row {row}{hint}"
         )
     return array.astype(np.int64, copy=False)
+
+
+def check_labelled_rows(
+    probabilities: ArrayLike, labels: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Class probabilities (n, k) and the classes that came true (n,), as float64 and int64."""
+    table = check_probability_rows(probabilities)
+    classes = check_labels(labels, table.shape[1])
+    check_same_length(table, classes, "probabilities and labels")
+    return table, classes
 
 
 def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np.bool_]:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import pickle
 from typing import Any
 
 import pytest
 from river import base
 
-from onlinecal import forecasters, metrics, wrappers
-from onlinecal.forecasters import baselines
+from onlinecal import forecasters, wrappers
+from tests.estimators import public_estimators
 
 MOST = 64 * 1024
 
-ESTIMATORS = {
-    name: value
-    for module in (forecasters, baselines, wrappers, metrics)
-    for name in module.__all__
-    if isinstance(value := getattr(module, name), type)
-    and issubclass(value, base.Base)
-    and value is not baselines.Baseline
-}
+ESTIMATORS = {kind.__name__: kind for kind in public_estimators() if issubclass(kind, base.Base)}
 
 
 def after_rounds(kind: type[Any], labels: tuple[Any, ...]) -> Any:
@@ -35,11 +27,6 @@ def after_rounds(kind: type[Any], labels: tuple[Any, ...]) -> Any:
         else:
             estimator.update(y, {False: 0.7, True: 0.3})
     return estimator
-
-
-def test_there_are_estimators():
-    assert {"AlmostOneStepAhead", "CalibratedClassifier", "ECE", "RunningMean"} <= set(ESTIMATORS)
-    assert not any(inspect.isabstract(kind) for kind in ESTIMATORS.values())
 
 
 @pytest.mark.filterwarnings(

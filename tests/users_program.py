@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
+from polars import DataFrame
 from river.linear_model import LogisticRegression
 
 import onlinecal
@@ -33,6 +35,7 @@ from onlinecal import (
     multicalibration_error,
 )
 from onlinecal import Nonsense  # error: attr-defined
+from onlinecal import plots
 from onlinecal.engine import AsyncEngine, Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
 from onlinecal.engine import Nothing  # error: attr-defined
 from onlinecal.engine.spark import distances, streams  # error: attr-defined
@@ -46,6 +49,8 @@ from onlinecal.measures.decision import DecisionLosses, Losses  # error: attr-de
 from onlinecal.measures.distance import CalibrationDistance, Distance  # error: attr-defined
 from onlinecal.metrics import ECE, Brier
 from onlinecal.metrics import Gini  # error: attr-defined
+from onlinecal.plots import level_sets, running_biases
+from onlinecal.plots import level_set  # error: attr-defined
 from onlinecal.recalibration import TemperatureScaling, epsilon_for
 from onlinecal.recalibration import Temperature  # error: attr-defined
 from onlinecal.wrappers import Calibrated  # error: attr-defined
@@ -123,6 +128,17 @@ monitor = CalibrationMonitor(resolution=100)
 monitor.update(0.5, True)
 monitor.update(0.5)  # error: call-arg
 monitor.update(0.5, None)  # error: arg-type
+
+axes: Axes = plots.reliability(p, y, bins=4, label="mine")
+biases: DataFrame = plots.running_biases_data(p, y, rounds=[1, 4], bins=2)
+plots.running_biases(p, y, axes, course=True)
+plots.running_biases(p, y, axes, parts=2)  # error: call-arg
+plots.level_sets(table, y, after=table, classes=["a", "b", "c"]).set_title("level sets")
+plots.level_sets(table, y, n_levels="five")  # error: arg-type
+plots.decision_losses(table, y, np.ones((2, 3)), ax=axes, color="black")
+plots.decision_losses(table)  # error: call-arg
+plots.group_biases(p, y, np.ones((4, 2), dtype=bool), names=["all", "all of them"])
+plots.group_biases(p, y)  # error: call-arg
 
 Brier(pos_val="spam") + ECE(bins=10)
 ECE(bins="ten")  # error: arg-type

@@ -78,8 +78,10 @@ class Batch:
         except ValueError as error:
             return refuse(event, "invalid", str(error))
         if asked is not None:
+            given: Asked | Forecast = asked
             before = asked.event.key, asked.hint, asked.event.time
         elif record is not None:
+            given = Forecast(event.id, event.key, record.probability, record.certificate)
             before = record.key, record.hint, record.time
         else:
             problem = settings.problem_of_time(event.time, state.clock if state else None)
@@ -91,7 +93,7 @@ class Batch:
         ):
             if old != new:
                 return refuse(event, "duplicate", f"id {event.id!r} has been asked with {name} {old!r}")
-        return asked or Forecast(event.id, event.key, record.probability, record.certificate)  # type: ignore[union-attr]
+        return given
 
     def _create(self, name: str, place: int) -> KeyState:
         self.keys_known += 1

@@ -7,9 +7,8 @@ from typing import Any
 
 import msgspec
 
-from onlinecal.engine.config import MAX_JUMP, EngineConfig, KeyConfig, Match
+from onlinecal.engine.config import EDITION, MAX_JUMP, EngineConfig, KeyConfig, Match
 from onlinecal.engine.keys.lanes import BinaryLanes, Lanes
-from onlinecal.forecasters.simplex.guarantees import EDITION
 
 NEVER = float("inf")
 
@@ -22,7 +21,7 @@ def lanes_of(config: KeyConfig, edition: int) -> Lanes:
         if getattr(config, name) is not None
     }
     if config.kind == "binary":
-        return BinaryLanes(**given)
+        return BinaryLanes(edition, **given)
     from onlinecal.engine.keys.simplex_lanes import SimplexLanes
 
     return SimplexLanes(config.classes, edition, **given)

@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from typing import Any, Protocol
+
+
+class Token(Protocol):
+    """A forecast as handed out: its number, and who issued it."""
+
+    @property
+    def serial(self) -> int:
+        """Its number among those of the issuer, from 0."""
+        ...
+
+    @property
+    def issuer(self) -> str:
+        """A name drawn by the forecaster."""
+        ...
 
 
 class OpenForecasts:
@@ -12,7 +26,7 @@ class OpenForecasts:
     The name of the issuer is drawn with the first token; copies of a forecaster share it from then on.
     """
 
-    def __init__(self, kind: type) -> None:
+    def __init__(self, kind: type[Token]) -> None:
         self._kind = kind
         self._issuer = ""
         self._issued = 0
@@ -36,7 +50,7 @@ class OpenForecasts:
             raise ValueError(
                 f"forecast must be a {self._kind.__name__} that forecast() issued, got {forecast!r}"
             )
-        serial, issuer = forecast.serial, forecast.issuer  # type: ignore[attr-defined]
+        serial, issuer = forecast.serial, forecast.issuer
         if issuer != self._issuer:
             raise ValueError(f"forecast {serial} was issued by another forecaster: {forecast!r}")
         if serial not in self._open:

@@ -12,11 +12,13 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.measures.decision.errors import (
-        bayes_decisions as bayes_decisions,
         decision_calibration_error as decision_calibration_error,
         decision_loss_gap as decision_loss_gap,
-        decision_losses as decision_losses,
         loss_set_gaps as loss_set_gaps,
+    )
+    from onlinecal.measures.decision.losses import (
+        bayes_decisions as bayes_decisions,
+        decision_losses as decision_losses,
     )
     from onlinecal.measures.decision.width import confidence_width as confidence_width
     from onlinecal.measures.distance.calibration_distance import (
@@ -24,12 +26,12 @@ if TYPE_CHECKING:
         calibration_distance as calibration_distance,
         calibration_distance_from_counts as calibration_distance_from_counts,
     )
-    from onlinecal.measures.distance.levels import is_perfectly_calibrated as is_perfectly_calibrated
-    from onlinecal.measures.distance.lower import (
+    from onlinecal.measures.distance.fractional.lower import (
         LowerCalibrationDistance as LowerCalibrationDistance,
         lower_calibration_distance as lower_calibration_distance,
         lower_calibration_distance_from_counts as lower_calibration_distance_from_counts,
     )
+    from onlinecal.measures.distance.levels import is_perfectly_calibrated as is_perfectly_calibrated
     from onlinecal.measures.distance.multiclass import (
         MulticlassDistance as MulticlassDistance,
         multiclass_calibration_distance as multiclass_calibration_distance,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.validation import (
-    check_outcomes,
+    check_history,
     check_probabilities,
     check_same_length,
     check_shares,
@@ -136,9 +136,7 @@ def count_rounds(forecasts: ArrayLike, outcomes: ArrayLike) -> tuple[Counts, Flo
         Names the argument, the value and its row.
 
     """
-    p = check_probabilities(forecasts)
-    y = check_outcomes(outcomes)
-    check_same_length(p, y, "forecasts and outcomes")
+    p, y = check_history(forecasts, outcomes)
     is_one = y == 1
     # sorting the two labels apart is several times faster than sorting indices
     zero_values, zero_counts = np.unique(p[~is_one], return_counts=True)

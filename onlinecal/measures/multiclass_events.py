@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from onlinecal.measures.counts import Floats, Ints
 from onlinecal.measures.expected import expected_calibration_error
-from onlinecal.validation import check_labels, check_probability_rows, check_same_length
+from onlinecal.validation import check_labelled_rows
 
 
 def classwise_calibration_error(
@@ -55,7 +55,7 @@ def classwise_calibration_error(
     1.0
 
     """
-    table, classes = _checked(probabilities, labels)
+    table, classes = check_labelled_rows(probabilities, labels)
     errors = [
         expected_calibration_error(np.minimum(table[:, j], 1.0), classes == j, bins, normalize)
         for j in range(table.shape[1])
@@ -93,7 +93,7 @@ def confidence_calibration_error(
     0.5
 
     """
-    table, classes = _checked(probabilities, labels)
+    table, classes = check_labelled_rows(probabilities, labels)
     _, confidence, right = _top(table, classes)
     return expected_calibration_error(confidence, right, bins, normalize)
 
@@ -126,17 +126,10 @@ def top_label_calibration_error(
     1.0
 
     """
-    table, classes = _checked(probabilities, labels)
+    table, classes = check_labelled_rows(probabilities, labels)
     top, confidence, right = _top(table, classes)
     errors = [expected_calibration_error(confidence[top == j], right[top == j], bins) for j in np.unique(top)]
     return math.fsum(errors) / (len(classes) if normalize else 1)
-
-
-def _checked(probabilities: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
-    table = check_probability_rows(probabilities)
-    classes = check_labels(labels, table.shape[1])
-    check_same_length(table, classes, "probabilities and labels")
-    return table, classes
 
 
 def _top(table: Floats, classes: Ints) -> tuple[Ints, Floats, Ints]:

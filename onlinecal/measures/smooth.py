@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.counts import Counts, Floats, Ints, check_counts, count_shares
+from onlinecal.measures.counts import Counts, Floats, Ints, check_counts, count_shares, prefix
 
 Words = NDArray[np.uint64]
 
@@ -53,9 +53,7 @@ def smooth_calibration_error(forecasts: ArrayLike, outcomes: ArrayLike, normaliz
     0.06
 
     """
-    counts, _, _ = count_shares(forecasts, outcomes)
-    error = smooth_error_of_counts(counts)
-    return error / counts.n_rounds if normalize else error
+    return _error(count_shares(forecasts, outcomes)[0], normalize)
 
 
 def smooth_calibration_error_from_counts(
@@ -78,7 +76,10 @@ def smooth_calibration_error_from_counts(
         Bad values or counts.
 
     """
-    counts = check_counts(values, zeros, ones)
+    return _error(check_counts(values, zeros, ones), normalize)
+
+
+def _error(counts: Counts, normalize: bool) -> float:
     error = smooth_error_of_counts(counts)
     return error / counts.n_rounds if normalize else error
 
@@ -127,8 +128,7 @@ def best_weights(values: Floats, gains: Floats) -> Floats:
     V_i is maximal between the two ends of the drop at -C_i. On the way back each weight is the point of that
     interval nearest to the weight after it.
     """
-    totals = np.concatenate([np.zeros(1), np.cumsum(gains)])
-    _, drop = np.unique(-totals, return_inverse=True)
+    _, drop = np.unique(-prefix(gains), return_inverse=True)
     first, last = maximal_intervals(np.diff(values), drop.astype(np.int64))
     weights = np.empty(len(values))
     nearest_weights(np.diff(values), first, last, weights)

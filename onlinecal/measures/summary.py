@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.measures.distance.calibration_distance import CalibrationDistance, calibration_distance
-from onlinecal.measures.distance.lower import lower_calibration_distance
+from onlinecal.measures.distance.fractional.lower import lower_calibration_distance
 from onlinecal.measures.expected import expected_calibration_error
+from onlinecal.measures.scores import best_constant_brier, brier_score
 from onlinecal.measures.smooth import smooth_calibration_error
 
 Floats = NDArray[np.float64]
@@ -158,14 +159,3 @@ def unkept(inequalities: Iterable[tuple[str, float | None, str, float | None]], 
         for small, low, large, high in inequalities
         if low is not None and high is not None and low > high + slack
     ]
-
-
-def brier_score(forecasts: Floats, outcomes: Outcomes) -> float:
-    """Sum over rounds of (p - y)^2."""
-    errors = forecasts - outcomes
-    return float(errors @ errors)
-
-
-def best_constant_brier(rounds: int, ones: float) -> float:
-    """Sum over rounds of (c - y)^2 for the best constant c, the frequency of ones; outcomes 0 and 1."""
-    return ones * (rounds - ones) / rounds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -32,9 +33,10 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     probabilities, in which a missing label has probability 0, as for `river.metrics.LogLoss`. With
     `top_label` the answer must be a dictionary; an empty one is no forecast, and such a round is not counted.
 
-    They raise ValueError, and change nothing, when the probability is not a number in [0, 1], or when a label
-    cannot be told to be the positive one or not. `get` raises ValueError when two other labels have come or
-    been answered, and the positive one neither: then it is misspelt, or there is nothing to say about it yet.
+    They raise ValueError, and change nothing, when the probability is not a number in [0, 1], when the weight
+    is not a finite one of at least 0, or when a label cannot be told to be the positive one or not. `get`
+    raises ValueError when two other labels have come or been answered, and the positive one neither: then it
+    is misspelt, or there is nothing to say about it yet.
     What is printed of the metric says so instead.
     """
 
@@ -68,14 +70,14 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     def update(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
         """Count one round."""
         if self._announced(y_pred):
-            self._count(*self._read(y_true, y_pred), w)
+            self._count(*self._read(y_true, y_pred), _weight(w))
             if not self._met:
                 self._meet((y_true, *(y_pred if isinstance(y_pred, Mapping) else ())))
 
     def revert(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
         """Take back one round that was counted, as rolling windows do."""
         if self._announced(y_pred):
-            self._uncount(*self._read(y_true, y_pred), w)
+            self._uncount(*self._read(y_true, y_pred), _weight(w))
 
     def get(self) -> float:
         """The average over rounds; ValueError while it would speak of a label that nobody has named."""
@@ -166,3 +168,9 @@ def _probability(p: Any) -> float:
     if isinstance(p, float) and -ROUNDING <= p <= 1.0 + ROUNDING:
         p = min(max(p, 0.0), 1.0)
     return check_probability(p, "y_pred")
+
+
+def _weight(w: float) -> float:
+    if not 0.0 <= w < math.inf:
+        raise ValueError(f"w must be a finite number of at least 0, got {w!r}")
+    return w

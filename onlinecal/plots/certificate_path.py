@@ -9,6 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.plots.columns import highest
 from onlinecal.plots.own_axes import (
     axes_or_new,
     check_moments,
@@ -77,7 +78,7 @@ def certificate(
         ax.minorticks_off()
     elif new:
         settled = table.filter(pl.col("round") * 6 >= pl.col("round").max())
-        ax.set(xlim=(0, table["round"][-1]), ylim=(0, 1.1 * max(_highest(settled), 0.01)))
+        ax.set(xlim=(0, table["round"][-1]), ylim=(0, 1.1 * max(highest(*settled.drop("round")), 0.01)))
     if guarantees is not None:
         draw_guarantee(ax, table)
         x, y = _middle(ax, table)
@@ -135,10 +136,6 @@ def _sums(values: ArrayLike, name: str) -> NDArray[np.float64]:
         row = int(np.argmax(bad))
         raise ValueError(f"{name} must be finite and not negative, got {float(array[row])!r} at row {row}")
     return array
-
-
-def _highest(table: pl.DataFrame) -> float:
-    return max(float(table[name].to_numpy().max()) for name in table.columns if name != "round")
 
 
 def _middle(axis: Axes, table: pl.DataFrame) -> tuple[float, float]:

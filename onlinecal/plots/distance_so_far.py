@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from onlinecal.measures import calibration_distance
+from onlinecal.plots.columns import highest
 from onlinecal.plots.own_axes import (
     axes_or_new,
-    check_moments,
     describe,
     draw_line,
+    moments_of,
     name_histories,
     next_colour,
 )
-from onlinecal.validation import check_count, check_outcomes, check_probabilities, check_same_length
+from onlinecal.validation import check_outcomes, check_probabilities, check_same_length
 
 BUDGET = 0.1
 """Effort for each of the many distances."""
@@ -90,7 +90,7 @@ def running_distance_data(
     """
     p, y = check_probabilities(forecasts), check_outcomes(outcomes)
     check_same_length(p, y, "forecasts and outcomes")
-    moments = _moments(rounds, len(p))
+    moments = moments_of(rounds, len(p)).tolist()
     found = [
         calibration_distance(p[:stop], y[:stop], budget=budget, rtol=0.05, normalize=True) for stop in moments
     ]
@@ -107,14 +107,7 @@ def draw_distance(axis: Axes, table: pl.DataFrame, color: str, **look: Any) -> N
         axis.fill_between(table["round"], table["lower"], table["upper"], color=color, alpha=0.2, lw=0)
 
 
-def _moments(rounds: int | ArrayLike, n_rounds: int) -> list[int]:
-    if isinstance(rounds, (int, np.integer)):
-        spread = np.linspace(0, n_rounds, check_count(rounds, "rounds") + 1).astype(np.int64)[1:]
-        return np.unique(spread[spread > 0]).tolist()
-    return check_moments(rounds, n_rounds).tolist()
-
-
 def _later_height(table: pl.DataFrame) -> float:
     """How high the line is, once a sixth of the rounds is over: what comes before may be cut off."""
     later = table.filter(pl.col("round") * 6 >= pl.col("round").max())
-    return float(later["upper"].to_numpy().max())
+    return highest(later["upper"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.plots.style import GRID, INK, OKABE_ITO, QUIET
-from onlinecal.validation import check_vector
+from onlinecal.validation import check_count, check_vector
+
+BEFORE, AFTER = OKABE_ITO[1], OKABE_ITO[0]
+"""The colours of what stood before a recalibration, and of what came out or stands alone."""
 
 OURS = "onlinecal-"
 """What the names of kinds of pictures begin with; the artist of a history carries its kind as its gid."""
@@ -64,6 +68,32 @@ def draw_line(
     line.set_gid(kind)
 
 
+def draw_dumbbells(
+    axes: Axes, names: Sequence[str], values: Mapping[str, NDArray[np.float64]], rows: Iterable[int]
+) -> NDArray[np.int64]:
+    """A line for each name from the top down: a dot for each of its values, or for before and after.
+
+    Beside the axes stand numbers of rows. The heights of the lines come back.
+    """
+    heights = np.arange(len(names))[::-1]
+    if len(values) == 2:
+        begins, ends = values.values()
+        axes.hlines(heights, begins, ends, color=QUIET, lw=1.6, zorder=3)
+    look: Any = {"s": 58, "edgecolor": "white", "lw": 0.7}
+    for place, (kind, one) in enumerate(values.items()):
+        colour = BEFORE if kind == "before" else AFTER
+        axes.scatter(one, heights, color=colour, zorder=4 + place, label=kind, **look)
+    axes.set_ylim(-0.7, len(names) - 0.3)
+    axes.set_yticks(heights, names, fontsize=8.5, color=INK)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    beside: Any = {"transform": axes.get_yaxis_transform(), "fontsize": 8, "color": QUIET}
+    for height, count in zip(heights, rows, strict=True):
+        axes.text(1.013, height, f"{count:,}", va="center_baseline", **beside)
+    axes.text(1.013, len(names) - 0.2, "rows", **beside)
+    return heights
+
+
 def is_first(axes: Axes, kind: str) -> bool:
     """Whether no history has been drawn on the axes as this kind of picture."""
     return all(artist.get_gid() != kind for artist in axes.get_children())
@@ -73,6 +103,14 @@ def name_histories(axes: Axes, label: str | None) -> None:
     """A legend, if the history that was drawn last has a name."""
     if label is not None:
         axes.legend(frameon=False, fontsize=9)
+
+
+def moments_of(rounds: int | ArrayLike, n_rounds: int) -> NDArray[np.int64]:
+    """After how many of n_rounds something is measured: so many moments, evenly spread, or those given."""
+    if isinstance(rounds, (int, np.integer)):
+        number = min(check_count(rounds, "rounds"), n_rounds)
+        return np.unique(np.linspace(0, n_rounds, number + 1)[1:].round().astype(np.int64))
+    return check_moments(rounds, n_rounds)
 
 
 def check_moments(rounds: ArrayLike, most: int | None = None) -> NDArray[np.int64]:

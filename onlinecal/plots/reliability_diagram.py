@@ -8,13 +8,12 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
+from onlinecal.plots.intervals import wilson_interval
 from onlinecal.plots.own_axes import axes_or_new, describe, is_first, name_histories, next_colour
 from onlinecal.plots.style import GRID, HALO, INK
 from onlinecal.validation import (
     check_count,
-    check_open_unit,
     check_probabilities,
     check_same_length,
     check_shares,
@@ -99,7 +98,8 @@ def reliability_data(
     counts = np.bincount(group)
     used = counts > 0
     rounds = counts[used]
-    ones = np.bincount(group, y)[used].astype(np.float64 if y.dtype.kind == "f" else np.int64)
+    ones: NDArray[Any] = np.bincount(group, y)[used]
+    ones = ones if y.dtype.kind == "f" else ones.astype(np.int64)
     low, high = wilson_interval(ones, rounds, confidence)
     return pl.DataFrame(
         {
@@ -111,23 +111,6 @@ def reliability_data(
             "high": high,
         }
     )
-
-
-def wilson_interval(
-    ones: NDArray[Any], rounds: NDArray[np.int64], confidence: float = 0.95
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both ends of Wilson's score interval for each frequency ones / rounds, within [0, 1].
-
-    Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
-    """
-    z = ndtri((1.0 + check_open_unit(confidence, "confidence")) / 2.0)
-    frequency = ones / rounds
-    centre = frequency + z**2 / (2.0 * rounds)
-    reach = z * np.sqrt(frequency * (1.0 - frequency) / rounds + (z / (2.0 * rounds)) ** 2)
-    whole = 1.0 + z**2 / rounds
-    # rounding must not push an end beyond 0, 1 or the frequency itself
-    low = np.clip((centre - reach) / whole, 0.0, frequency)
-    return low, np.clip((centre + reach) / whole, frequency, 1.0)
 
 
 def draw_reliability(axis: Axes, table: pl.DataFrame, color: str, label: str | None = None) -> None:

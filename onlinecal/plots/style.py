@@ -228,15 +228,15 @@ def spread(wanted: Sequence[float], gap: float, low: float = 0.0, high: float = 
     return answer
 
 
-def along(axis: Axes, text: str, x: float, y: float, x2: float, y2: float, **style: object) -> None:
+def along(axis: Axes, text: str, x: float, y: float, x2: float, y2: float, **style: Any) -> None:
     """Write along the line from (x, y) to (x2, y2), data units, just above it (or below: va="top")."""
     (ax, ay), (bx, by) = axis.transData.transform([(x, y), (x2, y2)])
     angle = math.degrees(math.atan2(by - ay, bx - ax))
-    settings: dict[str, object] = {
+    settings: dict[str, Any] = {
         "va": "bottom",
         "fontsize": 8.5,
         "path_effects": HALO,
         "zorder": 6,
         **style,
     }
-    axis.text(x, y, text, rotation=angle, rotation_mode="anchor", **settings)  # type: ignore[arg-type]
+    axis.text(x, y, text, rotation=angle, rotation_mode="anchor", **settings)

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal.recalibration.boosted.recalibrator import (
-        BoostedRecalibrator as BoostedRecalibrator,
-        BoostingRound as BoostingRound,
-    )
+    from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator as BoostedRecalibrator
+    from onlinecal.recalibration.boosted.rounds import BoostingRound as BoostingRound
     from onlinecal.recalibration.classical.dirichlet import DirichletCalibration as DirichletCalibration
     from onlinecal.recalibration.classical.temperature import TemperatureScaling as TemperatureScaling
     from onlinecal.recalibration.classical.top_label import TopLabelIsotonic as TopLabelIsotonic

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Hashable, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from onlinecal.recalibration.tables import check_columns, column_names, number_labels
+from onlinecal.recalibration.labels import number_labels
 from onlinecal.remarks import label_remarks, warn_of
 from onlinecal.validation import check_probability_rows, check_same_length
 
@@ -26,7 +27,8 @@ class ProbabilityRecalibrator(ClassifierMixin, BaseEstimator):
     names.
     """
 
-    classes: Any
+    def __init__(self, classes: Sequence[Hashable] | None = None) -> None:
+        self.classes = classes
 
     @abstractmethod
     def _learn(self, table: Floats, labels: Ints) -> None:
@@ -61,19 +63,14 @@ class ProbabilityRecalibrator(ClassifierMixin, BaseEstimator):
         warn_of(label_remarks(table, labels, known, "y"))
         self._learn(table, labels)
         self.classes_ = known
-        self.n_features_in_ = table.shape[1]
-        names = column_names(P)
-        if names is not None:
-            self.feature_names_in_ = names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        validate_data(self, P, skip_check_array=True)
         return self
 
     def _check_table(self, P: ArrayLike) -> Floats:
         """A table for a fitted map."""
         check_is_fitted(self, "n_features_in_")
         table = check_probability_rows(P, "P")
-        check_columns(P, table, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        validate_data(self, P, reset=False, skip_check_array=True)
         return table
 
     def predict_proba(self, P: ArrayLike) -> Floats:

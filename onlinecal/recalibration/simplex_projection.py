@@ -1,14 +1,38 @@
-"""Whole tables projected on the simplex, row by row."""
+"""The point of the simplex nearest to a row, and to every row of a table."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled
-from onlinecal.recalibration.lp.kernels import project
+from onlinecal.compiling import compiled, kernel_part
 
 Floats = NDArray[np.float64]
+
+
+@kernel_part
+def project(z: Floats, out: Floats) -> None:
+    """pi: the point of the simplex nearest to z in l2, into `out` (Michelot's shrinking support)."""
+    k = z.shape[0]
+    count = k
+    sum_of_all = 0.0
+    for j in range(k):
+        sum_of_all += z[j]
+    shift = (sum_of_all - 1.0) / k
+    while True:
+        kept = 0
+        total = 0.0
+        for j in range(k):
+            if z[j] > shift:
+                kept += 1
+                total += z[j]
+        # rounding may let a point back in: the support only ever shrinks
+        if kept >= count or kept == 0:
+            break
+        count = kept
+        shift = (total - 1.0) / kept
+    for j in range(k):
+        out[j] = max(z[j] - shift, 0.0)
 
 
 def project_rows(table: Floats) -> Floats:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal.wrappers.binned_mean import BinnedMean as BinnedMean
     from onlinecal.wrappers.calibrated_classifier import CalibratedClassifier as CalibratedClassifier
     from onlinecal.wrappers.decision_calibrated_classifier import (
         DecisionCalibratedClassifier as DecisionCalibratedClassifier,
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
         GroupCalibratedClassifier as GroupCalibratedClassifier,
     )
     from onlinecal.wrappers.lp_calibrated_classifier import LpCalibratedClassifier as LpCalibratedClassifier
-    from onlinecal.wrappers.platt_scaling import PlattScaling as PlattScaling
+    from onlinecal.wrappers.maps.binned_mean import BinnedMean as BinnedMean
+    from onlinecal.wrappers.maps.platt_scaling import PlattScaling as PlattScaling
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from river import base, linear_model
+from river import base
 
 from onlinecal.forecasters.binary.grid import check_slack
+from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.validation import check_choice, check_count
-from onlinecal.wrappers.labels import Label, Labels, plain
-from onlinecal.wrappers.late_labels import LateLabels
-from onlinecal.wrappers.models import check_classifier
-from onlinecal.wrappers.pending import NOTHING, Waiting
+from onlinecal.wrappers.labels import Label, plain
+from onlinecal.wrappers.late_labels import NOTHING, LateLabels
 from onlinecal.wrappers.strategies.catalogue import STRATEGIES, StrategyName, chosen, new_strategies, renewed
 from onlinecal.wrappers.strategies.certain import Certain
 from onlinecal.wrappers.strategies.classwise import Classwise
 from onlinecal.wrappers.strategies.projection import Projection
-from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Strategy
+from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Strategy, Waiting
 
 
 class CalibratedClassifier(LateLabels[Waiting]):
@@ -91,20 +90,16 @@ class CalibratedClassifier(LateLabels[Waiting]):
         strategy: StrategyName = "auto",
         horizon: int | None = None,
     ) -> None:
-        check_classifier(classifier)
+        super().__init__(classifier)
         check_choice(strategy, STRATEGIES, "strategy")
         check_count(n_buckets, "n_buckets")
         if horizon is not None:
             check_count(horizon, "horizon")
         check_slack(slack)
-        super().__init__()
-        self.classifier = classifier
         self.slack = slack
         self.n_buckets = n_buckets
         self.strategy = strategy
         self.horizon = horizon
-        self.n_rounds = 0
-        self._labels = Labels()
         self._strategies = new_strategies(slack, n_buckets, horizon)
         self._plan = self._strategies[chosen(strategy, 0)]
         # Once both labels are known, the projection of the positive one; None under other plans.
@@ -112,14 +107,6 @@ class CalibratedClassifier(LateLabels[Waiting]):
         # Unless the open round is that of `_binary`, who forecasts it, and about which labels.
         self._asking: Strategy = self._strategies[Certain.name]
         self._asked: Asked = ()
-
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"classifier": linear_model.LogisticRegression()}
-
-    def raw_proba_one(self, x: Any) -> dict[Label, float]:
-        """The wrapped model's own answer."""
-        return self.classifier.predict_proba_one(x)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Calibrated probabilities of the labels known so far; they sum to 1.
@@ -132,9 +119,10 @@ class CalibratedClassifier(LateLabels[Waiting]):
             if self._features is not NOTHING:
                 self._make_way()
             self._features = x
-        if self._binary is None:
+        pair = self._labels.pair
+        if self._binary is None or pair is None:
             return self._answer(answer)
-        negative, positive = self._labels.pair  # type: ignore[misc]
+        negative, positive = pair
         p = self._binary.ask(answer[positive] if positive in answer else self._labels.read(answer))
         return {negative: 1.0 - p, positive: p}
 
@@ -150,12 +138,15 @@ class CalibratedClassifier(LateLabels[Waiting]):
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Settle the forecast made for x (or make it now), then let the model learn."""
-        outcome = self._labels.known.get(y)
+        try:
+            outcome = self._labels.known.get(y)
+        except TypeError:
+            outcome = None
         if outcome is not None and x is self._features and self._binary is not None:
             self._binary.settle(outcome)
         else:
             if outcome is None:
-                self._labels.meet(y)
+                self._labels.meet(check_label(y, "y"))
             if x is self._features or not self._settle_late(x, plain(y)):
                 strategy, asked = self._round()
                 strategy.settle(asked, plain(y), self._labels)
@@ -207,8 +198,6 @@ class CalibratedClassifier(LateLabels[Waiting]):
         strategy = self._strategies[waiting.kind]
         strategy.present(waiting)
         strategy.settle(waiting.asked, label, self._labels)
-        for each in self._strategies.values():
-            each.note_late(self._most_open)
         return True
 
     def _hand_out(self) -> Waiting:
@@ -217,6 +206,10 @@ class CalibratedClassifier(LateLabels[Waiting]):
 
     def _give_up(self, forecast: Waiting) -> None:
         self._strategies[forecast.kind].give_up(forecast)
+
+    def _note_late(self, others: int) -> None:
+        for strategy in self._strategies.values():
+            strategy.note_late(others)
 
     def _choose_plan(self) -> None:
         """Take notice of a new label, after the round that brought it."""

@@ -10,25 +10,21 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from river import base, linear_model
+from river import base
 
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 from onlinecal.remarks import LabelWarning, label_remarks, warn_of
 from onlinecal.validation import check_choice, check_count
-from onlinecal.wrappers.answers import normalised
-from onlinecal.wrappers.labels import Label, plain
-from onlinecal.wrappers.models import check_classifier
-
-Floats = NDArray[np.float64]
-Answer = dict[Label, float]
+from onlinecal.wrappers.labels import Label, normalised, plain
+from onlinecal.wrappers.refitted import Answer, Floats, Refitted
 
 Memory = Literal["window", "reservoir"]
 MEMORIES: tuple[Memory, ...] = get_args(Memory)
 
 
-class DecisionCalibratedClassifier(base.Wrapper, base.Classifier):
+class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
     """Recalibrates a classifier's probabilities for decisions, again whenever the stream has doubled.
 
     Keeps a bounded number of the model's answers with their labels, and fits a DecisionRecalibrator on them
@@ -102,38 +98,24 @@ class DecisionCalibratedClassifier(base.Wrapper, base.Classifier):
         n_recent: int = 500,
         seed: int = 0,
     ) -> None:
-        check_classifier(classifier)
+        super().__init__(classifier, first_fit)
         check_count(n_actions, "n_actions")
         check_choice(memory, MEMORIES, "memory")
         check_count(n_recent, "n_recent")
         for name, value in (("capacity", capacity), ("first_fit", first_fit)):
             if check_count(value, name) < 10:
                 raise ValueError(f"{name} must be at least 10, got {value!r}")
-        self.classifier = classifier
         self.n_actions = n_actions
         self.losses = losses
         self.labels = labels
         self.memory = memory
         self.capacity = capacity
-        self.first_fit = first_fit
         self.n_recent = n_recent
         self.seed = seed
-        self.n_rounds = 0
-        self.n_fits = 0
-        self.recalibrator: DecisionRecalibrator | None = None
-        self._columns: dict[Label, int] = {plain(k): i for i, k in enumerate(labels or ())}
+        self._meet(map(plain, labels or ()))
         self._kept: list[tuple[Answer, Label]] = []
         self._recent: deque[tuple[Answer, Answer, Label]] = deque(maxlen=n_recent)
         self._random = random.Random(seed)
-        self._next_fit = first_fit
-
-    @property
-    def _wrapped_model(self) -> base.Classifier:
-        return self.classifier
-
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"classifier": linear_model.LogisticRegression()}
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> Answer:
         """Recalibrated probabilities of the labels known so far; the model's own before the first fit.
@@ -141,20 +123,6 @@ class DecisionCalibratedClassifier(base.Wrapper, base.Classifier):
         Labels that came after the last fit keep the model's probability; the others share the rest.
         """
         return self._recalibrated(self.classifier.predict_proba_one(x, **kwargs))
-
-    def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Keep the answer for x with its label, refit if it is time, then let the model learn."""
-        raw = {plain(label): p for label, p in self.classifier.predict_proba_one(x).items()}
-        label = plain(y)
-        for name in (*raw, label):
-            self._columns.setdefault(name, len(self._columns))
-        self._recent.append((raw, self._recalibrated(raw), label))
-        self.n_rounds += 1
-        self._keep((raw, label))
-        if self.n_rounds >= self._next_fit:
-            self._next_fit *= 2
-            self._fit()
-        self.classifier.learn_one(x, y, **kwargs)
 
     def gaps(self, losses: ArrayLike | None = None, raw: bool = False) -> Floats:
         """Loss gaps on the newest labels, of the answers made before each was learnt.
@@ -180,7 +148,10 @@ class DecisionCalibratedClassifier(base.Wrapper, base.Classifier):
             chosen = gaussian_losses(max(2, self.n_actions), len(self._columns), 100, self.seed)
         return decision_loss_gap(self._table(answers), self._numbers(row[-1] for row in self._recent), chosen)
 
-    def _keep(self, row: tuple[Answer, Label]) -> None:
+    def _keep(self, answer: Answer, label: Label) -> None:
+        self._meet((*answer, label))
+        self._recent.append((answer, self._recalibrated(answer), label))
+        row = answer, label
         if self.memory == "window" or len(self._kept) < self.capacity:
             self._kept.append(row)
             # cut in bulk, so that keeping a row costs O(1)
@@ -191,8 +162,9 @@ class DecisionCalibratedClassifier(base.Wrapper, base.Classifier):
             if place < self.capacity:
                 self._kept[place] = row
 
-    def _fit(self) -> None:
-        if len(self._columns) < 2:
+    def recalibrate(self) -> None:
+        """Fit on what is kept, now; nothing happens while fewer than two labels are known."""
+        if len(self._columns) < 2 or not self._kept:
             return
         rows = self._kept[-self.capacity :]
         if self.recalibrator is None:
@@ -223,13 +195,8 @@ class DecisionCalibratedClassifier(base.Wrapper, base.Classifier):
         return normalised({**{k: left * p for k, p in zip(names, mapped.tolist(), strict=True)}, **later})
 
     def _table(self, answers: list[Answer]) -> Floats:
-        """Answers as rows with one column per label known by now; rows without any mass become uniform."""
-        table = np.zeros((len(answers), len(self._columns)))
-        for row, answer in zip(table, answers, strict=True):
-            for label, p in answer.items():
-                row[self._columns[label]] = max(0.0, p)
-        sums = table.sum(axis=1, keepdims=True)
-        return np.where(sums > 0.0, table / np.where(sums > 0.0, sums, 1.0), 1.0 / table.shape[1])
+        """Answers as rows with one column per label known by now."""
+        return np.array([self._vector(answer) for answer in answers])
 
     def _numbers(self, labels: Any) -> NDArray[np.int64]:
         return np.array([self._columns[label] for label in labels], dtype=np.int64)

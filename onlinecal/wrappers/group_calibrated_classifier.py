@@ -8,13 +8,12 @@ from river import base, linear_model
 
 from onlinecal.forecasters.binary.cells import REPORTS, Report
 from onlinecal.forecasters.binary.grid import check_slack
+from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.validation import check_choice, check_count
-from onlinecal.wrappers.groups.books import AtomBooks, SharedBooks
+from onlinecal.wrappers.groups.forecasters import AtomForecaster, SharedForecaster
 from onlinecal.wrappers.groups.membership import EVERYONE, Groups, Membership
-from onlinecal.wrappers.labels import Label, Labels, plain
-from onlinecal.wrappers.late_labels import LateLabels
-from onlinecal.wrappers.models import check_classifier
-from onlinecal.wrappers.pending import NOTHING
+from onlinecal.wrappers.labels import Label
+from onlinecal.wrappers.late_labels import NOTHING, LateLabels
 
 Scheme = Literal["atoms", "shared"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
@@ -82,7 +81,7 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         slack: float = 0.5,
         report: Report = "midpoint",
     ) -> None:
-        check_classifier(classifier)
+        super().__init__(classifier)
         check_choice(scheme, SCHEMES, "scheme")
         check_choice(report, REPORTS, "report")
         check_slack(slack)
@@ -93,22 +92,19 @@ class GroupCalibratedClassifier(LateLabels[Any]):
                 raise ValueError("n_atoms is needed beside a horizon when groups are columns, got None")
         if n_atoms is not None:
             check_count(n_atoms, "n_atoms")
-        super().__init__()
-        self.classifier = classifier
         self.groups = groups
         self.scheme = scheme
         self.horizon = horizon
         self.n_atoms = n_atoms
         self.slack = slack
         self.report = report
-        self.n_rounds = 0
         self._membership = membership
-        self._books: Any
+        self._forecaster: AtomForecaster | SharedForecaster
         if scheme == "atoms":
-            self._books = AtomBooks(slack, report, horizon, n_atoms or len(membership.names) or None)
+            atoms = n_atoms or len(membership.names) or None
+            self._forecaster = AtomForecaster(slack, report, horizon, atoms)
         else:
-            self._books = SharedBooks(slack, report, horizon, membership.most)
-        self._labels = Labels()
+            self._forecaster = SharedForecaster(slack, report, horizon, membership.most)
         self._ticket: Any = None
 
     @classmethod
@@ -123,7 +119,7 @@ class GroupCalibratedClassifier(LateLabels[Any]):
             if self._features is not NOTHING:
                 self._make_way()
             self._features = x
-        self._ticket = self._books.ask(members, self._labels.read(answer))
+        self._ticket = self._forecaster.ask(members, self._labels.read(answer))
         return self._labels.both(answer, self._ticket.probability)
 
     def forecasts_one(self, x: Any) -> dict[Label, float]:
@@ -134,14 +130,10 @@ class GroupCalibratedClassifier(LateLabels[Any]):
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Settle the forecast made for x (or make it now), then let the model learn."""
-        ticket = None if x is self._features else self._late(x)
-        if ticket is None:
-            ticket = self._ticket
-        label = plain(y)
+        label = check_label(y, "y")
+        ticket = (None if x is self._features else self._late(x)) or self._ticket
         self._labels.meet(label)
-        self._books.settle(ticket, int(label == self._labels.positive))
-        if self._most_open:
-            self._books.note_late(self._most_open)
+        self._forecaster.settle(ticket, int(label == self._labels.positive))
         self._features = NOTHING
         self.n_rounds += 1
         self.classifier.learn_one(x, y, **kwargs)
@@ -149,17 +141,17 @@ class GroupCalibratedClassifier(LateLabels[Any]):
     @property
     def rounds(self) -> dict[str, int]:
         """Settled rounds of each group that has been asked about, and of everyone."""
-        return self._books.rounds()
+        return self._forecaster.rounds()
 
     @property
     def certificates(self) -> dict[str, float]:
         """Proven upper bounds on each group's distance to calibration so far, sums over its rounds."""
-        return self._books.certificates()
+        return self._forecaster.certificates()
 
     @property
     def guarantees(self) -> dict[str, float]:
         """What each group's certificate cannot exceed, whatever the labels."""
-        return self._books.guarantees()
+        return self._forecaster.guarantees()
 
     @property
     def certificate(self) -> float:
@@ -174,7 +166,9 @@ class GroupCalibratedClassifier(LateLabels[Any]):
     def _hand_out(self) -> Any:
         return self._ticket
 
-    def _put_aside(self) -> None:
-        # guarantees count the forecast that is about to be settled as well, as they did in 0.1.0
-        super()._put_aside()
-        self._count_open()
+    def _note_late(self, others: int) -> None:
+        self._forecaster.note_late(others)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # in 0.1.0 it had another name
+        self.__dict__.update({"_forecaster" if k == "_books" else k: value for k, value in state.items()})

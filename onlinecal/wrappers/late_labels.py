@@ -1,18 +1,65 @@
-"""What wrappers share that settle a late label with the forecast that was made for its features."""
+"""Late labels: each settles the forecast that was made for its features, written once for all wrappers."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Mapping
 from typing import Any, Generic, TypeVar
 
 from river import base
 
-from onlinecal.wrappers.pending import NOTHING, Pending
+from onlinecal.wrappers.labels import Labels
+from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 T = TypeVar("T")
 
+MOST_PENDING = 10_000
 
-class LateLabels(base.Wrapper, base.Classifier, Generic[T]):
+
+class NOTHING:
+    """Stands for features while no round is open: a class, since copies of it are itself."""
+
+
+class Pending(Generic[T]):
+    """What was forecast for which features, oldest first, at most MOST_PENDING forecasts.
+
+    Features are recognised by equality, so copies will do. Of forecasts for equal features the oldest is
+    settled first. When there are too many, the oldest is given up: its round is then never charged.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[int, tuple[Hashable, T]] = OrderedDict()
+        self._places: dict[Hashable, deque[int]] = {}
+        self._serial = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, x: Any, forecast: T) -> T | None:
+        """Let a forecast wait; the one that is given up for it, if any."""
+        key = features_key(x)
+        self._waiting[self._serial] = key, forecast
+        self._places.setdefault(key, deque()).append(self._serial)
+        self._serial += 1
+        if len(self._waiting) > MOST_PENDING:
+            return self._remove(next(iter(self._waiting.values()))[0])
+        return None
+
+    def take(self, x: Any) -> T | None:
+        """The oldest forecast for these features, removed; None if there is none."""
+        key = features_key(x)
+        return self._remove(key) if key in self._places else None
+
+    def _remove(self, key: Hashable) -> T:
+        places = self._places[key]
+        serial = places.popleft()
+        if not places:
+            del self._places[key]
+        return self._waiting.pop(serial)[1]
+
+
+class LateLabels(ClassifierWrapper, Generic[T]):
     """A wrapper that has at most one open round, that of the features it was asked about last.
 
     When it is asked about others, the open round waits; a label settles the oldest round that waits for equal
@@ -21,18 +68,15 @@ class LateLabels(base.Wrapper, base.Classifier, Generic[T]):
     A subclass tests `x is self._features` and `self._features is NOTHING` itself: a call would cost too much.
     """
 
-    classifier: base.Classifier
-
-    def __init__(self) -> None:
+    def __init__(self, classifier: base.Classifier) -> None:
+        super().__init__(classifier)
+        self.n_rounds = 0
+        self._labels = Labels()
         self._pending: Pending[T] = Pending()
         self._features: Any = NOTHING
         """The features of the open round, NOTHING while there is none."""
         self._most_open = 0
         """How many forecasts have waited at once while another was made."""
-
-    @property
-    def _wrapped_model(self) -> base.Classifier:
-        return self.classifier
 
     @abstractmethod
     def _hand_out(self) -> T:
@@ -40,6 +84,10 @@ class LateLabels(base.Wrapper, base.Classifier, Generic[T]):
 
     def _give_up(self, forecast: T) -> None:
         """A forecast that waited will never be settled."""
+
+    @abstractmethod
+    def _note_late(self, others: int) -> None:
+        """Take into the guarantees that so many other forecasts were open at once."""
 
     def _put_aside(self) -> None:
         """Let the open round, if there is one, wait for a late label."""
@@ -52,9 +100,6 @@ class LateLabels(base.Wrapper, base.Classifier, Generic[T]):
     def _make_way(self) -> None:
         """Let the open round wait, since another one is about to be opened."""
         self._put_aside()
-        self._count_open()
-
-    def _count_open(self) -> None:
         self._most_open = max(self._most_open, len(self._pending))
 
     def _late(self, x: Any) -> T | None:
@@ -64,7 +109,19 @@ class LateLabels(base.Wrapper, base.Classifier, Generic[T]):
         """
         self._put_aside()
         forecast = self._pending.take(x) if len(self._pending) else None
-        if forecast is None:
+        if forecast is not None:
+            self._note_late(self._most_open)
+        else:
             self._make_way()
             self.predict_proba_one(x)
         return forecast
+
+
+def features_key(x: Any) -> Hashable:
+    """Equal for equal features; the object's identity where they cannot be hashed."""
+    try:
+        key: Hashable = frozenset(x.items()) if isinstance(x, Mapping) else x
+        hash(key)
+    except TypeError:
+        return id(x)
+    return key

@@ -8,22 +8,22 @@ from collections import deque
 from typing import Any
 
 import numpy as np
-from river import base, linear_model
+from river import base
 
-from onlinecal.measures.lp.level_sets import Floats, allowance
+from onlinecal.measures.lp.level_sets import levels_of
 from onlinecal.recalibration.lp.map import LevelSetMap
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
 from onlinecal.recalibration.lp.sizes import Estimation
 from onlinecal.validation import check_count, check_open_unit
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.level_set_counts import Key, LevelSetCounts, statistics_of
-from onlinecal.wrappers.models import check_classifier
+from onlinecal.wrappers.refitted import Answer, Floats, Refitted
 
 PANES = 8
 """Parts of a window; the oldest is forgotten as a whole."""
 
 
-class LpCalibratedClassifier(base.Wrapper, base.Classifier):
+class LpCalibratedClassifier(Refitted[LpRecalibrator]):
     """Wrap a river classifier: what it promises is sorted into level sets, and corrected where it is wrong.
 
     The wrapper keeps counts of the level sets that carry mass, not the stream, and runs Algorithm 2 on them
@@ -94,7 +94,7 @@ class LpCalibratedClassifier(base.Wrapper, base.Classifier):
         window: int | None = None,
         fading: float | None = None,
     ) -> None:
-        check_classifier(classifier)
+        super().__init__(classifier, first_fit)
         check_count(first_fit, "first_fit")
         if window is not None:
             check_count(window, "window", least=PANES)
@@ -102,7 +102,6 @@ class LpCalibratedClassifier(base.Wrapper, base.Classifier):
             check_open_unit(fading, "fading")
         if fading is not None and window is not None:
             raise ValueError(f"window and fading exclude each other, got {window!r} and {fading!r}")
-        self.classifier = classifier
         self.p = p
         self.epsilon = epsilon
         self.delta = delta
@@ -111,14 +110,9 @@ class LpCalibratedClassifier(base.Wrapper, base.Classifier):
         self.estimation = estimation
         self.seed = seed
         self.within = within
-        self.first_fit = first_fit
         self.window = window
         self.fading = fading
-        self.n_rounds = 0
-        self.n_fits = 0
-        self.recalibrator: LpRecalibrator | None = None
         self._map: LevelSetMap | None = None
-        self._numbers: dict[Label, int] = {}
         settings = self._new_recalibrator()
         needs = settings.settings_for(2)
         self._levels, self._beta = settings.n_levels_, settings.beta_
@@ -128,62 +122,43 @@ class LpCalibratedClassifier(base.Wrapper, base.Classifier):
             self._shares = [float(size) for size in np.cumsum(sizes) / sum(sizes)]
         self._random = random.Random(seed)
         self._counts: deque[LevelSetCounts] = deque([self._new_counts()])
-        self._next_fit = first_fit
-
-    @property
-    def _wrapped_model(self) -> base.Classifier:
-        return self.classifier
-
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"classifier": linear_model.LogisticRegression()}
-
-    def raw_proba_one(self, x: Any) -> dict[Label, float]:
-        """The wrapped model's own answer."""
-        return self.classifier.predict_proba_one(x)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Recalibrated probabilities of the labels known so far; they sum to 1.
 
         Empty while neither the model nor the stream has named a label.
         """
-        vector = self._vector(self.classifier.predict_proba_one(x, **kwargs))
+        answer = {plain(label): u for label, u in self.classifier.predict_proba_one(x, **kwargs).items()}
+        self._meet(answer)
+        vector = self._vector(answer)
         if self._map is not None:
             self._widen()
             vector = self._map(vector[None])[0]
-        return dict(zip(self._numbers, vector.tolist(), strict=True))
+        return dict(zip(self._columns, vector.tolist(), strict=True))
 
-    def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Count the model's answer and its label, recalibrate if it is time, then let the model learn."""
-        answer = self.classifier.predict_proba_one(x)
-        label = plain(y)
-        self._numbers.setdefault(label, len(self._numbers))
+    def _keep(self, answer: Answer, label: Label) -> None:
+        self._meet((label, *answer))
         vector = self._vector(answer)
         forecast = {j: u for j, u in enumerate(vector.tolist()) if u > 0.0} if self.within == "shift" else {}
         pool = 0
         if len(self._shares) > 1:
             drawn = self._random.random()
             pool = next(i for i, share in enumerate(self._shares) if drawn <= share or share >= 1.0)
-        self._counts[-1].add(self._key(vector), forecast, self._numbers[label], pool)
-        self.n_rounds += 1
+        self._counts[-1].add(self._key(vector), forecast, self._columns[label], pool)
         if self.window is not None and self.n_rounds % (self.window // PANES) == 0:
             self._counts.append(self._new_counts())
             while len(self._counts) > PANES:
                 self._counts.popleft()
-        if self.n_rounds >= self._next_fit:
-            self.recalibrate()
-            self._next_fit = self.n_rounds + min(self.n_rounds, self._most_between_fits())
-        self.classifier.learn_one(x, y, **kwargs)
 
     def recalibrate(self) -> None:
         """Run Algorithm 2 on what is counted, now; nothing happens while fewer than two labels are known."""
-        n_classes = len(self._numbers)
+        n_classes = len(self._columns)
         windows = [counts for counts in self._counts if counts.entries]
         if n_classes < 2 or not windows:
             return
         recalibrator = self._new_recalibrator()
         recalibrator.settings_for(n_classes)
-        recalibrator.classes_ = np.array(list(self._numbers), dtype=object)
+        recalibrator.classes_ = np.array(list(self._columns), dtype=object)
         statistics = statistics_of(
             windows, n_classes, self._beta, self.within == "shift", self.seed + self.n_fits, self.delta
         )
@@ -212,30 +187,21 @@ class LpCalibratedClassifier(base.Wrapper, base.Classifier):
             return self.window // PANES
         return math.ceil(1.0 / (1.0 - self.fading)) if self.fading is not None else self.n_rounds
 
-    def _vector(self, answer: dict[Label, float]) -> Floats:
-        """The model's answer over all labels known by now, with sum 1; NaN and negative values count as 0."""
-        for label in answer:
-            self._numbers.setdefault(plain(label), len(self._numbers))
-        vector = np.zeros(len(self._numbers))
-        for label, u in answer.items():
-            vector[self._numbers[plain(label)]] = u if 0.0 < u < math.inf else 0.0
-        total = vector.sum()
-        if total > 0.0:
-            return vector / total
-        return np.full(len(vector), 1.0 / max(1, len(vector)))
-
     def _key(self, vector: Floats) -> Key:
-        slack = allowance(self._levels, len(vector))
-        levels = np.floor(vector * self._levels + slack).astype(np.int64)
+        levels = levels_of(vector, self._levels)
         found = np.flatnonzero(levels)
         return tuple(zip(found.tolist(), levels[found].tolist(), strict=True))
 
     def _widen(self) -> None:
         """Give the map columns for labels that were met after it was made."""
         old = self._map
-        if old is None or old.levels.shape[1] == len(self._numbers):
+        if old is None or old.levels.shape[1] == len(self._columns):
             return
-        width, wider = old.levels.shape[1], len(self._numbers)
+        width, wider = old.levels.shape[1], len(self._columns)
         more = ((0, 0), (0, wider - width))
         levels, values = np.pad(old.levels, more), np.pad(old.values, more)
         self._map = LevelSetMap(levels, values, old.n_levels, old.shift, old.least * width / wider)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # in 0.1.0 it had another name
+        self.__dict__.update({"_columns" if k == "_numbers" else k: value for k, value in state.items()})

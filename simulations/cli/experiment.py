@@ -125,9 +125,8 @@ def _draw(name: str, task: Experiment, out: Path, jobs: int, written: list[Path]
             rows += found
             bar.update(watched, completed=done)
             tell(done, task.n_splits)
-    module = import_module(
-        f"simulations.plots.recalibration_{'counts' if name in ('actions', 'classes') else name}"
-    )
+    figure = "counts" if name in ("actions", "classes") else name
+    module = import_module(f"simulations.plots.experiments.{figure}")
     every = pl.DataFrame(rows, infer_schema_length=None)
     written.append(write_table(every, out / f"{name}-splits.csv"))
     drawn = module.prepare(every)

@@ -109,7 +109,7 @@ def simulate(
         return
     from onlinecal.cli.output import notices, print_json, results
     from onlinecal.compiling import counting
-    from simulations.games import extensions, opponents, players
+    from simulations.games import extensions, players
     from simulations.sweeps.comparison import comparison, machine_readable
 
     extensions.load_all(load or ())
@@ -127,11 +127,11 @@ def simulate(
         notices().print(compiled.notice)
     pictures = []
     if plot or out is not None:
-        from simulations.plots.games import write_games
+        from simulations.plots.games.files import write_games
 
         pictures = write_games(games, out or Path("results/simulate"))
     if animate is not None:
-        from simulations.plots.animation import animate as film
+        from simulations.plots.games.animation import animate as film
 
         pictures.append(film(games, animate))
     measured = [game.measured for game in games]
@@ -140,7 +140,7 @@ def simulate(
         print_json(machine_readable(measured, broken, pictures, opponent.remarks))
     else:
         console = results()
-        console.print(comparison(measured, opponents.title(opponent)))
+        console.print(comparison(measured, opponent.title))
         for line in [*broken, *map(str, pictures)]:
             console.print(line, soft_wrap=True)
     if broken:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from onlinecal.cli.output import table
-from simulations.evaluation.scoring import BINS, Evaluation, Score
+from onlinecal.measures.scores import BINS
+from simulations.evaluation.scoring import Evaluation, Score
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,7 +49,8 @@ def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[P
 
     from onlinecal.plots.files import write_figure
     from onlinecal.tables import write_table
-    from simulations.plots import reliability, running_distance
+    from simulations.plots import running_distance
+    from simulations.plots.games import reliability
 
     rows = [msgspec.structs.asdict(one.score) for one in evaluations]
     written = [write_table(pl.DataFrame(rows, infer_schema_length=None), folder / "results.csv")]

@@ -9,17 +9,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 from river import base
 
-from onlinecal import CalibratedClassifier, expected_calibration_error
+from onlinecal import CalibratedClassifier
+from onlinecal.measures.scores import event_scores
 from onlinecal.measures.summary import unkept
 from simulations.evaluation.sources import Source
 from simulations.games.measuring import Game, measure_recorded
-
-BINS = 15
-CLIP = 1e-15
-"""Forecasts are kept this far from 0 and 1 in the log loss, as river does."""
 
 
 class Score(msgspec.Struct, frozen=True):
@@ -153,24 +149,18 @@ def top_label(model: base.Classifier, x: Any) -> tuple[Any, float | None]:
     return label, _within(answer[label])
 
 
-def log_loss(forecasts: NDArray[np.float64], outcomes: NDArray[np.uint8]) -> float:
-    """Average of -log of the probability of what happened."""
-    given = np.where(outcomes == 1, forecasts, 1.0 - forecasts)
-    return float(-np.log(np.clip(given, CLIP, 1.0 - CLIP)).mean())
-
-
 def _score(game: Game, stream: str, model: str, certificate: list[float], guarantee: list[float]) -> Score:
     one = game.measured
-    rounds = one.rounds
+    rounds, averages = one.rounds, event_scores(game.forecasts, game.outcomes)
     return Score(
         stream=stream,
         model=model,
         method=one.forecaster,
         rounds=rounds,
         ones=one.ones,
-        brier=one.brier / rounds,
-        log_loss=log_loss(game.forecasts, game.outcomes),
-        ece_bins=expected_calibration_error(game.forecasts, game.outcomes, bins=BINS, normalize=True),
+        brier=averages.brier,
+        log_loss=averages.log_loss,
+        ece_bins=averages.ece,
         ece=one.ece / rounds,
         distance_lower=one.distance_lower / rounds,
         distance_upper=one.distance_upper / rounds,

@@ -14,13 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from onlinecal.cli.recalibrating.multiclass import drawn_labels, rivals
 from onlinecal.cli.recalibrating.parts import LEAST_ROWS, part_sizes, split_rows
 from onlinecal.cli.recalibrating.report import NONE
-from onlinecal.cli.recalibrating.rivals import VectorScaling, chosen_dirichlet, rivals
 from onlinecal.cli.recalibrating.tables import Table
-from onlinecal.measures.decision.errors import decision_losses, loss_norms
+from onlinecal.measures.decision.losses import decision_losses, loss_norms
+from onlinecal.recalibration.classical.dirichlet import chosen_dirichlet
+from onlinecal.recalibration.classical.vector_scaling import VectorScaling
+from onlinecal.recalibration.decision.fitting import MOST_CAUTIOUS_ROUNDS
 from onlinecal.recalibration.decision.losses import gaussian_losses
-from onlinecal.recalibration.decision.recalibrator import MOST_CAUTIOUS_ROUNDS, DecisionRecalibrator
+from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 from simulations.experiments.drifts import DRIFTS
 
 Floats = NDArray[np.float64]
@@ -99,11 +102,7 @@ def score(table: Floats, labels: Ints, losses: Floats) -> dict[str, float]:
 def chance_score(table: Floats, losses: Floats, seed: int) -> dict[str, float]:
     """Gaps of labels drawn from the probabilities themselves: what cannot be told from none."""
     rng = np.random.default_rng([seed, 21])
-    ends = table.cumsum(axis=1)
-    draws = [
-        score(table, (ends < rng.random((len(table), 1)) * ends[:, -1:]).sum(axis=1), losses)
-        for _ in range(CHANCE_DRAWS)
-    ]
+    draws = [score(table, drawn_labels(table, rng), losses) for _ in range(CHANCE_DRAWS)]
     return {name: float(np.mean([draw[name] for draw in draws])) for name in ("mean_gap", "worst_gap")}
 
 

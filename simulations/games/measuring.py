@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from adversaries import Adversary
+from adversaries import Adversary, MulticlassAdversary
 from onlinecal.measures.summary import summarize, unkept
 from simulations.games.duel import Duel, play
 from simulations.games.players import Player, finite
@@ -19,7 +19,26 @@ from simulations.games.players import Player, finite
 Floats = NDArray[np.float64]
 
 
-class Measured(msgspec.Struct, frozen=True):
+class Regret:
+    """What follows from a Brier score and a distance to calibration."""
+
+    __slots__ = ()
+    brier: float
+    brier_constant: float
+    distance_upper: float
+
+    @property
+    def regret(self) -> float:
+        """Brier score beyond that of the best constant; at most twice the distance to calibration."""
+        return self.brier - self.brier_constant
+
+    @property
+    def regret_bound(self) -> float:
+        """2 x the upper end of the distance to calibration."""
+        return 2.0 * self.distance_upper
+
+
+class Measured(Regret, msgspec.Struct, frozen=True):
     """One line of a table of results. All errors are sums over rounds; divide by `rounds` for averages.
 
     Attributes
@@ -57,16 +76,6 @@ class Measured(msgspec.Struct, frozen=True):
     brier: float
     brier_constant: float
     seconds: float
-
-    @property
-    def regret(self) -> float:
-        """Brier score beyond that of the best constant; at most twice the distance to calibration."""
-        return self.brier - self.brier_constant
-
-    @property
-    def regret_bound(self) -> float:
-        """2 x the upper end of the distance to calibration."""
-        return 2.0 * self.distance_upper
 
     def broken_bounds(self) -> list[str]:
         """Every inequality of the theory that this game did not keep, in words; empty if all is well."""
@@ -131,11 +140,16 @@ def play_and_measure(
         duel=duel,
         forecaster=player.spec,
         adversary=adversary.name,
-        seed=adversary.seed if isinstance(adversary.seed, int) else 0,
+        seed=seed_of(adversary),
         certificate=forecaster.certificate,
         guarantee=finite(float(duel.guarantees[-1])),
         bound=player.bound(rounds),
     )
+
+
+def seed_of(adversary: Adversary | MulticlassAdversary) -> int:
+    """The seed as tables keep it: 0 where it is not one number."""
+    return adversary.seed if isinstance(adversary.seed, int) else 0
 
 
 def measure_recorded(

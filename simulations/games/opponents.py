@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 import adversaries
-from adversaries import Adversary, Stream
+from adversaries import Adversary, MulticlassAdversary, Stream
 from onlinecal.remarks import outcome_remarks
+
+A = TypeVar("A", Adversary, MulticlassAdversary)
 
 
 @dataclass(frozen=True, eq=False)
-class Opponent:
-    """An adversary, for how many rounds, and the hints that come with them, shape (T,), if there are any.
+class Opponent(Generic[A]):
+    """An adversary, for how many rounds, and the hints that come with them, if there are any.
 
-    `hints_name` says in tables where they come from, `remarks` what looks wrong in the columns of a file.
+    The hints are of shape (T,), of several classes (T, k). `hints_name` says in tables where they come from,
+    `remarks` what looks wrong in the columns of a file.
     """
 
-    adversary: Adversary
+    adversary: A
     rounds: int
     hints: NDArray[np.float64] | None = None
     hints_name: str = ""
@@ -32,19 +36,26 @@ class Opponent:
         """What it is called."""
         return self.adversary.name
 
-    def outcomes(self) -> NDArray[np.uint8]:
+    @property
+    def title(self) -> str:
+        """One line for a table."""
+        one = self.adversary
+        classes = f" of {one.n_classes} classes" if isinstance(one, MulticlassAdversary) else ""
+        return f"{self.rounds:,} rounds{classes} against {self.name}"
+
+    def outcomes(self) -> NDArray[Any]:
         """The outcomes to come, shape (T,); ValueError if they depend on the forecasts."""
         return self.adversary.outcomes(self.rounds)
 
 
-def from_spec(spec: str, rounds: int, seed: int) -> Opponent:
+def from_spec(spec: str, rounds: int, seed: int) -> Opponent[Adversary]:
     """The adversary of a spec; ValueError as from `adversaries.create`."""
     return Opponent(adversaries.create(spec, rounds, seed), rounds)
 
 
 def from_file(
     path: Path, outcome: str, forecast: str | None, sort: str | None, rounds: int | None
-) -> Opponent:
+) -> Opponent[Adversary]:
     """The first so many rounds of a file, or all; errors as from `adversaries.replay_file`."""
     stream = adversaries.replay_file(path, outcome, forecast, sort=sort)
     opponent = _from_stream(stream, rounds, f"{forecast} itself")
@@ -53,7 +64,7 @@ def from_file(
     return replace(opponent, remarks=remarks)
 
 
-def from_river(name: str, rounds: int | None) -> Opponent:
+def from_river(name: str, rounds: int | None) -> Opponent[Adversary]:
     """The first so many rounds of a dataset that comes with river, or all."""
     return _from_stream(adversaries.replay_river(name), rounds, "")
 
@@ -65,12 +76,7 @@ def first_rounds(rounds: int | None, available: int, name: str) -> int:
     return rounds or available
 
 
-def title(opponent: Opponent) -> str:
-    """One line for a table."""
-    return f"{opponent.rounds:,} rounds against {opponent.name}"
-
-
-def _from_stream(stream: Stream, rounds: int | None, hints_name: str) -> Opponent:
+def _from_stream(stream: Stream, rounds: int | None, hints_name: str) -> Opponent[Adversary]:
     wanted = first_rounds(rounds, len(stream), stream.name)
     hints = None if stream.hints is None else stream.hints[:wanted]
     return Opponent(stream.adversary(), wanted, hints, hints_name)

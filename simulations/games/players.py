@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Self
 
-from onlinecal.catalogue import Catalogue
+from onlinecal.catalogue import Catalogue, E
 from onlinecal.forecasters.rules import Playable
 from onlinecal.specs import split_spec
 from simulations.games import families
@@ -21,8 +21,8 @@ _CATALOGUE: Catalogue[Family] = Catalogue("forecaster", families.FAMILIES)
 
 
 @dataclass(frozen=True)
-class Player:
-    """A forecaster to be built for any number of rounds.
+class Chosen(Generic[E]):
+    """A forecaster that was chosen from a catalogue.
 
     Attributes
     ----------
@@ -35,8 +35,18 @@ class Player:
     """
 
     spec: str
-    family: Family
+    family: E
     settings: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, catalogue: Catalogue[E], spec: str) -> Self:
+        """What a spec describes; ValueError for anything unknown, with a list of what is known."""
+        family, settings = catalogue.read(spec)
+        return cls(family.spec_of(settings), family, settings)
+
+
+class Player(Chosen[Family]):
+    """A forecaster to be built for any number of rounds."""
 
     def build(self, rounds: int, seed: int = 0) -> Playable:
         """A fresh forecaster for so many rounds; a randomised one draws from this seed."""
@@ -105,7 +115,7 @@ def create(spec: str) -> Player:
     >>> create("nested").bound_label
     '√(3T)'
     """
-    family, settings = _CATALOGUE.read(spec)
-    if settings.get("rule") == "sign" and "slack" in split_spec(spec, _CATALOGUE.noun)[1]:
-        raise ValueError(f"{family.name}: slack belongs to the balanced rule, not to rule=sign")
-    return Player(family.spec_of(settings), family, settings)
+    player = Player.read(_CATALOGUE, spec)
+    if player.settings.get("rule") == "sign" and "slack" in split_spec(spec, _CATALOGUE.noun)[1]:
+        raise ValueError(f"{player.family.name}: slack belongs to the balanced rule, not to rule=sign")
+    return player

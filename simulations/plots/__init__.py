@@ -1,7 +1,8 @@
 """The pictures: each one is prepared as a table, drawn from that table, and written next to it.
 
 A figure is a module with two functions, `prepare(...)` -> table of the numbers to be drawn, and
-`draw(table)` -> matplotlib figure, which looks at nothing but that table.
+`draw(table)` -> matplotlib figure, which looks at nothing but that table. Figures of one verb or one kind of
+game have a folder; what there is one of stands beside them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def figure_module(name: str) -> ModuleType:
     known = (*SWEEP_FIGURES, *GAME_FIGURES)
     if name not in known:
         raise ValueError(f"unknown figure {name!r}; known: {', '.join(known)}")
-    return import_module(f"simulations.plots.{name}")
+    room = "sweeps" if name in SWEEP_FIGURES else "games"
+    return import_module(f"simulations.plots.{room}.{name}")
 
 
 def sweep_figures(folder: Path) -> list[str]:

@@ -8,6 +8,7 @@ import polars as pl
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
+from onlinecal.plots.columns import highest
 from onlinecal.plots.distance_so_far import draw_distance, running_distance_data
 from onlinecal.plots.style import INK, QUIET, Look, headline, in_house_style, looks, name_lines, panels
 from simulations.evaluation.models import CALIBRATED
@@ -54,7 +55,7 @@ def draw(table: pl.DataFrame) -> Figure:
         "Average per round, upper end of the bracket. Grey: the certificate, proven as the stream runs. "
         "Black: the guarantee.",
     )
-    last = int(table["round"].max())  # type: ignore[arg-type]
+    last = int(highest(table["round"]))
     top = _room(table)
     for panel, axis in axes.items():
         axis.set(xlim=(0, last), ylim=(0, top))
@@ -87,5 +88,4 @@ def _averages(sums: Sequence[float], rounds: Sequence[int]) -> list[float]:
 def _room(table: pl.DataFrame) -> float:
     """How far up the axis goes: everything but guarantees fits, once a sixth of the stream is over."""
     later = table.filter(pl.col("round") * 6 >= pl.col("round").max())
-    highest = [float(later[name].max() or 0.0) for name in ("distance", "certificate")]  # type: ignore[arg-type]
-    return 1.1 * max(*highest, 0.01)
+    return 1.1 * max(highest(later["distance"], later["certificate"]), 0.01)

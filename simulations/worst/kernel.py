@@ -17,7 +17,7 @@ from onlinecal.compiling import compiled, kernel_part
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import Rules
 from onlinecal.measures.counts import Floats, Ints
-from onlinecal.measures.distance.lattice import primitive_steps, shortest_paths
+from onlinecal.measures.distance.exact.lattice import primitive_steps, shortest_paths
 
 
 class Steps(NamedTuple):

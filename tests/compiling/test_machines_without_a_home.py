@@ -90,8 +90,9 @@ def test_a_full_disk_costs_time_and_nothing_else(tmp_path):
 
 CALLS = """
 import numpy as np
-from onlinecal.recalibration.simplex_projection import project_rows
-print(project_rows(np.array([[1.0, 1.0]])).tolist())
+from onlinecal.recalibration.lp.map import LevelSetMap
+shift = LevelSetMap(np.array([[1, 1]]), np.array([[0.5, 0.5]]), n_levels=2, shift=True)
+print(shift(np.array([[0.5, 0.5]])).tolist())
 """
 
 
@@ -100,7 +101,7 @@ def test_an_edited_callee_in_another_file_is_noticed_and_nothing_is_left_beside_
     shutil.copytree(ROOT / "onlinecal", tree / "onlinecal", ignore=shutil.ignore_patterns("__pycache__"))
     environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     before = run(CALLS, tree, env=environment, check=True).stdout
-    callee = tree / "onlinecal" / "recalibration" / "lp" / "kernels.py"
+    callee = tree / "onlinecal" / "recalibration" / "simplex_projection.py"
     assert callee.read_text().count("max(z[j] - shift, 0.0)") == 1
     callee.write_text(callee.read_text().replace("max(z[j] - shift, 0.0)", "max(z[j] - shift, 7.0)"))
     after = run(CALLS, tree, env=environment, check=True).stdout

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -60,23 +58,6 @@ def test_it_answers_before_the_first_round_and_between_rounds():
     assert monitor.calibration_distance(normalize=True).upper == pytest.approx(0.25)
 
 
-def test_a_pickled_monitor_continues_identically():
-    monitor = CalibrationMonitor(resolution=3)
-    monitor.update_many([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1])
-    copy = pickle.loads(pickle.dumps(monitor))
-    for each in (monitor, copy):
-        each.update(0.9, 1)
-    assert copy.calibration_distance() == monitor.calibration_distance()
-
-
-def test_bad_rounds_are_refused_and_leave_the_monitor_as_it_was():
-    monitor = CalibrationMonitor()
-    with pytest.raises(ValueError, match="forecast"):
-        monitor.update(1.5, 0)
-    with pytest.raises(ValueError, match="outcome"):
-        monitor.update(0.5, 2)
-    with pytest.raises(ValueError, match=r"forecasts.*row 1"):
-        monitor.update_many([0.5, 2.0], [0, 1])
-    assert monitor.n_rounds == 0
+def test_a_bad_resolution_is_refused():
     with pytest.raises(ValueError, match="resolution"):
         CalibrationMonitor(resolution=0)

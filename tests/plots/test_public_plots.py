@@ -10,24 +10,26 @@ from matplotlib.figure import Figure
 from scipy.stats import binomtest
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, plots
+from onlinecal.plots.intervals import wilson_interval
 from onlinecal.plots.own_axes import OURS
-from onlinecal.plots.reliability_diagram import wilson_interval
 
 T = 400
 RNG = np.random.default_rng(3)
 FORECASTS = RNG.random(T)
 OUTCOMES = (RNG.random(T) < 0.2 + 0.5 * FORECASTS).astype(int)
-PICTURES = {
-    "reliability": plots.reliability,
-    "transport": plots.transport,
-    "running_distance": plots.running_distance,
-    "certificate": plots.certificate,
-}
+PROBABILITIES = RNG.dirichlet((1, 1, 1), T)
+LABELS = RNG.integers(0, 3, T)
+GROUPS = np.column_stack([FORECASTS < 0.3, OUTCOMES == 1, np.arange(T) % 2 == 0])
+PICTURES = {name: getattr(plots, name) for name in plots.__all__ if not name.endswith("_data")}
 TABLES = {name: getattr(plots, f"{name}_data") for name in PICTURES}
 
 
 def arguments(name):
-    """A history, or certificates and guarantees that a forecaster had in it."""
+    """A history, with groups or of classes, or certificates and guarantees that a forecaster had in it."""
+    if name in ("level_sets", "decision_losses"):
+        return PROBABILITIES, LABELS
+    if name == "group_biases":
+        return FORECASTS, OUTCOMES, GROUPS
     if name != "certificate":
         return FORECASTS, OUTCOMES
     forecaster = AlmostOneStepAhead()
@@ -113,10 +115,16 @@ def test_certificates_are_sums_or_averages():
 def test_pandas_and_polars_are_drawn_like_arrays(name):
     given = arguments(name)
     table = TABLES[name](*given)
-    for column in (pd.Series, pl.Series, list):
-        assert TABLES[name](*map(column, given)).equals(table)
-    odd = [pd.Series(one, index=np.arange(T)[::-1]) for one in given]
-    assert TABLES[name](*odd).equals(table)
+
+    def in_pandas(one, index=None):
+        return (pd.Series if one.ndim == 1 else pd.DataFrame)(one, index=index)
+
+    def in_polars(one):
+        return pl.Series(one) if one.ndim == 1 else pl.DataFrame(one, schema=list(map(str, range(3))))
+
+    for way in (in_pandas, in_polars, np.ndarray.tolist):
+        assert TABLES[name](*map(way, given)).equals(table)
+    assert TABLES[name](*(in_pandas(one, np.arange(T)[::-1]) for one in given)).equals(table)
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -140,23 +148,25 @@ def test_what_somebody_wrote_on_the_axes_stays(name):
     axes.set(title="mine", xlabel="here")
     PICTURES[name](*arguments(name), ax=axes)
     assert (axes.get_title(), axes.get_title("left"), axes.get_xlabel()) == ("mine", "", "here")
-    assert axes.get_ylabel()
+    lines_are_named = name in ("level_sets", "group_biases")
+    assert lines_are_named != bool(axes.get_ylabel())
 
 
-@pytest.mark.parametrize("name", ["reliability", "running_distance", "certificate"])
+@pytest.mark.parametrize("name", ["reliability", "running_distance", "certificate", "decision_losses"])
 def test_a_second_history_gets_another_colour_and_both_a_name(name):
     first, second = arguments(name)
     axes = PICTURES[name](first, second, label="one")
     lines = len(axes.lines)
-    assert PICTURES[name](first / 2, second, ax=axes, label="two") is axes
+    other = first[::-1] if first.ndim == 2 else first / 2
+    assert PICTURES[name](other, second, ax=axes, label="two") is axes
     histories = [one for one in axes.get_children() if str(one.get_gid()).startswith(OURS)]
     colours = [
         one.get_color() if hasattr(one, "get_color") else tuple(one.get_facecolor()[0]) for one in histories
     ]
     assert len(set(colours)) == 2
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]
-    if name == "reliability":
-        assert len(axes.lines) == lines, "the diagonal is drawn once"
+    if name in ("reliability", "decision_losses"):
+        assert len(axes.lines) == lines, "the line of the calibrated is drawn once"
 
 
 def test_averages_of_certificates_go_onto_the_axes_of_the_distance():
@@ -187,6 +197,41 @@ BAD = {
         (([0.5], [0]), {"rounds": [2]}, "rounds must be whole numbers from 1 to 1 in order"),
         (([0.5] * 3, [0] * 3), {"rounds": [2, 1]}, "rounds must be whole numbers from 1 to 3 in order"),
         (([0.5], [0]), {"rounds": [0.5]}, "rounds must be whole numbers"),
+    ],
+    "running_biases": [
+        (([0.5, -0.5], [0, 1]), {}, "forecasts must lie in .* got -0.5 at row 1"),
+        (([0.5], [0, 1]), {}, "forecasts and outcomes must have the same length, got 1 and 2"),
+        (([0.5], [0]), {"rounds": [2]}, "rounds must be whole numbers from 1 to 1 in order"),
+        (([0.5], [0]), {"bins": 0}, "bins must be a whole number of at least 1, got 0"),
+        (([0.5], [0]), {"look_ahead": [3.0]}, "look_ahead must lie in .* got 3.0"),
+        (([0.5, 0.5], [0, 0]), {"look_ahead": [0.5]}, "forecasts and look_ahead must have the same length"),
+    ],
+    "level_sets": [
+        (([[0.5, 0.6]], [0]), {}, "probabilities must sum to 1 in every row, got 1.1 at row 0"),
+        (([[0.5, 0.5]], [2]), {}, "labels must be class numbers 0..1, got 2 at row 0"),
+        (([[0.5, 0.5]], [0]), {"after": [[0.5, 0.6]]}, "after must sum to 1 in every row"),
+        (([[0.5, 0.5]], [0]), {"after": [[1.0]]}, r"after must have the shape .* \(1, 2\), got \(1, 1\)"),
+        (([[0.5, 0.5]], [0]), {"n_levels": 0}, "n_levels must be a whole number of at least 1, got 0"),
+        (([[0.5, 0.5]], [0]), {"p": 0.5}, "p must be .* got 0.5"),
+        (([[0.5, 0.5]], [0]), {"classes": ["a"]}, "classes must name the 2 columns of probabilities, got 1"),
+        (([[0.5, 0.5]], [0]), {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
+        (([[0.5, 0.5]], [0]), {"confidence": 0}, "confidence must be a number between 0 and 1, got 0"),
+    ],
+    "decision_losses": [
+        (([[0.5, 0.6]], [0]), {}, "probabilities must sum to 1 in every row, got 1.1 at row 0"),
+        (([[0.5, 0.5]], [0, 1]), {}, "probabilities and labels must have the same length, got 1 and 2"),
+        (([[0.5, 0.5]], [0], [[1.0, 2.0, 3.0]]), {}, "losses must have 2 classes, got 3"),
+        (([[0.5, 0.5]], [0], [[1.0, float("nan")]]), {}, "losses must be finite, got .*nan.* class 1"),
+    ],
+    "group_biases": [
+        (([0.5, 1.5], [0, 1], [[1], [1]]), {}, "forecasts must lie in .* got 1.5 at row 1"),
+        (([0.5], [0], [[2]]), {}, "groups must be boolean or 0/1, got .*2.* at row 0, group 0"),
+        (([0.5], [0], [[0]]), {}, "groups must have rounds, all are empty"),
+        (([0.5], [0], [[1]]), {"names": ["a", "b"]}, "names must be one for each of the 1 groups, got 2"),
+        (([0.5], [0], [[1]]), {"after": [2.0]}, "after must lie in .* got 2.0"),
+        (([0.5], [0], [[1]]), {"after": [0.5, 0.5]}, "forecasts and after must have the same length"),
+        (([0.5], [0], [[1]]), {"n_levels": 0}, "n_levels must be a whole number of at least 1, got 0"),
+        (([0.5], [0], [[1]]), {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
     ],
     "certificate": [
         (([1.0, -1.0],), {}, "certificates must be finite and not negative, got -1.0 at row 1"),

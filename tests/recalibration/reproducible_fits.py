@@ -22,7 +22,8 @@ from onlinecal import (
     lp_calibration_error,
     multicalibration_error,
 )
-from onlinecal.measures.decision.errors import bayes_decisions, decision_losses, loss_set_gaps
+from onlinecal.measures.decision.errors import loss_set_gaps
+from onlinecal.measures.decision.losses import bayes_decisions, decision_losses
 from onlinecal.recalibration import TemperatureScaling, TopLabelIsotonic, gaussian_losses
 
 

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
-from river import base, checks, datasets, linear_model, naive_bayes
+from river import base, datasets, naive_bayes
 
 from onlinecal import DecisionCalibratedClassifier
 from onlinecal.measures.decision.errors import decision_loss_gap
@@ -52,6 +49,17 @@ def test_fits_come_at_doubling_times_go_on_from_each_other_and_close_the_gap():
         assert np.array_equal(mine.step, theirs.step)
 
 
+def test_it_can_be_fitted_at_any_time():
+    model = DecisionCalibratedClassifier(Told())
+    model.recalibrate()
+    assert model.n_fits == 0
+    play(model, stream(50))
+    model.recalibrate()
+    assert (model.n_fits, model.n_rounds) == (1, 50)
+    play(model, stream(200))
+    assert model.n_fits == 2
+
+
 def test_the_newest_labels_are_answered_before_they_are_learnt():
     model = DecisionCalibratedClassifier(Told(), n_recent=100, labels="abc")
     rounds = list(stream(300))
@@ -72,16 +80,6 @@ def test_memory_is_bounded_and_repeats_with_the_seed(memory):
         ages = [next(i for i, (x, _) in enumerate(rounds) if x == answer) for answer, _ in one._kept]
         assert min(ages) < 100
         assert max(ages) > 400
-
-
-def test_copies_go_on_alike():
-    rounds = list(stream(450))
-    model = DecisionCalibratedClassifier(Told(), memory="reservoir", capacity=100)
-    play(model, rounds[:300])
-    others = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
-    expected = play(model, rounds[300:])
-    assert all(play(other, rounds[300:]) == expected for other in others)
-    assert model.clone().n_rounds == 0
 
 
 def test_a_label_that_comes_later_keeps_its_probability_until_the_next_fit():
@@ -122,12 +120,3 @@ def test_nothing_is_known_before_the_first_label():
     model = DecisionCalibratedClassifier(naive_bayes.GaussianNB())
     assert model.predict_proba_one({"x": 1.0}) == {}
     assert model.gaps().shape == (0,)
-
-
-@pytest.mark.parametrize(
-    "check",
-    [*checks.yield_checks(DecisionCalibratedClassifier(linear_model.LogisticRegression()))],
-    ids=lambda check: check.__name__,
-)
-def test_rivers_checks_of_the_decision_wrapper(check):
-    check(DecisionCalibratedClassifier(linear_model.LogisticRegression()))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from river import datasets, evaluate, linear_model, metrics, naive_bayes, preprocessing, tree
 
 from onlinecal import CalibratedClassifier, calibration_distance
-from onlinecal.wrappers import pending
+from onlinecal.wrappers import late_labels
 from tests.wrappers.scripted import Said, Scripted, coins, distance, events, played
 
 MODELS = {
@@ -119,7 +119,7 @@ def test_labels_that_never_come_are_not_charged():
 
 
 def test_not_more_than_so_many_forecasts_wait(monkeypatch):
-    monkeypatch.setattr(pending, "MOST_PENDING", 50)
+    monkeypatch.setattr(late_labels, "MOST_PENDING", 50)
     model = CalibratedClassifier(Said())
     rounds = coins(200)
     for x, _ in rounds:

@@ -1,4 +1,4 @@
-"""What cannot be wrapped is refused when the wrapper is made, and the refusal says what to do."""
+"""What cannot be wrapped is refused when the wrapper is made, with what to do; pipelines can be wrapped."""
 
 import pytest
 from river import (
@@ -6,6 +6,7 @@ from river import (
     cluster,
     compat,
     compose,
+    datasets,
     linear_model,
     multiclass,
     multioutput,
@@ -25,6 +26,7 @@ from onlinecal import (
     LpCalibratedClassifier,
     PlattScaling,
 )
+from tests.estimators import learn
 
 WRAPPERS = {
     "CalibratedClassifier": CalibratedClassifier,
@@ -117,3 +119,24 @@ def test_whatever_answers_with_probabilities_can_be_wrapped(wrapper, model):
 def test_platts_optimizer_is_an_object(bad):
     with pytest.raises(ValueError, match="optimizer must be a river optimizer"):
         PlattScaling(naive_bayes.GaussianNB(), bad)
+
+
+@pytest.mark.parametrize("build", WRAPPERS.values(), ids=WRAPPERS)
+def test_the_answer_of_the_wrapped_model_can_be_had(build):
+    inside = naive_bayes.GaussianNB()
+    model = build(inside)
+    for place in range(30):
+        model.learn_one({"v": place % 7, "g": place % 2}, place % 3 == 0)
+    x = {"v": 3, "g": 1}
+    assert model.raw_proba_one(x) == inside.predict_proba_one(x)
+    assert sum(model.predict_proba_one(x).values()) == pytest.approx(1.0)
+
+
+def test_wrappers_work_on_either_side_of_a_pipeline():
+    inside = preprocessing.StandardScaler() | CalibratedClassifier(linear_model.LogisticRegression())
+    outside = CalibratedClassifier(
+        compose.Pipeline(preprocessing.StandardScaler(), linear_model.LogisticRegression())
+    )
+    rounds = list(datasets.Phishing().take(400))
+    assert learn(inside, rounds)[-1].keys() == learn(outside, rounds)[-1].keys()
+    assert inside[-1].certificate <= inside[-1].guarantee

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from sklearn.isotonic import IsotonicRegression
 
-from onlinecal.cli.recalibrating.events import Events, event_remarks, numbers, read_parts, written_events
-from onlinecal.cli.recalibrating.multiclass import gathered_warnings
+from onlinecal.cli.recalibrating.events import Events, isotonic_map, numbers, read_job
 from onlinecal.cli.recalibrating.options import BoostSettings, Rows
-from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section, measure_lines
-from onlinecal.cli.recalibrating.scores import BINS, EVENT_MEASURES, event_scores
+from onlinecal.cli.recalibrating.parts import gathered_warnings
+from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
 from onlinecal.measures import expected_calibration_error, functional_multicalibration_error
+from onlinecal.measures.scores import BINS, brier_score
 from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator
 
 Floats = NDArray[np.float64]
-Scores = dict[str, float | None]
 
 LEVELS = 20
 """Level sets of the violations that are reported."""
@@ -36,47 +33,40 @@ def new_model(settings: BoostSettings, seed: int) -> BoostedRecalibrator:
 
 def recalibrate(file: Path, rows: Rows, settings: BoostSettings) -> Report:
     """Fit, compare and report."""
-    name, fit, other = read_parts(file, settings, rows)
-    features = feature_names(fit.frame, settings)
-    table = {part.name: feature_table(part.frame, features) for part in (fit, other)}
+    job = read_job(file, settings, rows)
+    features = feature_names(job.fit.frame, settings)
+    table = {part.name: feature_table(part.frame, features) for part in job.parts}
     model = new_model(settings, rows.seed)
-    assert fit.outcomes is not None
     with gathered_warnings() as remarks:
-        model.fit(table["fit"], fit.outcomes, fit.forecasts)
-    constant = float(fit.outcomes.mean())
-    before = {
-        part.name: np.full(len(part.rows), constant) if part.forecasts is None else part.forecasts
-        for part in (fit, other)
-    }
-    labelled = [part for part in (fit, other) if part.outcomes is not None]
+        model.fit(table["fit"], job.fit.settled, job.fit.forecasts)
+    first = NONE if job.fit.forecasts is not None else "mean outcome"
+    constant = float(job.fit.settled.mean())
     mapped = {
         part.name: {
-            NONE if fit.forecasts is not None else "mean outcome": before[part.name],
+            first: np.full(len(part), constant) if part.forecasts is None else part.forecasts,
             "boost": model.predict(table[part.name], part.forecasts),
         }
-        for part in (fit, other)
+        for part in job.parts
     }
-    if fit.forecasts is not None:
-        isotonic = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-        isotonic.fit(fit.forecasts, fit.outcomes)
-        for part in (fit, other):
-            mapped[part.name]["isotonic"] = isotonic.predict(before[part.name])
+    if job.fit.forecasts is not None:
+        isotonic = isotonic_map(job.fit)
+        for part in job.parts:
+            mapped[part.name]["isotonic"] = isotonic(part.told)
     tests = standard_tests(table, float(model.bound))
-    scores: dict[str, dict[str, Scores]] = {}
-    for part in labelled:
-        assert part.outcomes is not None
-        for kind, forecasts in mapped[part.name].items():
-            found = functional_multicalibration_error(forecasts, part.outcomes, tests[part.name], LEVELS)
-            own: Scores = {VIOLATION: float(found.max())}
-            scores.setdefault(part.name, {})[kind] = {**own, **event_scores(forecasts, part.outcomes)}
-    rounds = errors_by_round(model, labelled, table)
-    shown = labelled[-1]
-    return Report(
-        method="boost",
-        file=name,
+
+    def own(part: Events, kind: str) -> Scores:
+        forecasts = mapped[part.name][kind]
+        found = functional_multicalibration_error(forecasts, part.settled, tests[part.name], LEVELS)
+        return {VIOLATION: float(found.max())}
+
+    rounds = errors_by_round(model, job.labelled, table)
+    shown = job.labelled[-1]
+    return job.report(
+        "boost",
+        mapped,
+        own,
+        remarks,
         parameters={**model.get_params(), "features": features, "n_levels": model.n_levels_},
-        n_rows={part.name: len(part.rows) for part in (fit, other)},
-        lines=measure_lines([VIOLATION, *EVENT_MEASURES], scores),
         facts={
             "rounds": model.n_rounds_,
             "rounds kept": model.n_kept_,
@@ -84,10 +74,8 @@ def recalibrate(file: Path, rows: Rows, settings: BoostSettings) -> Report:
             "violation that is promised": model.violation_bound_,
             "mass in level sets too small": model.skipped_mass_,
         },
-        probabilities=written_events(other, before[other.name], mapped[other.name]["boost"]),
         sections=[Section("squared error by round", rounds.to_dicts())],
-        warnings=[*event_remarks(fit, settings.outcome, settings.forecast), *remarks],
-        pictures=lambda: pictures(rounds, mapped[shown.name], shown, name),
+        pictures=lambda: pictures(rounds, mapped[shown.name], shown, job.file),
     )
 
 
@@ -140,13 +128,10 @@ def errors_by_round(
         {"round": number, "level_sets": model.rounds_[number].n_level_sets}
         for number in range(model.n_kept_ + 1)
     ]
-    staged = copy.copy(model)
-    for row in rows:
-        staged._kept = model._kept[: row["round"]]
-        for part in labelled:
-            assert part.outcomes is not None
-            p = staged.predict(table[part.name], part.forecasts)
-            row[part.name] = float(((p - part.outcomes) ** 2).mean())
+    for part in labelled:
+        stages = model.staged_predict(table[part.name], part.forecasts)
+        for row, p in zip(rows, stages, strict=True):
+            row[part.name] = brier_score(p, part.settled) / len(part)
     return pl.DataFrame(rows)
 
 
@@ -155,11 +140,9 @@ def pictures(rounds: pl.DataFrame, mapped: dict[str, Floats], shown: Events, nam
     from onlinecal.plots.recalibration import boost as recalibration_boost
     from onlinecal.plots.recalibration import reliability as recalibration_reliability
 
-    assert shown.outcomes is not None
-    numbers_drawn = recalibration_reliability.prepare(mapped, shown.outcomes, f"{name}, {shown.name} rows")
+    numbers_drawn = recalibration_reliability.prepare(mapped, shown.settled, f"{name}, {shown.name} rows")
     gaps = {
-        kind: expected_calibration_error(p, shown.outcomes, BINS, normalize=True)
-        for kind, p in mapped.items()
+        kind: expected_calibration_error(p, shown.settled, BINS, normalize=True) for kind, p in mapped.items()
     }
     numbers_drawn = numbers_drawn.with_columns(pl.col("method").replace_strict(gaps).alias("ece"))
     return [

@@ -11,27 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from onlinecal.cli.recalibrating.multiclass import (
-    Fitted,
-    Job,
-    Scores,
-    compare,
-    gathered_warnings,
-    read_job,
-    score_lines,
-    written_rows,
-)
+from onlinecal.cli.recalibrating.multiclass import Fitted, Job, compare, read_job, report
 from onlinecal.cli.recalibrating.options import DecisionSettings, Rows
-from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section
-from onlinecal.measures.decision.errors import (
-    PartitionKind,
-    bayes_decisions,
-    check_losses,
-    decision_calibration_error,
-    decision_loss_gap,
-    decision_losses,
-    loss_norms,
-)
+from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
+from onlinecal.measures.decision.errors import PartitionKind, decision_calibration_error, decision_loss_gap
+from onlinecal.measures.decision.losses import decision_losses, row_losses
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 
@@ -72,12 +56,9 @@ def recalibrate(file: Path, rows: Rows, settings: DecisionSettings) -> Report:
 def _recalibrate(job: Job, settings: DecisionSettings, seed: int) -> Report:
     clinic = None if settings.losses is None else read_losses(settings.losses, job.classes)
     model = new_model(settings, None if clinic is None else clinic.values, seed)
-    assert job.fit.labels is not None
-    with gathered_warnings() as remarks:
-        model.fit(job.fit.table, job.fit.labels)
-    if clinic is not None and job.classes != tuple(clinic.classes):
+    if clinic is not None:
         job = replace(job, classes=tuple(clinic.classes))
-    fitted = compare(job, "decision", model.predict_proba)
+    fitted = compare(job, "decision", model)
     k = len(job.classes)
     losses = gaussian_losses(model.n_actions, k, N_LOSSES, SEED) if clinic is None else clinic.values[None]
     names = _names(model.n_actions, clinic)
@@ -99,19 +80,16 @@ def _recalibrate(job: Job, settings: DecisionSettings, seed: int) -> Report:
         rows = action_rows(clinic, table, after, labels)
         sections.append(Section(f"decisions before and after ({part} rows)", rows))
     parameters = {**model.get_params(), "losses": None if settings.losses is None else str(settings.losses)}
-    return Report(
-        method="decision",
-        file=job.file,
+    return report(
+        job,
+        fitted,
+        own,
         parameters=parameters,
-        n_rows=job.n_rows,
-        lines=score_lines(job, fitted, names, own),
         facts={
             "rounds": model.n_rounds_,
             "inverse temperature at the start": float(model.inverse_temperature_),
         },
-        probabilities=written_rows(job, fitted("decision", job.other.name, job.other.table)),
         sections=sections,
-        warnings=[*job.remarks, *remarks],
         pictures=lambda: pictures(job, fitted, model, losses, clinic),
     )
 
@@ -144,13 +122,12 @@ def action_rows(clinic: LossTable, before: Floats, after: Floats, labels: Ints) 
     """How often each action is taken, and what it costs where it is taken, predicted and true."""
     rows: list[dict[str, Any]] = [{"action": name} for name in clinic.actions]
     for kind, table in (("before", before), ("after", after)):
-        decisions = clinic.decide(table)
+        decisions, predicted, true = (one[0] for one in row_losses(table, labels, clinic.values[None]))
         for action, row in enumerate(rows):
             mine = decisions == action
-            costs = clinic.values[action]
             row[f"rows_{kind}"] = int(mine.sum())
-            row[f"predicted_{kind}"] = float((table[mine] @ costs).mean()) if mine.any() else None
-            row[f"true_{kind}"] = float(costs[labels[mine]].mean()) if mine.any() else None
+            row[f"predicted_{kind}"] = float(predicted[mine].mean()) if mine.any() else None
+            row[f"true_{kind}"] = float(true[mine].mean()) if mine.any() else None
     return rows
 
 
@@ -197,12 +174,15 @@ def gaps_by_round(job: Job, model: DecisionRecalibrator, losses: Floats) -> pl.D
 
 def losses_each(mapped: dict[str, Floats], labels: Ints, losses: Floats) -> pl.DataFrame:
     """Columns method, predicted, true: a row per loss, divided by its norm."""
-    norms = loss_norms(losses)
-    parts = []
-    for name, table in mapped.items():
-        predicted, true = decision_losses(table, labels, losses)
-        parts.append(pl.DataFrame({"method": name, "predicted": predicted / norms, "true": true / norms}))
-    return pl.concat(parts).with_columns(pl.lit("loss").alias("each"))
+    from onlinecal.plots import decision_losses_data
+
+    parts = [
+        decision_losses_data(table, labels, losses).select(
+            pl.lit(name).alias("method"), "predicted", "true", pl.lit("loss").alias("each")
+        )
+        for name, table in mapped.items()
+    ]
+    return pl.concat(parts)
 
 
 def losses_of_halves(mapped: dict[str, Floats], labels: Ints, loss: Floats) -> pl.DataFrame:
@@ -210,17 +190,14 @@ def losses_of_halves(mapped: dict[str, Floats], labels: Ints, loss: Floats) -> p
     rng = np.random.default_rng([SEED, 13])
     n = len(labels)
     halves = [rng.permutation(n)[: max(n // 2, 1)] for _ in range(N_SPLITS)]
-    values = check_losses(loss, len(next(iter(mapped.values()))[0]))[0]
     parts = []
     for name, table in mapped.items():
-        decisions = bayes_decisions(table, values)
-        expected = (table * values[decisions]).sum(axis=1)
-        true = values[decisions, labels]
+        _, predicted, true = (one[0] for one in row_losses(table, labels, loss[None]))
         parts.append(
             pl.DataFrame(
                 {
                     "method": name,
-                    "predicted": [float(expected[half].mean()) for half in halves],
+                    "predicted": [float(predicted[half].mean()) for half in halves],
                     "true": [float(true[half].mean()) for half in halves],
                 }
             )

@@ -1,27 +1,27 @@
-"""What the methods for one event share: columns of a file, parts, groups made of columns."""
+"""What the methods for one event share: columns of a file, parts, scores, the report."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from onlinecal.cli.recalibrating.options import EventColumns, Rows
-from onlinecal.cli.recalibrating.parts import LEAST_ROWS, split_rows
-from onlinecal.cli.recalibrating.tables import read_frame
+from onlinecal.cli.recalibrating.parts import fitted_rows
+from onlinecal.cli.recalibrating.report import Report, Scores, measure_lines
+from onlinecal.measures.scores import BINS, event_scores
 from onlinecal.remarks import outcome_remarks
-from onlinecal.validation import check_outcomes, check_probabilities
+from onlinecal.tables import check_columns, forecast_column, outcome_column, read_columns, read_frame
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_VALUES = 12
-"""A column of numbers with more distinct values than this is cut into ranges."""
-RANGES = 4
+EVENT_MEASURES = ("Brier score", "log loss", f"ECE ({BINS} bins)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,21 @@ class Events:
     forecasts: Floats | None
     outcomes: NDArray[np.uint8] | None
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def told(self) -> Floats:
+        """The forecasts, where there are some."""
+        assert self.forecasts is not None
+        return self.forecasts
+
+    @property
+    def settled(self) -> NDArray[np.uint8]:
+        """The outcomes, where there are some."""
+        assert self.outcomes is not None
+        return self.outcomes
+
     def take(self, name: str, rows: Ints) -> Events:
         """Some of these rows."""
         return Events(
@@ -45,45 +60,101 @@ class Events:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class EventJob:
+    """The rows of FILE to fit, and the others: a test part, or a new file that may have no outcomes."""
+
+    file: str
+    fit: Events
+    other: Events
+    remarks: list[str]
+
+    @property
+    def parts(self) -> tuple[Events, Events]:
+        """Both."""
+        return self.fit, self.other
+
+    @property
+    def labelled(self) -> list[Events]:
+        """Those with outcomes."""
+        return [part for part in self.parts if part.outcomes is not None]
+
+    def report(
+        self,
+        method: str,
+        mapped: dict[str, dict[str, Floats]],
+        own: Callable[[Events, str], Scores],
+        remarks: list[str],
+        **rest: Any,
+    ) -> Report:
+        """A report on mapped[part][name], forecasts before (the first name) and after the maps.
+
+        The method's own measures come first, then the usual ones; `rest` is as in `Report`.
+        """
+        scores: dict[str, dict[str, Scores]] = {}
+        for part in self.labelled:
+            for name, forecasts in mapped[part.name].items():
+                usual = dict(zip(EVENT_MEASURES, event_scores(forecasts, part.settled), strict=True))
+                scores.setdefault(part.name, {})[name] = {**own(part, name), **usual}
+        before = next(iter(mapped[self.other.name].values()))
+        after = mapped[self.other.name][method]
+        written: dict[str, Any] = {"row": self.other.rows, "before": before, "after": after}
+        if self.other.outcomes is not None:
+            written["outcome"] = self.other.outcomes
+        return Report(
+            method=method,
+            file=self.file,
+            n_rows={part.name: len(part) for part in self.parts},
+            lines=measure_lines(scores),
+            probabilities=pl.DataFrame(written),
+            warnings=[*self.remarks, *remarks],
+            **rest,
+        )
+
+
 def read_events(path: Path, outcome: str | None, forecast: str | None) -> Events:
     """All rows of a CSV, JSON Lines or Parquet file; ValueError names a missing or bad column."""
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
-    if path.suffix.lower() not in (".csv", ".jsonl", ".ndjson", ".parquet", ".pq"):
-        raise ValueError(
-            f"cannot read columns from {path}; known extensions: .csv, .jsonl, .ndjson, .parquet, .pq"
-        )
     frame = read_frame(path)
-    try:
-        forecasts = None if forecast is None else check_probabilities(numbers(frame, forecast), forecast)
-        outcomes = None
-        if outcome is not None:
-            outcomes = check_outcomes(numbers(frame, outcome), outcome)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    return Events(path.name, np.arange(frame.height), frame, forecasts, outcomes)
+    check_columns(frame.columns, [name for name in (forecast, outcome) if name is not None], path)
+    return Events(
+        path.name,
+        np.arange(frame.height),
+        frame,
+        None if forecast is None else forecast_column(frame[forecast], path),
+        None if outcome is None else outcome_column(frame[outcome], path),
+    )
 
 
-def read_parts(file: Path, columns: EventColumns, rows: Rows) -> tuple[str, Events, Events]:
-    """The file's name, the rows to fit, and the others: a test part, or a new file (maybe no outcomes)."""
-    outcome, forecast, apply = columns.outcome, columns.forecast, rows.apply
+def read_job(file: Path, columns: EventColumns, rows: Rows) -> EventJob:
+    """Read FILE and split it, or read it and the new file."""
+    outcome, forecast = columns.outcome, columns.forecast
     if outcome is None:
         raise ValueError("--outcome is needed, the column of outcomes")
     everything = read_events(file, outcome, forecast)
-    if apply is None:
-        fit, test = split_rows(len(everything.rows), rows.share, rows.seed)
-        return file.name, everything.take("fit", fit), everything.take("test", test)
-    if len(everything.rows) < LEAST_ROWS:
-        raise ValueError(f"{len(everything.rows)} rows are too few to fit: {LEAST_ROWS} are needed")
-    known = read_events(apply, None, None).frame.columns
-    new = read_events(apply, outcome if outcome in known else None, forecast)
-    return file.name, everything.take("fit", everything.rows), new.take("apply", new.rows)
+    fit, test = fitted_rows(len(everything), rows)
+    if rows.apply is None:
+        other = everything.take("test", test)
+    else:
+        known = outcome in read_columns(rows.apply)
+        new = read_events(rows.apply, outcome if known else None, forecast)
+        other = new.take("apply", new.rows)
+    fitted = everything.take("fit", fit)
+    remarks = outcome_remarks(fitted.settled, fitted.forecasts, outcome, forecast or "")
+    return EventJob(file.name, fitted, other, remarks)
+
+
+def isotonic_map(fit: Events) -> Callable[[Floats], Floats]:
+    """The usual recalibration of one event, to compare with."""
+    from sklearn.isotonic import IsotonicRegression
+
+    curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+    predict: Callable[[Floats], Floats] = curve.fit(fit.told, fit.settled).predict
+    return predict
 
 
 def column(frame: pl.DataFrame, name: str) -> pl.Series:
     """A column; ValueError lists those there are."""
-    if name not in frame.columns:
-        raise ValueError(f"no column {name!r}. Its columns: {', '.join(frame.columns)}")
+    check_columns(frame.columns, [name])
     return frame[name]
 
 
@@ -95,68 +166,3 @@ def numbers(frame: pl.DataFrame, name: str) -> Floats:
     if not (values.dtype.is_numeric() or values.dtype == pl.Boolean):
         raise ValueError(f"column {name!r} must hold numbers, got {values.drop_nulls()[0]!r}")
     return values.cast(pl.Float64).fill_null(np.nan).to_numpy()
-
-
-@dataclass(frozen=True)
-class GroupColumns:
-    """How columns become categories: by their values, or columns of many numbers by ranges.
-
-    Attributes
-    ----------
-    cuts
-        The bounds of the ranges of each column; none for columns taken by their values.
-    """
-
-    cuts: dict[str, tuple[float, ...]]
-
-    @classmethod
-    def of(cls, frame: pl.DataFrame, names: list[str]) -> GroupColumns:
-        """Quartiles of the columns of numbers that have more than 12 different values."""
-        if len(set(names)) < len(names):
-            raise ValueError(f"a group is listed twice: {', '.join(names)}")
-        cuts = {}
-        for name in names:
-            values = column(frame, name)
-            bounds: tuple[float, ...] = ()
-            if values.dtype.is_numeric() and values.n_unique() > MOST_VALUES:
-                present = values.cast(pl.Float64).drop_nulls().drop_nans().to_numpy()
-                found = np.quantile(present, np.arange(1, RANGES) / RANGES)
-                bounds = tuple(float(f"{bound:.2g}") for bound in np.unique(found))
-            cuts[name] = bounds
-        return cls(cuts)
-
-    def __call__(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Each column as texts, null where a value is missing."""
-        columns = []
-        for name, bounds in self.cuts.items():
-            values = column(frame, name)
-            if not bounds:
-                columns.append(values.cast(pl.String))
-                continue
-            if not values.dtype.is_numeric():
-                raise ValueError(f"column {name!r} must hold numbers, got {values.drop_nulls()[0]!r}")
-            floats = values.cast(pl.Float64).fill_null(np.nan).to_numpy()
-            labels = _range_names(bounds)
-            texts = [None if x != x else labels[np.searchsorted(bounds, x, "right")] for x in floats]
-            columns.append(pl.Series(name, texts, dtype=pl.String))
-        return pl.DataFrame(columns)
-
-
-def _range_names(bounds: tuple[float, ...]) -> list[str]:
-    ends = [f"{bound:g}" for bound in bounds]
-    middle = [f"{low} to {high}" for low, high in pairwise(ends)]
-    return [f"below {ends[0]}", *middle, f"from {ends[-1]}"]
-
-
-def event_remarks(fit: Events, outcome: str | None, forecast: str | None) -> list[str]:
-    """What looks wrong in the columns of the rows to fit."""
-    assert fit.outcomes is not None
-    return outcome_remarks(fit.outcomes, fit.forecasts, outcome or "", forecast or "")
-
-
-def written_events(part: Events, before: Floats, after: Floats) -> pl.DataFrame:
-    """Row number, old and new probability, and outcome of every row that was not fitted."""
-    columns: dict[str, object] = {"row": part.rows, "before": before, "after": after}
-    if part.outcomes is not None:
-        columns["outcome"] = part.outcomes
-    return pl.DataFrame(columns)

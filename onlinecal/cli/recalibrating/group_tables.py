@@ -1,16 +1,76 @@
-"""Recorded forecasts measured inside groups that are made of columns."""
+"""Groups that are made of columns, and recorded forecasts measured inside them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onlinecal.cli.recalibrating.events import GroupColumns, read_events
+import numpy as np
+import polars as pl
+
+from onlinecal.cli.recalibrating.events import column, read_events
 from onlinecal.measures.groups.report import MulticalibrationReport, multicalibration_report
 from onlinecal.recalibration.groups.maker import GroupMaker
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+MOST_VALUES = 12
+"""A column of numbers with more distinct values than this is cut into ranges."""
+RANGES = 4
+
+
+@dataclass(frozen=True)
+class GroupColumns:
+    """How columns become categories: by their values, or columns of many numbers by ranges.
+
+    Attributes
+    ----------
+    cuts
+        The bounds of the ranges of each column; none for columns taken by their values.
+    """
+
+    cuts: dict[str, tuple[float, ...]]
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame, names: list[str]) -> GroupColumns:
+        """Quartiles of the columns of numbers that have more than 12 different values."""
+        if len(set(names)) < len(names):
+            raise ValueError(f"a group is listed twice: {', '.join(names)}")
+        cuts = {}
+        for name in names:
+            values = column(frame, name)
+            bounds: tuple[float, ...] = ()
+            if values.dtype.is_numeric() and values.n_unique() > MOST_VALUES:
+                present = values.cast(pl.Float64).drop_nulls().drop_nans().to_numpy()
+                found = np.quantile(present, np.arange(1, RANGES) / RANGES)
+                bounds = tuple(float(f"{bound:.2g}") for bound in np.unique(found))
+            cuts[name] = bounds
+        return cls(cuts)
+
+    def __call__(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Each column as texts, null where a value is missing."""
+        columns = []
+        for name, bounds in self.cuts.items():
+            values = column(frame, name)
+            if not bounds:
+                columns.append(values.cast(pl.String))
+                continue
+            if not values.dtype.is_numeric():
+                raise ValueError(f"column {name!r} must hold numbers, got {values.drop_nulls()[0]!r}")
+            floats = values.cast(pl.Float64).fill_null(np.nan).to_numpy()
+            labels = _range_names(bounds)
+            texts = [None if x != x else labels[np.searchsorted(bounds, x, "right")] for x in floats]
+            columns.append(pl.Series(name, texts, dtype=pl.String))
+        return pl.DataFrame(columns)
+
+
+def _range_names(bounds: tuple[float, ...]) -> list[str]:
+    ends = [f"{bound:g}" for bound in bounds]
+    middle = [f"{low} to {high}" for low, high in pairwise(ends)]
+    return [f"below {ends[0]}", *middle, f"from {ends[-1]}"]
 
 
 def group_reports(

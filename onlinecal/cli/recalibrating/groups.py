@@ -9,26 +9,19 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from sklearn.isotonic import IsotonicRegression
 
-from onlinecal.cli.recalibrating.events import (
-    Events,
-    GroupColumns,
-    event_remarks,
-    read_parts,
-    written_events,
-)
-from onlinecal.cli.recalibrating.multiclass import gathered_warnings
+from onlinecal.cli.recalibrating.events import Events, isotonic_map, read_job
+from onlinecal.cli.recalibrating.group_tables import GroupColumns
 from onlinecal.cli.recalibrating.options import GroupSettings, Rows
-from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section, measure_lines
-from onlinecal.cli.recalibrating.scores import EVENT_MEASURES, event_scores
+from onlinecal.cli.recalibrating.parts import gathered_warnings
+from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
 from onlinecal.measures.groups.report import MulticalibrationReport, multicalibration_report
+from onlinecal.measures.scores import brier_score
 from onlinecal.recalibration.groups.history import KINDS, Patch
 from onlinecal.recalibration.groups.maker import GroupMaker
 from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
 
 Floats = NDArray[np.float64]
-Scores = dict[str, float | None]
 
 LEVELS = 10
 STEPS = 60
@@ -51,61 +44,53 @@ def recalibrate(file: Path, rows: Rows, settings: GroupSettings) -> Report:
         raise ValueError("--forecast is needed with --method groups, the column of forecasts")
     if not settings.group:
         raise ValueError("--group is needed with --method groups: at least one column of groups")
-    name, fit, other = read_parts(file, settings, rows)
-    columns = GroupColumns.of(fit.frame, settings.group)
+    job = read_job(file, settings, rows)
+    columns = GroupColumns.of(job.fit.frame, settings.group)
+    tables = {part.name: columns(part.frame) for part in job.parts}
     model = new_model(settings, rows.seed)
-    assert fit.forecasts is not None
-    assert fit.outcomes is not None
-    assert other.forecasts is not None
     with gathered_warnings() as remarks:
-        model.fit(fit.forecasts, fit.outcomes, columns(fit.frame))
-    isotonic = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-    isotonic.fit(fit.forecasts, fit.outcomes)
+        model.fit(job.fit.told, job.fit.settled, tables["fit"])
+    isotonic = isotonic_map(job.fit)
     maker = GroupMaker(model.min_mass)
-    maker.fit(columns(fit.frame), len(fit.rows))
-    labelled = [part for part in (fit, other) if part.outcomes is not None]
+    maker.fit(tables["fit"], len(job.fit))
+    members = {part.name: maker.transform(tables[part.name], len(part)) for part in job.parts}
     mapped = {
         part.name: {
-            NONE: part.forecasts,
-            "groups": model.predict(part.forecasts, columns(part.frame)),
-            "isotonic": isotonic.predict(part.forecasts),
+            NONE: part.told,
+            "groups": model.predict(part.told, tables[part.name]),
+            "isotonic": isotonic(part.told),
         }
-        for part in (fit, other)
-        if part.forecasts is not None
+        for part in job.parts
     }
-    members = {part.name: maker.transform(columns(part.frame), len(part.rows)) for part in (fit, other)}
-    reports = {}
-    for part in labelled:
-        assert part.outcomes is not None
-        for kind, forecasts in mapped[part.name].items():
-            reports[part.name, kind] = multicalibration_report(
-                forecasts, part.outcomes, members[part.name], model.n_levels_ or None, model.group_names_
-            )
-    scores: dict[str, dict[str, Scores]] = {}
-    for part in labelled:
-        assert part.outcomes is not None
-        for kind, forecasts in mapped[part.name].items():
-            found = _violations(reports[part.name, kind])
-            scores.setdefault(part.name, {})[kind] = {**found, **event_scores(forecasts, part.outcomes)}
-    shown = labelled[-1]
-    repair = repair_rows(reports[shown.name, NONE], reports[shown.name, "groups"])
-    return Report(
-        method="groups",
-        file=name,
+    reports = {
+        (part.name, kind): group_report(model, forecasts, part, members)
+        for part in job.labelled
+        for kind, forecasts in mapped[part.name].items()
+    }
+    shown = job.labelled[-1].name
+    repair = repair_rows(reports[shown, NONE], reports[shown, "groups"])
+    return job.report(
+        "groups",
+        mapped,
+        lambda part, kind: _violations(reports[part.name, kind]),
+        remarks,
         parameters={**model.get_params(), "groups": settings.group, "cuts": columns.cuts},
-        n_rows={part.name: len(part.rows) for part in (fit, other)},
-        lines=measure_lines([WORST, MEAN, CHANCE, *EVENT_MEASURES], scores),
         facts={
             "groups": model.n_groups_,
             "patches": model.n_patches_,
             "patches at most": model.max_patches_,
         },
-        probabilities=written_events(other, other.forecasts, mapped[other.name]["groups"]),
-        sections=[
-            Section(f"each group before and after ({shown.name} rows)", repair, shown=20, hidden=("mass",))
-        ],
-        warnings=[*event_remarks(fit, settings.outcome, settings.forecast), *remarks],
-        pictures=lambda: pictures(model, repair, f"{name}, {shown.name} rows", labelled, members),
+        sections=[Section(f"each group before and after ({shown} rows)", repair, shown=20, hidden=("mass",))],
+        pictures=lambda: pictures(model, repair, f"{job.file}, {shown} rows", job.labelled, members),
+    )
+
+
+def group_report(
+    model: GroupRecalibrator, forecasts: Floats, part: Events, members: dict[str, NDArray[np.bool_]]
+) -> MulticalibrationReport:
+    """Group by group, how calibrated the forecasts of a part are."""
+    return multicalibration_report(
+        forecasts, part.settled, members[part.name], model.n_levels_ or None, model.group_names_
     )
 
 
@@ -150,21 +135,16 @@ def violations_by_patches(
     stops = np.unique(np.round(np.linspace(0, model.n_patches_, STEPS + 1)).astype(int))
     rows = []
     for part in labelled:
-        assert part.forecasts is not None
-        assert part.outcomes is not None
-        inside = members[part.name]
         for stop in stops.tolist():
-            p = replay(model, part.forecasts, inside, stop)
-            report = multicalibration_report(
-                p, part.outcomes, inside, model.n_levels_ or None, model.group_names_
-            )
+            p = replay(model, part.told, members[part.name], stop)
+            report = group_report(model, p, part, members)
             rows.append(
                 {
                     "part": part.name,
                     "patches": stop,
                     "worst": report.worst.violation,
                     "chance": report.worst.noise,
-                    "squared_error": float(((p - part.outcomes) ** 2).mean()),
+                    "squared_error": brier_score(p, part.settled) / len(part),
                     "alpha": float(model.alpha),
                 }
             )

@@ -11,20 +11,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from onlinecal.cli.recalibrating.cells import level_set_errors
-from onlinecal.cli.recalibrating.multiclass import (
-    Fitted,
-    Job,
-    Scores,
-    compare,
-    gathered_warnings,
-    read_job,
-    score_lines,
-    written_rows,
-)
+from onlinecal.cli.recalibrating.multiclass import Fitted, Job, compare, drawn_labels, read_job, report
 from onlinecal.cli.recalibrating.options import LpSettings, Rows
-from onlinecal.cli.recalibrating.report import Picture, Report, Section
+from onlinecal.cli.recalibrating.report import Picture, Report, Scores, Section
 from onlinecal.measures.lp.errors import lp_calibration_error
+from onlinecal.plots.recalibration.level_table import level_set_errors
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
 from onlinecal.recalibration.lp.sizes import Estimation
 from onlinecal.validation import check_order
@@ -59,10 +50,7 @@ def recalibrate(file: Path, rows: Rows, settings: LpSettings) -> Report:
     job, seed = read_job(file, settings, rows), rows.seed
     model = new_model(settings, seed)
     check_order(model.p, above_one=True)
-    assert job.fit.labels is not None
-    with gathered_warnings() as remarks:
-        model.fit(job.fit.table, job.fit.labels)
-    fitted = compare(job, "lp", model.predict_proba)
+    fitted = compare(job, "lp", model)
     p, n_levels = float(model.p), model.n_levels_
     order = "∞" if math.isinf(p) else f"{p:g}"
     error, chance = f"Err_{order}, {n_levels} levels", f"Err_{order} by chance alone"
@@ -74,21 +62,18 @@ def recalibrate(file: Path, rows: Rows, settings: LpSettings) -> Report:
         }
 
     cells = _cells(job, fitted, model)
-    return Report(
-        method="lp",
-        file=job.file,
+    return report(
+        job,
+        fitted,
+        own,
         parameters={
             **model.get_params(),
             "p": "inf" if math.isinf(p) else p,
             "n_levels": n_levels,
             "tolerance": model.tolerance_,
         },
-        n_rows=job.n_rows,
-        lines=score_lines(job, fitted, (error, chance), own),
         facts=facts(model),
-        probabilities=written_rows(job, fitted("lp", job.other.name, job.other.table)),
         sections=[_carriers(cells, job.labelled[-1][0])],
-        warnings=[*job.remarks, *remarks],
         pictures=lambda: pictures(job, fitted, model, cells, seed),
     )
 
@@ -108,11 +93,9 @@ def facts(model: LpRecalibrator) -> dict[str, Any]:
 def chance_error(table: Floats, p: float, n_levels: int, seed: int) -> float:
     """Average Err_p of labels drawn from the probabilities themselves: what cannot be told from zero."""
     rng = np.random.default_rng([seed, 11])
-    ends = table.cumsum(axis=1)
     found = []
     for _ in range(CHANCE_DRAWS):
-        drawn = (ends < rng.random((len(table), 1)) * ends[:, -1:]).sum(axis=1)
-        found.append(lp_calibration_error(table, drawn, p, n_levels))
+        found.append(lp_calibration_error(table, drawn_labels(table, rng), p, n_levels))
     return float(np.mean(found))
 
 

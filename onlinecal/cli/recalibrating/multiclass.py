@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,26 +12,20 @@ import polars as pl
 from numpy.typing import NDArray
 
 from onlinecal.cli.recalibrating.options import ClassColumns, Rows
-from onlinecal.cli.recalibrating.parts import LEAST_ROWS, split_rows
-from onlinecal.cli.recalibrating.report import NONE, Line, measure_lines
-from onlinecal.cli.recalibrating.rivals import rivals
-from onlinecal.cli.recalibrating.scores import CLASS_MEASURES, class_scores
-from onlinecal.cli.recalibrating.tables import Table, read_table
-from onlinecal.remarks import LabelWarning, label_remarks
+from onlinecal.cli.recalibrating.parts import fitted_rows, gathered_warnings
+from onlinecal.cli.recalibrating.report import NONE, Report, Scores, measure_lines
+from onlinecal.cli.recalibrating.tables import Part, read_names, read_table
+from onlinecal.measures.scores import BINS, class_scores
+from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
+from onlinecal.recalibration.classical.temperature import TemperatureScaling
+from onlinecal.recalibration.classical.top_label import TopLabelIsotonic
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+from onlinecal.remarks import label_remarks
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Scores = dict[str, float | None]
 
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Some rows: their numbers in the file, probabilities (n, k), labels or None."""
-
-    name: str
-    rows: Ints
-    table: Floats
-    labels: Ints | None
+CLASS_MEASURES = ("Brier score", "log loss", "accuracy", f"top-label ECE ({BINS} bins)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +54,11 @@ class Job:
 
 @dataclass(eq=False)
 class Fitted:
-    """Maps of probabilities by name, none first, and what they make of both parts."""
+    """A method, maps of probabilities by name, none first, what was warned of, and what the maps make."""
 
+    method: str
     maps: dict[str, Callable[[Floats], Floats]]
+    warnings: list[str]
     mapped: dict[tuple[str, str], Floats] = field(default_factory=dict)
 
     def __call__(self, name: str, part: str, table: Floats) -> Floats:
@@ -76,71 +70,69 @@ class Fitted:
 
 def read_job(file: Path, columns: ClassColumns, rows: Rows) -> Job:
     """Read FILE and split it, or read it and the new file."""
-    probabilities, label, apply = columns.probabilities, columns.label, rows.apply
+    probabilities, label = columns.probabilities, columns.label
     table = read_table(file, probabilities, label)
     if table.labels is None:
         raise ValueError(f"{file} has no labels to fit to: name their column with --label")
     if len(table.classes) < 2:
         raise ValueError(f"{file} has one class only")
     remarks = label_remarks(table.probabilities, table.labels, table.classes, label or "the labels")
-    if apply is None:
-        fit, test = split_rows(len(table), rows.share, rows.seed)
-        return Job(table.name, table.classes, _part(table, "fit", fit), _part(table, "test", test), remarks)
-    if len(table) < LEAST_ROWS:
-        raise ValueError(f"{file} has {len(table)} rows to fit, which are too few: {LEAST_ROWS} are needed")
-    new = _read_new(apply, probabilities, label)
-    if new.classes != table.classes:
-        raise ValueError(
-            f"{apply} has the classes {', '.join(new.classes)}, {file} has {', '.join(table.classes)}"
-        )
-    everything, others = np.arange(len(table)), np.arange(len(new))
-    parts = _part(table, "fit", everything), _part(new, "apply", others)
-    return Job(table.name, table.classes, *parts, remarks)
+    fit, test = fitted_rows(len(table), rows)
+    if rows.apply is None:
+        other = table.take("test", test)
+    else:
+        known = label is None or label in read_names(rows.apply)
+        new = read_table(rows.apply, probabilities, label if known else None)
+        if new.classes != table.classes:
+            theirs = f"{rows.apply} has the classes {', '.join(new.classes)}"
+            raise ValueError(f"{theirs}, {file} has {', '.join(table.classes)}")
+        other = new.take("apply", np.arange(len(new)))
+    return Job(table.name, table.classes, table.take("fit", fit), other, remarks)
 
 
-def _read_new(apply: Path, probabilities: str | None, label: str | None) -> Table:
-    """The new file, whose labels may be missing."""
-    if apply.is_file() and label is not None and label not in _names(apply):
-        label = None
-    return read_table(apply, probabilities, label)
+def rivals() -> dict[str, ProbabilityRecalibrator]:
+    """The usual recalibrations, unfitted, by the names they have in reports."""
+    return {
+        "temperature": TemperatureScaling(),
+        "isotonic per class": PerClassIsotonic(),
+        "isotonic top label": TopLabelIsotonic(),
+    }
 
 
-def _names(path: Path) -> list[str]:
-    from onlinecal.cli.recalibrating.tables import read_frame
-
-    if path.suffix.lower() == ".npz":
-        with np.load(path, allow_pickle=False) as arrays:
-            return list(arrays.files)
-    return read_frame(path).columns
-
-
-def _part(table: Table, name: str, rows: Ints) -> Part:
-    labels = None if table.labels is None else table.labels[rows]
-    return Part(name, rows, table.probabilities[rows], labels)
-
-
-def compare(job: Job, method: str, map_: Callable[[Floats], Floats]) -> Fitted:
+def compare(job: Job, method: str, model: ProbabilityRecalibrator) -> Fitted:
     """The method beside the probabilities as they came and the rivals, fitted on the same rows."""
     assert job.fit.labels is not None
-    maps: dict[str, Callable[[Floats], Floats]] = {NONE: lambda table: table, method: map_}
+    with gathered_warnings() as remarks:
+        model.fit(job.fit.table, job.fit.labels)
+    maps: dict[str, Callable[[Floats], Floats]] = {NONE: lambda table: table, method: model.predict_proba}
     for name, rival in rivals().items():
         if len(job.classes) == 2 and name == "isotonic top label":
             continue  # of two classes one is all there is
         with gathered_warnings():
             maps[name] = rival.fit(job.fit.table, job.fit.labels).predict_proba
-    return Fitted(maps)
+    return Fitted(method, maps, [*job.remarks, *remarks])
 
 
-def score_lines(
-    job: Job, fitted: Fitted, names: tuple[str, ...], own: Callable[[Floats, Ints], Scores]
-) -> list[Line]:
-    """The method's own measures, then the usual ones, for every map on every part with labels."""
+def report(job: Job, fitted: Fitted, own: Callable[[Floats, Ints], Scores], **rest: Any) -> Report:
+    """The method's own measures, then the usual ones, for every map on every part with labels.
+
+    `rest` is as in `Report`.
+    """
     scores: dict[str, dict[str, Scores]] = {}
     for part, table, labels in job.labelled:
         for name in fitted.maps:
             mapped = fitted(name, part, table)
-            scores.setdefault(part, {})[name] = {**own(mapped, labels), **class_scores(mapped, labels)}
-    return measure_lines([*names, *CLASS_MEASURES], scores)
+            usual = dict(zip(CLASS_MEASURES, class_scores(mapped, labels), strict=True))
+            scores.setdefault(part, {})[name] = {**own(mapped, labels), **usual}
+    return Report(
+        method=fitted.method,
+        file=job.file,
+        n_rows=job.n_rows,
+        lines=measure_lines(scores),
+        probabilities=written_rows(job, fitted(fitted.method, job.other.name, job.other.table)),
+        warnings=fitted.warnings,
+        **rest,
+    )
 
 
 def written_rows(job: Job, after: Floats) -> pl.DataFrame:
@@ -154,12 +146,7 @@ def written_rows(job: Job, after: Floats) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-@contextmanager
-def gathered_warnings() -> Iterator[list[str]]:
-    """What is warned of inside, each text once, but for labels: the command names their column itself."""
-    texts: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        warnings.simplefilter("ignore", LabelWarning)
-        yield texts
-    texts.extend(dict.fromkeys(" ".join(str(one.message).split()) for one in caught))
+def drawn_labels(table: Floats, rng: np.random.Generator) -> Ints:
+    """A label for each row of probabilities (n, k), drawn from them: what came, had they been right."""
+    ends = table.cumsum(axis=1)
+    return (ends < rng.random((len(table), 1)) * ends[:, -1:]).sum(axis=1)

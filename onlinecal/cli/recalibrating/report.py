@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +13,9 @@ import msgspec
 if TYPE_CHECKING:
     import polars as pl
     from rich.table import Table
+
+Scores = dict[str, float | None]
+"""By the name of the measure; None where there is none."""
 
 NONE = "none"
 """The column of the probabilities as they came."""
@@ -163,8 +166,9 @@ def write_json(record: Any, path: Path) -> Path:
     return path
 
 
-def measure_lines(names: Sequence[str], scores: dict[str, dict[str, dict[str, float | None]]]) -> list[Line]:
+def measure_lines(scores: dict[str, dict[str, Scores]]) -> list[Line]:
     """Lines from scores[part][column][measure], in the order of the measures, then of the parts."""
+    names = dict.fromkeys(name for columns in scores.values() for one in columns.values() for name in one)
     return [
         Line(name, part, {column: values.get(name) for column, values in columns.items()})
         for name in names

@@ -5,21 +5,30 @@ from __future__ import annotations
 import fnmatch
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from onlinecal.catalogue import did_you_mean
+from onlinecal.tables import check_columns, check_file, read_columns, read_frame
 from onlinecal.validation import check_labels, check_probability_rows
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Floats = NDArray[np.float64]
 
 USUAL_PROBABILITIES = ("p_*", "prob_*", "probability_*", "proba_*")
 """Names that columns of class probabilities have in most files; tried in this order."""
-READERS = (".csv", ".jsonl", ".ndjson", ".parquet", ".pq", ".npz")
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some rows: their numbers in the file, probabilities (n, k), labels or None."""
+
+    name: str
+    rows: NDArray[np.int64]
+    table: Floats
+    labels: NDArray[np.int64] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,18 +45,19 @@ class Table:
         Class numbers, shape (n,); None where the file has no labels.
     classes
         What the classes are called, k names in the order of the columns.
-    frame
-        All columns of the file; None for NPZ.
     """
 
     name: str
     probabilities: Floats
     labels: NDArray[np.int64] | None
     classes: tuple[str, ...]
-    frame: pl.DataFrame | None = None
 
     def __len__(self) -> int:
         return len(self.probabilities)
+
+    def take(self, name: str, rows: NDArray[np.int64]) -> Part:
+        """Some of the rows, as a part of this name."""
+        return Part(name, rows, self.probabilities[rows], None if self.labels is None else self.labels[rows])
 
 
 def read_table(path: Path, probabilities: str | None = None, label: str | None = None) -> Table:
@@ -71,10 +81,7 @@ def read_table(path: Path, probabilities: str | None = None, label: str | None =
     FileNotFoundError, ValueError
         If there is no such file, array or column, or values are no probabilities or labels.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
-    if path.suffix.lower() not in READERS:
-        raise ValueError(f"cannot tell what {path} is from its extension; known: {', '.join(READERS)}")
+    check_file(path, ".npz")
     try:
         if path.suffix.lower() == ".npz":
             return _from_arrays(path, probabilities, label)
@@ -96,7 +103,7 @@ def _from_arrays(path: Path, probabilities: str | None, label: str | None) -> Ta
         label = flat[0] if len(flat) == 1 else None
     for name in filter(None, (probabilities, label)):
         if name not in arrays:
-            raise ValueError(f"has no array {name!r}. Its arrays: {', '.join(arrays)}")
+            raise ValueError(f"has no array {name!r}{did_you_mean(name, arrays, 'Its arrays')}")
     table = check_probability_rows(arrays[probabilities], probabilities)
     classes = tuple(map(str, range(table.shape[1])))
     labels = None if label is None else check_labels(arrays[label], len(classes), label)
@@ -107,51 +114,34 @@ def _from_arrays(path: Path, probabilities: str | None, label: str | None) -> Ta
 
 def _from_columns(path: Path, probabilities: str | None, label: str | None) -> Table:
     frame = read_frame(path)
-    names, classes = _class_columns(frame.columns, probabilities, label)
+    check_columns(frame.columns, () if label is None else (label,), path)
+    names, classes = _class_columns(frame.columns, probabilities, label, path)
     try:
-        values = frame.select(names).cast(dict.fromkeys(names, _float())).to_numpy()
+        values = frame.select(names).cast(pl.Float64).to_numpy()
     except Exception as error:
         raise ValueError(f"columns {', '.join(names)} must be numbers: {error}") from error
     if len(names) == 1:
         values, classes = np.column_stack([1.0 - values[:, 0], values[:, 0]]), ("0", "1")
     table = check_probability_rows(values, ", ".join(names))
     labels = None if label is None else _numbered(frame, label, classes)
-    return Table(path.name, table, labels, classes, frame)
+    return Table(path.name, table, labels, classes)
 
 
-def read_frame(path: Path) -> pl.DataFrame:
-    """All columns of a CSV, JSON Lines or Parquet file; ValueError if it cannot be read as one."""
-    import polars as pl
-
-    try:
-        if path.suffix.lower() == ".csv":
-            frame = pl.read_csv(path, infer_schema_length=None, glob=False)
-        elif path.suffix.lower() in (".parquet", ".pq"):
-            frame = pl.read_parquet(path, glob=False)
-        else:
-            frame = pl.read_ndjson(path.read_bytes(), infer_schema_length=None)
-    except pl.exceptions.PolarsError as error:
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ValueError(f"{path} cannot be read: {reason}") from error
-    if frame.height == 0:
-        raise ValueError(f"{path} holds no rows")
-    return frame
-
-
-def _float() -> Any:
-    import polars as pl
-
-    return pl.Float64
+def read_names(path: Path) -> list[str]:
+    """The names of a file's columns or arrays."""
+    if path.suffix.lower() != ".npz":
+        return read_columns(path)
+    check_file(path, ".npz")
+    with np.load(path, allow_pickle=False) as arrays:
+        return list(arrays.files)
 
 
 def _class_columns(
-    columns: list[str], wanted: str | None, label: str | None
+    columns: list[str], wanted: str | None, label: str | None, path: Path
 ) -> tuple[list[str], tuple[str, ...]]:
     if wanted is not None and "*" not in wanted:
         names = [name.strip() for name in wanted.split(",")]
-        for name in names:
-            if name not in columns:
-                raise ValueError(f"has no column {name!r}. Its columns: {', '.join(columns)}")
+        check_columns(columns, names, path)
         return names, _without_stem(names)
     for pattern in USUAL_PROBABILITIES if wanted is None else (wanted,):
         names = [name for name in columns if fnmatch.fnmatchcase(name, pattern) and name != label]
@@ -174,8 +164,6 @@ def _without_stem(names: list[str]) -> tuple[str, ...]:
 
 def _numbered(frame: pl.DataFrame, label: str, classes: tuple[str, ...]) -> NDArray[np.int64]:
     """Labels as class numbers: by the names of the classes, else as the numbers they are."""
-    if label not in frame.columns:
-        raise ValueError(f"has no column {label!r}. Its columns: {', '.join(frame.columns)}")
     values = frame[label].to_list()
     numbers = {name: number for number, name in enumerate(classes)}
     written = [_written(value) for value in values]

@@ -209,7 +209,7 @@ class Connection(HttpToolsProtocol):
         while self._rest and not self.pipeline and not self.transport.is_closing():
             part, self._rest = self._rest[:SLICE], self._rest[SLICE:]
             self._unheard += len(part)
-            super().data_received(part)  # type: ignore[arg-type]
+            super().data_received(bytes(part))
             if self._unheard > LONGEST_HEAD:
                 self.leave()
         if self.transport.is_closing():

@@ -17,7 +17,7 @@ from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhea
 from onlinecal.forecasters.binary.cells import NO_HINT, ROUNDS
 from onlinecal.forecasters.binary.compiled import FULL, certain_rounds, enlarged
 from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory
-from onlinecal.validation import check_probability, outcome_of
+from onlinecal.validation import check_probability, share_of
 
 
 class Issued(Struct, array_like=True, gc=False):
@@ -105,16 +105,19 @@ class Lanes(Protocol):
 class BinaryLanes:
     """Forecasters of outcomes 0 and 1 that share their parameters."""
 
-    def __init__(self, **parameters: Any) -> None:
+    def __init__(self, edition: int, **parameters: Any) -> None:
         self.model = AlmostOneStepAhead(**parameters)
+        if edition < 3:
+            self.model.memory = self.model.machine.rules.as_first_edition(self.model.memory)
 
     def hint_of(self, hint: Any) -> float | None:
         """A probability, 0.0 without sign."""
         return None if hint is None else check_probability(hint, "hint") + 0.0
 
-    def outcome_of(self, value: Any) -> int:
-        """0 or 1."""
-        return outcome_of(value, "value")
+    def outcome_of(self, value: Any) -> float:
+        """An int, 0 or 1, or a float between."""
+        outcome = share_of(value, "value")
+        return int(outcome) if outcome in (0, 1) else outcome
 
     def new(self) -> BinaryLane:
         """A lane before its first round."""
@@ -160,8 +163,8 @@ class BinaryLane:
         cells, forecasts = map(attrgetter("cell"), waiting), map(attrgetter("probability"), waiting)
         check_cells(zip(cells, forecasts, strict=True), self.memory)
 
-    def admits(self, outcome: int) -> bool:
-        """Both outcomes are known."""
+    def admits(self, outcome: float) -> bool:
+        """All outcomes are known."""
         return True
 
     def promise(self, late: int) -> float:
@@ -178,11 +181,17 @@ class BinaryLane:
         machine, certificates = self.machine, []
         for issued, outcome in steps:
             if outcome is None:
-                hint = NO_HINT if issued.hint is None else issued.hint
+                hint = NO_HINT
+                if issued.hint is not None:
+                    hint, self.memory = issued.hint, machine.rules.with_hints(self.memory)
                 lower, step, issued.probability = machine.issue(self.memory, hint)
                 issued.cell = lower, step
             else:
-                while machine.settle(self.memory, *issued.cell, outcome, issued.probability) == FULL:
+                settle = machine.settle
+                if type(outcome) is float:
+                    settle = machine.settle_share
+                    self.memory = machine.rules.refined(self.memory, float(self.model.slack))
+                while settle(self.memory, *issued.cell, outcome, issued.probability) == FULL:
                     self.memory = enlarged(self.memory)
             certificates.append(machine.certify(self.memory))
         return certificates

@@ -14,13 +14,10 @@ from numpy.typing import NDArray
 from onlinecal.engine.events import LONGEST_NAME, is_name
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.simplex.almost_one_step_ahead import SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex.capacity import rounds_left
-from onlinecal.forecasters.simplex.guarantees import FOREVER
-from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions
-from onlinecal.forecasters.simplex.machine import certificate
+from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions, over_known
+from onlinecal.forecasters.simplex.machine.table import HEADER
 from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.forecasters.simplex.soundness import check_simplex_cell, length_of
-from onlinecal.forecasters.simplex.table import HEADER
 from onlinecal.forecasters.simplex.tokens import Cell
 
 NO_HINT = np.empty(0)
@@ -114,8 +111,7 @@ class SimplexLane:
     @property
     def rounds_left(self) -> int:
         """So many more rounds fit its integers, whatever they are."""
-        memory = self.run_state.memory
-        return rounds_left(memory, self.run_state.changing) if len(memory) else FOREVER
+        return self.run_state.rounds_left
 
     def admits(self, outcome: str) -> bool:
         """Whether the class is known, or one more can be told apart; it is known from now on."""
@@ -132,14 +128,12 @@ class SimplexLane:
     @property
     def certificate(self) -> float:
         """A proven upper bound on the distance to calibration of those rounds in l1, a sum."""
-        memory = self.run_state.memory
-        return float(certificate(memory)) if len(memory) else 0.0
+        return self.run_state.certificate
 
     def promise(self, late: int) -> float:
         """At the horizon if there is one and it has not passed, else at the present round."""
-        run = self.run_state
-        run.late = late
-        return float(run.promise(max(run.horizon or 0, run.rounds)))
+        self.run_state.late = late
+        return self.run_state.guarantee
 
     def dump(self) -> bytes:
         """The memory and the run's account."""
@@ -177,6 +171,4 @@ class SimplexLane:
         known = self.run_state.numbers
         if hint is None or not known:
             return NO_HINT
-        vector = np.array([hint.get(label, 0.0) for label in known])
-        weight = float(vector.sum())
-        return vector / weight if weight > 0.0 else np.full(len(known), 1.0 / len(known))
+        return over_known(np.array([hint.get(label, 0.0) for label in known]))

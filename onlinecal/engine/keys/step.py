@@ -15,13 +15,13 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from onlinecal.engine.batch import Batch, in_seconds, refuse
-from onlinecal.engine.config import EngineConfig, KeyConfig
+from onlinecal.engine.config import EDITION, EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Query, Rejected
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.ledger.records import Record, Snapshot
 from onlinecal.validation import check_count
 
-VERSION = 2
+VERSION = EDITION
 """The first byte of every state: by which edition of the configuration it is played (see `EngineConfig`)."""
 
 
@@ -108,7 +108,9 @@ class KeyStep:
             raise
 
     def _start_over(self) -> None:
-        self._keys_of = {edition: KeyCache(replace(self.config, edition=edition)) for edition in (1, VERSION)}
+        self._keys_of = {
+            edition: KeyCache(replace(self.config, edition=edition)) for edition in range(1, VERSION + 1)
+        }
         self._keys = self._keys_of[VERSION]
 
     def _turn(

@@ -122,20 +122,26 @@ def _plan(
         arrays = [array(table, columns)]
         return arrays, lambda frame: recalibrator.predict_proba(np.stack(frame[columns])), True
     _check_fit(recalibrator, names)
-    return [number(table, name) for name in names], lambda frame: recalibrator.predict_proba(frame), True
+    return [number(table, name) for name in names], _asking_by_columns(recalibrator), True
 
 
 def _asking_by_groups(recalibrator: Any, forecast: str) -> Predict:
     return lambda frame: recalibrator.predict(frame[forecast].to_numpy(), frame.drop(columns=forecast))
 
 
-def _asking_by_features(recalibrator: Any) -> Predict:
-    has_names = hasattr(recalibrator, "feature_names_in_")
+def _asking_by_columns(recalibrator: Any) -> Predict:
+    return lambda frame: recalibrator.predict_proba(_as_fitted(recalibrator, frame))
 
+
+def _as_fitted(recalibrator: Any, frame: Any) -> Any:
+    """The frame, without names for what was fitted without: that would warn of them."""
+    return frame if hasattr(recalibrator, "feature_names_in_") else frame.to_numpy()
+
+
+def _asking_by_features(recalibrator: Any) -> Predict:
     def predict(frame: Any) -> Floats:
         initial = frame.pop(INITIAL).to_numpy() if INITIAL in frame else None
-        # regressors that were fitted without names warn when they get some
-        return recalibrator.predict(frame if has_names else frame.to_numpy(), initial)
+        return recalibrator.predict(_as_fitted(recalibrator, frame), initial)
 
     return predict
 

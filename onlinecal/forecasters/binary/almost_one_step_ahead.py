@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.forecasters.binary.cells import NO_HINT, SCALE, Report, certificate
 from onlinecal.forecasters.binary.grid import Grid, GridForecaster, Rule
 from onlinecal.forecasters.tokens import Forecast
-from onlinecal.validation import check_probability, outcome_of
+from onlinecal.validation import check_probability, share_of
 
 
 class AlmostOneStepAhead(GridForecaster):
@@ -105,6 +105,8 @@ class AlmostOneStepAhead(GridForecaster):
         ValueError for any other hint.
         """
         guide = NO_HINT if hint is None else check_probability(hint, "hint")
+        if hint is not None and not self._hinted:
+            self.expect_hints()
         lower, step, probability = self.machine.issue(self.memory, guide)
         self.note_late(len(self._open))
         scale = int(self.memory[SCALE])
@@ -114,13 +116,13 @@ class AlmostOneStepAhead(GridForecaster):
         )
 
     def observe(self, forecast: Forecast, outcome: SupportsFloat) -> None:
-        """Settle a forecast with its outcome (0, 1, False or True); each forecast once, in any order.
+        """Settle a forecast with its outcome, in [0, 1]; each forecast once, in any order.
 
         Raises ValueError, and changes nothing, for a forecast of another forecaster, one that was
         settled before, or an outcome that is none.
         """
         self._open.check(forecast)
-        self.settle(*forecast.cell, outcome_of(outcome), forecast.probability)
+        self.settle(*forecast.cell, share_of(outcome, "outcome"), forecast.probability)
         self._open.close(forecast)
 
     def withdraw(self, forecast: Forecast) -> None:
@@ -156,7 +158,7 @@ class AlmostOneStepAhead(GridForecaster):
         Parameters
         ----------
         outcomes
-            Shape (T,), each 0 or 1 or boolean.
+            Shape (T,), each 0 or 1 or boolean, or a number between: a share, a rate, a tie as 1/2.
         hints
             Shape (T,), each in [0, 1], or None.
         return_look_ahead

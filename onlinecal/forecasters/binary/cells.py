@@ -11,6 +11,7 @@ how the tests check the compiled code. A machine offers
     propose(memory, hint) -> (lower, step)     the valid cell to report; hint < 0 means there is none
     charge(memory, lower, step, y, p)          settle a round that was reported as p in that cell; its
                                                outcome y is an integer from 0 to SCALE
+    in_units(memory, lower, step)              a reported cell in today's units, should they have changed
     certificate_rises(memory, lower, step, p)  by how much the certificate would rise with either outcome
 
 Positions, outcomes, steps and biases are integers in units of 1/scale, so ties are exact and replays are
@@ -96,6 +97,15 @@ def travelled(memory: Memory, lower: int, step: int, point: int, reported: float
     if kind == AT_UPPER:
         return 2 * fine * (lower + step - point)
     return math.ceil(abs(reported * memory[SCALE] - point) * (2 * fine))
+
+
+@inlined
+def to_units(memory: Memory, share: float) -> int:
+    """An outcome in [0, 1] in the memory's units; what rounding changes is counted as distance."""
+    exact = share * memory[SCALE]
+    y = int(exact + 0.5)
+    memory[MOVED] += math.ceil(abs(exact - y) * (2 * memory[FINE]))
+    return y
 
 
 @inlined

@@ -29,6 +29,8 @@ from onlinecal.forecasters.binary.cells import (
     LOW,
     LOWER,
     MOVED,
+    REPORT,
+    REPORTS,
     ROUNDS,
     SPREAD,
     STEP,
@@ -91,9 +93,36 @@ def new_memory(rule: str, slack: float, report: str, tuned: int) -> NDArray[np.i
     return np.array(memory)
 
 
+def as_first_edition(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A new memory that follows the rules of version 0.1."""
+    rule, slack = ("balanced" if memory[TILT] else "sign"), memory[BOUND] / UNIT
+    first = new_memory(rule, slack, REPORTS[memory[REPORT]], BY_ACCOUNTS if memory[TUNED] else 0)
+    first[PACE] = memory[PACE]
+    return first
+
+
 def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
     """The memory without room to spare."""
     return memory[: memory[END]]
+
+
+def with_hints(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The memory, ready for hints, as it always is."""
+    return memory
+
+
+def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
+    """The memory, ready for outcomes that are neither 0 nor 1: its units are small enough."""
+    if not memory[TUNED] & SHARED:
+        memory = memory.copy()
+        memory[TUNED] |= SHARED
+    return memory
+
+
+@inlined
+def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
+    """A cell in today's units, which never change."""
+    return lower, step
 
 
 @inlined
@@ -202,7 +231,7 @@ def may_play(memory: Memory, lower: int, step: int) -> bool:
 def propose(memory: Memory, hint: float) -> tuple[int, int]:
     """The current cell, or with a hint the valid cell of the current level nearest to it.
 
-    Where the accounts do not cover whatever happens on a finer grid and not this cell either, the base grid's.
+    The base grid's, where the accounts cover neither whatever happens on a finer grid nor this cell.
     """
     step = memory[STEP]
     if hint < 0.0:

@@ -86,7 +86,7 @@ def accepts_at(memory: Memory, position: int, above: int, free: bool) -> bool:
 
 @inlined
 def search_cell(memory: Memory, lower: int, upper: int, step: int, free: bool) -> int:
-    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper]: O(log) look-ups."""
+    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper]."""
     if not accepts_at(memory, lower, 0, free):
         return search_below(memory, lower, step, free)
     if not accepts_at(memory, upper, 1, free):
@@ -166,8 +166,8 @@ def nearest_cell(memory: Memory, target: float, step: int, free: bool) -> int:
     """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one).
 
     Cells whose ends were never charged are alike: valid if unbiased points are free, else exactly where
-    LOW - step <= lower end <= HIGH. So only the nearest of those, and the neighbours of charged points, need a
-    look.
+    LOW - step <= lower end <= HIGH. So only the nearest of those, and the neighbours of charged points, need
+    a look.
     """
     last = memory[SCALE] - step
     home = min(int(target), last) & -step

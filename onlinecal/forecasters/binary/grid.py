@@ -37,10 +37,10 @@ from onlinecal.validation import (
     check_choice,
     check_count,
     check_number,
-    check_outcomes,
     check_probabilities,
     check_same_length,
-    outcome_of,
+    check_shares,
+    share_of,
 )
 
 Grid = Literal["auto", "uniform", "nested", "adaptive"]
@@ -56,6 +56,11 @@ def check_slack(slack: Any) -> None:
     check_number(slack, "slack", 0.5, MOST_SLACK)
 
 
+def is_tuned(memory: NDArray[np.int64]) -> bool:
+    """Whether a dyadic memory tunes its grid itself."""
+    return bool(memory[dyadic.TUNED] & dyadic.TUNED_BY)
+
+
 class LookAhead(NamedTuple):
     """The charged sequence, point by point: `points` in [0, 1] ascending, `biases` alpha(point)."""
 
@@ -65,6 +70,8 @@ class LookAhead(NamedTuple):
 
 class GridForecaster(base.Classifier):
     """A forecaster on a grid machine; subclasses say what it reports and what it promises."""
+
+    _hinted = False
 
     def __init__(
         self, horizon: int | None, n_cells: int | None, grid: Grid, rule: Rule, slack: float, report: Report
@@ -132,9 +139,15 @@ class GridForecaster(base.Classifier):
         lower, step = int(self.memory[LOWER]), int(self.memory[STEP])
         self._probability = float(report(self.memory, lower, step, NO_HINT))
 
+    def expect_hints(self) -> None:
+        """Make the memory ready for hints: for whoever drives it with compiled loops and has some."""
+        self.memory = self.machine.rules.with_hints(self.memory)
+        self._hinted = True
+
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         del state["machine"]
+        state["memory"], state["_hinted"] = self.machine.rules.in_use(self.memory).copy(), False
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -142,23 +155,38 @@ class GridForecaster(base.Classifier):
         check_grid_memory(self.memory, type(self)(**self._get_params()))
         self.machine = MACHINES[int(self.memory[FORMAT])]
 
-    def settle(self, lower: int, step: int, outcome: int, forecast: float) -> None:
-        """Charge a round that was reported as `forecast` in the cell (lower, lower + step)."""
-        p = self.machine.settle(self.memory, lower, step, outcome, forecast)
-        while p == FULL:
+    def settle(self, lower: int, step: int, outcome: float, forecast: float) -> None:
+        """Charge a round that was reported as `forecast` in the cell (lower, lower + step).
+
+        The outcome is an int, 0 or 1, or a float in [0, 1].
+        """
+        if outcome in (0, 1):
+            settle, outcome = self.machine.settle, int(outcome)
+        else:
+            settle = self.machine.settle_share
+            self._expect_shares()
+        while (p := settle(self.memory, lower, step, outcome, forecast)) == FULL:
             self.grow()
-            p = self.machine.settle(self.memory, lower, step, outcome, forecast)
         self._probability = p
+
+    def _expect_shares(self) -> None:
+        """Make the memory ready for outcomes that are neither 0 nor 1."""
+        memory = self.machine.rules.refined(self.memory, float(self.slack))
+        if memory is not self.memory:
+            self.memory, self._hinted = memory, False
 
     def learn_one(self, x: Any, y: Any) -> None:
         """Settle the round that `predict_proba_one` answers; the features x are not looked at.
 
-        Raises ValueError, and learns nothing, when y is not 0, 1, False or True.
+        Raises ValueError, and learns nothing, when y is not 0, 1, False, True or a number between.
         """
         try:
             outcome = OUTCOMES[y]
         except (KeyError, TypeError):
-            outcome = outcome_of(y, "y")
+            share = share_of(y, "y")
+            self.note_late(len(self._open))
+            self.settle(int(self.memory[LOWER]), int(self.memory[STEP]), share, self._probability)
+            return
         if self._open:
             self.note_late(len(self._open))
         p = self.machine.advance(self.memory, outcome)
@@ -176,17 +204,24 @@ class GridForecaster(base.Classifier):
         self, outcomes: ArrayLike, hints: ArrayLike | None = None, charged: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Play a whole sequence: the forecasts, and the charged points if wanted (else empty)."""
-        played = check_outcomes(outcomes)
+        played = check_shares(outcomes)
         guide = np.empty(0) if hints is None else check_probabilities(hints, "hints")
         if hints is not None:
             check_same_length(guide, played, "hints and outcomes")
+            self.expect_hints()
+        replay = self.machine.replay
+        if played.dtype != np.uint8:
+            self._expect_shares()
+            replay = self.machine.replay_shares
+            if hints is not None:
+                self.expect_hints()
         forecasts = np.empty(len(played))
         points = np.empty(len(played) if charged else 0)
         done = 0
         tapes = played, guide, np.empty(0), forecasts, points
         # where the accumulators might not bear it all, what is played is a copy
         memory = self.memory if len(played) <= certain_rounds(self.memory) else self.memory.copy()
-        while (done := self.machine.replay(memory, *tapes, done)) < len(played):
+        while (done := replay(memory, *tapes, done)) < len(played):
             memory = enlarged(memory)
         self.memory = memory
         self.note_late(len(self._open))
@@ -203,14 +238,19 @@ class GridForecaster(base.Classifier):
 
     def promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
         """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
+        scale = int(memory[SCALE])
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            m = int(memory[SCALE])
+            m = int(uniform.cells_of(memory))
             # lower/m * m is exact for powers of two, and for hints on the border of a cell only for them
             exact = memory[REPORT] != AT_HINT or m & (m - 1) == 0
-            unit = 0.0 if exact else 1.0 / (2 * m * int(memory[FINE]))
-            return guarantees.uniform_guarantee(rounds, m, self._bound, self._reach, late, unit)
-        tuned, pace = bool(memory[dyadic.TUNED]), int(memory[dyadic.PACE])
-        return guarantees.dyadic_guarantee(rounds, pace, self._bound, self._reach, tuned, late)
+            unit = 0.0 if exact else 1.0 / (2 * scale * int(memory[FINE]))
+            if memory[uniform.SHARED]:
+                unit += 1.0 / scale
+            freed = bool(memory[uniform.HINTED] and memory[uniform.FREED])
+            return guarantees.uniform_guarantee(rounds, m, self._bound, self._reach, late, unit, freed)
+        rounded = rounds / scale if memory[dyadic.TUNED] & dyadic.SHARED else 0.0
+        tuned, pace = is_tuned(memory), int(memory[dyadic.PACE])
+        return rounded + guarantees.dyadic_guarantee(rounds, pace, self._bound, self._reach, tuned, late)
 
     @property
     def most_rounds(self) -> int:
@@ -222,11 +262,12 @@ class GridForecaster(base.Classifier):
         """
         memory = self.memory
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            dearest = (1 if memory[REPORT] == MIDPOINT else 2) * int(memory[FINE]) + (
-                memory[REPORT] == AT_HINT
-            )
-            return guarantees.uniform_rounds(int(memory[SCALE]), int(dearest), self._bound, self._late)
-        tuned, pace = bool(memory[dyadic.TUNED]), int(memory[dyadic.PACE])
+            step, fine = int(memory[STEP]), int(memory[FINE])
+            dearest = (1 if memory[REPORT] == MIDPOINT else 2) * step * fine + int(memory[REPORT] == AT_HINT)
+            if memory[uniform.SHARED]:
+                dearest += fine + 1
+            return guarantees.uniform_rounds(int(memory[SCALE]), dearest, self._bound, self._late)
+        tuned, pace = is_tuned(memory), int(memory[dyadic.PACE])
         return guarantees.dyadic_rounds(pace, self._bound, self._reach, tuned, self._late)
 
     @property
@@ -239,8 +280,8 @@ class GridForecaster(base.Classifier):
         """The bias table: what One-Step-Ahead would have reported so far, and its bias at each point."""
         memory, scale = self.memory, int(self.memory[SCALE])
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            sums = memory[TABLE:]
-            points = np.arange(scale + 1)
+            sums = uniform.in_use(memory)[TABLE:]
+            points = np.arange(len(sums)) << memory[uniform.SHIFT]
         else:
             points, sums = memory[TABLE : memory[END] : 2], memory[TABLE + 1 : memory[END] : 2]
         return LookAhead(points / scale, (sums - memory[TILT] * points) / scale)

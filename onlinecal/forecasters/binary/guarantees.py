@@ -24,13 +24,24 @@ def cells_for(horizon: int, bound: float, reach: float) -> int:
 
 
 def uniform_guarantee(
-    rounds: int, n_cells: int, bound: float, reach: float, late: int = 0, unit: float = 0.0
+    rounds: int,
+    n_cells: int,
+    bound: float,
+    reach: float,
+    late: int = 0,
+    unit: float = 0.0,
+    freed: bool = False,
 ) -> float:
     """d T/m + c (m - 1), and (m - 1) more for each forecast that may be open besides the newest.
 
-    A round costs one `unit` more where the distance of a hint can be rounded up beyond its cell.
+    A round costs one `unit` more where the distance of a hint can be rounded up beyond its cell, or an
+    outcome is rounded. `freed`: points without bias accept both outcomes, so that one may pass c by
+    1 - 1/m - c; with late labels so may as many as are open.
     """
-    return reach * rounds / n_cells + rounds * unit + (bound + late) * (n_cells - 1)
+    total = reach * rounds / n_cells + rounds * unit + (bound + late) * (n_cells - 1)
+    if freed:
+        total += late + 1.0 if late else max(0.0, 1.0 - 1.0 / n_cells - bound)
+    return total
 
 
 def dyadic_guarantee(rounds: int, pace: int, bound: float, reach: float, tuned: bool, late: int = 0) -> float:

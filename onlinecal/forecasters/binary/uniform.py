@@ -29,6 +29,7 @@ from onlinecal.forecasters.binary.cells import (
     MIDPOINT,
     MOVED,
     REPORT,
+    REPORTS,
     ROUNDS,
     SCALE,
     SPREAD,
@@ -47,13 +48,16 @@ FORMAT_UNIFORM = 1
 
 # The machine's own part of the header. SHIFT: a cell is 2^SHIFT units wide. HINTED: whether hints were given.
 # EXCESS: sum over points of (|bias| - c)^+, kept once hints were given. SHARED: whether outcomes were shares.
-SHIFT, HINTED, EXCESS, SHARED = range(COMMON, COMMON + 4)
+# FREED: whether points without bias may accept both outcomes, as they did not in version 0.1.
+SHIFT, HINTED, EXCESS, SHARED, FREED = range(COMMON, COMMON + 5)
+UNIT_BITS = 28
+"""Units of at most about 2^-28, once outcomes are shares."""
 
 
 def new_memory(n_cells: int, rule: str, slack: float, report: str) -> NDArray[np.int64]:
     """The memory before the first round: any cell is valid then (sign) or the middle one (balanced)."""
     memory = header(FORMAT_UNIFORM, n_cells, max(1, 2**31 // n_cells), rule, slack, report)
-    memory[LOWER], memory[STEP] = (n_cells - 1) // 2, 1
+    memory[LOWER], memory[STEP], memory[FREED] = (n_cells - 1) // 2, 1, int(rule == "balanced")
     return np.concatenate([memory, memory[TILT] * np.arange(n_cells + 1)])
 
 
@@ -61,6 +65,13 @@ def new_memory(n_cells: int, rule: str, slack: float, report: str) -> NDArray[np
 def cells_of(memory: Memory) -> int:
     """How many cells the grid has."""
     return memory[SCALE] >> memory[SHIFT]
+
+
+def as_first_edition(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A new memory that follows the rules of version 0.1."""
+    memory = memory.copy()
+    memory[FREED] = 0
+    return memory
 
 
 def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -75,9 +86,12 @@ def with_hints(memory: NDArray[np.int64]) -> NDArray[np.int64]:
         return memory
     words = n_words(m)
     memory = np.concatenate([memory, np.zeros(2 * words, np.int64)])
-    memory[HINTED] = 1
     sums = memory[TABLE : TABLE + m + 1]
-    unbiased = sums == memory[TILT] * (np.arange(m + 1) << memory[SHIFT])
+    biases = sums - memory[TILT] * (np.arange(m + 1) << memory[SHIFT])
+    unbiased = biases == 0
+    memory[HINTED] = 1
+    if memory[FREED]:
+        memory[EXCESS] = int(np.maximum(np.abs(biases) - memory[HIGH], 0).sum())
     for start, also in ((0, False), (words, unbiased)):
         zero, one = (sums <= memory[HIGH]) | also, (sums >= memory[LOW]) | also
         marks = (zero[:-1] & one[1:]).astype(np.int64)
@@ -91,6 +105,39 @@ def with_hints(memory: NDArray[np.int64]) -> NDArray[np.int64]:
                 break
             marks = (marks != 0).astype(np.int64)
     return memory
+
+
+def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
+    """The memory in units small enough for outcomes that are neither 0 nor 1: nothing else changes."""
+    m, shift = int(memory[SCALE]), UNIT_BITS - int(memory[SCALE] - 1).bit_length()
+    if memory[SHARED]:
+        return memory
+    table = in_use(memory)[TABLE:]
+    rule, kind = ("balanced" if memory[TILT] else "sign"), REPORTS[memory[REPORT]]
+    scale = m << shift
+    fine = max(1, 2**31 // scale)
+    finer = header(FORMAT_UNIFORM, scale, fine, rule, slack, kind)
+    finer[LOWER], finer[STEP] = int(memory[LOWER]) << shift, 1 << shift
+    finer[ROUNDS], finer[SPREAD] = int(memory[ROUNDS]), int(memory[SPREAD]) << shift
+    finer[MOVED] = -((-int(memory[MOVED]) * fine << shift) // int(memory[FINE]))
+    finer[SHIFT], finer[HINTED], finer[SHARED], finer[FREED] = (
+        shift,
+        int(memory[HINTED]),
+        1,
+        int(memory[FREED]),
+    )
+    sums = table << shift
+    if memory[HINTED] and memory[FREED]:
+        biases = np.abs(sums - (np.arange(m + 1) << shift))
+        finer[EXCESS] = int(np.maximum(biases - finer[HIGH], 0).sum())
+    return np.concatenate([finer, sums])
+
+
+@inlined
+def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
+    """A cell in today's units, if it was reported before `refined`."""
+    factor = memory[STEP] // step
+    return lower * factor, step * factor
 
 
 @inlined
@@ -110,7 +157,11 @@ def covered(memory: Memory) -> bool:
     """Whether unbiased points accept both outcomes: what they may add is within the guarantee."""
     price = memory[STEP] if memory[REPORT] == MIDPOINT else 2 * memory[STEP]
     fine = memory[FINE]
-    return bool(memory[HINTED] and memory[MOVED] + 2 * fine * memory[EXCESS] <= price * fine * memory[ROUNDS])
+    return bool(
+        memory[HINTED]
+        and memory[FREED]
+        and memory[MOVED] + 2 * fine * memory[EXCESS] <= price * fine * memory[ROUNDS]
+    )
 
 
 @inlined
@@ -176,7 +227,7 @@ def charge(memory: Memory, lower: int, step: int, y: int, reported: float) -> No
         cell += 1
     memory[LOWER] = cell << shift
     if memory[HINTED]:
-        if memory[TILT]:
+        if memory[FREED]:
             memory[EXCESS] += max(0, abs(bias) - high) - max(0, abs(bias - change) - high)
         mark_cells(memory, index)
 

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from onlinecal.forecasters.open_forecasts import OpenForecasts
-from onlinecal.forecasters.simplex.capacity import most_rounds
 from onlinecal.forecasters.simplex.guarantees import EDITION, MOST_CELLS
 from onlinecal.forecasters.simplex.input import (
     MOST_CLASSES,
@@ -22,7 +21,7 @@ from onlinecal.forecasters.simplex.input import (
     classes_of,
     hint_of,
 )
-from onlinecal.forecasters.simplex.machine import certificate
+from onlinecal.forecasters.simplex.machine.memory import most_rounds
 from onlinecal.forecasters.simplex.run import SimplexLookAhead, SimplexRun
 from onlinecal.forecasters.simplex.tokens import SimplexForecast
 from onlinecal.validation import check_choice, check_count, check_order, check_same_length
@@ -62,7 +61,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     Attributes
     ----------
     memory
-        The machine's state, one int64 array (see `onlinecal.forecasters.simplex.table`).
+        The machine's state, one int64 array (see `onlinecal.forecasters.simplex.machine.table`).
 
     Examples
     --------
@@ -169,7 +168,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         Sum of |p - p~|_1 from the forecasts to the charged points, plus the charged points' biases. A
         round that was announced without any class counts 2.
         """
-        return certificate(self.memory) if len(self.memory) else 0.0
+        return self._run.certificate
 
     @property
     def guarantee(self) -> float:
@@ -178,7 +177,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         At the horizon if there is one (or at the present round, once that is later), else at the present
         round. It includes what late labels may cost if several forecasts have been open at once.
         """
-        return float(self._run.promise(max(self.horizon or 0, self.n_rounds)))
+        return self._run.guarantee
 
     def lp_certificate(self, p: float) -> float:
         """A proven upper bound on the distance to l_p calibration, an average over the settled rounds.
@@ -188,15 +187,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         rounds; it falls as p rises. Raises ValueError unless p is at least 1 (infinity included).
         """
         p = check_order(p)
-        if self.n_rounds == 0:
-            return 0.0
-        biases = np.abs(self.look_ahead.biases)
-        moved = self.certificate - float(biases.sum())
-        largest = float(biases.max())
-        if largest == 0.0:
-            return moved / self.n_rounds
-        error = largest if np.isinf(p) else largest * float(((biases / largest) ** p).sum()) ** (1.0 / p)
-        return (moved + error) / self.n_rounds
+        return self._run.lp_certificate(p) if self.n_rounds else 0.0
 
     @property
     def look_ahead(self) -> SimplexLookAhead:

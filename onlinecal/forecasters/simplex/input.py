@@ -133,6 +133,12 @@ def hint_of(hint: Any, known: dict[Any, int], name: str = "hint") -> NDArray[np.
     return check_distributions(hint, (len(known),), name)
 
 
+def over_known(hints: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Hints cut to the known classes, shape (..., k): the weight of others is shared out among these."""
+    weight = hints.sum(axis=-1, keepdims=True)
+    return np.where(weight > 0.0, hints / np.where(weight > 0.0, weight, 1.0), 1.0 / hints.shape[-1])
+
+
 def check_slack(slack: Any, n_classes: int) -> None:
     """Refuse a slack below Tijdeman's bound for that many classes (0: for any number), or none at all."""
     least = 1.0 if n_classes == 0 else 1.0 - 1.0 / max(1, 2 * n_classes - 2)

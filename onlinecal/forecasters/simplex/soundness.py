@@ -16,15 +16,17 @@ from numpy.typing import NDArray
 from onlinecal.forecasters.binary.soundness import MOST, require
 from onlinecal.forecasters.simplex.guarantees import FOREVER, MOST_CELLS
 from onlinecal.forecasters.simplex.input import MOST_CLASSES
-from onlinecal.forecasters.simplex.machine import FEWEST_RECORDS, FORMAT_SIMPLEX, new_memory
-from onlinecal.forecasters.simplex.table import (
+from onlinecal.forecasters.simplex.machine.memory import FEWEST_RECORDS, FORMAT_SIMPLEX, new_memory
+from onlinecal.forecasters.simplex.machine.table import (
     CLASSES,
     FINE,
     FORMAT,
     HEADER,
     HERE,
     KEY,
+    KEYS,
     LABEL,
+    LABELS,
     LIMIT,
     MASK,
     MOVED,
@@ -39,10 +41,17 @@ from onlinecal.forecasters.simplex.table import (
     SLOTS,
     SPREAD,
     STEP,
+    STEPS,
+    SUMS,
     SUPPORT,
     USED,
     WIDTH,
+    first_slot,
     frame_size,
+    frames_of,
+    part_of,
+    record_size,
+    vertex_at,
 )
 from onlinecal.forecasters.simplex.tokens import Cell
 
@@ -53,11 +62,10 @@ def length_of(header: list[int], classes: int) -> int:
     """How long a memory for so many classes is by its header; ValueError if it cannot have such a header."""
     require((header[FORMAT], header[CLASSES]) == (FORMAT_SIMPLEX, classes), "its classes")
     require(1 <= classes <= MOST_CLASSES, "its classes")
-    slots, width = HEADER + 3 * classes + 3 * frame_size(classes), POINT + 2 * classes
-    places = header[MASK] + 1
+    slots, places = frames_of(classes) + 3 * frame_size(classes), header[MASK] + 1
     require(2 * FEWEST_RECORDS <= places <= 1 << 40 and places & header[MASK] == 0, "the size of its table")
     require(header[RECORDS] == slots + places, "the size of its table")
-    return slots + places + places // 2 * width
+    return slots + places + places // 2 * record_size(classes)
 
 
 def check_simplex_memory(
@@ -80,7 +88,7 @@ def check_simplex_memory(
     require(head[REPORT] == follows, "what its configuration says")
     keys = slice(HEADER, HEADER + classes)
     require(bool((memory[keys] == like[keys]).all()), "its keys")
-    frames, size = HEADER + 3 * classes, frame_size(classes)
+    frames, size = frames_of(classes), frame_size(classes)
     require({head[HERE], head[OTHER]} == {frames, frames + size}, "its frames")
     require(head[SLAB] == frames + 2 * size, "its frames")
     require(0 <= head[ROUNDS] <= head[LIMIT] <= FOREVER, "its rounds")
@@ -133,7 +141,7 @@ def _check_slots(memory: NDArray[np.int64], head: list[int]) -> None:
     numbers = slots[taken]
     require(bool((np.sort(numbers) == np.arange(1, used + 1)).all()), "its slots")
     keys = memory[head[RECORDS] :].reshape(-1, head[WIDTH])[numbers - 1, KEY]
-    begin = (keys ^ (keys >> 19) ^ (keys >> 37)) & mask
+    begin = first_slot(memory, keys)
     # how many slots are taken before each place, twice around
     before = np.concatenate([[0], np.cumsum(np.tile(slots != 0, 2))])
     end = taken + (taken < begin) * (mask + 1)
@@ -143,8 +151,10 @@ def _check_slots(memory: NDArray[np.int64], head: list[int]) -> None:
 def _check_frame(memory: NDArray[np.int64], head: list[int]) -> None:
     """Whether the current cell is one, with all labels, each that of its vertex."""
     k, unit, frame = head[CLASSES], head[STEP], head[HERE]
-    steps, labels, keys = (memory[frame + at : frame + at + k] for at in (1 + k, 2 + 2 * k, 3 + 3 * k))
-    points = memory[frame + 5 + 5 * k : frame + 5 + 5 * k + k * k].reshape(k, k)
+    places = (part_of(memory, frame, part) for part in (STEPS, LABELS, KEYS))
+    steps, labels, keys = (memory[place : place + k] for place in places)
+    first = vertex_at(memory, frame, 0)
+    points = memory[first : first + k * k].reshape(k, k)
     everything = np.arange(k)
     require(bool((np.sort(steps) == everything).all() and (np.sort(labels) == everything).all()), "its cell")
     require(bool(((points >= 0) & (points <= head[SCALE]) & (points % unit == 0)).all()), "its cell")
@@ -153,7 +163,7 @@ def _check_frame(memory: NDArray[np.int64], head: list[int]) -> None:
     moves[everything, steps] -= unit
     moves[everything, (steps + 1) % k] += unit
     require(bool((np.roll(points, -1, axis=0) - points == moves).all()), "its cell")
-    require(bool((memory[frame + 1 : frame + 1 + k] == points.sum(axis=0)).all()), "its cell")
+    require(bool((memory[frame + SUMS : frame + SUMS + k] == points.sum(axis=0)).all()), "its cell")
     require(bool((keys == points @ memory[HEADER : HEADER + k]).all()), "its cell")
     require(int(memory[frame]) == int(keys.sum()), "its cell")
     rows = memory[head[RECORDS] :].reshape(-1, head[WIDTH])[: head[USED]]

@@ -5,90 +5,19 @@ Y has the predicted distribution p in "predicted" and is the label in "true"; av
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from onlinecal.compiling import compiled
-from onlinecal.measures.decision.partitions import Ints, Partition, cut_intervals, residuals
+from onlinecal.measures.decision.losses import check_losses, check_table, decision_losses, loss_norms
+from onlinecal.measures.decision.partitions import Partition, cut_intervals, residuals
 from onlinecal.measures.decision.search import N_STARTS, Found, search
-from onlinecal.measures.fixed_order import BLOCK, Floats, by_columns, fill_product, inner, lengths
-from onlinecal.validation import (
-    check_choice,
-    check_count,
-    check_labels,
-    check_probability_rows,
-    check_same_length,
-)
+from onlinecal.measures.fixed_order import Floats, inner
+from onlinecal.validation import check_choice, check_count
 
 PartitionKind = Literal["soft", "hard"]
 PARTITIONS: tuple[PartitionKind, ...] = get_args(PartitionKind)
-_CHUNK = 4_000_000
-
-
-class DecisionLosses(NamedTuple):
-    """Average losses of Bayes decisions, one entry per loss table."""
-
-    predicted: Floats
-    true: Floats
-
-
-def bayes_decisions(probabilities: ArrayLike, losses: ArrayLike) -> Ints:
-    """The action with the least expected loss, of equals the first.
-
-    Parameters
-    ----------
-    probabilities
-        Shape (n, C).
-    losses
-        Loss of each action and class: one table (K, C) or several, (n_losses, K, C).
-
-    Returns
-    -------
-    ndarray
-        Action numbers, shape (n_losses, n); (n,) for a single table.
-
-    Raises
-    ------
-    ValueError
-        Bad probabilities, or losses that are not finite or of another shape.
-    """
-    table = check_probability_rows(probabilities)
-    tables = check_losses(losses, table.shape[1])
-    decisions, _ = _cheapest(table, tables)
-    return decisions[0] if np.ndim(losses) == 2 else decisions
-
-
-def decision_losses(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike) -> DecisionLosses:
-    """What Bayes decisions cost on average: as the probabilities predict, and with the labels that came.
-
-    Parameters
-    ----------
-    probabilities, labels
-        Shapes (n, C) and (n,), labels 0..C-1.
-    losses
-        Shape (n_losses, K, C), or one table (K, C).
-
-    Returns
-    -------
-    DecisionLosses
-        `predicted` and `true`, each of shape (n_losses,); averages over rows, in the losses' own unit.
-
-    Raises
-    ------
-    ValueError
-        Bad probabilities, labels or losses.
-    """
-    table, numbers = check_table(probabilities, labels)
-    tables = check_losses(losses, table.shape[1])
-    predicted, true = np.empty(len(tables)), np.empty(len(tables))
-    for part in _parts(tables, len(table)):
-        decisions, least = _cheapest(table, tables[part])
-        predicted[part] = least.mean(axis=1)
-        which = np.arange(len(decisions))[:, None]
-        true[part] = tables[part][which, decisions, numbers[None, :]].mean(axis=1)
-    return DecisionLosses(predicted, true)
 
 
 def decision_loss_gap(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike) -> Floats:
@@ -238,69 +167,3 @@ def decision_calibration_error(
     0.7071
     """
     return worst_partition(probabilities, labels, n_actions, partition, seed).error
-
-
-def check_table(probabilities: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
-    """Probabilities (n, C) and labels (n,) that belong together."""
-    table = check_probability_rows(probabilities)
-    numbers = check_labels(labels, table.shape[1])
-    check_same_length(table, numbers, "probabilities and labels")
-    return table, numbers
-
-
-def check_losses(losses: ArrayLike, n_classes: int, name: str = "losses") -> Floats:
-    """Loss tables of shape (n_losses, K, C), finite, as float64; one table (K, C) becomes (1, K, C)."""
-    try:
-        tables = np.asarray(losses, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers of shape (n_losses, actions, classes): {error}") from error
-    if tables.ndim == 2:
-        tables = tables[None]
-    if tables.ndim != 3 or tables.size == 0:
-        raise ValueError(f"{name} must have shape (n_losses, actions, classes), got {np.shape(losses)}")
-    if tables.shape[2] != n_classes:
-        raise ValueError(f"{name} must have {n_classes} classes, got {tables.shape[2]}")
-    bad = ~np.isfinite(tables)
-    if bad.any():
-        i, a, c = (int(place) for place in np.argwhere(bad)[0])
-        raise ValueError(f"{name} must be finite, got {tables[i, a, c]!r} at loss {i}, action {a}, class {c}")
-    return tables
-
-
-def loss_norms(losses: ArrayLike) -> Floats:
-    """max_a ||l(., a)||_2 of each loss table, shape (n_losses,)."""
-    tables: NDArray[np.float64] = np.asarray(losses, dtype=np.float64)
-    return np.atleast_1d(lengths(tables).max(axis=-1))
-
-
-def _cheapest(table: Floats, tables: Floats) -> tuple[Ints, Floats]:
-    """The action with the least expected loss, and that loss, for each table and row: (n_losses, n)."""
-    shape = len(tables), len(table)
-    decisions, least = np.empty(shape, dtype=np.int64), np.empty(shape)
-    _fill_cheapest(by_columns(table), np.ascontiguousarray(tables), decisions, least)
-    return decisions, least
-
-
-@compiled
-def _fill_cheapest(columns: Floats, tables: Floats, decisions: Ints, least: Floats) -> None:
-    n = columns.shape[1]
-    expected = np.empty((tables.shape[1], BLOCK))
-    for start in range(0, n, BLOCK):
-        stop = min(n, start + BLOCK)
-        part = columns[:, start:stop]
-        for i in range(tables.shape[0]):
-            scores = expected[:, : stop - start]
-            fill_product(tables[i], part, scores)
-            for r in range(stop - start):
-                best = 0
-                for a in range(1, scores.shape[0]):
-                    if scores[a, r] < scores[best, r]:
-                        best = a
-                decisions[i, start + r] = best
-                least[i, start + r] = scores[best, r]
-
-
-def _parts(tables: Floats, n_rows: int) -> list[slice]:
-    """Slices of the loss tables for which one number a row takes a few megabytes."""
-    size = max(1, _CHUNK // n_rows)
-    return [slice(start, start + size) for start in range(0, len(tables), size)]

@@ -105,54 +105,36 @@ def _fill_slope(
     return value
 
 
-def climb_starts(
+def search(
     table: Floats,
     residual: Floats,
     n_actions: int,
-    rng: np.random.Generator,
-    n_starts: int,
-    max_iterations: int,
-) -> list[tuple[float, Floats]]:
-    """The ends of several climbs from random weights, the best first."""
-    objective = soft_errors(table, residual)
-    ends = []
-    for start in range(n_starts):
-        weights = SCALES[start % len(SCALES)] * rng.standard_normal((n_actions, table.shape[1]))
-        ends.append(climb(objective, weights, max_iterations))
-    return sorted(ends, key=lambda end: -end[0])
-
-
-def search_soft(
-    table: Floats,
-    residual: Floats,
-    n_actions: int,
+    hard: bool,
     rng: np.random.Generator,
     n_starts: int = N_STARTS,
     max_iterations: int = MAX_ITERATIONS,
 ) -> Found:
-    """The worst soft partition that gradient ascent finds: a lower bound on the supremum."""
-    error, weights = climb_starts(table, residual, n_actions, rng, n_starts, max_iterations)[0]
-    return Found(error, Partition(weights, hard=False))
+    """The worst partition found, a lower bound on the supremum; one region is all there is for one action.
 
-
-def search_hard(
-    table: Floats,
-    residual: Floats,
-    n_actions: int,
-    rng: np.random.Generator,
-    n_starts: int = N_STARTS,
-    max_iterations: int = MAX_ITERATIONS,
-) -> Found:
-    """The worst hard partition found: exact for two classes, else climbed, rounded, and searched around.
-
-    Each climb's end is rounded: as it is, and with Gumbel noise on its scores. From each climb's best
-    rounding a local search goes on, one action's weights at a time along a direction, exactly; in tables of a
-    dozen rows another one, one or two rows at a time.
+    Climbs start from random weights. The highest end is the worst soft partition. For the worst hard one,
+    which is found exactly for two classes, each end is rounded: as it is, and with Gumbel noise on its
+    scores. From each end's best rounding a local search goes on, one action's weights at a time along a
+    direction, exactly; in tables of a dozen rows another one, one or two rows at a time.
     """
-    if table.shape[1] == 2:
+    shape = n_actions, table.shape[1]
+    if n_actions == 1:
+        whole = Partition(np.zeros(shape), hard)
+        return Found(error_of(whole(table), residual), whole)
+    if hard and table.shape[1] == 2:
         return Found(*cut_intervals(table, residual, n_actions))
-    best = Found(-1.0, Partition(np.zeros((n_actions, table.shape[1])), hard=True))
-    for _, weights in climb_starts(table, residual, n_actions, rng, n_starts, max_iterations):
+    objective = soft_errors(table, residual)
+    starts = (SCALES[start % len(SCALES)] * rng.standard_normal(shape) for start in range(n_starts))
+    ends = [climb(objective, weights, max_iterations) for weights in starts]
+    ends.sort(key=lambda end: -end[0])
+    if not hard:
+        return Found(ends[0][0], Partition(ends[0][1], hard=False))
+    best = Found(-1.0, Partition(np.zeros(shape), hard=True))
+    for _, weights in ends:
         noise = rng.gumbel(size=(N_ROUNDINGS, n_actions, 1))
         rounded = [weights, *(weights + shift for shift in noise)]
         errors = [error_of(Partition(candidate, hard=True)(table), residual) for candidate in rounded]
@@ -243,20 +225,3 @@ def _between(thresholds: Floats, place: int) -> float:
     if place == len(thresholds):
         return float(thresholds[-1] + 1.0)
     return float((thresholds[place - 1] + thresholds[place]) / 2.0)
-
-
-def search(
-    table: Floats,
-    residual: Floats,
-    n_actions: int,
-    hard: bool,
-    rng: np.random.Generator,
-    n_starts: int = N_STARTS,
-    max_iterations: int = MAX_ITERATIONS,
-) -> Found:
-    """The worst partition found, hard or soft; one region is all there is for one action."""
-    if n_actions == 1:
-        whole = Partition(np.zeros((1, table.shape[1])), hard)
-        return Found(error_of(whole(table), residual), whole)
-    find = search_hard if hard else search_soft
-    return find(table, residual, n_actions, rng, n_starts, max_iterations)

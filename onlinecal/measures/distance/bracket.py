@@ -13,10 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from onlinecal.measures.counts import Counts, PrefixSums, prefix_sums
-from onlinecal.measures.distance.levels import Levels, distance_by_sums, distance_to
-from onlinecal.measures.distance.pooling import MAX_CUTS, pooled_levels
-from onlinecal.measures.distance.pruned import rounding_noise, search_below
-from onlinecal.measures.distance.relaxation import (
+from onlinecal.measures.distance.exact.pruned import rounding_noise, search_below
+from onlinecal.measures.distance.fractional.relaxation import (
     LEAST_NODES,
     ROUNDING,
     Relaxation,
@@ -25,7 +23,10 @@ from onlinecal.measures.distance.relaxation import (
     relax,
     relaxation_nodes,
 )
-from onlinecal.measures.distance.rounding import curve_of_levels, curve_of_masses, round_near, search_tables
+from onlinecal.measures.distance.fractional.rounding import curve_of_levels, curve_of_masses, round_near
+from onlinecal.measures.distance.fractional.windows import search_tables
+from onlinecal.measures.distance.levels import Levels, distance_by_sums, distance_to
+from onlinecal.measures.distance.pooling import MAX_CUTS, pooled_levels
 
 NODES = 1500
 """Nodes of the relaxation at effort 1, growing with its square root; the solver's time can be quadratic."""

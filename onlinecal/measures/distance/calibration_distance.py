@@ -21,6 +21,7 @@ from onlinecal.measures.distance.levels import Levels, conditional_means, deal, 
 from onlinecal.validation import check_probabilities, check_same_length
 
 Method = Literal["auto", "exact", "bracket"]
+Rows = NDArray[np.intp]
 
 PLAIN_LATTICE = 10_000
 """Lattice points up to which the plain dynamic program is quicker than solving the relaxation first."""
@@ -129,9 +130,8 @@ def calibration_distance(
     starts = [conditional_means(counts)]
     if ahead is not None:
         starts.append(conditional_means(count_rounds(ahead, y)[0]))
-    lower, upper, exact, levels = _measure(counts, method, starts, budget, rtol)
-    witness = deal(levels, *sorted_rounds(p, y.astype(np.uint8, copy=False)))
-    return _result(counts, lower, upper, exact, witness, normalize)
+    rows = sorted_rounds(p, y.astype(np.uint8, copy=False))
+    return _measured(counts, rows, starts, method, normalize, budget, rtol)
 
 
 def calibration_distance_from_counts(
@@ -168,9 +168,8 @@ def calibration_distance_from_counts(
     """
     _check_options(method, budget, rtol)
     counts = check_counts(values, zeros, ones)
-    lower, upper, exact, levels = _measure(counts, method, [conditional_means(counts)], budget, rtol)
-    witness = deal(levels, *_canonical_rounds(counts))
-    return _result(counts, lower, upper, exact, witness, normalize)
+    starts = [conditional_means(counts)]
+    return _measured(counts, _canonical_rounds(counts), starts, method, normalize, budget, rtol)
 
 
 def _of_shares(
@@ -196,43 +195,41 @@ def _of_shares(
         uppers.append(math.fsum(np.abs(p - sequences[-1])))
     upper = min(uppers)
     lower = min(lower, upper)
-    exact = upper if upper - lower <= deduction(len(p)) else None
-    return _result(counts, lower, upper, exact, sequences[uppers.index(upper)], normalize)
+    is_exact = upper - lower <= deduction(len(p))
+    scale = len(p) if normalize else 1
+    witness = sequences[uppers.index(upper)]
+    return CalibrationDistance(lower / scale, upper / scale, upper / scale if is_exact else None, witness)
 
 
-def _measure(
-    counts: Counts, method: Method, starts: list[Levels], budget: float, rtol: float
-) -> tuple[float, float, float | None, Levels]:
+def _measured(
+    counts: Counts,
+    rounds: tuple[Rows, Rows],
+    starts: list[Levels],
+    method: Method,
+    normalize: bool,
+    budget: float,
+    rtol: float,
+) -> CalibrationDistance:
+    """The answer for a history whose rounds with outcome 0, and with 1, are these rows by forecast."""
     # the compiled kernels and the solver are loaded on first use, which keeps the import cheap
     if method != "bracket" and counts.n_zeros * counts.n_ones <= PLAIN_LATTICE:
-        from onlinecal.measures.distance.lattice import exact_levels
+        from onlinecal.measures.distance.exact.lattice import exact_levels
 
-        levels = exact_levels(counts)
-        distance = distance_to(counts, levels)
-        return distance, distance, distance, levels
-    from onlinecal.measures.distance.bracket import bracket
+        levels, is_exact = exact_levels(counts), True
+        lower = upper = distance_to(counts, levels)
+    else:
+        from onlinecal.measures.distance.bracket import bracket
 
-    if method == "exact":
-        budget, rtol = math.inf, 0.0
-    found = bracket(counts, starts, budget, rtol)
-    return found.lower, found.upper, found.upper if found.is_exact else None, found.levels
-
-
-def _result(
-    counts: Counts,
-    lower: float,
-    upper: float,
-    exact: float | None,
-    witness: Floats,
-    normalize: bool,
-) -> CalibrationDistance:
+        if method == "exact":
+            budget, rtol = math.inf, 0.0
+        found = bracket(counts, starts, budget, rtol)
+        lower, upper, is_exact, levels = found.lower, found.upper, found.is_exact, found.levels
     scale = counts.n_rounds if normalize else 1
-    return CalibrationDistance(
-        lower / scale, upper / scale, None if exact is None else exact / scale, witness
-    )
+    witness = deal(levels, *rounds)
+    return CalibrationDistance(lower / scale, upper / scale, upper / scale if is_exact else None, witness)
 
 
-def _canonical_rounds(counts: Counts) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _canonical_rounds(counts: Counts) -> tuple[Rows, Rows]:
     labels = np.tile(np.array([0, 1], dtype=np.uint8), len(counts.values))
     outcomes = np.repeat(labels, np.column_stack([counts.zeros, counts.ones]).ravel())
     return np.flatnonzero(outcomes == 0), np.flatnonzero(outcomes == 1)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures.distance.calibration_distance import calibration_distance
-from onlinecal.validation import check_labels, check_probability_rows, check_same_length
+from onlinecal.validation import check_labelled_rows, check_probability_rows
 
 Floats = NDArray[np.float64]
 
@@ -85,9 +85,7 @@ def multiclass_calibration_distance(
     >>> round(found.lower, 9), round(found.upper, 9)
     (0.8, 0.8)
     """
-    p = check_probability_rows(probabilities)
-    y = check_labels(labels, p.shape[1])
-    check_same_length(p, y, "probabilities and labels")
+    p, y = check_labelled_rows(probabilities, labels)
     ahead = None if look_ahead is None else check_probability_rows(look_ahead, "look_ahead")
     if ahead is not None and ahead.shape != p.shape:
         raise ValueError(f"look_ahead must have the shape {p.shape} of probabilities, got {ahead.shape}")

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.measures.counts import Counts, Floats, prefix_sums
+from onlinecal.measures.distance.fractional.relaxation import ROUNDING, relax, relaxation_nodes
 from onlinecal.measures.distance.levels import group_means
 from onlinecal.measures.distance.pooling import pooling
-from onlinecal.measures.distance.relaxation import ROUNDING, relax, relaxation_nodes
 
 NODES = 1500
 """Nodes of the relaxation at effort 1, growing with its square root."""

@@ -20,7 +20,7 @@ from onlinecal.compiling import compiled
 from onlinecal.validation import (
     check_count,
     check_groups,
-    check_outcomes,
+    check_history,
     check_probabilities,
     check_same_length,
 )
@@ -69,7 +69,7 @@ def multicalibration_error(
     [0.0, 0.125, 0.125]
 
     """
-    p, y = _rounds(forecasts, outcomes)
+    p, y = check_history(forecasts, outcomes)
     members = check_groups(groups, len(p))
     _, order, starts = level_sets(p, n_levels)
     return violations_of_levels(p, y, members, order, starts)
@@ -80,7 +80,7 @@ def group_mean_error(forecasts: ArrayLike, outcomes: ArrayLike, groups: ArrayLik
 
     Parameters and errors as in `multicalibration_error`. Returns shape (G,), NaN for groups without rounds.
     """
-    p, y = _rounds(forecasts, outcomes)
+    p, y = check_history(forecasts, outcomes)
     members = check_groups(groups, len(p))
     counts = members.sum(axis=0)
     with np.errstate(invalid="ignore"):
@@ -217,10 +217,3 @@ def scan_levels(
                 found[g, WORST_COUNT], found[g, WORST_FORECASTS] = count, forecasts
                 found[g, WORST_OUTCOMES], found[g, WORST_VIOLATION] = outcomes, violation
     return found
-
-
-def _rounds(forecasts: ArrayLike, outcomes: ArrayLike) -> tuple[Floats, NDArray[np.uint8]]:
-    p = check_probabilities(forecasts)
-    y = check_outcomes(outcomes)
-    check_same_length(p, y, "forecasts and outcomes")
-    return p, y

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinecal.measures.groups import multicalibration as scan
-from onlinecal.validation import check_groups, check_outcomes, check_probabilities, check_same_length
+from onlinecal.validation import check_groups, check_history
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,7 @@ def multicalibration_report(
     ('a', 1, 0.3)
 
     """
-    p = check_probabilities(forecasts)
-    y = check_outcomes(outcomes)
-    check_same_length(p, y, "forecasts and outcomes")
+    p, y = check_history(forecasts, outcomes)
     members = check_groups(groups, len(p))
     if names is None:
         names = [str(name) for name in getattr(groups, "columns", range(members.shape[1]))]

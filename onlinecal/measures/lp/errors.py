@@ -18,13 +18,7 @@ from onlinecal.measures.lp.level_sets import (
     norm_of_pair,
     number_level_sets,
 )
-from onlinecal.validation import (
-    check_count,
-    check_labels,
-    check_order,
-    check_probability_rows,
-    check_same_length,
-)
+from onlinecal.validation import check_count, check_labelled_rows, check_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,9 +134,7 @@ def checked(
     probabilities: ArrayLike, labels: ArrayLike, p: Any, n_levels: Any
 ) -> tuple[Floats, Ints, float, int]:
     """The four arguments of the error, checked: shapes (n, k) and (n,), p from 1 up, n_levels from 1 up."""
-    table = check_probability_rows(probabilities)
-    classes = check_labels(labels, table.shape[1])
-    check_same_length(table, classes, "probabilities and labels")
+    table, classes = check_labelled_rows(probabilities, labels)
     return table, classes, check_order(p), check_count(n_levels, "n_levels", 2**53)
 
 

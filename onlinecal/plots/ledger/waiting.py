@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from onlinecal.plots.columns import highest
 from onlinecal.plots.ledger.keys import (
     FEW,
     KEY,
@@ -36,7 +37,7 @@ def prepare(report: Report) -> pl.DataFrame:
 @in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """A dot per key: its open forecasts against the events since the oldest of them was asked for."""
-    waiting, longest = int(table["open"].sum()), int(table["waited"].max())  # type: ignore[arg-type]
+    waiting, longest = int(table["open"].sum()), int(highest(table["waited"]))
     keys = "one key waits" if table.height == 1 else f"{number(table.height)} keys wait"
     figure, axis = dots_figure(
         f"{keys} for {number(waiting)} outcomes, the longest for {number(longest)} events",

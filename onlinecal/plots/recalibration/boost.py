@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 from matplotlib.figure import Figure
 
+from onlinecal.plots.columns import highest
 from onlinecal.plots.recalibration.patches import COLOURS, WORDS
 from onlinecal.plots.style import QUIET, colour_key, headline, in_house_style
 
@@ -14,7 +15,7 @@ def draw(table: pl.DataFrame) -> Figure:
     """A line per part; small numbers say how many level sets a round found."""
     figure = Figure(figsize=(8.2, 4.8))
     axis = figure.add_axes((0.095, 0.12, 0.87, 0.65))
-    rounds = int(table["round"].max())  # type: ignore[arg-type]
+    rounds = int(highest(table["round"]))
     headline(
         figure,
         f"{rounds} round{'s' * (rounds != 1)} of boosting",

@@ -9,6 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from onlinecal.plots.columns import highest
 from onlinecal.plots.style import INK, OKABE_ITO, QUIET, headline, in_house_style
 from onlinecal.recalibration.decision.losses import LossTable
 
@@ -118,7 +119,7 @@ def _shares(axis: Axes, taken: pl.DataFrame, n_actions: int) -> None:
         axis.barh(places + shift, shares, height=0.34, color=colours, alpha=alpha, lw=0)
         for place, share in zip(places, shares, strict=True):
             axis.text(share, place + shift, f" {share:.1%}", va="center_baseline", fontsize=7.5, color=INK)
-    axis.set(ylim=(n_actions - 0.5, -0.5), xlim=(0, 1.35 * max(float(taken["value"].to_numpy().max()), 1e-9)))
+    axis.set(ylim=(n_actions - 0.5, -0.5), xlim=(0, 1.35 * max(highest(taken["value"]), 1e-9)))
     axis.axis("off")
 
 

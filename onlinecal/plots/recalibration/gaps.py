@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 from matplotlib.figure import Figure
 
+from onlinecal.plots.columns import highest
 from onlinecal.plots.recalibration.patches import COLOURS, WORDS
 from onlinecal.plots.style import INK, colour_key, headline, in_house_style
 
@@ -13,7 +14,7 @@ from onlinecal.plots.style import INK, colour_key, headline, in_house_style
 def draw(table: pl.DataFrame) -> Figure:
     """Mean and worst gap on both parts; what stands left of round 0 is the probabilities as they came."""
     figure = Figure(figsize=(10.6, 4.8))
-    rounds, n_losses = int(table["round"].max()), int(table["n_losses"][0])  # type: ignore[arg-type]
+    rounds, n_losses = int(highest(table["round"])), int(table["n_losses"][0])
     who = "the given loss" if n_losses == 1 else f"{n_losses} Gaussian losses"
     headline(
         figure,
@@ -43,6 +44,6 @@ def draw(table: pl.DataFrame) -> Figure:
                 textcoords="offset points", fontsize=8.5, color=INK, ha="right",
             )  # fmt: skip
         axis.set(xlim=(-2.2, max(rounds, 1) * 1.02), title=title, xlabel="round")
-        axis.set_ylim(0, 1.1 * max(float(table[name].max()), 1e-6))  # type: ignore[arg-type]
+        axis.set_ylim(0, 1.1 * max(highest(table[name]), 1e-6))
         axis.set_xticks([tick for tick in axis.get_xticks() if 0 <= tick <= rounds])
     return figure

@@ -1,45 +1,143 @@
-"""Groups before and after a recalibration: how biased their level sets are, beside what chance makes."""
+"""Groups of forecasts: how biased their level sets are, beside what chance makes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
-from onlinecal.plots.style import INK, OKABE_ITO, QUIET, colour_key, headline, in_house_style
+from onlinecal.measures.groups.report import multicalibration_report
+from onlinecal.plots.columns import highest
+from onlinecal.plots.own_axes import AFTER, BEFORE, axes_or_new, describe, draw_dumbbells
+from onlinecal.plots.style import colour_key, headline, in_house_style
+from onlinecal.recalibration.groups.repair import GroupRepair
+from onlinecal.validation import check_count, check_probabilities, check_same_length
 
-BEFORE, AFTER = OKABE_ITO[1], OKABE_ITO[0]
 SHOWN = 24
 """Groups in the picture, those with the largest violations before."""
 
 
-def prepare(repair: list[dict[str, Any]], title: str) -> pl.DataFrame:
-    """Columns title, group, rows, before, after, chance, violation_before, violation_after.
+def group_biases(
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    groups: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    after: ArrayLike | None = None,
+    n_levels: int | None = 20,
+    names: Sequence[str] | None = None,
+    shown: int = SHOWN,
+) -> Axes:
+    """Draw how biased forecasts are inside each group, the worst group on top.
 
-    before, after and chance are root mean squares of the bias of a group's level sets, sqrt(K2(f, g)).
+    A dot is the root mean square of the bias of the group's level sets, sqrt(K2(f, g)): how far forecasts of
+    this group typically are from the frequency of outcome 1 where they were made. Grey: what chance makes of
+    forecasts that are right. Groups may overlap. At the right of the axes stand the rows.
+
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (T,): a sequence, an array, or a column of pandas or polars.
+    outcomes
+        0/1 or boolean, shape (T,).
+    groups
+        Who is in which group, shape (T, G), boolean or 0/1: an array, or a table of pandas or polars.
+    ax
+        The axes to draw on; None: those of a new figure.
+    after
+        The forecasts of the same rounds after a recalibration, shape (T,), for a second dot each.
+    n_levels
+        Level sets are even parts of [0, 1], so many; None: one for each distinct forecast.
+    names
+        Of the groups; None: those of the table's columns, else their numbers.
+    shown
+        How many groups, those with the largest violations of `forecasts`: bias squared, times the group's
+        share of the rounds.
+
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts, outcomes, groups, after, n_levels, names or shown, by name and value, before anything
+        is drawn.
+
     """
+    table = group_biases_data(forecasts, outcomes, groups, after=after, n_levels=n_levels, names=names)
+    table = table.head(check_count(shown, "shown"))
+    ax = axes_or_new(ax, (7.0, 1.3 + 0.3 * len(table)))
+    draw_groups(ax, table)
+    describe(ax, "bias within the group, in probability", "", "How wrong forecasts are inside each group")
+    ax.legend(frameon=False, fontsize=9)
+    return ax
+
+
+def group_biases_data(
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    groups: ArrayLike,
+    *,
+    after: ArrayLike | None = None,
+    n_levels: int | None = 20,
+    names: Sequence[str] | None = None,
+) -> pl.DataFrame:
+    """The numbers of the picture: a row for each group that has rounds, the largest violation first.
+
+    Columns group, rows, bias (root mean square over its level sets), chance (what it is to be expected to be
+    when every forecast is right), violation (bias squared, times the group's share of the rounds). If there
+    is an `after`: before and after, violation_before and violation_after instead. Arguments and errors as in
+    `group_biases`.
+    """
+    old = multicalibration_report(forecasts, outcomes, groups, n_levels, names)
+    if after is None:
+        single = {"before": "bias", "violation_before": "violation"}
+        return _by_group(GroupRepair(old, old).rows()).drop("after", "violation_after").rename(single)
+    later = check_probabilities(after, "after")
+    check_same_length(check_probabilities(forecasts), later, "forecasts and after")
+    new = multicalibration_report(later, outcomes, groups, n_levels, names)
+    return _by_group(GroupRepair(old, new).rows())
+
+
+def draw_groups(axis: Axes, table: pl.DataFrame) -> None:
+    """Draw rows of what `group_biases_data` gives, the first on top."""
+    kinds = ["bias"] if "bias" in table.columns else ["before", "after"]
+    biases = {kind: table[kind].to_numpy() for kind in kinds}
+    heights = draw_dumbbells(axis, table["group"].to_list(), biases, table["rows"])
+    axis.barh(heights, table["chance"], height=0.66, color="#e9e9e9", lw=0, zorder=1, label="chance")
+    axis.set_xlim(0, 1.06 * max(highest(*table.select("chance", *kinds)), 1e-9))
+
+
+def _by_group(repair: list[dict[str, Any]]) -> pl.DataFrame:
+    """Biases from the rows of a `GroupRepair`: groups that have any, the largest violation before first."""
+    if not any(row["count"] for row in repair):
+        raise ValueError("groups must have rounds, all are empty")
     rows = [
         {
-            "title": title,
             "group": row["group"],
             "rows": row["count"],
-            **{
-                name: float(np.sqrt(row[key] / row["mass"])) if row["mass"] else None
-                for name, key in (
-                    ("before", "violation_before"),
-                    ("after", "violation_after"),
-                    ("chance", "chance"),
-                )
-            },
+            "before": np.sqrt(row["violation_before"] / row["mass"]),
+            "after": np.sqrt(row["violation_after"] / row["mass"]),
+            "chance": np.sqrt(row["chance"] / row["mass"]),
             "violation_before": row["violation_before"],
             "violation_after": row["violation_after"],
         }
-        for row in repair
+        for row in sorted(repair, key=lambda row: -row["violation_before"])
         if row["count"]
     ]
     return pl.DataFrame(rows)
+
+
+def prepare(repair: list[dict[str, Any]], title: str) -> pl.DataFrame:
+    """Columns title, and those of `group_biases_data` before and after, from the rows of a `GroupRepair`."""
+    return _by_group(repair).select(pl.lit(title).alias("title"), pl.all())
 
 
 @in_house_style
@@ -61,21 +159,6 @@ def draw(table: pl.DataFrame) -> Figure:
         f"chance makes of right forecasts.{more}",
     )
     colour_key(figure, [("before", BEFORE), ("after", AFTER)])
-    heights = np.arange(len(shown))[::-1]
-    old, new, chance = (shown[name].to_numpy() for name in ("before", "after", "chance"))
-    axis.barh(heights, chance, height=0.66, color="#e9e9e9", lw=0, zorder=1)
-    axis.hlines(heights, np.minimum(old, new), np.maximum(old, new), color=QUIET, lw=1.6, zorder=3)
-    axis.scatter(old, heights, s=58, color=BEFORE, edgecolor="white", lw=0.7, zorder=4)
-    axis.scatter(new, heights, s=58, color=AFTER, edgecolor="white", lw=0.7, zorder=5)
-    axis.set_yticks(heights, shown["group"].to_list(), fontsize=8.5, color=INK)
-    axis.tick_params(axis="y", length=0)
-    axis.grid(visible=False, axis="y")
-    axis.set(xlim=(0, 1.06 * max(old.max(), new.max(), chance.max())), ylim=(-0.7, len(shown) - 0.3))
+    draw_groups(axis, shown)
     axis.set_xlabel("bias within the group, in probability")
-    for height, rows in zip(heights, shown["rows"], strict=True):
-        axis.text(
-            1.015, height, f"{rows:,}", transform=axis.get_yaxis_transform(), va="center_baseline",
-            fontsize=8, color=QUIET,
-        )  # fmt: skip
-    axis.text(1.015, len(shown) - 0.2, "rows", transform=axis.get_yaxis_transform(), fontsize=8, color=QUIET)
     return figure

@@ -1,24 +1,137 @@
-"""Level sets before and after a recalibration: how far each class's mean forecast is from its frequency."""
+"""Level sets of class probabilities: how far each class's mean forecast is from its frequency."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
-from onlinecal.plots.style import INK, OKABE_ITO, QUIET, along, colour_key, headline, in_house_style
+from onlinecal.measures.lp.errors import checked
+from onlinecal.plots.columns import highest
+from onlinecal.plots.own_axes import AFTER, BEFORE, axes_or_new, describe, draw_dumbbells
+from onlinecal.plots.recalibration.level_table import level_set_errors
+from onlinecal.plots.style import INK, along, colour_key, headline, in_house_style
+from onlinecal.validation import check_count, check_probability_rows
 
-BEFORE, AFTER = OKABE_ITO[1], OKABE_ITO[0]
 SHOWN = 16
 """Level sets and classes in the left panel."""
 LEAST = 5
 """Rows that a level set needs to be a dot."""
 
 
+def level_sets(
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    after: ArrayLike | None = None,
+    p: float = 2,
+    n_levels: int = 10,
+    classes: Sequence[str] | None = None,
+    shown: int = SHOWN,
+    confidence: float = 0.95,
+) -> Axes:
+    """Draw the level sets and classes with the largest errors: mean forecast less frequency.
+
+    A level set is the rows whose class probabilities round down to the same multiples of 1/n_levels. A dot
+    right of the middle is a class that was promised too often there. Grey: Wilson's confidence intervals of
+    the frequencies; dots within them may be right. At the right of the axes stand the rows.
+
+    Parameters
+    ----------
+    probabilities
+        Class probabilities, shape (n, k); every row sums to 1: an array, or a table of pandas or polars.
+    labels
+        The classes that came true, shape (n,), whole numbers 0..k-1.
+    ax
+        The axes to draw on; None: those of a new figure.
+    after
+        The probabilities of the same rows after a recalibration, shape (n, k), for a second dot each; the
+        level sets are those of `probabilities`.
+    p, n_levels
+        Of the error that shares are of, as for `lp_calibration_error`.
+    classes
+        The names of the classes; None: those of the table's columns, else their numbers.
+    shown
+        How many level sets and classes, those with the largest errors of `probabilities`.
+    confidence
+        Of the intervals, strictly between 0 and 1.
+
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
+    Raises
+    ------
+    ValueError
+        Bad probabilities, labels, after, p, n_levels, classes, shown or confidence, by name and value, before
+        anything is drawn.
+
+    """
+    table = level_sets_data(
+        probabilities, labels, after=after, p=p, n_levels=n_levels, classes=classes, confidence=confidence
+    ).head(check_count(shown, "shown"))
+    ax = axes_or_new(ax, (7.6, 1.3 + 0.3 * len(table)))
+    draw_level_sets(ax, table)
+    describe(ax, "mean forecast − frequency", "", "Promised too seldom (left) or too often (right)")
+    if after is not None:
+        ax.legend(frameon=False, fontsize=9)
+    return ax
+
+
+def level_sets_data(
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    *,
+    after: ArrayLike | None = None,
+    p: float = 2,
+    n_levels: int = 10,
+    classes: Sequence[str] | None = None,
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """The numbers of the picture: a row for each level set and class, the largest error first.
+
+    Columns level_set (its name), class, rows, mass (their share of all rows), forecast (the mean; before and
+    after if there is an `after`), frequency, low and high (the ends of Wilson's interval of it), share (of
+    the error: |error|^p as a part of the sum over all, for p = inf |error| as a part of the largest).
+    Arguments and errors as in `level_sets`.
+    """
+    table, numbers, p, n_levels = checked(probabilities, labels, p, n_levels)
+    k = table.shape[1]
+    names = tuple(map(str, getattr(probabilities, "columns", range(k)) if classes is None else classes))
+    if len(names) != k:
+        raise ValueError(f"classes must name the {k} columns of probabilities, got {len(names)} of them")
+    later = table if after is None else check_probability_rows(after, "after")
+    if later.shape != table.shape:
+        raise ValueError(f"after must have the shape of probabilities, {table.shape}, got {later.shape}")
+    found = level_set_errors(table, later, numbers, names, n_levels, p, confidence)
+    return found if after is not None else found.drop("after").rename({"before": "forecast"})
+
+
+def draw_level_sets(axis: Axes, table: pl.DataFrame) -> None:
+    """Draw rows of what `level_sets_data` gives, the first on top."""
+    frequency, low, high = (table[name].to_numpy() for name in ("frequency", "low", "high"))
+    kinds = ["forecast"] if "forecast" in table.columns else ["before", "after"]
+    errors = {kind: table[kind].to_numpy() - frequency for kind in kinds}
+    names = [
+        f"{level_set}:  class {name}" for level_set, name in table.select("level_set", "class").iter_rows()
+    ]
+    heights = draw_dumbbells(axis, names, errors, table["rows"])
+    axis.barh(heights, high - low, left=low - frequency, height=0.62, color="#ececec", lw=0, zorder=1)
+    axis.axvline(0, color=INK, lw=1.2, zorder=2)
+    reach = 1.12 * max(*(np.abs(error).max() for error in errors.values()), np.median(high - low) / 2, 0.01)
+    axis.set_xlim(-reach, reach)
+
+
 def prepare(cells: pl.DataFrame, title: str) -> pl.DataFrame:
     """The level sets and classes with rows enough to be a dot, and what the picture is about."""
-    return cells.filter(pl.col("rows") >= LEAST).with_columns(pl.lit(title).alias("title"))
+    least = min(LEAST, int(highest(cells["rows"])))
+    return cells.filter(pl.col("rows") >= least).with_columns(pl.lit(title).alias("title"))
 
 
 @in_house_style
@@ -32,11 +145,13 @@ def draw(table: pl.DataFrame) -> Figure:
     headline(
         figure,
         f"What was promised in each level set, and what came: {table['title'][0]}",
-        "A level set: rows whose probabilities round down to the same levels. Grey: two standard deviations "
-        "of chance.",
+        "A level set: rows whose probabilities round down to the same levels. Grey: 95 % confidence "
+        "intervals (Wilson's) of the frequencies.",
     )
     colour_key(figure, [("before", BEFORE), ("after", AFTER)], "mean forecast")
-    _dumbbells(left, table.head(SHOWN))
+    draw_level_sets(left, table.head(SHOWN))
+    left.set_title("the largest errors: too seldom promised | promised too often", fontsize=9.5)
+    left.set_xlabel("mean forecast − frequency")
     sizes = 6 + 900 * table["mass"].to_numpy()
     for axis, name, colour in ((upper, "before", BEFORE), (lower, "after", AFTER)):
         axis.plot([0, 1], [0, 1], color=INK, lw=1.0)
@@ -49,30 +164,3 @@ def draw(table: pl.DataFrame) -> Figure:
         along(axis, "calibrated", 0.4, 0.42, 0.6, 0.62, color=INK)
     lower.set_xlabel("mean forecast")
     return figure
-
-
-def _dumbbells(axis: Axes, table: pl.DataFrame) -> None:
-    heights = np.arange(len(table))[::-1]
-    frequency = table["frequency"].to_numpy()
-    old, new = (table[name].to_numpy() - frequency for name in ("before", "after"))
-    spread = table["spread"].to_numpy()
-    axis.barh(heights, 2 * spread, left=-spread, height=0.62, color="#ececec", lw=0, zorder=1)
-    axis.axvline(0, color=INK, lw=1.2, zorder=2)
-    axis.hlines(heights, np.minimum(old, new), np.maximum(old, new), color=QUIET, lw=1.6, zorder=3)
-    axis.scatter(old, heights, s=58, color=BEFORE, zorder=4, edgecolor="white", lw=0.7)
-    axis.scatter(new, heights, s=58, color=AFTER, zorder=5, edgecolor="white", lw=0.7)
-    reach = 1.12 * max(np.abs(old).max(), np.abs(new).max(), float(np.median(spread)), 0.01)
-    axis.set(xlim=(-reach, reach), ylim=(-0.7, len(table) - 0.3))
-    axis.set_yticks(heights, [_row_name(row) for row in table.iter_rows(named=True)], fontsize=8.5)
-    axis.tick_params(axis="y", length=0)
-    axis.grid(visible=False, axis="y")
-    for height, rows in zip(heights, table["rows"], strict=True):
-        axis.text(1.012, height, f"{rows:,}", transform=axis.get_yaxis_transform(), va="center_baseline",
-                  fontsize=8, color=QUIET)  # fmt: skip
-    axis.text(1.012, 1.012, "rows", transform=axis.transAxes, fontsize=8, color=QUIET)
-    axis.set_title("the largest errors: too seldom promised | promised too often", fontsize=9.5)
-    axis.set_xlabel("mean forecast − frequency")
-
-
-def _row_name(row: dict[str, object]) -> str:
-    return f"{row['level_set']}:  class {row['class']}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 from matplotlib.figure import Figure
 
+from onlinecal.plots.columns import highest
 from onlinecal.plots.style import INK, OKABE_ITO, QUIET, colour_key, headline, in_house_style
 
 COLOURS = {"fit": OKABE_ITO[0], "test": OKABE_ITO[1], "apply": OKABE_ITO[1]}
@@ -15,7 +16,7 @@ WORDS = {"fit": "fitted rows", "test": "tested rows", "apply": "new rows"}
 def draw(table: pl.DataFrame) -> Figure:
     """Two panels: the worst group's violation with alpha and chance, and the squared error."""
     figure = Figure(figsize=(10.6, 4.8))
-    patches = int(table["patches"].max())  # type: ignore[arg-type]
+    patches = int(highest(table["patches"]))
     headline(
         figure,
         f"{patches:,} patches, each for the level set and group that is most wrong",

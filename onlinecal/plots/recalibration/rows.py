@@ -8,6 +8,7 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from onlinecal.plots.columns import highest
 from onlinecal.plots.style import QUIET, Look, headline, in_house_style, looks, name_lines
 
 OWN = "lp"
@@ -43,7 +44,7 @@ def draw(table: pl.DataFrame) -> Figure:
         axis.axhline(row["error"], color=one.colour, lw=1.3, ls=one.dashes, zorder=2)
         ends[row["method"]] = row["error"]
     axis.set_xlim(n[0] / 1.1, n[-1] * 1.06)
-    axis.set_ylim(0, 1.1 * max(float(own["high"].max()), float(others["error"].max())))  # type: ignore[arg-type]
+    axis.set_ylim(0, 1.1 * highest(own["high"], others["error"]))
     axis.set_xticks(n, minor=False)
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{int(value):,}"))
     axis.xaxis.set_minor_formatter(NullFormatter())

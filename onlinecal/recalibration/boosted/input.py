@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from onlinecal.validation import check_probabilities
 
 
-def check_features(X: Any) -> tuple[int, int, NDArray[Any] | None]:
-    """Rows, columns, and the columns' names if all are strings; the contents are the regressor's affair."""
+def check_features(X: Any) -> int:
+    """The number of rows of a table; its contents are the regressor's affair."""
     shape = getattr(X, "shape", None)
     if shape is None:
         try:
@@ -22,10 +22,7 @@ def check_features(X: Any) -> tuple[int, int, NDArray[Any] | None]:
         raise ValueError(f"X must be two-dimensional, (rounds, features), got shape {tuple(shape)}")
     if 0 in shape:
         raise ValueError(f"X is empty, its shape is {tuple(shape)}")
-    columns = getattr(X, "columns", None)
-    named = columns is not None and all(isinstance(name, str) for name in columns)
-    names = np.asarray(list(columns), dtype=object) if named and columns is not None else None
-    return int(shape[0]), int(shape[1]), names
+    return int(shape[0])
 
 
 def initial_forecasts(initial: Any, X: Any, n_rows: int) -> NDArray[np.float64]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.tree import DecisionTreeRegressor
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinecal.measures.groups.multicalibration import grid_level
 from onlinecal.recalibration.boosted.input import check_features, initial_forecasts
+from onlinecal.recalibration.boosted.rounds import BoostingRound, boost, play
 from onlinecal.recalibration.groups.held_out import held_out_rows
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import (
@@ -26,30 +26,6 @@ from onlinecal.validation import (
 )
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-
-class BoostingRound(NamedTuple):
-    """One round of the history.
-
-    Attributes
-    ----------
-    squared_error
-        Mean squared error on the rows of `fit` after the round; round 0 is the rounded initial predictor.
-    n_level_sets
-        How many level sets the round found.
-    n_skipped, skipped_mass
-        Level sets that were too small for the regressor and kept their value, and their share of the rows.
-    validation_error
-        Mean squared error on the held-out rows after the round; NaN when none are held out.
-
-    """
-
-    squared_error: float
-    n_level_sets: int
-    n_skipped: int
-    skipped_mass: float
-    validation_error: float
 
 
 class BoostedRecalibrator(RegressorMixin, BaseEstimator):
@@ -121,6 +97,8 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     The proof with its constants is in docs/recalibrate-groups.md.
     """
 
+    rounds_: list[BoostingRound]
+
     def __init__(
         self,
         regressor: Any = None,
@@ -165,37 +143,21 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         """
         m = self._check_parameters()
         outcomes = check_probabilities(y, "y")
-        n, width, names = check_features(X)
+        n = check_features(X)
         if n != len(outcomes):
             raise ValueError(f"X and y must have the same length, got {n} and {len(outcomes)}")
         warn_of(outcome_remarks(outcomes, outcome="y"))
         start: Any = float(outcomes.mean()) if initial is None else initial
         forecasts = initial_forecasts(start, X, n)
         regressor = self.regressor if self.regressor is not None else default_regressor()
-        everyone = grid_level(forecasts, m)
         held = held_out_rows(n, self.validation_fraction, self.seed)
-        kept_rows, held_rows = np.flatnonzero(~held), np.flatnonzero(held)
-        rows, aside = (
-            (X, None) if not held.any() else (_safe_indexing(X, kept_rows), _safe_indexing(X, held_rows))
-        )
-        level, watched, y_in, y_held = everyone[~held], everyone[held], outcomes[~held], outcomes[held]
-        rounds = [BoostingRound(_error(level, m, y_in), 0, 0, 0.0, _error(watched, m, y_held))]
-        made: list[dict[int, Any]] = []
         least = self.alpha / (2.0 * self.bound)
-        while True:
-            models, after, skipped, mass = self._round(regressor, rows, y_in, level, m)
-            if aside is not None:
-                watched = _apply(models, aside, watched, m)
-            errors = _error(after, m, y_in), _error(watched, m, y_held)
-            rounds.append(BoostingRound(errors[0], len(np.unique(level)), skipped, mass, errors[1]))
-            if rounds[-2].squared_error - errors[0] < least:
-                break
-            made.append(models)
-            level = after
+        rounds, made = boost(regressor, X, outcomes, grid_level(forecasts, m), held, m, self.min_rows, least)
+        validate_data(self, X, skip_check_array=True)
         self.n_levels_, self.rounds_, self.n_rounds_ = m, rounds, len(rounds) - 1
         self.max_rounds_ = 1 + math.floor(rounds[0].squared_error / least + 1e-9)
         held_errors = [found.validation_error for found in rounds[:-1]]
-        self.n_kept_ = len(made) if aside is None else int(np.argmin(held_errors))
+        self.n_kept_ = int(np.argmin(held_errors)) if held.any() else len(made)
         self.squared_error_ = rounds[self.n_kept_].squared_error
         self.skipped_mass_ = rounds[self.n_kept_ + 1].skipped_mass
         self.violation_bound_ = float(self.bound)
@@ -203,11 +165,6 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
             self.violation_bound_ *= least + 1.0 / m + self.skipped_mass_
         self._kept = made[: self.n_kept_]
         self._initial = None if isinstance(start, np.ndarray | list | tuple) else start
-        self.n_features_in_ = width
-        if names is not None:
-            self.feature_names_in_ = names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
         return self
 
     def predict(self, X: Any, initial: Any = None) -> Floats:
@@ -228,20 +185,25 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
             Bad X or initial. NotFittedError before `fit`.
 
         """
+        *_, last = self.staged_predict(X, initial)
+        return last
+
+    def staged_predict(self, X: Any, initial: Any = None) -> Iterator[Floats]:
+        """The forecasts at the start and after each round that is kept: n_kept_ + 1 arrays of shape (n,).
+
+        Arguments and errors as of `predict`.
+        """
         check_is_fitted(self, "rounds_")
-        n, width, names = check_features(X)
-        if width != self.n_features_in_:
-            raise ValueError(f"X must have the {self.n_features_in_} columns of fit, got {width}")
-        fitted_names = getattr(self, "feature_names_in_", None)
-        if names is not None and fitted_names is not None and list(names) != list(fitted_names):
-            raise ValueError(f"X must have the columns {list(fitted_names)} of fit, got {list(names)}")
+        n = check_features(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
         start = self._initial if initial is None else initial
         if start is None:
             raise ValueError("initial is needed: fit was given forecasts, not a predictor")
         level = grid_level(initial_forecasts(start, X, n), self.n_levels_)
+        yield level / self.n_levels_
         for models in self._kept:
-            level = _apply(models, X, level, self.n_levels_)
-        return level / self.n_levels_
+            level = play(models, X, level, self.n_levels_)
+            yield level / self.n_levels_
 
     def score(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> float:
         """Minus the mean squared error of `predict`: the greater the better, at most 0."""
@@ -260,52 +222,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
             raise ValueError(f"bound/alpha must be at most {1 << 19}, got {self.bound!r}/{self.alpha!r}")
         return m
 
-    def _round(
-        self, regressor: Any, X: Any, y: Floats, level: Ints, m: int
-    ) -> tuple[dict[int, Any], Ints, int, float]:
-        """Fit every level set: the models, the new levels, what was skipped."""
-        models: dict[int, Any] = {}
-        after, skipped, rows_skipped = level.copy(), 0, 0
-        for i, rows in _level_sets(level):
-            if len(rows) < self.min_rows:
-                skipped, rows_skipped = skipped + 1, rows_skipped + len(rows)
-                continue
-            part = _safe_indexing(X, rows)
-            model = clone(regressor).fit(part, y[rows])
-            models[i] = model
-            after[rows] = _answer(model, part, m)
-        return models, after, skipped, rows_skipped / len(y)
-
 
 def default_regressor() -> DecisionTreeRegressor:
     """A shallow regression tree."""
     return DecisionTreeRegressor(max_depth=3, min_samples_leaf=20, random_state=0)
-
-
-def _apply(models: dict[int, Any], X: Any, level: Ints, m: int) -> Ints:
-    """The levels after a round: rows at a level without a model stay there."""
-    after = level.copy()
-    for i, rows in _level_sets(level):
-        if i in models:
-            after[rows] = _answer(models[i], _safe_indexing(X, rows), m)
-    return after
-
-
-def _level_sets(level: Ints) -> Iterator[tuple[int, Ints]]:
-    """Each level in use and its rows."""
-    order = np.argsort(level, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(level[order])) + 1):
-        yield int(level[rows[0]]), rows
-
-
-def _answer(model: Any, X: Any, m: int) -> Ints:
-    """A model's answers, clipped and rounded to levels."""
-    answers = np.asarray(model.predict(X), dtype=np.float64).reshape(-1)
-    if not np.isfinite(answers).all():
-        raise ValueError(f"regressor must answer finite numbers, got {answers[~np.isfinite(answers)][0]}")
-    return grid_level(np.clip(answers, 0.0, 1.0), m)
-
-
-def _error(level: Ints, m: int, y: Floats) -> float:
-    """Mean squared error; NaN without rows."""
-    return float(np.mean((level / m - y) ** 2)) if len(y) else math.nan

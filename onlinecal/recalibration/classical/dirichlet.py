@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
+from sklearn.model_selection import GridSearchCV, KFold
 
+from onlinecal.measures.scores import class_scores
 from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.validation import check_number
+
+PENALTIES = (0.01, 1.0, 100.0, 10_000.0)
+"""Off the diagonal; the best log loss on three folds of the fitted rows decides."""
 
 
 class DirichletCalibration(ProbabilityRecalibrator):
@@ -56,9 +64,7 @@ class DirichletCalibration(ProbabilityRecalibrator):
 
     def _check_parameters(self) -> None:
         for name in ("off_diagonal", "intercept"):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float, np.number)) and 0.0 <= value < np.inf):
-                raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
+            check_number(getattr(self, name), name, 0.0, math.inf, "[)", "a number of at least 0")
 
     def _learn(self, table: Floats, labels: Ints) -> None:
         logs = np.log(table + FLOOR)
@@ -102,3 +108,14 @@ def penalised_loss(
     slope[:, :-1] = excess.T @ logs / n + 2.0 * off_diagonal * outside / pairs
     slope[:, -1] = excess.mean(axis=0) + 2.0 * intercept * offsets / k
     return float(value), slope
+
+
+def chosen_dirichlet(seed: int = 0) -> GridSearchCV:
+    """Dirichlet calibration that chooses its penalty on three folds."""
+    folds = KFold(3, shuffle=True, random_state=seed)
+    return GridSearchCV(DirichletCalibration(), {"off_diagonal": PENALTIES}, scoring=_log_loss, cv=folds)
+
+
+def _log_loss(model: Any, table: Floats, labels: Ints) -> float:
+    """Minus the log loss, also of rows that lack a class."""
+    return -class_scores(model.predict_proba(table), labels).log_loss

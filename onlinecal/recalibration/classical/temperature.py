@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
@@ -50,9 +48,6 @@ class TemperatureScaling(ProbabilityRecalibrator):
 
     fixed_order_ = False
     """Of models that were pickled before exponentials were the same on every processor."""
-
-    def __init__(self, classes: Sequence[Hashable] | None = None) -> None:
-        self.classes = classes
 
     def _learn(self, table: Floats, labels: Ints) -> None:
         self.inverse_temperature_ = best_inverse_temperature(table, labels)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
@@ -35,9 +33,6 @@ class TopLabelIsotonic(ProbabilityRecalibrator):
 
     # models pickled before there was a floor
     floor_ = 0.0
-
-    def __init__(self, classes: Sequence[Hashable] | None = None) -> None:
-        self.classes = classes
 
     def _learn(self, table: Floats, labels: Ints) -> None:
         top = table.argmax(axis=1)

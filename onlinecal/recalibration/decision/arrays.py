@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from onlinecal.measures.decision.partitions import Partition
-from onlinecal.recalibration.decision.folds import HeldOut
+from onlinecal.recalibration.decision.fitting import HeldOut
 from onlinecal.recalibration.decision.rounds import Progress, Round
 
 FORMAT = "onlinecal decision recalibrator 2"
@@ -62,7 +62,8 @@ def to_arrays(model: Any) -> dict[str, np.ndarray]:
 def write_arrays(model: Any, path: str | Path) -> None:
     """Save a fitted model under exactly this name."""
     with open(path, "wb") as file:
-        np.savez_compressed(file, **to_arrays(model))  # type: ignore[arg-type]
+        contents: dict[str, Any] = to_arrays(model)
+        np.savez_compressed(file, **contents)
 
 
 def read_arrays(kind: Any, path: str | Path) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onlinecal.measures.decision.errors import bayes_decisions
+from onlinecal.measures.decision.losses import bayes_decisions
 from onlinecal.measures.decision.partitions import Floats
 from onlinecal.validation import check_probability_rows
 

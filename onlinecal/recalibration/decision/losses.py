@@ -15,13 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.measures.decision.errors import (
-    DecisionLosses,
-    bayes_decisions,
-    check_losses,
-    decision_loss_gap,
-    decision_losses,
-)
+from onlinecal.measures.decision.errors import decision_loss_gap
+from onlinecal.measures.decision.losses import DecisionLosses, bayes_decisions, check_losses, decision_losses
 from onlinecal.validation import check_count, check_vector
 
 Floats = NDArray[np.float64]

@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from onlinecal.measures.decision.errors import PARTITIONS, PartitionKind, check_losses
-from onlinecal.measures.decision.partitions import residuals
-from onlinecal.recalibration.classical.temperature import best_inverse_temperature, tempered
+from onlinecal.measures.decision.errors import PARTITIONS, PartitionKind
+from onlinecal.measures.decision.losses import check_losses
 from onlinecal.recalibration.decision.arrays import read_arrays, write_arrays
 from onlinecal.recalibration.decision.compressed import CompressedPredictor, compress
-from onlinecal.recalibration.decision.folds import HeldOut, held_out_course
-from onlinecal.recalibration.decision.rounds import (
-    Descent,
-    Finder,
-    Progress,
-    Round,
-    WorstOfAllLosses,
-    WorstOfGivenLosses,
-    replay,
-)
+from onlinecal.recalibration.decision.fitting import Fitting, Start, Step
+from onlinecal.recalibration.decision.rounds import Progress, Round, replay
 from onlinecal.recalibration.flooring import floored, least_probability
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.validation import check_choice, check_count, check_positive
 
-Start = Literal["temperature", "none"]
 STARTS: tuple[Start, ...] = get_args(Start)
-Step = Literal["shrunk", "full"]
 STEPS: tuple[Step, ...] = get_args(Step)
-N_WATCHED = 200
-"""Random decision makers watched on held-out rows."""
-STEP_LENGTH = 0.5
-MOST_CAUTIOUS_ROUNDS = 32
-QUICK_ITERATIONS = 30
-"""Gradient steps per climb while more than epsilon is found."""
 
 
 class DecisionRecalibrator(ProbabilityRecalibrator):
@@ -205,73 +187,16 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
             raise ValueError(f"P must have at least {2 * max(self.n_folds, 1)} rows, got {len(table)}")
         self.floor_ = least_probability(*table.shape) if self.floor else 0.0
         self.fixed_order_ = True
-        find = self._finder(given)
         warm = self.warm_start and getattr(self, "n_features_in_", None) == table.shape[1]
-        beta, earlier = (self.inverse_temperature_, self.rounds_) if warm else (None, [])
-        most = self._most_rounds(given)
-        self.held_out_: HeldOut | None = None
-        if self.n_folds:
-
-            def begin(rows: Ints) -> tuple[Descent, Floats]:
-                _, everything = self._begin(table, labels, rows, beta, earlier)
-                return self._descent(everything[rows], labels[rows], find, 1), everything
-
-            watched = self._watched(given, table.shape[1])
-            rng = np.random.default_rng([self.seed, 2])
-            self.held_out_ = held_out_course(begin, labels, watched, self.n_folds, most, self.epsilon, rng)
-            most = self.held_out_.best
-        rows = np.arange(len(table))
-        self.inverse_temperature_, begun = self._begin(table, labels, rows, beta, earlier)
-        descent = self._descent(begun, labels, find, 0)
-        history: list[Progress] = []
-        self.reached_ = False
-        while len(descent.rounds) < most:
-            progress = descent.advance(self.epsilon)
-            if progress is None:
-                self.reached_ = True
-                break
-            history.append(progress)
-        history.append(descent.progress())
-        self.rounds_ = [*earlier, *descent.rounds]
+        earlier = (self.inverse_temperature_, self.rounds_) if warm else None
+        fitting = Fitting(self, table, labels, given, self.floor_, earlier)
+        self.held_out_ = fitting.held_out() if self.n_folds else None
+        most = fitting.most_rounds if self.held_out_ is None else self.held_out_.best
+        self.inverse_temperature_, descent, history, self.reached_ = fitting.run(most)
+        self.rounds_ = [*(self.rounds_ if warm else []), *descent.rounds]
         self.n_rounds_ = len(self.rounds_)
         self.history_ = np.array(history, dtype=[(name, np.float64) for name in Progress._fields])
         self._fitted_table = floored(descent.table, self.floor_)
-
-    def _finder(self, losses: Floats | None) -> Finder:
-        if losses is not None:
-            return WorstOfGivenLosses(losses, self.floor_)
-        return WorstOfAllLosses(self.n_actions, self.partition == "hard", self.n_starts, QUICK_ITERATIONS)
-
-    def _most_rounds(self, losses: Floats | None) -> int:
-        if self.max_rounds is not None:
-            return self.max_rounds
-        n_actions = max(2, self.n_actions if losses is None else losses.shape[1])
-        proven = math.ceil(n_actions / self.epsilon**2)
-        return min(proven, MOST_CAUTIOUS_ROUNDS) if self.n_folds else proven
-
-    def _watched(self, losses: Floats | None, n_classes: int) -> Floats:
-        if losses is not None:
-            return losses
-        rng = np.random.default_rng([self.seed, 1])
-        return rng.standard_normal((N_WATCHED, max(2, self.n_actions), n_classes))
-
-    def _begin(
-        self, table: Floats, labels: Ints, rows: Ints, beta: float | None, earlier: list[Round]
-    ) -> tuple[float, Floats]:
-        """Where the rounds start from, for all rows, when only some are fitted: beta and the table."""
-        if beta is None:
-            beta = 1.0
-            if self.start == "temperature":
-                found = best_inverse_temperature(table[rows], labels[rows])
-                cooled = residuals(tempered(table[rows], found), labels[rows])
-                if (cooled**2).sum() <= (residuals(table[rows], labels[rows]) ** 2).sum():
-                    beta = found
-        *_, begun = replay(table, beta, earlier)
-        return beta, begun
-
-    def _descent(self, table: Floats, labels: Ints, find: Finder, stream: int) -> Descent:
-        length = STEP_LENGTH if self.step == "shrunk" else None
-        return Descent(table, labels, find, length, [self.seed, 3, stream])
 
     def _stages(self, table: Floats) -> Iterator[Floats]:
         for stage in replay(table, self.inverse_temperature_, self.rounds_, self.fixed_order_):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from onlinecal.measures.decision.errors import loss_norms
+from onlinecal.measures.decision.losses import loss_norms
 from onlinecal.measures.decision.partitions import Ints, Partition, error_of, residuals
 from onlinecal.measures.decision.search import MAX_ITERATIONS, N_STARTS, Found, search
 from onlinecal.measures.fixed_order import Floats, by_columns, eigenvectors, inner, product

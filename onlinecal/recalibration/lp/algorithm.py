@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onlinecal.compiling import compiled
 from onlinecal.measures.lp.level_sets import Floats, Ints, allowance
-from onlinecal.recalibration.lp.kernels import advance, groups_of_bins, start
+from onlinecal.recalibration.lp.kernels import advance, start
 from onlinecal.recalibration.lp.state import State
 from onlinecal.recalibration.lp.statistics import Statistics, rho
 
@@ -109,7 +110,7 @@ def run(statistics: Statistics, n_levels: int, tolerance: float, p: float) -> Ou
     moved = np.concatenate(moves) if moves else np.empty((0, 3), dtype=np.int64)
     amount = np.concatenate(amounts)
     history = History(amount[:, 2], amount[:, 3], *moved.T, *amount[1:, :2].T)
-    names, group_of_bin = np.unique(groups_of_bins(state), return_inverse=True)
+    names, group_of_bin = np.unique(_groups_of_bins(state), return_inverse=True)
     return Outcome(
         predictions=state.predictions[names],
         masses=state.masses[names],
@@ -148,3 +149,18 @@ def _new_state(statistics: Statistics, n_levels: int) -> State:
         counts=np.zeros(4, dtype=np.int64),
         total=np.zeros(1),
     )
+
+
+@compiled
+def _groups_of_bins(state: State) -> Ints:
+    """For each bin the row of its group."""
+    groups = np.empty(state.levels.shape[0], dtype=np.int64)
+    for g in range(state.levels.shape[0]):
+        for size in range(state.parts.shape[1]):
+            node = state.parts[g, size]
+            if node >= 0:
+                b = state.heads[node]
+                while b >= 0:
+                    groups[b] = g
+                    b = state.next_bin[b]
+    return groups

@@ -19,31 +19,7 @@ from onlinecal.measures.lp.level_sets import (
     same_levels,
 )
 from onlinecal.recalibration.lp.state import Pools, State
-
-
-@kernel_part
-def project(z: Floats, out: Floats) -> None:
-    """pi: the point of the simplex nearest to z in l2, into `out` (Michelot's shrinking support)."""
-    k = z.shape[0]
-    count = k
-    sum_of_all = 0.0
-    for j in range(k):
-        sum_of_all += z[j]
-    shift = (sum_of_all - 1.0) / k
-    while True:
-        kept = 0
-        total = 0.0
-        for j in range(k):
-            if z[j] > shift:
-                kept += 1
-                total += z[j]
-        # rounding may let a point back in: the support only ever shrinks
-        if kept >= count or kept == 0:
-            break
-        count = kept
-        shift = (total - 1.0) / kept
-    for j in range(k):
-        out[j] = max(z[j] - shift, 0.0)
+from onlinecal.recalibration.simplex_projection import project
 
 
 @kernel_part
@@ -311,18 +287,3 @@ def advance(
         state.counts[1] += 1
         t += 1
     return t
-
-
-@compiled
-def groups_of_bins(state: State) -> Ints:
-    """For each bin the row of its group."""
-    groups = np.empty(state.levels.shape[0], dtype=np.int64)
-    for g in range(state.levels.shape[0]):
-        for size in range(state.parts.shape[1]):
-            node = state.parts[g, size]
-            if node >= 0:
-                b = state.heads[node]
-                while b >= 0:
-                    groups[b] = g
-                    b = state.next_bin[b]
-    return groups

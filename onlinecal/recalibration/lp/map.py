@@ -6,7 +6,7 @@ import numpy as np
 
 from onlinecal.compiling import compiled
 from onlinecal.measures.lp.level_sets import Floats, Ints, allowance, fill_levels, hash_of_levels, same_levels
-from onlinecal.recalibration.lp.kernels import project
+from onlinecal.recalibration.simplex_projection import project
 
 
 class LevelSetMap:

@@ -1,1 +1,1 @@
-"""Who belongs to which group, and the books that are kept for each."""
+"""Who belongs to which group, and forecasters that are calibrated inside each."""

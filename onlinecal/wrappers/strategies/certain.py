@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from onlinecal.wrappers.labels import Label, Labels
-from onlinecal.wrappers.pending import Waiting
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy, Waiting
 
 
 class Certain(Strategy):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
-from onlinecal.wrappers.answers import normalised
-from onlinecal.wrappers.labels import Label
+from onlinecal.wrappers.labels import Label, normalised
 
 
 class JointProjection:

@@ -51,6 +51,8 @@ class Projection:
 
     def _compile(self) -> None:
         self._steered = steered(self._table.machine.rules)
+        for table in self.tables:
+            table.expect_hints()
 
     def ask(self, raw: float) -> float:
         """Issue a forecast for a model's probability; its ticket stays here until the next one.

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from onlinecal.wrappers.answers import normalised
-from onlinecal.wrappers.labels import Label, Labels
-from onlinecal.wrappers.pending import Waiting
+from onlinecal.wrappers.labels import Label, Labels, normalised
 from onlinecal.wrappers.strategies.joint_projection import JointProjection
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy, Waiting
 
 
 class Simplex(Strategy):

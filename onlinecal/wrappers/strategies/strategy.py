@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
+from onlinecal.forecasters import SimplexForecast
 from onlinecal.wrappers.labels import Label, Labels, plain
-from onlinecal.wrappers.pending import Waiting
-from onlinecal.wrappers.strategies.projection import Projection
+from onlinecal.wrappers.strategies.projection import Projection, Ticket
 
 Asked = tuple[Label | None, ...]
 """The labels that a round forecasts one by one; None stands for the positive one of two."""
 Answer = dict[Label, float]
+
+
+class Waiting(NamedTuple):
+    """A round whose label has not come: the name of its strategy, what was forecast about which labels.
+
+    The label None stands for the positive one of two. `joint` is the forecast of all labels together.
+    """
+
+    kind: str
+    asked: Asked
+    tickets: dict[Label | None, Ticket]
+    joint: SimplexForecast | None = None
 
 
 class Bounded(Protocol):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onlinecal.wrappers.answers import spread_top
-from onlinecal.wrappers.labels import Label, Labels
+from onlinecal.wrappers.labels import Label, Labels, spread_top
 from onlinecal.wrappers.strategies.projection import Projection
 from onlinecal.wrappers.strategies.strategy import Answer, Asked, Strategy
 

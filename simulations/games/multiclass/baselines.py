@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling import kernel_part
-from simulations.games.multiclass.rules import Floats, MulticlassRules
+from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
+
+Floats = NDArray[np.float64]
 
 
 class Baseline:
@@ -54,7 +56,7 @@ def announce(memory: Floats, hint: Floats, forecast: Floats) -> int:
 
 
 @kernel_part
-def rises(memory: Floats, frame: int, forecast: Floats, rising: Floats) -> None:
+def certificate_rises(memory: Floats, frame: int, forecast: Floats, rising: Floats) -> None:
     """By how much |sum of (p - y)|, summed over classes, would rise for each outcome."""
     k = len(forecast)
     for outcome in range(k):
@@ -65,15 +67,21 @@ def rises(memory: Floats, frame: int, forecast: Floats, rising: Floats) -> None:
 
 
 @kernel_part
-def settle(memory: Floats, frame: int, forecast: Floats, outcome: int, charged: Floats) -> None:
-    """Count the outcome; the round is charged to its forecast."""
+def point(memory: Floats, frame: int, forecast: Floats, outcome: int, charged: Floats) -> None:
+    """The round is charged to its forecast."""
+    for c in range(len(forecast)):
+        charged[c] = forecast[c]
+
+
+@kernel_part
+def settle(memory: Floats, frame: int, forecast: Floats, outcome: int) -> None:
+    """Count the outcome."""
     k = len(forecast)
     for c in range(k):
         memory[1 + c] += forecast[c]
-        charged[c] = forecast[c]
     memory[1 + outcome] -= 1.0
     memory[1 + k + outcome] += 1.0
 
 
-BASELINE = MulticlassRules(has_room, announce, rises, settle)
+BASELINE = MulticlassRules(has_room, announce, certificate_rises, point, settle)
 """The rules of both."""

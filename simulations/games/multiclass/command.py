@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from adversaries import MulticlassAdversary
 from onlinecal.cli.errors import warn
 from onlinecal.cli.output import print_json, progress, results, table
 from onlinecal.tables import number
@@ -18,8 +19,8 @@ from simulations.games.multiclass.measuring import (
     play_and_measure_multiclass,
     records,
 )
-from simulations.games.multiclass.opponents import MulticlassOpponent
 from simulations.games.multiclass.players import MulticlassPlayer, create_player
+from simulations.games.opponents import Opponent
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -80,7 +81,7 @@ def simulate_multiclass(request: Request, folder: Path | None, as_json: bool) ->
     games = play_all(against, players, request.budget)
     pictures = []
     if folder is not None:
-        from simulations.plots.simplex_games import write_simplex_games
+        from simulations.plots.multiclass.files import write_simplex_games
 
         curve = [] if request.file or request.river else shorter_games(request, players)
         pictures = write_simplex_games([game for some in games for game in some], curve, folder)
@@ -95,7 +96,7 @@ def simulate_multiclass(request: Request, folder: Path | None, as_json: bool) ->
         return not broken
     console = results()
     if len(players) == 1 and len(against) > 1:
-        title = f"{players[0].spec}, {against[0].rounds:,} rounds against {against[0].adversary.name}"
+        title = f"{players[0].spec}, {against[0].rounds:,} rounds against {against[0].name}"
         console.print(comparison(measured, title, [f"{one.classes} classes" for one in measured]))
     else:
         for opponent, some in zip(against, games, strict=True):
@@ -105,7 +106,7 @@ def simulate_multiclass(request: Request, folder: Path | None, as_json: bool) ->
     return not broken
 
 
-def opponents_of(request: Request) -> list[MulticlassOpponent]:
+def opponents_of(request: Request) -> list[Opponent[MulticlassAdversary]]:
     """One opponent for each number of classes; ValueError if the request does not fit together."""
     given = {"--adversary": request.adversary, "--file": request.file, "--river": request.river}
     named = [option for option, value in given.items() if value is not None]
@@ -132,7 +133,7 @@ def opponents_of(request: Request) -> list[MulticlassOpponent]:
 
 
 def play_all(
-    against: Sequence[MulticlassOpponent], players: Sequence[MulticlassPlayer], budget: float
+    against: Sequence[Opponent[MulticlassAdversary]], players: Sequence[MulticlassPlayer], budget: float
 ) -> list[list[MulticlassGame]]:
     """For every opponent the game of each player, after the measure of the recorded forecasts if any."""
     games = []
@@ -141,11 +142,8 @@ def play_all(
         for opponent in against:
             some = []
             if opponent.hints is not None:
-                labels = opponent.adversary.outcomes(opponent.rounds)
-                name = opponent.adversary.name
-                some.append(
-                    measure_recorded_multiclass(opponent.hints, labels, "recorded", name, budget=budget)
-                )
+                recorded = opponent.hints, opponent.outcomes(), opponent.hints_name, opponent.name
+                some.append(measure_recorded_multiclass(*recorded, budget=budget))
             for player in players:
                 bar.update(task, description=f"rounds ({player.spec}, k = {opponent.adversary.n_classes})")
                 some.append(

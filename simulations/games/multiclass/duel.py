@@ -5,16 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adversaries import MulticlassAdversary
 from onlinecal.compiling import compiled
+from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
 from onlinecal.validation import check_probability_rows
 from simulations.games.duel import ROUNDS_AT_A_TIME, check_rounds, log_spaced
-from simulations.games.multiclass.rules import Floats, MulticlassForecaster, MulticlassRules
+
+Floats = NDArray[np.float64]
+
+
+class MulticlassForecaster(Protocol):
+    """A forecaster of k classes as the duel sees it: a `SimplexRun` is one."""
+
+    rules: MulticlassRules
+
+    @property
+    def memory(self) -> NDArray[Any]:
+        """Its state, changed in place by the rules."""
+
+    @property
+    def certificate(self) -> float:
+        """What it can prove of its distance to calibration so far, a sum; NaN if nothing."""
+
+    def grow(self) -> None:
+        """Make room for at least one more round."""
+
+    def promise(self, rounds: int) -> SupportsFloat:
+        """What the certificate cannot exceed after so many rounds; NaN if nothing is promised."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +122,7 @@ def play_multiclass(
                     place += 1
             if progress is not None:
                 progress(stop - first)
-    guarantees = np.array([forecaster.promise(int(t)) for t in checkpoints])
+    guarantees = np.array([float(forecaster.promise(int(t))) for t in checkpoints])
     return MulticlassDuel(forecasts, outcomes, charged, checkpoints, certificates, guarantees)
 
 
@@ -112,7 +134,7 @@ def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool
     round it reached: less than `stop` if the forecaster's memory has no room. Only if it is `told`, the
     adversary learns by how much each outcome would raise the certificate.
     """
-    has_room, announce, find_rises, settle = rules.has_room, rules.announce, rules.rises, rules.settle
+    has_room, announce, certificate_rises, point, settle = rules
 
     @compiled
     def loop(
@@ -135,10 +157,11 @@ def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool
             forecast = forecasts[t]
             frame = announce(memory, hints[t] if hinted else no_hint, forecast)
             if told:
-                find_rises(memory, frame, forecast, rises)
+                certificate_rises(memory, frame, forecast, rises)
             outcome = step(state, t - begin, forecast, rises, draws[t - first])
             outcomes[t] = outcome
-            settle(memory, frame, forecast, outcome, charged[t])
+            point(memory, frame, forecast, outcome, charged[t])
+            settle(memory, frame, forecast, outcome)
         return stop
 
     return loop

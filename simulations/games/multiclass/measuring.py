@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,10 +13,11 @@ from numpy.typing import NDArray
 
 from adversaries import MulticlassAdversary
 from onlinecal.measures import classwise_calibration_error, multiclass_calibration_distance
-from onlinecal.measures.summary import unkept
-from simulations.games.multiclass.duel import MulticlassDuel, play_multiclass
+from onlinecal.measures.summary import best_constant_brier, brier_score, unkept
+from simulations.games.measuring import Regret, seed_of
+from simulations.games.multiclass.duel import Floats, MulticlassDuel, play_multiclass
 from simulations.games.multiclass.players import MulticlassPlayer
-from simulations.games.multiclass.rules import Floats
+from simulations.games.players import finite
 
 Labels = NDArray[np.int64]
 
@@ -25,7 +25,7 @@ DISTANCE_BUDGET = 0.2
 """Effort for each binary distance that the lower end is made of, at budget 1."""
 
 
-class MeasuredMulticlass(msgspec.Struct, frozen=True):
+class MeasuredMulticlass(Regret, msgspec.Struct, frozen=True):
     """One line of a table of results. Errors are sums over rounds, in l1 over the classes, if not said else.
 
     Attributes
@@ -73,16 +73,6 @@ class MeasuredMulticlass(msgspec.Struct, frozen=True):
     brier: float
     brier_constant: float
     seconds: float
-
-    @property
-    def regret(self) -> float:
-        """Brier score beyond that of the best constant; at most twice the distance to calibration."""
-        return self.brier - self.brier_constant
-
-    @property
-    def regret_bound(self) -> float:
-        """2 x the upper end of the distance to calibration."""
-        return 2.0 * self.distance_upper
 
     def broken_bounds(self) -> list[str]:
         """Every inequality of the theory that this game did not keep, in words; empty if all is well."""
@@ -140,7 +130,7 @@ def play_and_measure_multiclass(
     begin = time.perf_counter()
     forecaster = player.build(adversary.n_classes, rounds)
     duel = play_multiclass(forecaster, adversary, rounds, hints, n_checkpoints, progress)
-    promised = _finite(duel.guarantees[-1])
+    promised = finite(float(duel.guarantees[-1]))
     unslacked = promised is not None and player.settings.get("slack") is None
     return _measure(
         duel.forecasts,
@@ -150,8 +140,8 @@ def play_and_measure_multiclass(
         duel=duel,
         forecaster=player.spec,
         adversary=adversary.name,
-        seed=adversary.seed if isinstance(adversary.seed, int) else 0,
-        certificate=_finite(forecaster.certificate),
+        seed=seed_of(adversary),
+        certificate=finite(forecaster.certificate),
         guarantee=promised,
         bias_limit=1.0 - 1.0 / (2 * adversary.n_classes - 2) if unslacked else None,
     )
@@ -190,10 +180,11 @@ def groups_of(points: Floats) -> Labels:
     return place
 
 
-def brier_score(forecasts: Floats, outcomes: Labels) -> float:
-    """Sum over rounds of |p - y|_2^2."""
-    hit = forecasts[np.arange(len(outcomes)), outcomes]
-    return float(np.einsum("tc,tc->", forecasts, forecasts) - 2.0 * hit.sum() + len(outcomes))
+def brier_scores(forecasts: Floats, outcomes: Labels) -> tuple[float, float]:
+    """Sum over rounds of |p - y|_2^2, of the forecasts and of the best constant; both add up over classes."""
+    hits = [outcomes == c for c in range(forecasts.shape[1])]
+    constants = (best_constant_brier(len(outcomes), int(hit.sum())) for hit in hits)
+    return sum(map(brier_score, forecasts.T, hits)), sum(constants)
 
 
 def _measure(
@@ -216,7 +207,7 @@ def _measure(
         forecasts, outcomes, look_ahead=look_ahead, budget=DISTANCE_BUDGET * budget
     )
     _, biases, visits = biases_of(forecasts if look_ahead is None else look_ahead, outcomes)
-    counts = np.bincount(outcomes, minlength=k)
+    brier, brier_constant = brier_scores(forecasts, outcomes)
     measured = MeasuredMulticlass(
         forecaster=forecaster,
         adversary=adversary,
@@ -233,12 +224,8 @@ def _measure(
         largest_bias=float(np.abs(biases).max()),
         bias_limit=bias_limit,
         look_ahead_error=float(np.linalg.norm(biases)) / rounds,
-        brier=brier_score(forecasts, outcomes),
-        brier_constant=rounds - float(counts @ counts) / rounds,
+        brier=brier,
+        brier_constant=brier_constant,
         seconds=time.perf_counter() - begin,
     )
     return MulticlassGame(forecasts, outcomes, duel, measured)
-
-
-def _finite(bound: float) -> float | None:
-    return None if math.isnan(bound) else float(bound)

@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import adversaries
 from adversaries import LabelStream, MulticlassAdversary
 from onlinecal.remarks import label_remarks
-from simulations.games.multiclass.rules import Floats
-from simulations.games.opponents import first_rounds
+from simulations.games.opponents import Opponent, first_rounds
 
 TABLES = (".npz",)
 """Extensions of files of class probabilities."""
 
 
-@dataclass(frozen=True, eq=False)
-class MulticlassOpponent:
-    """An adversary, for how many rounds, and the hints that come with them, shape (T, k), or None.
-
-    `remarks` says what looks wrong in recorded labels.
-    """
-
-    adversary: MulticlassAdversary
-    rounds: int
-    hints: Floats | None = None
-    remarks: Sequence[str] = ()
-
-    @property
-    def title(self) -> str:
-        """One line for a table."""
-        return f"{self.rounds:,} rounds of {self.adversary.n_classes} classes against {self.adversary.name}"
-
-
-def from_spec(spec: str, n_classes: int, rounds: int, seed: int) -> MulticlassOpponent:
+def from_spec(spec: str, n_classes: int, rounds: int, seed: int) -> Opponent[MulticlassAdversary]:
     """The adversary of a spec; ValueError as from `adversaries.create_multiclass`."""
-    return MulticlassOpponent(adversaries.create_multiclass(spec, n_classes, rounds, seed), rounds)
+    return Opponent(adversaries.create_multiclass(spec, n_classes, rounds, seed), rounds)
 
 
-def from_table(path: Path, n_classes: int | None, rounds: int | None) -> MulticlassOpponent:
+def from_table(path: Path, n_classes: int | None, rounds: int | None) -> Opponent[MulticlassAdversary]:
     """The first so many labels of a file of class probabilities, or all; the probabilities are the hints."""
     if path.suffix.lower() not in TABLES and path.is_file():
         raise ValueError(
@@ -49,15 +28,17 @@ def from_table(path: Path, n_classes: int | None, rounds: int | None) -> Multicl
     return _from_stream(adversaries.replay_table(path), n_classes, rounds)
 
 
-def from_river(name: str, n_classes: int | None, rounds: int | None) -> MulticlassOpponent:
+def from_river(name: str, n_classes: int | None, rounds: int | None) -> Opponent[MulticlassAdversary]:
     """The first so many labels of a dataset that comes with river, or all."""
     return _from_stream(adversaries.replay_river_labels(name), n_classes, rounds)
 
 
-def _from_stream(stream: LabelStream, n_classes: int | None, rounds: int | None) -> MulticlassOpponent:
+def _from_stream(
+    stream: LabelStream, n_classes: int | None, rounds: int | None
+) -> Opponent[MulticlassAdversary]:
     if n_classes is not None and n_classes != stream.n_classes:
         raise ValueError(f"{stream.name} has {stream.n_classes} classes, --classes says {n_classes}")
     wanted = first_rounds(rounds, len(stream), stream.name)
     hints = None if stream.hints is None else stream.hints[:wanted]
     remarks = [] if hints is None else label_remarks(hints, stream.labels[:wanted], stream.classes or None)
-    return MulticlassOpponent(stream.adversary(), wanted, hints, remarks)
+    return Opponent(stream.adversary(), wanted, hints, "recorded", remarks)

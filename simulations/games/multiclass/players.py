@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from onlinecal.catalogue import Catalogue, Entry
-from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS
+from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS
-from onlinecal.forecasters.simplex.input import MOST_SLACK, check_slack
+from onlinecal.forecasters.simplex.input import MOST_SLACK
 from onlinecal.specs import Parameter
 from simulations.games.families import PRIOR
 from simulations.games.multiclass.baselines import Baseline
-from simulations.games.multiclass.rules import MulticlassForecaster, SimplexPlayer
+from simulations.games.multiclass.duel import MulticlassForecaster
+from simulations.games.players import Chosen
 
 SLACK = Parameter("slack", None, "how large a bias it lets pass", low=0.5, high=MOST_SLACK)
 CELLS = Parameter("cells", None, "cells of its grid on a side", low=1, high=MOST_CELLS, form="whole")
@@ -33,21 +34,21 @@ class MulticlassFamily(Entry):
         return self.build
 
 
-def _simplex(settings: Mapping[str, Any], n_classes: int, rounds: int) -> MulticlassForecaster:
-    check_slack(settings["slack"], n_classes)
-    return SimplexPlayer(n_classes, settings["cells"], rounds, settings["slack"], settings["report"])
-
-
-def _nested(settings: Mapping[str, Any], n_classes: int, rounds: int) -> MulticlassForecaster:
-    check_slack(settings["slack"], n_classes)
-    return SimplexPlayer(n_classes, slack=settings["slack"], report=settings["report"])
+def _simplex(settings: Mapping[str, Any], n_classes: int, rounds: int | None) -> MulticlassForecaster:
+    slack, report = settings["slack"], settings["report"]
+    return SimplexAlmostOneStepAhead(n_classes, settings.get("cells"), rounds, slack, report=report).new_run()
 
 
 CATALOGUE: Catalogue[MulticlassFamily] = Catalogue(
     "forecaster of several classes",
     (
         MulticlassFamily("simplex", "on a grid for T rounds", _simplex, (SLACK, CELLS, REPORT)),
-        MulticlassFamily("nested", "no horizon: the grid doubles as rounds go by", _nested, (SLACK, REPORT)),
+        MulticlassFamily(
+            "nested",
+            "no horizon: the grid doubles as rounds go by",
+            lambda settings, k, rounds: _simplex(settings, k, None),
+            (SLACK, REPORT),
+        ),
         MulticlassFamily("uniform", "all classes alike", lambda settings, k, rounds: Baseline(k)),
         MulticlassFamily(
             "frequencies",
@@ -59,13 +60,8 @@ CATALOGUE: Catalogue[MulticlassFamily] = Catalogue(
 )
 
 
-@dataclass(frozen=True)
-class MulticlassPlayer:
-    """A forecaster to be built for any number of classes and rounds; `spec` is in canonical form."""
-
-    spec: str
-    family: MulticlassFamily
-    settings: Mapping[str, Any]
+class MulticlassPlayer(Chosen[MulticlassFamily]):
+    """A forecaster to be built for any number of classes and rounds."""
 
     def build(self, n_classes: int, rounds: int) -> MulticlassForecaster:
         """A fresh forecaster; ValueError if its settings do not go with the number of classes."""
@@ -80,5 +76,4 @@ def create_player(spec: str) -> MulticlassPlayer:
     >>> create_player("simplex:slack=1.0").spec
     'simplex:slack=1'
     """
-    family, settings = CATALOGUE.read(spec)
-    return MulticlassPlayer(family.spec_of(settings), family, settings)
+    return MulticlassPlayer.read(CATALOGUE, spec)

@@ -40,11 +40,15 @@ NET, EVENTS = "net.csv", "events.csv"
         (EVENTS, "--method groups --outcome ill --forecast risk", "--group is needed"),
         (EVENTS, "--method groups --forecast risk --group side", "--outcome is needed"),
         (EVENTS, "--method groups --forecast risk --outcome ill --group town", "no column 'town'"),
-        (EVENTS, "--method groups --forecast age --outcome ill --group side", "age must lie in [0, 1], got"),
-        (EVENTS, "--method groups --forecast risk --outcome side --group old", "must hold numbers, got"),
+        (
+            EVENTS,
+            "--method groups --forecast age --outcome ill --group side",
+            "'age' must lie in [0, 1]",
+        ),
+        (EVENTS, "--method groups --forecast risk --outcome side --group old", "must be 0, 1 or boolean"),
         (EVENTS, "--method boost --outcome ill --features age,side", "column 'side' must hold numbers"),
         (EVENTS, "--method boost --outcome ill --features ill,age", "cannot be a feature too"),
-        ("net.npz", "--method boost --outcome ill", "cannot read columns from"),
+        ("net.npz", "--method boost --outcome ill", "cannot tell what"),
     ],
 )
 def test_wrong_requests_are_refused_in_one_line(folder, file, arguments, words):

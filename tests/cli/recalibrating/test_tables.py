@@ -9,15 +9,15 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
 from onlinecal import lp_calibration_error
-from onlinecal.cli.recalibrating.cells import level_name, level_set_errors
 from onlinecal.cli.recalibrating.decision import read_losses
-from onlinecal.cli.recalibrating.events import GroupColumns, numbers
+from onlinecal.cli.recalibrating.events import numbers
+from onlinecal.cli.recalibrating.group_tables import GroupColumns
 from onlinecal.cli.recalibrating.groups import replay
 from onlinecal.cli.recalibrating.lp import chance_error
 from onlinecal.cli.recalibrating.parts import split_rows
-from onlinecal.cli.recalibrating.rivals import PerClassIsotonic
-from onlinecal.cli.recalibrating.scores import class_scores
 from onlinecal.cli.recalibrating.tables import read_table
+from onlinecal.plots.recalibration.level_table import level_name, level_set_errors
+from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
 from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
 
 
@@ -119,15 +119,6 @@ def test_isotonic_per_class_is_scikit_learns(drawn):
     theirs.fit(bold, labels)
     mine = PerClassIsotonic().fit(bold, labels).predict_proba(bold[:500])
     assert mine == pytest.approx(theirs.predict_proba(bold[:500]), abs=1e-9)
-
-
-def test_scores_by_hand():
-    table, labels = np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([0, 0])
-    scores = class_scores(table, labels)
-    assert scores["Brier score"] == pytest.approx((0.08 + 0.72) / 2)
-    assert scores["log loss"] == pytest.approx(-(math.log(0.8) + math.log(0.4)) / 2)
-    assert scores["accuracy"] == 0.5
-    assert scores["top-label ECE (15 bins)"] == pytest.approx((0.2 + 0.6) / 2)
 
 
 def test_ranges_keep_values_and_missing_ones_apart():

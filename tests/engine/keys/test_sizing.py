@@ -10,7 +10,7 @@ from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.step import KeyStep, _decoder
 from onlinecal.engine.settings import Settings
 from onlinecal.forecasters.binary.cells import TABLE
-from onlinecal.forecasters.simplex.table import USED
+from onlinecal.forecasters.simplex.machine.table import USED
 
 HEADER = 1 + 8 * TABLE
 BOOKS = 90

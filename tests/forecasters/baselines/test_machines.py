@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import checks
 
 from onlinecal.forecasters.baselines import (
     ConstantForecaster,
@@ -21,7 +17,6 @@ from onlinecal.forecasters.baselines import (
 from tests.forecasters.baselines.games import BASELINES, RANDOMISED, in_the_interpreter, parameters
 from tests.forecasters.configurations import sequences
 
-each = pytest.mark.parametrize("kind", BASELINES, ids=lambda kind: kind.__name__)
 kinds = st.sampled_from(BASELINES)
 cells = st.sampled_from([1, 2, 3, 7, 20])
 
@@ -70,70 +65,6 @@ def test_equal_seeds_give_equal_bytes_and_others_do_not(kind):
 def test_draws_are_not_those_that_anybody_else_gets_from_the_seed():
     drawn = FosterForecaster(seed=3).draws(1000)
     assert abs(np.corrcoef(drawn, np.random.default_rng(3).random(1000))[0, 1]) < 0.1
-
-
-@each
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f))])
-def test_a_copy_taken_mid_stream_goes_on_identically(kind, duplicate):
-    rng = np.random.default_rng(0)
-    learner = kind(**parameters(kind, 6))
-    learner.replay(rng.integers(0, 2, 100))
-    twin = duplicate(learner)
-    rest = rng.integers(0, 2, 100)
-    assert twin.predict_proba_one({}) == learner.predict_proba_one({})
-    assert twin.replay(rest).tolist() == learner.replay(rest).tolist()
-    assert twin.memory.tobytes() == learner.memory.tobytes()
-
-
-@each
-def test_a_clone_starts_afresh_with_the_same_parameters_and_draws(kind):
-    learner = kind(**parameters(kind, 6))
-    fresh = learner.replay([0, 1, 1, 0, 1])
-    clone = learner.clone()
-    assert clone.n_rounds == 0
-    assert clone._get_params() == learner._get_params()
-    assert clone.replay([0, 1, 1, 0, 1]).tolist() == fresh.tolist()
-
-
-@pytest.mark.parametrize(
-    ("learner", "check"),
-    [
-        pytest.param(learner, check, id=f"{type(learner).__name__}-{check.__name__}")
-        for learner in (kind(**parameters(kind)) for kind in BASELINES)
-        for check in checks.yield_checks(learner)
-    ],
-)
-def test_river_checks(learner, check):
-    check(learner.clone())
-
-
-@each
-@pytest.mark.parametrize("label", [2, -1, "yes", None, 0.5, float("nan"), [1]])
-def test_a_bad_label_is_named_and_leaves_everything_as_it_was(kind, label):
-    learner = kind(**parameters(kind, 4))
-    learner.replay([1, 0, 1])
-    before = pickle.dumps(learner)
-    with pytest.raises(ValueError, match="y must be 0, 1, False or True, got"):
-        learner.learn_one({}, label)
-    assert pickle.dumps(learner) == before
-
-
-@each
-@pytest.mark.parametrize(
-    ("outcomes", "message"),
-    [
-        ([], "outcomes is empty"),
-        ([0, 1, 2], "outcomes must be 0/1 or boolean, got 2 at row 2"),
-        ([[0, 1]], "outcomes must be one-dimensional"),
-        (["a"], "outcomes must be 0/1"),
-    ],
-)
-def test_bad_sequences_are_refused_before_anything_is_played(kind, outcomes, message):
-    learner = kind(**parameters(kind, 4))
-    before = pickle.dumps(learner)
-    with pytest.raises(ValueError, match=message):
-        learner.replay(outcomes)
-    assert pickle.dumps(learner) == before
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from onlinecal.forecasters import RunningMean
 from onlinecal.forecasters.baselines import mixing
 from onlinecal.forecasters.binary import cells, dyadic
 from onlinecal.forecasters.binary.cells import FINE, MOVED, REPORT, ROUNDS, SCALE, SPREAD
-from onlinecal.forecasters.simplex import machine as simplex
+from onlinecal.forecasters.simplex.machine import table as simplex
 from tests.forecasters.configurations import ANYTIME, RULES, label
 
 FULL = "cannot bear"

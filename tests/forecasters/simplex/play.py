@@ -4,52 +4,66 @@ from __future__ import annotations
 
 import numpy as np
 
-from onlinecal.forecasters.simplex import machine as simplex
-from onlinecal.forecasters.simplex.compiled import MACHINE
-from onlinecal.forecasters.simplex.table import CLASSES, HERE, POINT, SCALE
+from onlinecal.forecasters.simplex.machine.compiled import MACHINE
+from onlinecal.forecasters.simplex.machine.memory import new_memory, records_of
+from onlinecal.forecasters.simplex.machine.rules import RULES, begin
+from onlinecal.forecasters.simplex.machine.table import (
+    CLASSES,
+    HERE,
+    LABELS,
+    POINT,
+    SCALE,
+    SUMS,
+    part_of,
+    vertex_at,
+)
 
 MANY = 1 << 12
 NO_HINTS = np.empty((0, 0))
 
 
 def ready(k, m, slack=None, records=MANY):
-    memory = simplex.new_memory(k, m, 1, slack, records)
+    memory = new_memory(k, m, 1, slack, records)
     MACHINE.begin(memory)
     return memory
 
 
 def ready_list(k, m, slack=None, records=MANY):
-    memory = simplex.new_memory(k, m, 1, slack, records).tolist()
-    simplex.begin(memory)
+    memory = new_memory(k, m, 1, slack, records).tolist()
+    begin(memory)
     return memory
 
 
 def sums_of(memory, frame):
-    return [int(s) for s in memory[frame + 1 : frame + 1 + int(memory[CLASSES])]]
+    return [int(s) for s in memory[frame + SUMS : frame + SUMS + int(memory[CLASSES])]]
 
 
 def vertices_of(memory, frame):
     """The vertices of a frame's cell in cyclic order: [(point, label), ...]."""
-    k = int(memory[CLASSES])
-    points, labels = frame + 5 + 5 * k, frame + 2 + 2 * k
-    return [
-        (tuple(int(c) for c in memory[points + i * k : points + i * k + k]), int(memory[labels + i]))
-        for i in range(k)
-    ]
+    k, labels = int(memory[CLASSES]), int(part_of(memory, frame, LABELS))
+    places = [int(vertex_at(memory, frame, i)) for i in range(k)]
+    return [(tuple(int(c) for c in memory[x : x + k]), int(memory[labels + i])) for i, x in enumerate(places)]
 
 
 def interpret(memory, outcomes, hints=None):
-    """Play on a list: the forecasts (as integer sums) and the charged points."""
-    forecasts, charged = [], []
+    """Play on a list: the forecasts, the sums of their cells' vertices and the charged points."""
+    k, forecasts, sums, charged = int(memory[CLASSES]), [], [], []
     for t, outcome in enumerate(outcomes):
-        frame = int(memory[HERE])
-        if hints is not None:
-            simplex.aim(memory, hints[t])
-            frame = simplex.propose(memory)
-        forecasts.append(sums_of(memory, frame))
-        charged.append(vertices_of(memory, frame)[simplex.vertex_of(memory, frame, int(outcome))][0])
-        simplex.charge(memory, frame, int(outcome))
-    return forecasts, charged
+        forecast, point = [0.0] * k, [0.0] * k
+        frame = RULES.announce(memory, [] if hints is None else hints[t], forecast)
+        RULES.point(memory, frame, forecast, int(outcome), point)
+        forecasts.append(forecast)
+        sums.append(sums_of(memory, frame))
+        charged.append(point)
+        RULES.settle(memory, frame, forecast, int(outcome))
+    return forecasts, sums, charged
+
+
+def rises_of(memory, frame):
+    """By how much each outcome would raise the certificate."""
+    rising = [0.0] * int(memory[CLASSES])
+    RULES.certificate_rises(memory, frame, [], rising)
+    return rising
 
 
 def replay(memory, outcomes, hints=None):
@@ -64,7 +78,7 @@ def replay(memory, outcomes, hints=None):
 def biases_of(memory):
     """{point: biases} in units of 1/SCALE."""
     k = int(memory[CLASSES])
-    table = simplex.records_of(np.asarray(memory))
+    table = records_of(np.asarray(memory))
     return {tuple(row[POINT : POINT + k].tolist()): row[POINT + k :].tolist() for row in table}
 
 
@@ -90,7 +104,7 @@ def chase(memory, rounds, kind, seed=0):
         if kind == "least":
             outcome = int(np.argmin(sums))
         elif kind == "flip":
-            outcome = max(range(k), key=lambda j: (simplex.rise(memory, here, j), j))
+            outcome = max(zip(rises_of(memory, here), range(k), strict=True))[1]
         else:
             outcome = int(rng.choice(np.flatnonzero(np.asarray(sums) < int(memory[SCALE]) + 1)))
         played.append(outcome)

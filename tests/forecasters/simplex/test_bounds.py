@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex import machine as simplex
 from onlinecal.forecasters.simplex.guarantees import (
     bias_bound,
     cells_for,
@@ -24,6 +23,8 @@ from onlinecal.forecasters.simplex.guarantees import (
     reach,
     uniform_guarantee,
 )
+from onlinecal.forecasters.simplex.machine.memory import certificate
+from onlinecal.forecasters.simplex.machine.table import SCALE, STEP
 from tests.forecasters.simplex.play import chase, outcomes_of, ready
 
 TOLERANCE = 1e-9
@@ -110,7 +111,7 @@ def test_no_adversary_breaks_the_guarantee(k, kind):
     for m in (1, 2, 5):
         memory = ready(k, m)
         chase(memory, 600, kind)
-        assert simplex.certificate(memory) <= uniform_guarantee(600, k, m) + TOLERANCE
+        assert certificate(memory) <= uniform_guarantee(600, k, m) + TOLERANCE
 
 
 @pytest.mark.parametrize("discovered", [False, True])
@@ -158,7 +159,7 @@ def test_a_pickle_from_before_keeps_the_grids_that_it_began_with(labels):
     for forecaster in (older, newer):
         forecaster.replay([0, 1, 2, 3] * 100)
         assert forecaster.certificate <= forecaster.guarantee
-    assert older.memory[simplex.SCALE] // older.memory[simplex.STEP] == 1
+    assert older.memory[SCALE] // older.memory[STEP] == 1
     assert newer.guarantee < 0.9 * older.guarantee
 
 
@@ -209,9 +210,9 @@ def test_old_points_keep_their_biases_when_the_grid_doubles():
     forecaster = SimplexAlmostOneStepAhead(3)
     forecaster.replay(outcomes_of("coins", 3, 36, 0))
     before = {tuple(x): b.tolist() for x, b in zip(*forecaster.look_ahead, strict=True)}
-    scale = forecaster.memory[simplex.SCALE]
+    scale = forecaster.memory[SCALE]
     forecaster.predict_proba_one({})
-    assert forecaster.memory[simplex.SCALE] == 2 * scale
+    assert forecaster.memory[SCALE] == 2 * scale
     assert {tuple(x): b.tolist() for x, b in zip(*forecaster.look_ahead, strict=True)} == before
 
 

@@ -8,21 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex import machine as simplex
-from onlinecal.forecasters.simplex.compiled import MACHINE
-from onlinecal.forecasters.simplex.table import LABEL, POINT
+from onlinecal.forecasters.simplex.machine.compiled import MACHINE
+from onlinecal.forecasters.simplex.machine.memory import records_of
+from onlinecal.forecasters.simplex.machine.rules import moved, vertex_of
+from onlinecal.forecasters.simplex.machine.table import LABEL, POINT
 from tests.forecasters.simplex.play import biases_of, outcomes_of, ready, replay, sums_of, vertices_of
 from tests.forecasters.simplex.reference import every_cell
 
 
 def announced(memory, hint):
-    frame = MACHINE.issue(memory, hint)
-    return frame, np.array(sums_of(memory, frame)) / sum(sums_of(memory, frame))
+    forecast = np.empty(len(hint))
+    return MACHINE.issue(memory, hint, forecast), forecast
 
 
 def nearest_full_cell(memory, hint, k, m, cells):
     """Distance from the hint to the nearest barycentre of a full cell, by looking at every cell."""
-    table = {tuple(row[POINT : POINT + k].tolist()): int(row[LABEL]) for row in simplex.records_of(memory)}
+    table = {tuple(row[POINT : POINT + k].tolist()): int(row[LABEL]) for row in records_of(memory)}
     label = {x: table.get(x, max(range(k), key=lambda j: (x[j], j))) for cell in cells for x in cell}
     full = [cell for cell in cells if len({label[x] for x in cell}) == k]
     return min(np.abs(np.mean(list(cell), axis=0) / m - hint).sum() for cell in full)
@@ -45,13 +46,13 @@ def test_a_hinted_cell_has_all_labels_and_leaves_the_current_one_alone(size, sla
     (k, m), rng = size, np.random.default_rng(seed)
     memory = ready(k, m, slack)
     replay(memory, outcomes_of("drift", k, 200, seed), rng.dirichlet(np.ones(k), 200))
-    here = sums_of(memory, MACHINE.issue(memory, np.empty(0)))
+    here = sums_of(memory, MACHINE.issue(memory, np.empty(0), np.empty(k)))
     frame, forecast = announced(memory, rng.dirichlet(np.ones(k)))
     cell = vertices_of(memory, frame)
     assert sorted(label for _, label in cell) == list(range(k))
     assert all(x[label] > 0 for x, label in cell)
     assert forecast.sum() == pytest.approx(1.0)
-    assert sums_of(memory, MACHINE.issue(memory, np.empty(0))) == here
+    assert sums_of(memory, MACHINE.issue(memory, np.empty(0), np.empty(k))) == here
 
 
 @pytest.mark.parametrize("informed", [True, False])
@@ -66,9 +67,9 @@ def test_the_cell_found_is_not_much_farther_than_the_nearest_one(informed):
         if t % 100 == 99:
             found.append(np.abs(forecast - hint).sum())
             nearest.append(nearest_full_cell(memory, hint, k, m, cells))
-        i = simplex.vertex_of(memory, frame, rng.choice(k, p=truth))
+        i = vertex_of(memory, frame, rng.choice(k, p=truth))
         x, outcome = vertices_of(memory, frame)[i]
-        MACHINE.settle(memory, np.array(x), outcome, int(simplex.travelled(memory, frame, i)))
+        MACHINE.settle(memory, np.array(x), outcome, int(moved(memory, frame, forecast, i)))
     assert all(a >= b - 1e-12 for a, b in zip(found, nearest, strict=True))
     assert np.mean(found) <= 2.0 * np.mean(nearest)
 

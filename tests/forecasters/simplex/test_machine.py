@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
-from onlinecal.forecasters.simplex import machine as simplex
-from onlinecal.forecasters.simplex.compiled import MACHINE
-from onlinecal.forecasters.simplex.table import (
+from onlinecal.forecasters.simplex.machine.compiled import MACHINE
+from onlinecal.forecasters.simplex.machine.memory import FEWEST_RECORDS, certificate, enlarged, new_memory
+from onlinecal.forecasters.simplex.machine.table import (
     CHANGES,
     HERE,
     MASK,
@@ -59,10 +59,10 @@ def test_compiled_code_and_the_interpreter_agree_bit_for_bit(game, slack, hinted
     hints = hints_of(k, rounds, seed) if hinted else None
     compiled, plain = ready(k, m, slack, FEW), ready_list(k, m, slack, FEW)
     forecasts, charged = replay(compiled, outcomes, hints)
-    sums, points = interpret(plain, outcomes, hints)
+    expected, _, points = interpret(plain, outcomes, hints)
     assert compiled.tolist() == plain
-    assert forecasts.tolist() == [[s / (k * m) for s in row] for row in sums]
-    assert charged.tolist() == [[x / m for x in row] for row in points]
+    assert forecasts.tolist() == expected
+    assert charged.tolist() == points
 
 
 @settings(max_examples=60, deadline=None)
@@ -71,11 +71,11 @@ def test_the_machine_plays_like_the_plain_reference(game):
     (k, m), kind, rounds, seed = game
     outcomes = outcomes_of(kind, k, min(rounds, 120), seed)
     memory, reference = ready_list(k, m), Reference(k, m)
-    sums, points = interpret(memory, outcomes)
+    _, sums, points = interpret(memory, outcomes)
     for outcome, row, x in zip(outcomes.tolist(), sums, points, strict=True):
         forecast, charged = reference.play(outcome)
         assert [Fraction(s, k * m) for s in row] == forecast
-        assert x == charged
+        assert x == [c / m for c in charged]
     assert Fraction(int(memory[MOVED]), k * m) == reference.moved
     assert Fraction(int(memory[SPREAD]), m) == reference.spread
     assert (memory[CHANGES], memory[RESTARTS]) == (reference.changes, reference.restarts)
@@ -89,13 +89,13 @@ def test_with_hints_too(game, slack):
     outcomes = outcomes_of(kind, k, min(rounds, 60), seed)
     hints = np.round(hints_of(k, len(outcomes), seed) * k * m) / (k * m)
     memory, reference = ready_list(k, m, slack), Reference(k, m, slack)
-    sums, points = interpret(memory, outcomes, hints)
+    _, sums, points = interpret(memory, outcomes, hints)
     for t, outcome in enumerate(outcomes.tolist()):
         hint = [Fraction(round(u * k * m), k * m) for u in hints[t]]
         forecast, charged = reference.play(outcome, hint)
         assert [Fraction(s, k * m) for s in sums[t]] == forecast
-        assert points[t] == charged
-    assert Fraction(simplex.certificate(memory)).limit_denominator(10**9) == reference.certificate
+        assert points[t] == [c / m for c in charged]
+    assert Fraction(certificate(memory)).limit_denominator(10**9) == reference.certificate
 
 
 @settings(max_examples=40, deadline=None)
@@ -131,7 +131,7 @@ def test_with_two_classes_it_is_the_balanced_rule(m, kind):
     vectors, points = replay(memory, outcomes)
     assert vectors[:, 1].tolist() == forecasts.tolist()
     assert points[:, 1].tolist() == charged.tolist()
-    assert simplex.certificate(memory) == pytest.approx(2 * binary.certificate, rel=1e-12)
+    assert certificate(memory) == pytest.approx(2 * binary.certificate, rel=1e-12)
     look_ahead = binary.look_ahead
     biases = dict(zip(look_ahead.points.tolist(), look_ahead.biases.tolist(), strict=True))
     for x, pair in biases_of(memory).items():
@@ -149,18 +149,18 @@ def test_with_two_classes_it_follows_the_balanced_rule_on_all_sequences():
 @pytest.mark.parametrize(("k", "m"), [(3, 9), (5, 4)])
 def test_a_table_that_grows_changes_nothing(k, m):
     outcomes = outcomes_of("drift", k, 3000, seed=1)
-    roomy, tight = ready(k, m, records=MANY), ready(k, m, records=simplex.FEWEST_RECORDS)
+    roomy, tight = ready(k, m, records=MANY), ready(k, m, records=FEWEST_RECORDS)
     expected, _ = replay(roomy, outcomes)
     forecasts, done = np.empty((3000, k)), 0
     while done < 3000:
         done = MACHINE.replay(tight, outcomes, np.empty((0, k)), forecasts, np.empty((0, k)), done)
         if done < 3000:
             assert tight[USED] == capacity(tight)
-            tight = simplex.enlarged(tight)
+            tight = enlarged(tight)
             MACHINE.reindex(tight)
     assert forecasts.tolist() == expected.tolist()
     assert tight[MASK] + 1 <= 4 * tight[USED]
-    assert simplex.certificate(tight) == simplex.certificate(roomy)
+    assert certificate(tight) == certificate(roomy)
     assert biases_of(tight) == biases_of(roomy)
 
 
@@ -170,13 +170,13 @@ def test_a_coarse_grid_in_fine_units_is_the_same_game(k, m, step):
     outcomes = outcomes_of("drift", k, 1500, seed=6)
     hints = hints_of(k, 1500, 6)
     for guide in (None, hints):
-        fine = simplex.new_memory(k, m * step, step, 1.0, MANY)
+        fine = new_memory(k, m * step, step, 1.0, MANY)
         MACHINE.begin(fine)
         coarse = ready(k, m, 1.0)
         guide = None if guide is None else np.round(guide * k * m) / (k * m)
         expected, _ = replay(coarse, outcomes, guide)
         assert replay(fine, outcomes, guide)[0].tolist() == expected.tolist()
-        assert simplex.certificate(fine) == pytest.approx(simplex.certificate(coarse), rel=1e-12)
+        assert certificate(fine) == pytest.approx(certificate(coarse), rel=1e-12)
 
 
 @pytest.mark.parametrize(("k", "m"), [(3, 20), (4, 6), (6, 3)])

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex import report as simplex_report
 from onlinecal.forecasters.simplex.guarantees import reach
-from onlinecal.forecasters.simplex.machine import units
-from onlinecal.forecasters.simplex.table import HERE, MOVED, OTHER, SLAB
+from onlinecal.forecasters.simplex.machine.memory import certificate
+from onlinecal.forecasters.simplex.machine.report import move_inside
+from onlinecal.forecasters.simplex.machine.rules import RULES
+from onlinecal.forecasters.simplex.machine.table import HERE, MOVED, OTHER, SLAB, units
 
 
 def game(k, rounds, seed):
@@ -75,16 +76,19 @@ def test_a_distance_in_floats_understates_a_round_by_no_more_than_is_proved(k, m
     for y, hint in zip(outcomes.tolist(), hints, strict=True):
         token, before = forecaster.forecast(hint), int(forecaster.memory[MOVED])
         forecaster.observe(token, y)
-        booked = Fraction(int(forecaster.memory[MOVED]) - before, units(forecaster.memory))
+        booked = Fraction(int(forecaster.memory[MOVED]) - before, int(units(forecaster.memory)))
         vertex = [Fraction(x, token.cell.scale) for x in token.cell.vertices[y]]
         exact = sum(abs(Fraction(p) - x) for p, x in zip(token.vector, vertex, strict=True))
         assert booked - exact >= -(k + 2) * Fraction(1, 2**51)
         least = min(least, booked - exact)
     # what is rounded up is less than a unit
-    assert least <= Fraction(1, units(forecaster.memory))
+    assert least <= Fraction(1, int(units(forecaster.memory)))
 
 
-@pytest.mark.parametrize("settings_", [{"n_classes": 3, "n_cells": 9}, {"n_classes": 4, "slack": 1.0}])
+@pytest.mark.parametrize(
+    "settings_",
+    [{"n_classes": 3, "n_cells": 9}, {"n_classes": 5, "n_cells": 11}, {"n_classes": 4, "slack": 1.0}],
+)
 def test_replay_follows_hints_as_tokens_do(settings_):
     outcomes, hints = game(settings_["n_classes"], 400, 5)
     by_hand = SimplexAlmostOneStepAhead(**settings_, report="hint")
@@ -94,7 +98,7 @@ def test_replay_follows_hints_as_tokens_do(settings_):
         token = by_hand.forecast(hints[t])
         assert token.vector == tuple(forecasts[t])
         by_hand.observe(token, y)
-    assert by_hand.certificate == pytest.approx(replayed.certificate, abs=1e-6)
+    assert by_hand.certificate == replayed.certificate
     assert np.abs(forecasts - charged).sum() <= replayed.certificate
     assert replayed.certificate <= replayed.guarantee
 
@@ -115,7 +119,7 @@ def test_the_interpreter_moves_as_the_compiled_code_does():
         token = forecaster.forecast(hint)
         frame = frame_of_cell(forecaster, token.cell)
         vector = [0.0] * 5
-        simplex_report.move_inside(forecaster.memory.tolist(), frame, hint.tolist(), vector)
+        move_inside(forecaster.memory.tolist(), frame, hint.tolist(), vector)
         assert vector == pytest.approx(list(token.vector), rel=1e-13, abs=1e-15)
         forecaster.observe(token, y)
 
@@ -129,3 +133,19 @@ def frame_of_cell(forecaster, cell):
 def test_an_unknown_report_is_named():
     with pytest.raises(ValueError, match="report must be one of barycentre, hint, got 'vertex'"):
         SimplexAlmostOneStepAhead(3, report="vertex")
+
+
+@pytest.mark.parametrize("report", ["barycentre", "hint"])
+def test_rises_are_those_of_the_certificate_with_and_without_hints(report):
+    forecaster = SimplexAlmostOneStepAhead(4, n_cells=7, slack=1.0, report=report)
+    outcomes, hints = game(4, 40, 11)
+    forecaster.replay(outcomes, hints)
+    for hint in ([], hints[0].tolist(), hints[1].tolist()):
+        memory, forecast, rising = forecaster.memory.tolist(), [0.0] * 4, [0.0] * 4
+        frame = RULES.announce(memory, hint, forecast)
+        RULES.certificate_rises(memory, frame, forecast, rising)
+        before = certificate(memory)
+        for outcome in range(4):
+            settled = list(memory)
+            RULES.settle(settled, frame, forecast, outcome)
+            assert certificate(settled) - before == pytest.approx(rising[outcome], abs=1e-12)

@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
-from river import checks, datasets, evaluate, metrics
+from river import datasets, evaluate, metrics
 
 from onlinecal import SimplexAlmostOneStepAhead
 from tests.forecasters.simplex.play import outcomes_of
-
-LEARNERS = [
-    SimplexAlmostOneStepAhead(),
-    SimplexAlmostOneStepAhead(horizon=1000),
-    SimplexAlmostOneStepAhead(n_cells=4, slack=1.5),
-]
-
-
-@pytest.mark.parametrize(
-    ("learner", "check"),
-    [
-        pytest.param(learner, check, id=f"{i}-{check.__name__}")
-        for i, learner in enumerate(LEARNERS)
-        for check in checks.yield_checks(learner)
-    ],
-)
-def test_river_checks(learner, check):
-    check(learner.clone())
 
 
 def test_before_any_class_is_known_it_says_nothing_and_with_one_it_is_sure():
@@ -109,27 +88,6 @@ def test_hinted_replay_is_the_hinted_game():
     assert by_label.forecast({"c": 1.0}).vector == by_label.forecast([0.0, 0.0, 1.0]).vector
 
 
-@pytest.mark.parametrize("config", [{}, {"n_classes": 3, "horizon": 500}, {"n_cells": 7}])
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f))])
-def test_a_copy_taken_mid_stream_goes_on_identically(config, duplicate):
-    outcomes = outcomes_of("drift", 3, 600, 5)
-    learner = SimplexAlmostOneStepAhead(**config)
-    learner.replay(outcomes[:300])
-    twin = duplicate(learner)
-    assert twin.replay(outcomes[300:]).tolist() == learner.replay(outcomes[300:]).tolist()
-    assert twin.memory.tolist() == learner.memory.tolist()
-    assert (twin.certificate, twin.guarantee) == (learner.certificate, learner.guarantee)
-
-
-def test_clone_starts_afresh_with_the_same_parameters():
-    learner = SimplexAlmostOneStepAhead(labels=["a", "b"], slack=1.0, n_cells=3)
-    learner.replay(["a", "b", "b"])
-    clone = learner.clone()
-    assert clone.n_rounds == 0
-    assert clone.classes == ["a", "b"]
-    assert clone._get_params() == learner._get_params()
-
-
 def test_it_plugs_into_progressive_validation():
     stream = datasets.ImageSegments()
     metric = evaluate.progressive_val_score(stream, SimplexAlmostOneStepAhead(), metrics.CrossEntropy())
@@ -163,14 +121,6 @@ def test_bad_parameters_are_refused_by_name(parameters, message):
         SimplexAlmostOneStepAhead(**parameters)
 
 
-@pytest.mark.parametrize("label", [None, float("nan"), float("inf"), [1], {}, np.array([0, 1])])
-def test_a_bad_label_is_named_and_learnt_by_no_one(label):
-    for learner in (SimplexAlmostOneStepAhead(), SimplexAlmostOneStepAhead(3)):
-        with pytest.raises(ValueError, match="y must be"):
-            learner.learn_one({}, label)
-        assert learner.n_rounds == 0
-
-
 def test_a_class_that_is_not_among_the_known_ones_is_refused():
     learner = SimplexAlmostOneStepAhead(labels=["a", "b"])
     before = learner.memory.tolist()
@@ -181,30 +131,6 @@ def test_a_class_that_is_not_among_the_known_ones_is_refused():
     with pytest.raises(ValueError, match=r"outcomes must be one of the classes .*, got 'c' at row 1"):
         learner.replay(np.array(["a", "c", "c", "b"]))
     assert learner.memory.tolist() == before
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([],), "outcomes is empty"),
-        ((np.empty(0),), "outcomes is empty"),
-        (("012",), "outcomes must be a flat sequence of class labels, got '012'"),
-        ((5,), "outcomes must be a flat sequence"),
-        ((np.zeros((2, 2), int),), "one-dimensional"),
-        (([0, 1, [2]],), r"outcomes must be one of the classes .*, got \[2\] at row 2"),
-        (([0, 1], [[0.5, 0.5, 0.0]]), "same length"),
-        (([0, 1], [0.5, 0.5]), r"hints must have shape \(2, 3\), got \(2,\)"),
-        (([0, 1], [[0.5, 0.5, 0.0], [0.5, 0.6, 0.0]]), "hints must be numbers in .* at row 1"),
-        (([0], [[0.5, float("nan"), 0.5]]), "hints must be numbers"),
-        (([0], [["a", "b", "c"]]), "hints must be numbers"),
-    ],
-)
-def test_bad_sequences_are_refused_before_anything_is_played(arguments, message):
-    forecaster = SimplexAlmostOneStepAhead(3)
-    before = forecaster.memory.tolist()
-    with pytest.raises(ValueError, match=message):
-        forecaster.replay(*arguments)
-    assert forecaster.memory.tolist() == before
 
 
 @pytest.mark.parametrize("p", [0.5, 0, -1, float("nan"), "2", None, True])

@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 
 from onlinecal.measures.decision.errors import (
-    bayes_decisions,
     decision_calibration_error,
     decision_loss_gap,
-    decision_losses,
-    loss_norms,
     loss_set_gaps,
     worst_partition,
 )
+from onlinecal.measures.decision.losses import bayes_decisions, decision_losses, loss_norms
 from onlinecal.measures.decision.partitions import Partition, error_of, residuals
 from onlinecal.measures.decision.search import soft_error
 from onlinecal.measures.decision.width import confidence_width
@@ -54,7 +52,7 @@ def test_many_losses_are_measured_in_parts_as_one_by_one(monkeypatch):
     table, labels = draw(rng, 40, 3)
     losses = rng.standard_normal((25, 2, 3))
     whole = decision_losses(table, labels, losses)
-    monkeypatch.setattr("onlinecal.measures.decision.errors._CHUNK", 200)
+    monkeypatch.setattr("onlinecal.measures.decision.losses._CHUNK", 200)
     parts = decision_losses(table, labels, losses)
     assert np.array_equal(whole.predicted, parts.predicted)
     assert np.array_equal(whole.true, parts.true)

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 
 from onlinecal.measures import calibration_distance
 from onlinecal.measures.counts import count_rounds, merged, prefix_sums
-from onlinecal.measures.distance import bracket, levels, pruned, relaxation, rounding
+from onlinecal.measures.distance import bracket, levels
+from onlinecal.measures.distance.exact import pruned
+from onlinecal.measures.distance.fractional import relaxation, rounding
 from onlinecal.measures.distance.levels import conditional_means, distance_by_sums, distance_to
 from onlinecal.measures.distance.pooling import pooled_levels
 from tests.measures.distance.reference import histories

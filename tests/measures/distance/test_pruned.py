@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from onlinecal.measures import calibration_distance
 from onlinecal.measures.counts import count_rounds
 from onlinecal.measures.distance.bracket import bracket
-from onlinecal.measures.distance.lattice import exact_levels, primitive_steps
+from onlinecal.measures.distance.exact.lattice import exact_levels, primitive_steps
+from onlinecal.measures.distance.exact.pruned import _sides, _step_limits, search_below
+from onlinecal.measures.distance.exact.pruned_kernel import extend_paths, room_for
+from onlinecal.measures.distance.exact.steps import first_fractions, next_fraction
+from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
 from onlinecal.measures.distance.levels import conditional_means, distance_to
-from onlinecal.measures.distance.pruned import _sides, _step_limits, search_below
-from onlinecal.measures.distance.pruned_kernel import extend_paths, room_for
-from onlinecal.measures.distance.relaxation import relax, relaxation_nodes
-from onlinecal.measures.distance.steps import first_fractions, next_fraction
 from tests.measures.distance.reference import histories, look_ahead_run
 
 

@@ -12,10 +12,8 @@ from onlinecal.measures import (
     smooth_calibration_error,
 )
 from onlinecal.measures.counts import count_rounds, prefix_sums
-from onlinecal.measures.distance import rounding
-from onlinecal.measures.distance.levels import conditional_means, distance_to
-from onlinecal.measures.distance.pooling import best_cuts, pooled_levels
-from onlinecal.measures.distance.relaxation import (
+from onlinecal.measures.distance.fractional import windows
+from onlinecal.measures.distance.fractional.relaxation import (
     constraint_maxima,
     feasible_potentials,
     one_way_bound,
@@ -23,14 +21,18 @@ from onlinecal.measures.distance.relaxation import (
     relax,
     relaxation_nodes,
 )
-from onlinecal.measures.distance.rounding import (
+from onlinecal.measures.distance.fractional.rounding import (
     _with_fillers,
     curve_of_masses,
-    path_through_windows,
     round_near,
+)
+from onlinecal.measures.distance.fractional.windows import (
+    path_through_windows,
     search_tables,
     search_windows,
 )
+from onlinecal.measures.distance.levels import conditional_means, distance_to
+from onlinecal.measures.distance.pooling import best_cuts, pooled_levels
 from tests.measures.distance.reference import histories, look_ahead_run
 
 
@@ -155,7 +157,7 @@ def test_the_compiled_windows_agree_with_plain_python():
     for most in (10**9, 100):
         compiled = path_through_windows(tables, curve, lowest, np.inf, most)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rounding, "search_windows", search_windows.py_func)
+            patch.setattr(windows, "search_windows", search_windows.py_func)
             plain = path_through_windows(tables, curve, lowest, np.inf, most)
         for one, other in zip(compiled, plain, strict=True):
             np.testing.assert_array_equal(one, other)

@@ -1,13 +1,10 @@
 """Where groups come from, the conventions of scikit-learn, and what is refused."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from onlinecal import GroupRecalibrator, multicalibration_error
 
@@ -102,14 +99,8 @@ def test_the_conventions_of_estimators():
     members = np.column_stack([SIZE > 2, COLOUR == "red"])
     model = GroupRecalibrator(alpha=0.002, patch="shift", n_levels=20)
     assert model.get_params()["alpha"] == 0.002
-    with pytest.raises(NotFittedError):
-        model.predict(P, members)
     assert model.fit(P, Y, members) is model
-    copy = clone(model)
-    assert not hasattr(copy, "history_")
-    assert copy.fit(P, Y, members).history_.tobytes() == model.history_.tobytes()
-    again = pickle.loads(pickle.dumps(model))
-    assert (again.predict(P, members) == model.predict(P, members)).all()
+    assert clone(model).fit(P, Y, members).history_.tobytes() == model.history_.tobytes()
     kept = P.copy()
     model.predict(P, members)
     assert (kept == P).all()
@@ -136,25 +127,3 @@ def test_the_conventions_of_estimators():
 def test_bad_parameters_are_named(parameters, message):
     with pytest.raises(ValueError, match=message):
         GroupRecalibrator(**parameters).fit([0.1, 0.9], [0, 1], [[1], [1]])
-
-
-@pytest.mark.parametrize(
-    ("p", "y", "groups", "message"),
-    [
-        ([0.1, 1.2], [0, 1], [[1], [1]], r"p must lie in \[0, 1\], got 1.2 at row 1"),
-        ([0.1, float("nan")], [0, 1], [[1], [1]], r"p must lie in \[0, 1\], got nan at row 1"),
-        ([0.1, 0.2], [0, 2], [[1], [1]], "y must be 0/1 or boolean, got 2 at row 1"),
-        ([0.1, 0.2], [0], [[1], [1]], "p and y must have the same length, got 2 and 1"),
-        ([0.1, 0.2], [0, 1], [[1]], "groups must have a row for each of the 2 forecasts, got 1"),
-        ([0.1, 0.2], [0, 1], [[1], [3]], "groups must be boolean or 0/1, got .*3.* at row 1, group 0"),
-        ([], [], [], "p is empty"),
-    ],
-)
-def test_bad_rows_are_named_and_change_nothing(p, y, groups, message):
-    model = GroupRecalibrator(0.01).fit(P, Y, SIZE > 1)
-    before = model.history_.tobytes(), model.predict(P, SIZE > 1).tobytes()
-    with pytest.raises(ValueError, match=message):
-        model.fit(p, y, groups)
-    assert (model.history_.tobytes(), model.predict(P, SIZE > 1).tobytes()) == before
-    with pytest.raises(ValueError, match="groups must have the 1 columns of fit, got 2"):
-        model.predict([0.5], [[1, 0]])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from onlinecal.measures.lp.level_sets import count_level_sets, levels_of
 from onlinecal.recalibration.lp.algorithm import round_bound, run
-from onlinecal.recalibration.lp.kernels import project
 from onlinecal.recalibration.lp.statistics import plug_in_statistics, rho
+from onlinecal.recalibration.simplex_projection import project
 from tests.recalibration.lp.reference import Reference, projected
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 
 import numpy as np
 import pandas as pd
@@ -11,8 +10,6 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from onlinecal import LpRecalibrator, lp_calibration_error
 from onlinecal.recalibration.lp.map import LevelSetMap
@@ -30,12 +27,8 @@ def rows(n=400, k=3, seed=0):
     return table, labels
 
 
-def test_parameters_and_clones():
-    model = LpRecalibrator(p=4, epsilon=0.2, n_levels=5, within="shift")
-    assert clone(model).get_params() == model.get_params()
-    assert model.set_params(epsilon=0.3).epsilon == 0.3
-    with pytest.raises(NotFittedError):
-        model.predict_proba([[0.5, 0.5]])
+def test_parameters():
+    assert LpRecalibrator(p=4, epsilon=0.2).set_params(epsilon=0.3).epsilon == 0.3
     assert LpRecalibrator().get_params() == {
         "p": 2.0,
         "epsilon": 0.1,
@@ -143,8 +136,9 @@ def test_data_frames(frame):
     assert model.feature_names_in_.tolist() == names
     plain = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, labels)
     assert (model.predict_proba(named) == plain.predict_proba(table)).all()
-    assert (model.predict_proba(table) == plain.predict_proba(table)).all()
-    with pytest.raises(ValueError, match=r"P must have the columns \['cat', 'dog', 'eel'\] of the fit, got"):
+    with pytest.warns(UserWarning, match="fitted with feature names"):
+        assert (model.predict_proba(table) == plain.predict_proba(table)).all()
+    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
         model.predict_proba(named[["dog", "cat", "eel"]])
     assert not hasattr(model.fit(table, labels), "feature_names_in_")
 
@@ -184,49 +178,36 @@ def test_behind_a_classifier():
     assert model.score(base.predict_proba(X), y) > 0.9
 
 
-def test_the_same_every_time_and_after_pickling():
-    table, labels = rows()
-    model = LpRecalibrator(n_levels=4, tolerance=0.005).fit(table, labels)
-    again = clone(model).fit(table.copy(), labels)
-    assert (model.predict_proba(table) == again.predict_proba(table)).all()
-    assert (pickle.loads(pickle.dumps(model)).predict_proba(table) == model.predict_proba(table)).all()
-
-
 @pytest.mark.parametrize(
-    ("parameters", "table", "labels", "message"),
+    ("parameters", "labels", "message"),
     [
-        ({"p": 1}, None, None, "p must be a number above 1, or inf, got 1"),
-        ({"p": "2"}, None, None, "p must be a number above 1, or inf, got '2'"),
-        ({"epsilon": 1.0}, None, None, r"epsilon must be a number between 0 and 1, got 1\.0"),
-        ({"delta": 0}, None, None, "delta must be a number between 0 and 1, got 0"),
-        ({"n_levels": 0}, None, None, "n_levels must be a whole number of at least 1, got 0"),
-        ({"tolerance": -0.1}, None, None, r"tolerance must be a number between 0 and 1, got -0\.1"),
-        ({"estimation": "all"}, None, None, "estimation must be one of plug-in, pools, got 'all'"),
-        ({"within": "bin"}, None, None, "within must be one of constant, shift, got 'bin'"),
-        ({"within": "shift", "estimation": "pools"}, None, None, "within='shift' needs estimation='plug-in'"),
-        ({"classes": ["a"]}, None, None, "classes must name the 2 columns of P, got 1 of them"),
-        ({"classes": ["a", "a"]}, None, None, "classes must differ, got 'a' twice"),
-        ({"classes": ["a", "b"]}, None, ["a", "c"], "y must be one of the classes, got 'c' at row 1"),
-        ({"classes": ["a", "b"]}, None, ["a", []], r"y must be one of the classes, got \[\] at row 1"),
-        ({}, [[0.5, 0.6], [0.5, 0.5]], None, r"P must sum to 1 in every row, got 1\.1 at row 0"),
-        ({}, [[1.0], [1.0]], None, "P must have at least 2 columns, got 1"),
-        ({}, [[0.5, 0.5], [np.inf, 0.5]], None, "P must lie in .* got inf at row 1"),
-        ({}, None, [0, 2], r"y must be class numbers 0\.\.1, got 2 at row 1"),
-        ({}, None, [0], "P and y must have the same length, got 2 and 1"),
+        ({"p": 1}, None, "p must be a number above 1, or inf, got 1"),
+        ({"p": "2"}, None, "p must be a number above 1, or inf, got '2'"),
+        ({"epsilon": 1.0}, None, r"epsilon must be a number between 0 and 1, got 1\.0"),
+        ({"delta": 0}, None, "delta must be a number between 0 and 1, got 0"),
+        ({"n_levels": 0}, None, "n_levels must be a whole number of at least 1, got 0"),
+        ({"tolerance": -0.1}, None, r"tolerance must be a number between 0 and 1, got -0\.1"),
+        ({"estimation": "all"}, None, "estimation must be one of plug-in, pools, got 'all'"),
+        ({"within": "bin"}, None, "within must be one of constant, shift, got 'bin'"),
+        ({"within": "shift", "estimation": "pools"}, None, "within='shift' needs estimation='plug-in'"),
+        ({"classes": ["a"]}, None, "classes must name the 2 columns of P, got 1 of them"),
+        ({"classes": ["a", "a"]}, None, "classes must differ, got 'a' twice"),
+        ({"classes": ["a", "b"]}, ["a", "c"], "y must be one of the classes, got 'c' at row 1"),
+        ({"classes": ["a", "b"]}, ["a", []], r"y must be one of the classes, got \[\] at row 1"),
+        ({"classes": ["a", "b"]}, 3, "y must be a sequence of labels, got 3"),
     ],
 )
-def test_bad_input_is_named(parameters, table, labels, message):
-    table = [[0.5, 0.5], [0.2, 0.8]] if table is None else table
+def test_bad_parameters_are_named(parameters, labels, message):
     if labels is None:
         labels = parameters.get("classes", [0, 1])[:1] * 2 if "classes" in parameters else [0, 1]
     with pytest.raises(ValueError, match=message):
-        LpRecalibrator(**parameters).fit(table, labels)
+        LpRecalibrator(**parameters).fit([[0.5, 0.5], [0.2, 0.8]], labels)
 
 
 def test_bad_input_to_a_fitted_model_is_named():
     table, labels = rows()
     model = LpRecalibrator(n_levels=4).fit(table, labels)
-    with pytest.raises(ValueError, match="P must have the 3 columns of the fit, got 2"):
+    with pytest.raises(ValueError, match="X has 2 features, but LpRecalibrator is expecting 3"):
         model.predict_proba([[0.5, 0.5]])
     with pytest.raises(ValueError, match="P must sum to 1"):
         model.predict_proba([[0.5, 0.5, 0.5]])

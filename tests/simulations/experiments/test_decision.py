@@ -6,10 +6,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from onlinecal.cli.recalibrating.rivals import VectorScaling
 from onlinecal.cli.recalibrating.tables import Table
-from onlinecal.measures.decision.errors import decision_loss_gap, decision_losses, loss_norms
+from onlinecal.measures.decision.errors import decision_loss_gap
+from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
+from onlinecal.recalibration.classical.vector_scaling import VectorScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 from simulations.experiments.drifts import DRIFTS
@@ -27,7 +28,8 @@ from simulations.experiments.experiments import (
     step_stops,
 )
 from simulations.experiments.made_up import made_up_table
-from simulations.plots import recalibration_counts, recalibration_drift, recalibration_steps
+from simulations.plots.experiments import counts as by_count
+from simulations.plots.experiments import drift, steps
 
 LOSSES = 40
 
@@ -194,7 +196,7 @@ def test_vector_scaling_has_the_least_log_loss_of_its_kind():
 
 def test_figures_show_means_and_spans_over_splits_and_losses_beside_the_same_splits(played):
     frame = played["drift"]
-    drawn = recalibration_drift.prepare(frame)
+    drawn = drift.prepare(frame)
     chosen = {"drift": "noise", "severity": 1.0, "method": "Dirichlet"}
     both = frame.filter(**chosen).sort("split")
     none = frame.filter(**{**chosen, "method": "none"}).sort("split")
@@ -204,14 +206,14 @@ def test_figures_show_means_and_spans_over_splits_and_losses_beside_the_same_spl
     assert (row["low"], row["high"]) == pytest.approx((change.min(), change.max()))
     assert row["n_splits"] == 2
     assert drawn.filter(method="none", measure="loss_change")["mean"].abs().max() == 0.0
-    assert len(recalibration_drift.draw(drawn).axes) == 9
+    assert len(drift.draw(drawn).axes) == 9
     for name in ("actions", "classes"):
-        table = recalibration_counts.prepare(played[name])
+        table = by_count.prepare(played[name])
         assert table["what"][0] == name
-        assert len(recalibration_counts.draw(table).axes) == 2
-    steps = recalibration_steps.prepare(played["steps"])
-    row = only(steps, part="fit", step=2, method="full steps", measure="loss_change")
+        assert len(by_count.draw(table).axes) == 2
+    staged = steps.prepare(played["steps"])
+    row = only(staged, part="fit", step=2, method="full steps", measure="loss_change")
     fitted = played["steps"].filter(part="fit")
     moved = fitted.filter(method="full steps", step=2)["loss"] - fitted.filter(method="none")["loss"]
     assert row["mean"] == pytest.approx(moved.mean())
-    assert len(recalibration_steps.draw(steps).axes) == 3
+    assert len(steps.draw(staged).axes) == 3

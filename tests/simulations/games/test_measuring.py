@@ -7,7 +7,7 @@ import pytest
 import adversaries
 from onlinecal import calibration_distance, expected_calibration_error
 from onlinecal.measures.distance.levels import is_perfectly_calibrated
-from onlinecal.measures.summary import best_constant_brier
+from onlinecal.measures.scores import best_constant_brier
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
 

@@ -6,10 +6,12 @@ import pytest
 from PIL import Image
 
 import adversaries
+from onlinecal.plots.bias_table import MOMENTS, MOST_VALUES
+from onlinecal.plots.own_axes import moments_of
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
-from simulations.plots.animation import animate
-from simulations.plots.filmstrip import MOMENTS, MOST_VALUES, draw, film_frames, moments_of, prepare
+from simulations.plots.games.animation import animate
+from simulations.plots.games.filmstrip import draw, film_frames, prepare
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +71,7 @@ def test_forecasts_lie_between_the_lowest_and_the_highest(games, table):
 
 @pytest.mark.parametrize("rounds", [1, 2, 7, 5000])
 def test_moments_are_rounds_and_end_with_the_last(rounds):
-    moments = moments_of(rounds)
+    moments = moments_of(MOMENTS, rounds)
     assert moments[0] >= 1
     assert moments[-1] == rounds
     assert len(moments) == min(MOMENTS, rounds)

@@ -11,8 +11,8 @@ from onlinecal.plots.style import looks, spread
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
 from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, draw_sweep, figure_module, sweep_figures
-from simulations.plots.games import write_games
-from simulations.plots.matrix import ANCHORS, COLOURS
+from simulations.plots.games.files import write_games
+from simulations.plots.sweeps.matrix import ANCHORS, COLOURS
 from simulations.sweeps.config import check_config
 from simulations.sweeps.rates import MEASURES, rates_table
 from simulations.sweeps.results import Store

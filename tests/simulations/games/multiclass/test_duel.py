@@ -7,14 +7,15 @@ import pytest
 
 import adversaries
 from onlinecal import SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex import machine as simplex
-from onlinecal.forecasters.simplex.compiled import MACHINE
+from onlinecal.forecasters.simplex.guarantees import FOREVER
+from onlinecal.forecasters.simplex.machine.compiled import MACHINE
+from onlinecal.forecasters.simplex.machine.memory import certificate, enlarged
+from onlinecal.forecasters.simplex.machine.table import LIMIT
 from simulations.games.duel import log_spaced
 from simulations.games.multiclass import duel as duel_module
 from simulations.games.multiclass.baselines import Baseline
 from simulations.games.multiclass.duel import play_multiclass
 from simulations.games.multiclass.players import CATALOGUE, create_player
-from simulations.games.multiclass.rules import SimplexPlayer
 
 
 def by_hand(forecaster, adversary, T, hints=None, rises=None):
@@ -34,12 +35,12 @@ def rises_of(forecaster):
     """What each outcome would do to the certificate, by trying it on a copy of the memory."""
     answer = []
     for outcome in range(forecaster.n_classes):
-        memory = simplex.enlarged(forecaster.memory)
-        memory[simplex.LIMIT] = simplex.FOREVER
+        memory = enlarged(forecaster.memory)
+        memory[LIMIT] = FOREVER
         MACHINE.reindex(memory)
-        before = simplex.certificate(memory)
+        before = certificate(memory)
         assert MACHINE.advance(memory, outcome)
-        answer.append(simplex.certificate(memory) - before)
+        answer.append(certificate(memory) - before)
     return answer
 
 
@@ -60,7 +61,7 @@ def test_a_duel_is_bit_equal_to_playing_by_hand(k, settings, hinted, spec):
     T = 300
     hints = np.random.default_rng(k).dirichlet(np.ones(k), T) if hinted else None
     adversary = adversaries.create_multiclass(spec, k, T, seed=2)
-    duel = play_multiclass(SimplexPlayer(k, **settings), adversary, T, hints)
+    duel = play_multiclass(SimplexAlmostOneStepAhead(k, **settings).new_run(), adversary, T, hints)
     forecaster = SimplexAlmostOneStepAhead(n_classes=k, **settings)
     forecasts, outcomes, certificates = by_hand(forecaster, adversary, T, hints)
     assert np.array_equal(duel.forecasts, forecasts)
@@ -77,7 +78,7 @@ def test_a_duel_is_bit_equal_to_playing_by_hand(k, settings, hinted, spec):
 def test_the_greedy_adversary_is_told_what_each_outcome_would_do(k):
     T = 150
     adversary = adversaries.create_multiclass("certificate-greedy", k, T, seed=6)
-    duel = play_multiclass(SimplexPlayer(k, horizon=T), adversary, T)
+    duel = play_multiclass(SimplexAlmostOneStepAhead(k, horizon=T).new_run(), adversary, T)
     forecaster = SimplexAlmostOneStepAhead(n_classes=k, horizon=T)
     forecasts, outcomes, _ = by_hand(forecaster, adversary, T, rises=rises_of)
     assert duel.outcomes.tolist() == outcomes
@@ -101,10 +102,10 @@ def test_certificates_stay_below_guarantees_and_grow(k, player, spec):
 def test_the_loop_may_be_left_and_entered_anywhere(monkeypatch):
     T, told = 2000, []
     adversary = adversaries.create_multiclass("two-phase:switch=777", 3, T)
-    whole = play_multiclass(SimplexPlayer(3), adversary, T, n_checkpoints=1)
+    whole = play_multiclass(SimplexAlmostOneStepAhead(3).new_run(), adversary, T, n_checkpoints=1)
     assert whole.checkpoints.tolist() == [1, T]
     monkeypatch.setattr(duel_module, "ROUNDS_AT_A_TIME", 91)
-    parts = play_multiclass(SimplexPlayer(3), adversary, T, progress=told.append)
+    parts = play_multiclass(SimplexAlmostOneStepAhead(3).new_run(), adversary, T, progress=told.append)
     assert np.array_equal(whole.forecasts, parts.forecasts)
     assert np.array_equal(whole.outcomes, parts.outcomes)
     assert sum(told) == T

@@ -12,12 +12,12 @@ import pytest
 import adversaries
 from simulations.games.multiclass.measuring import (
     biases_of,
-    brier_score,
+    brier_scores,
     measure_recorded_multiclass,
     play_and_measure_multiclass,
 )
 from simulations.games.multiclass.players import create_player
-from simulations.plots import simplex_distance, simplex_triangle
+from simulations.plots.multiclass import distance, triangle
 
 
 def game(player="simplex", spec="dirichlet-drift", k=3, T=600):
@@ -106,13 +106,13 @@ def test_recorded_probabilities_are_measured_without_promises():
     assert measured.ece == pytest.approx(0)
     assert measured.distance_upper == pytest.approx(0)
     assert (measured.certificate, measured.guarantee, measured.bias_limit) == (None, None, None)
-    assert brier_score(table, labels) == pytest.approx(2 * 0.375 + 2 * 0.875)
+    assert brier_scores(table, labels) == pytest.approx((2 * 0.375 + 2 * 0.875, 2.5))
 
 
 @pytest.mark.parametrize("player", ["simplex", "nested", "frequencies", "uniform"])
 def test_the_cells_of_the_triangle_hold_the_forecasts_and_have_charged_vertices(player):
     one = game(player, T=2000)
-    table = simplex_triangle.prepare([one])
+    table = triangle.prepare([one])
     cells = table.filter(pl.col("kind") == "cell")
     assert cells["rounds"].sum() == 2000
     centres, sizes = cells.select("p0", "p1", "p2").to_numpy(), cells["size"].to_numpy()
@@ -133,7 +133,7 @@ def test_the_cells_of_the_triangle_hold_the_forecasts_and_have_charged_vertices(
 
 def test_the_pictures_are_drawn_from_their_tables_and_say_what_they_show():
     games = [game(player) for player in ("simplex", "frequencies")]
-    figure = simplex_triangle.draw(simplex_triangle.prepare(games))
+    figure = triangle.draw(triangle.prepare(games))
     words = [text.get_text() for axis in figure.axes for text in axis.texts]
     assert {"simplex", "frequencies", "class 0", "class 1", "class 2"} <= set(words)
     assert figure.texts[0].get_text() == "600 forecasts of three classes, against dirichlet-drift"
@@ -143,7 +143,7 @@ def test_the_pictures_are_drawn_from_their_tables_and_say_what_they_show():
         for k in (2, 3)
         for T in (50, 99, 200)
     ]
-    figure = simplex_distance.draw(simplex_distance.prepare(measured))
+    figure = distance.draw(distance.prepare(measured))
     assert [axis.get_title(loc="left") for axis in figure.axes] == ["2 classes", "3 classes"]
     assert [axis.get_xscale() for axis in figure.axes] == ["log", "log"]
     words = [text.get_text() for axis in figure.axes for text in axis.texts]

@@ -1,0 +1,107 @@
+"""The account of a simplex run: which grids it is played on, and what its certificate can reach at most."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from onlinecal.forecasters.simplex.guarantees import (
+    FOREVER,
+    bias_bound,
+    cells_for,
+    level_at,
+    nested_distance,
+    reach,
+)
+
+NEWCOMER = 2
+"""The l1 distance from a forecast to the corner of a class that it gave no chance."""
+
+ROUNDING = Fraction(1, 1 << 28)
+"""More than the distance of a round can be rounded up, when classes are added or a hint is followed."""
+
+
+class Account:
+    """The parameters of a run, the classes met so far, and what `promise` has to know of the past."""
+
+    edition = 1
+    """How a horizon chooses the grid (see `cells_for`), also of pickles that do not say it."""
+
+    def __init__(
+        self,
+        classes: tuple[Any, ...],
+        n_cells: int | None,
+        horizon: int | None,
+        slack: float | None,
+        follows: bool,
+        edition: int,
+    ) -> None:
+        self.edition = edition
+        self.numbers: dict[Any, int] = {label: number for number, label in enumerate(classes)}
+        self.fixed = len(classes) > 0
+        self.n_cells, self.horizon, self.slack, self.follows = n_cells, horizon, slack, follows
+        self.late = 0
+        # Distance guaranteed before the present classes were known, the rounds until then, the number of
+        # newcomers, and the grids (k, m) left behind.
+        self._past, self._since, self._newcomers = Fraction(0), 0, 0
+        self._grids: list[tuple[int, int]] = []
+
+    @property
+    def changing(self) -> bool:
+        """Whether the grid or the classes may change."""
+        return not self.fixed or (self.n_cells is None and self.horizon is None)
+
+    def grid_at(self, rounds: int) -> tuple[int, int]:
+        """The number of cells a side in that round, and the last round for which it is kept."""
+        k = len(self.numbers)
+        if self.n_cells is not None:
+            return self.n_cells, FOREVER
+        if self.horizon is not None:
+            chosen = cells_for(self.horizon, k, self.slack, not self.fixed, self.follows, self.edition)
+            return chosen, FOREVER
+        level, end = level_at(rounds, k, self.slack, self.follows)
+        return 1 << level, FOREVER if end is None else min(end, FOREVER)
+
+    def enter(self, label: Any, rounds: int, m: int) -> None:
+        """A class never met before came after so many rounds, the last of them on the grid of m."""
+        if self.numbers:
+            self._past += self._distance(self._since + 1, rounds)
+            self._grids.append((len(self.numbers), m))
+        self._since = rounds + 1
+        self._newcomers += 1
+        self.numbers[label] = len(self.numbers)
+
+    def account(self) -> tuple[Fraction, int, int, list[tuple[int, int]]]:
+        """What `promise` has to know of the past, for `restore_account`."""
+        return self._past, self._since, self._newcomers, list(self._grids)
+
+    def restore_account(
+        self, past: Fraction, since: int, newcomers: int, grids: list[tuple[int, int]]
+    ) -> None:
+        """Take up the account of a run whose memory and classes were taken up."""
+        self._past, self._since, self._newcomers, self._grids = past, since, newcomers, list(grids)
+
+    def _distance(self, first: int, last: int) -> Fraction:
+        """What the rounds first..last may add to the distance with the present classes."""
+        k = len(self.numbers)
+        if self.n_cells is None and self.horizon is None:
+            return nested_distance(first, last, k, self.slack, self.follows)
+        m = self.grid_at(first)[0]
+        return max(0, last - first + 1) * reach(k, m, self.follows) / m
+
+    def promise(self, rounds: int) -> Fraction:
+        """The most that the certificate can be after that many rounds if no further class appears."""
+        late, k = self.late, len(self.numbers)
+        total = self._past + (NEWCOMER + (late + 2) * ROUNDING) * self._newcomers
+        if late and not (self.fixed and (self.n_cells or self.horizon)):
+            total += NEWCOMER * late * (2 * self._newcomers + 1)
+        if not k:
+            return total
+        total += self._distance(self._since + 1, rounds) + self.follows * rounds * ROUNDING
+        finest = self.grid_at(max(rounds, 1))[0]
+        total += bias_bound(k, finest, self.slack, late)
+        for left_k, left_m in reversed(self._grids):
+            if finest % left_m:
+                total += bias_bound(left_k, left_m, self.slack, late)
+                finest = left_m
+        return total

@@ -1,0 +1,1 @@
+"""The simplex machine: plain functions over one flat array, compiled or in the interpreter."""

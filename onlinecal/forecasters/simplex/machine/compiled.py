@@ -1,0 +1,105 @@
+"""Compiled entry points of the simplex machine: one event, or a whole stream, in one call.
+
+An entry point that finds no room changes nothing and says so: then the table must grow or the grid change,
+which is done outside compiled code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.compiling import compiled
+from onlinecal.forecasters.simplex.machine import rules
+from onlinecal.forecasters.simplex.machine.table import HERE, point_of, rehash
+
+
+class SimplexMachine(NamedTuple):
+    """The entry points.
+
+    reindex(memory): fill the slots of a memory that was enlarged.
+    begin(memory): make a new or rebuilt memory ready to play.
+    advance(memory, outcome) -> bool: charge the current cell; False if there is no room.
+    issue(memory, hint, forecast) -> frame: fill the forecast, shape (k,); the frame of its cell.
+    settle(memory, point, outcome, away) -> bool: charge a round to a point; False if there is no room.
+    replay(memory, outcomes, hints, forecasts, charged, start) -> rounds done: from row `start` until the
+    end or until there is no room; fills the forecasts (and the charged points, unless that array is
+    empty), of shape (T, k).
+    """
+
+    reindex: Callable[..., None]
+    begin: Callable[..., None]
+    advance: Callable[..., bool]
+    issue: Callable[..., int]
+    settle: Callable[..., bool]
+    replay: Callable[..., int]
+
+
+def compile_simplex() -> SimplexMachine:
+    """The entry points; each is compiled, or loaded from the cache, at its first call."""
+    has_room, announce, _, point, settle_round = rules.RULES
+    announce_near, write_barycentre = rules.announce_near, rules.write_barycentre
+    prepare, settle_current, charge_point = rules.begin, rules.settle_current, rules.charge_point
+
+    @compiled
+    def reindex(memory: NDArray[np.int64]) -> None:
+        rehash(memory)
+
+    @compiled
+    def begin(memory: NDArray[np.int64]) -> None:
+        prepare(memory)
+
+    @compiled
+    def advance(memory: NDArray[np.int64], outcome: int) -> bool:
+        if not has_room(memory):
+            return False
+        settle_current(memory, outcome)
+        return True
+
+    @compiled
+    def issue(memory: NDArray[np.int64], hint: NDArray[np.float64], forecast: NDArray[np.float64]) -> int:
+        return announce(memory, hint, forecast)
+
+    @compiled
+    def settle(memory: NDArray[np.int64], point: NDArray[np.int64], outcome: int, away: int) -> bool:
+        if not has_room(memory):
+            return False
+        target = point_of(memory)
+        for c in range(len(point)):
+            memory[target + c] = point[c]
+        charge_point(memory, outcome, away)
+        return True
+
+    @compiled
+    def replay(
+        memory: NDArray[np.int64],
+        outcomes: NDArray[np.int64],
+        hints: NDArray[np.float64],
+        forecasts: NDArray[np.float64],
+        charged: NDArray[np.float64],
+        start: int,
+    ) -> int:
+        hinted, traced = len(hints) > 0, len(charged) > 0
+        for t in range(start, len(outcomes)):
+            if not has_room(memory):
+                return t
+            forecast = forecasts[t]
+            # as `announce` does; here, since a view of a hint that may be none costs 6 % of a round
+            if hinted:
+                frame = announce_near(memory, hints[t], forecast)
+            else:
+                frame = memory[HERE]
+                write_barycentre(memory, frame, forecast)
+            if traced:
+                point(memory, frame, forecast, outcomes[t], charged[t])
+            settle_round(memory, frame, forecast, outcomes[t])
+        return len(outcomes)
+
+    return SimplexMachine(reindex, begin, advance, issue, settle, replay)
+
+
+MACHINE = compile_simplex()
+"""The simplex machine; the array of forecasts may have more columns than there are classes."""

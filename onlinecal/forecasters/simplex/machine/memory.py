@@ -1,0 +1,161 @@
+"""How a memory of the simplex machine is made, grows and changes its grid, and how many rounds it bears.
+
+Units: coordinates and biases 1/SCALE, so SPREAD too; MOVED, the l1 distance from the forecasts to the
+charged points, 1/(k SCALE FINE). FINE is 1 and MOVED exact if the classes are known in advance; otherwise
+k SCALE FINE is about 2^30, and MOVED is rounded up by less than a unit where a round began with fewer
+classes. A round adds at most two to the distance, that is 2^31 units, as SCALE <= 2^20 and k <= 2^10, and
+at most 2^21 to SPREAD. So memories bear about 2^32 rounds; with FINE = 1 and k SCALE fixed 2^62/(k SCALE).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.forecasters.binary.cells import BRIM
+from onlinecal.forecasters.simplex.guarantees import FOREVER
+from onlinecal.forecasters.simplex.machine.table import (
+    CLASSES,
+    FINE,
+    FORMAT,
+    HEADER,
+    HERE,
+    LABEL,
+    LIMIT,
+    MASK,
+    MOVED,
+    OTHER,
+    POINT,
+    RECORDS,
+    ROUNDS,
+    SCALE,
+    SLAB,
+    SLACK,
+    SLOTS,
+    SPREAD,
+    STEP,
+    SUMS,
+    SUPPORT,
+    USED,
+    WIDTH,
+    capacity,
+    frame_size,
+    frames_of,
+    record_size,
+    units,
+)
+
+FORMAT_SIMPLEX = 3
+FEWEST_RECORDS = 8
+FINENESS = 1 << 30
+
+
+def new_memory(
+    classes: int, scale: int, step: int, slack: float | None, records: int, growing: bool = False
+) -> NDArray[np.int64]:
+    """A memory with room for `records` points, a power of two; its cell will be near the barycentre.
+
+    `growing` says that classes may be added later, by `rebuilt`.
+    """
+    width, frames, size = record_size(classes), frames_of(classes), frame_size(classes)
+    slots = frames + 3 * size
+    memory = np.zeros(slots + 2 * records + records * width, np.int64)
+    memory[[FORMAT, CLASSES, SCALE, STEP, LIMIT]] = FORMAT_SIMPLEX, classes, scale, step, FOREVER
+    memory[FINE] = 1 << ((FINENESS // (classes * scale)).bit_length() - 1) if growing else 1
+    memory[[WIDTH, SLOTS, MASK, RECORDS]] = width, slots, 2 * records - 1, slots + 2 * records
+    if slack is not None:
+        numerator, denominator = float(slack).as_integer_ratio()
+        memory[SLACK] = numerator * scale // denominator
+    largest = (1 << 60) // (scale * (classes + 1))
+    for c in range(classes):
+        memory[HEADER + c] = pow(0x9E3779B1, c + 1, (1 << 61) - 1) % largest
+    memory[[HERE, OTHER, SLAB]] = frames, frames + size, frames + 2 * size
+    memory[frames + SUMS : frames + SUMS + classes] = scale
+    return memory
+
+
+def rebuilt(
+    memory: NDArray[np.int64], classes: int, scale: int, step: int, slack: float | None
+) -> NDArray[np.int64]:
+    """The same run on another grid, with room for at least one point more.
+
+    The scale may only be multiplied. Classes may only be added; the points charged so far have no weight
+    on them. The distance moved is rounded up to the new unit. The cell will be near the old forecast.
+    """
+    old_classes, used = int(memory[CLASSES]), int(memory[USED])
+    records = max(FEWEST_RECORDS, 1 << int(used).bit_length())
+    new = new_memory(classes, scale, step, slack, records, growing=memory[FINE] > 1)
+    factor = scale // int(memory[SCALE])
+    new[ROUNDS:HEADER] = memory[ROUNDS:HEADER]
+    new[SPREAD] *= factor
+    new[MOVED] = -(-int(memory[MOVED]) * int(units(new)) // int(units(memory)))
+    table = records_of(memory)
+    into = new[new[RECORDS] :].reshape(records, -1)[:used]
+    into[:, LABEL : SUPPORT + 1] = table[:, LABEL : SUPPORT + 1]
+    into[:, POINT : POINT + old_classes] = table[:, POINT : POINT + old_classes] * factor
+    into[:, POINT + classes : POINT + classes + old_classes] = table[:, POINT + old_classes :] * factor
+    sums, target = int(memory[HERE]) + SUMS, int(new[HERE]) + SUMS
+    new[target : target + classes] = 0
+    for c in range(old_classes):
+        new[target + c] = int(memory[sums + c]) * classes * factor // old_classes
+    return new
+
+
+def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same memory with room for twice as many points and empty slots: `rehash` must follow."""
+    slots, records, used = int(memory[SLOTS]), capacity(memory) * 2, int(memory[USED])
+    new = np.zeros(slots + 2 * records + records * int(memory[WIDTH]), np.int64)
+    new[:slots] = memory[:slots]
+    new[MASK], new[RECORDS] = 2 * records - 1, slots + 2 * records
+    new[new[RECORDS] :].reshape(records, -1)[:used] = records_of(memory)
+    return new
+
+
+def records_of(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A view of the records in use, one a row: key, label, k coordinates, k biases."""
+    first, width, used = int(memory[RECORDS]), int(memory[WIDTH]), int(memory[USED])
+    return memory[first : first + used * width].reshape(used, width)
+
+
+def certificate(memory: Any) -> float:
+    """l1 distance from the forecasts to the charged points plus those points' biases, a sum."""
+    factor = int(memory[CLASSES]) * int(memory[FINE])
+    return (int(memory[MOVED]) + factor * int(memory[SPREAD])) / int(units(memory))
+
+
+def most_rounds(memory: NDArray[np.int64], changing: bool) -> int:
+    """How many rounds fit in all, whatever they are (see `rounds_left`)."""
+    return BRIM // (2 * (FINENESS if changing else int(units(memory))) + 1)
+
+
+def rounds_left(memory: NDArray[np.int64], changing: bool) -> int:
+    """How many more rounds fit whatever they are; with `changing` also if the grid or the classes change."""
+    now = int(units(memory))
+    finest = max(FINENESS, now) if changing else now
+    moved = -(-int(memory[MOVED]) * finest // now)
+    by_bias = (BRIM - int(memory[SPREAD])) >> 22
+    return max(0, min((BRIM - moved) // (2 * finest + 1), by_bias, FOREVER - int(memory[ROUNDS])))
+
+
+def check_bears(memory: NDArray[np.int64], changing: bool, rounds: int) -> None:
+    """ValueError if the integers might not bear so many more rounds; an empty memory bears them."""
+    if len(memory) and rounds_left(memory, changing) < rounds:
+        raise ValueError(
+            f"this forecaster's integers cannot bear {rounds} more rounds after {memory[ROUNDS]}: "
+            "begin a new one"
+        )
+
+
+def most_late(k: int, scale: int, slack: float | None) -> int:
+    """How many late labels leave the labels' products 2 k M^2 (1 + |alpha_j|) within 64 bits; -1: not even 0.
+
+    With D labels late no alpha_j is below -c - D, and they add up to zero, so none is above (k - 1)(c + D).
+    Without slack and late labels all are within (-1, 1).
+    """
+    most = (1 << 62) // (2 * k * scale * scale) - 1
+    if slack is None and most < 2 * k:
+        return 0
+    return max(-1, most // max(1, k - 1) - math.ceil(slack or 1.0))

@@ -1,0 +1,30 @@
+"""Isotonic regression of every class against the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.isotonic import IsotonicRegression
+
+from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+
+
+class PerClassIsotonic(ProbabilityRecalibrator):
+    """An isotonic regression for each class against the rest, then rows are divided by their sums.
+
+    What scikit-learn's CalibratedClassifierCV(method="isotonic") does to probabilities; rows whose sum is 0
+    become uniform.
+    """
+
+    def _learn(self, table: Floats, labels: Ints) -> None:
+        self.curves_ = [
+            IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(column, labels == number)
+            for number, column in enumerate(table.T)
+        ]
+
+    def _map(self, table: Floats) -> Floats:
+        raised = np.column_stack(
+            [curve.predict(column) for curve, column in zip(self.curves_, table.T, strict=True)]
+        )
+        sums = raised.sum(axis=1, keepdims=True)
+        equal = np.full_like(raised, 1.0 / raised.shape[1])
+        return np.divide(raised, sums, out=equal, where=sums > 0.0)

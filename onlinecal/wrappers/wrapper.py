@@ -1,0 +1,79 @@
+"""What all wrappers share, and what can be wrapped: river classifiers that answer with probabilities."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from river import base, linear_model
+from river.compose import Pipeline
+
+from onlinecal.wrappers.labels import Label
+
+
+class ClassifierWrapper(base.Wrapper, base.Classifier):
+    """A classifier around a classifier; ValueError if it cannot be wrapped, see `check_classifier`."""
+
+    def __init__(self, classifier: base.Classifier) -> None:
+        check_classifier(classifier)
+        self.classifier = classifier
+
+    @property
+    def _wrapped_model(self) -> base.Classifier:
+        return self.classifier
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {"classifier": linear_model.LogisticRegression()}
+
+    def raw_proba_one(self, x: Any) -> dict[Label, float]:
+        """The wrapped model's own answer."""
+        return self.classifier.predict_proba_one(x)
+
+
+def check_classifier(model: Any) -> None:
+    """ValueError, saying what to do, unless the model answers with probabilities of labels and learns online.
+
+    A model that is none of river's will do if it has `predict_proba_one` and `learn_one`.
+    """
+    name = getattr(model, "__name__", type(model).__name__)
+    if isinstance(model, type):
+        raise ValueError(f"classifier must be a model, got the class {name}: write {name}(...)")
+    last = model
+    while isinstance(last, Pipeline):
+        if not last.steps:
+            raise ValueError("classifier must be a river classifier, got an empty pipeline: end it in one")
+        last = list(last.steps.values())[-1]
+    end = name if last is model else f"a pipeline that ends in {type(last).__name__}"
+    if _of_scikit_learn(last):
+        raise ValueError(f"classifier must be a river classifier, got {end} of scikit-learn: {_advice(last)}")
+    asks = "predict_proba_one", "learn_one"
+    if isinstance(last, base.Classifier):
+        if type(last).predict_proba_one is base.Classifier.predict_proba_one:
+            raise ValueError(f"classifier must answer with probabilities, got {end}, which only names labels")
+    elif isinstance(last, base.Base) or not all(callable(getattr(last, ask, None)) for ask in asks):
+        raise ValueError(f"classifier must be a river classifier, got {end}{_kind(last)}")
+
+
+def _kind(model: Any) -> str:
+    """What river calls it, where that helps."""
+    kinds = (
+        (base.Regressor, ", a regressor: its forecasts are no probabilities of labels"),
+        (base.Transformer, ", a transformer: end the pipeline in a classifier"),
+        (base.AnomalyDetector, ", an anomaly detector: its scores are no probabilities of labels"),
+        (base.MultiLabelClassifier, ", which answers with several labels at once: wrap a classifier of one"),
+    )
+    return next((text for kind, text in kinds if isinstance(model, kind)), "")
+
+
+def _of_scikit_learn(model: Any) -> bool:
+    module = sys.modules.get("sklearn.base")
+    return module is not None and isinstance(model, module.BaseEstimator) and not isinstance(model, base.Base)
+
+
+def _advice(model: Any) -> str:
+    if hasattr(model, "predict_proba") and hasattr(model, "partial_fit"):
+        return "wrap river.compat.convert_sklearn_to_river(model, classes=[...])"
+    if hasattr(model, "predict_proba"):
+        return "it cannot learn online (no partial_fit); recalibrate its probabilities with a recalibrator"
+    return "it answers with no probabilities (no predict_proba)"

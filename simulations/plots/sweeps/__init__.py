@@ -1,0 +1,1 @@
+"""Pictures of sweeps: measures against T, exponents, certificates along the games."""

@@ -1,0 +1,169 @@
+"""What `distance` and `ece` share: a measure against T, a panel per forecaster, a line per adversary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from onlinecal.plots.columns import highest, lowest
+from onlinecal.plots.style import (
+    HALO,
+    INK,
+    QUIET,
+    along,
+    are_small,
+    colour_key,
+    headline,
+    label_axes,
+    looks,
+    name_lines,
+    panels,
+)
+from simulations.games import players
+from simulations.plots.sweeps.groups import ADVERSARIES, adversary_key, power
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A curve of the theory: what it is called, its value at T, and where along it its name is written."""
+
+    label: str
+    value: Callable[[float], float]
+    strong: bool = False
+    below: bool = False
+    at: float = 0.04
+
+
+def over_seeds(results: pl.DataFrame, upper: str, lower: str, *more: str) -> pl.DataFrame:
+    """Per forecaster, adversary and rounds, columns line, low, high, seeds.
+
+    Of one game the line is `upper` and the band reaches from `lower` to it. Of several seeds the line is the
+    median of `upper`, the band reaches from the smallest to the largest.
+    """
+    keys = ["forecaster", "adversary", "rounds", *more]
+    one = pl.len() == 1
+    return results.group_by(keys, maintain_order=True).agg(
+        pl.col(upper).median().alias("line"),
+        pl.when(one).then(pl.col(lower).min()).otherwise(pl.col(upper).min()).alias("low"),
+        pl.col(upper).max().alias("high"),
+        pl.len().cast(pl.Int64).alias("seeds"),
+    )
+
+
+def bands_mean(table: pl.DataFrame, one_seed: str) -> str:
+    """What lines and bands are, for the line below the headline."""
+    seeds = int(highest(table["seeds"], empty=1))
+    if seeds == 1:
+        return one_seed
+    return f"Lines: the median of {seeds} seeds. Bands: from the smallest to the largest."
+
+
+def bound_curve(spec: str, what: str = "its bound", below: bool = False) -> tuple[Curve, ...]:
+    """The proven bound of a forecaster, as the strong curve of its panel; none if there is none."""
+    player = players.create(spec)
+    if player.bound(1) is None:
+        return ()
+    label = f"{what} {player.bound_label or ''}".strip()
+    return (Curve(label, lambda T: player.bound(int(T)) or math.nan, strong=True, below=below),)
+
+
+def panel_title(spec: str, small: bool = False) -> str:
+    """A forecaster's name and, where there is room, what it is."""
+    return spec if small else f"{spec} – {players.create(spec).family.summary}"
+
+
+def draw_panels(
+    table: pl.DataFrame,
+    curves: Callable[[str], Sequence[Curve]],
+    title: str,
+    below: str,
+    measure: str,
+) -> Figure:
+    """The figure: log-log, columns forecaster, adversary, rounds, line, low and high of `table`.
+
+    With more than a few forecasters the panels are small: colours then say what an adversary sees, and only
+    the one on top is named.
+    """
+    forecasters = table["forecaster"].unique(maintain_order=True).to_list()
+    adversaries = table["adversary"].unique(maintain_order=True).to_list()
+    small = are_small(forecasters)
+    look = looks(adversaries)
+    figure, axes = panels(forecasters, adversaries)
+    headline(figure, title, below)
+    if small:
+        colour_key(figure, adversary_key(adversaries), "A line per adversary; it sees")
+    first, last = lowest(table["rounds"]), highest(table["rounds"])
+    right = last * 1.15 if last > first else last * 3
+    left = first / (1.15 if last > first else 3)
+    top = max(
+        [highest(table["high"]), *(curve.value(right) for spec in forecasters for curve in curves(spec))]
+    )
+    bottom = max(lowest(table.filter(pl.col("line") > 0)["line"], empty=1.0), top / 1e6)
+    for spec, axis in axes.items():
+        axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 1.6))
+        axis.set_title(panel_title(spec, small), fontsize=9 if small else 11)
+        axis.minorticks_off()
+    label_axes(axes, "rounds T", measure.partition(" (")[0] if small else measure)
+    for spec, axis in axes.items():
+        ends = {}
+        for adversary, part in table.filter(pl.col("forecaster") == spec).group_by(
+            "adversary", maintain_order=True
+        ):
+            name = str(adversary[0])
+            one = look[name]
+            colour = ADVERSARIES[power(name)] if small else one.colour
+            rounds = part["rounds"].to_numpy()
+            shown, low, high = (np.maximum(part[column], bottom) for column in ("line", "low", "high"))
+            axis.fill_between(rounds, low, high, color=colour, alpha=0.1 if small else 0.18, lw=0)
+            dressed = {"lw": 1.0} if small else {"ls": one.dashes, "marker": one.marker, "ms": 3.5, "lw": 1.4}
+            axis.plot(
+                rounds, shown, color=colour, solid_capstyle="round", clip_on=False, zorder=3,
+                **dressed,
+            )  # fmt: skip
+            ends[name] = float(shown[-1])
+        for curve in curves(spec):
+            named = not small or curve.strong or spec == forecasters[0]
+            draw_curve(axis, curve, left, right, small, named)
+        if small:
+            name_top(axis, ends)
+        else:
+            name_lines(axis, ends, look)
+    return figure
+
+
+def name_top(axis: Axes, ends: dict[str, float]) -> None:
+    """Write the name of the line that ends highest into the upper corner, in the colour of its power."""
+    name = max(ends, key=ends.__getitem__)
+    axis.text(
+        0.03, 0.98, f"on top: {name}", transform=axis.transAxes, va="top", fontsize=7,
+        color=ADVERSARIES[power(name)], zorder=6, path_effects=HALO,
+    )  # fmt: skip
+
+
+def draw_curve(
+    axis: Axes, curve: Curve, left: float, right: float, small: bool = False, named: bool = True
+) -> None:
+    """A curve of the theory with its label along it, near the left end; in small panels thin."""
+    rounds = np.geomspace(left, right, 100)
+    values = [curve.value(math.ceil(T)) for T in rounds]
+    colour = INK if curve.strong else QUIET
+    axis.plot(
+        rounds, values, color=colour, ls="-" if curve.strong else "--",
+        lw=(2.0 if curve.strong else 1.1) * (0.6 if small else 1.0),
+        zorder=4 if curve.strong else 2,
+    )  # fmt: skip
+    if not named:
+        return
+    start = int(curve.at * len(rounds))
+    shift = 0.86 if curve.below else 1.0
+    (x, x2), (y, y2) = rounds[[start, start + 20]], (shift * values[start], shift * values[start + 20])
+    along(
+        axis, curve.label, x, y, x2, y2, color=colour, va="top" if curve.below else "bottom",
+        fontweight="bold" if curve.strong else "normal", fontsize=6.5 if small else 8.5,
+    )  # fmt: skip

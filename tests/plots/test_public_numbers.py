@@ -1,0 +1,109 @@
+"""What the public pictures of biases, level sets, decisions and groups show is what the measures say."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from matplotlib.figure import Figure
+from scipy.stats import binomtest
+
+from onlinecal import plots
+from onlinecal.measures import decision_loss_gap, lp_calibration_error, multicalibration_report
+from onlinecal.recalibration import gaussian_losses
+
+T = 300
+RNG = np.random.default_rng(7)
+FORECASTS = RNG.random(T).round(1)
+OUTCOMES = RNG.integers(0, 2, T)
+P = RNG.dirichlet((1, 1, 1), T)
+LABELS = RNG.integers(0, 3, T)
+
+
+@pytest.mark.parametrize("charged", [None, RNG.random(T).round(1)])
+def test_biases_are_the_sums_so_far_of_every_value(charged):
+    moments = [1, 40, 40, 123]
+    table = plots.running_biases_data(FORECASTS, OUTCOMES, rounds=moments, look_ahead=charged)
+    values = FORECASTS if charged is None else charged
+    assert table["round"].unique().sort().to_list() == [1, 40, 123]
+    for stop in (1, 40, 123):
+        now, used = table.filter(round=stop), np.unique(values[:stop])
+        assert now["value"].to_list() == used.tolist()
+        expected = [(value - OUTCOMES[:stop][values[:stop] == value]).sum() for value in used]
+        assert now["bias"].to_list() == pytest.approx(expected, abs=1e-6)
+        assert now["forecast"][0] == FORECASTS[stop - 1]
+
+
+def test_values_that_share_a_part_have_the_sum_of_their_biases():
+    table = plots.running_biases_data(FORECASTS, OUTCOMES, rounds=1, bins=4)
+    assert table["value"].to_list() == [0.125, 0.375, 0.625, 0.875]
+    assert (table["low"].to_list(), table["high"].to_list()) == ([0, 0.25, 0.5, 0.75], [0.25, 0.5, 0.75, 1])
+    part = np.minimum((4 * FORECASTS).astype(int), 3)
+    expected = np.bincount(part, FORECASTS - OUTCOMES)
+    assert table["bias"].to_list() == pytest.approx(expected.tolist(), abs=1e-6)
+
+
+def test_the_course_of_forecasts_is_drawn_on_demand():
+    lines = [
+        len(plots.running_biases(FORECASTS, OUTCOMES, Figure().subplots(), course=course).lines)
+        for course in (False, True)
+    ]
+    assert lines == [0, 1]
+
+
+@pytest.mark.parametrize("p", [1, 2, np.inf])
+def test_level_sets_carry_the_error_and_wilsons_intervals(p):
+    table = plots.level_sets_data(P, LABELS, p=p, n_levels=3, confidence=0.9)
+    sizes = ((table["forecast"] - table["frequency"]) * table["mass"]).abs().to_numpy()
+    assert np.linalg.norm(sizes, p) == pytest.approx(lp_calibration_error(P, LABELS, p, 3))
+    assert (np.diff(sizes) <= 1e-15).all()
+    for row in table.to_dicts():
+        ones = round(row["frequency"] * row["rows"])
+        expected = binomtest(ones, row["rows"]).proportion_ci(0.9, "wilson")
+        assert (row["low"], row["high"]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_level_sets_stay_those_of_before_and_have_the_names_of_the_columns():
+    named = pd.DataFrame(P, columns=["cat", "dog", "owl"])
+    table = plots.level_sets_data(named, LABELS, after=P[:, [1, 2, 0]], n_levels=1)
+    assert set(table["class"]) == {"cat", "dog", "owl"}
+    rows = {row["class"]: row for row in table.to_dicts()}
+    assert rows["cat"]["before"] == pytest.approx(P[:, 0].mean())
+    assert rows["cat"]["after"] == pytest.approx(P[:, 1].mean())
+    assert rows["owl"]["frequency"] == (LABELS == 2).mean()
+    assert set(plots.level_sets_data(P, LABELS, classes=["a", "b", "c"])["class"]) == {"a", "b", "c"}
+
+
+def test_losses_lie_as_far_from_the_predicted_as_their_gaps_say():
+    losses = np.concatenate([gaussian_losses(2, 3, 20), np.zeros((1, 2, 3))])
+    table = plots.decision_losses_data(P, LABELS, losses)
+    gaps = (table["true"] - table["predicted"]).abs().to_numpy()
+    assert gaps == pytest.approx(decision_loss_gap(P, LABELS, losses))
+    assert table.row(-1) == (20, 0.0, 0.0)
+    given = plots.decision_losses_data(P, LABELS, gaussian_losses(3, 3))
+    assert plots.decision_losses_data(P, LABELS).equals(given)
+    assert plots.decision_losses_data(P, LABELS, losses[0]).height == 1
+
+
+def test_groups_have_the_violations_of_the_report_the_worst_first():
+    groups = pl.DataFrame({"low": FORECASTS < 0.4, "nobody": np.zeros(T, bool), "ones": OUTCOMES == 1})
+    report = multicalibration_report(FORECASTS, OUTCOMES, groups, 5)
+    lines = sorted((line for line in report.lines if line.count), key=lambda line: -line.violation)
+    table = plots.group_biases_data(FORECASTS, OUTCOMES, groups, n_levels=5)
+    assert table["group"].to_list() == [line.name for line in lines] == ["ones", "low"]
+    for row, line in zip(table.to_dicts(), lines, strict=True):
+        assert (row["rows"], row["violation"]) == (line.count, line.violation)
+        assert row["bias"] == pytest.approx(np.sqrt(line.violation / line.mass))
+        assert row["chance"] == pytest.approx(np.sqrt(line.noise / line.mass))
+    both = plots.group_biases_data(FORECASTS, OUTCOMES, groups, after=OUTCOMES, n_levels=5)
+    assert both["before"].to_list() == table["bias"].to_list()
+    assert both["after"].to_list() == [0.0, 0.0]
+
+
+def test_only_the_worst_are_shown():
+    axes = plots.level_sets(P, LABELS, Figure().subplots(), shown=5)
+    names = [tick.get_text() for tick in axes.get_yticklabels()]
+    first = plots.level_sets_data(P, LABELS).head(5)
+    assert names == [f"{row['level_set']}:  class {row['class']}" for row in first.to_dicts()]
+    groups = np.eye(T, dtype=bool)[:, :30]
+    axes = plots.group_biases(FORECASTS, OUTCOMES, groups, Figure().subplots(), shown=7)
+    assert len(axes.get_yticklabels()) == 7

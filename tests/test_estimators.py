@@ -1,0 +1,124 @@
+"""What holds for every public estimator, whoever it is: each is found and tested without being named here."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+import sklearn.base
+from river import base, checks
+from sklearn.exceptions import NotFittedError
+
+from onlinecal import metrics
+from tests.estimators import EXAMPLES, SETTINGS, predictions, public_estimators
+
+pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
+each = pytest.mark.parametrize("name", EXAMPLES)
+PROVEN = ("certificate", "certificates", "guarantee", "n_rounds")
+CHECKS = [
+    pytest.param(name, check, id=f"{name}-{check.__name__}-{i}")
+    for name, example in EXAMPLES.items()
+    if isinstance(learner := example.build(), base.Estimator)
+    for i, check in enumerate(checks.yield_checks(learner))
+]
+
+
+def assert_all_have_settings(kinds: list[type]) -> None:
+    for kind in kinds:
+        assert kind in SETTINGS, (
+            f"{kind.__module__}.{kind.__name__} is a public estimator that nobody tries: "
+            "add the settings to try it with to SETTINGS in tests/estimators.py, "
+            "and there to `fed` what it is fed and what it has to refuse"
+        )
+
+
+def test_every_public_estimator_is_tried():
+    found = public_estimators()
+    assert_all_have_settings(found)
+    assert set(SETTINGS) == set(found)
+
+
+def test_a_new_one_that_nobody_added_is_missed(monkeypatch):
+    new = type("Novel", (metrics.Brier,), {})
+    monkeypatch.setitem(vars(metrics), "Novel", new)
+    monkeypatch.setattr(metrics, "__all__", [*metrics.__all__, "Novel"])
+    with pytest.raises(AssertionError, match=r"Novel is a public estimator .*\n?.*add the settings"):
+        assert_all_have_settings(public_estimators())
+
+
+@pytest.mark.parametrize(("name", "check"), CHECKS)
+def test_river_checks(name, check):
+    check(EXAMPLES[name].build())
+
+
+def proven(model: Any) -> list[Any]:
+    return [getattr(model, what) for what in PROVEN if hasattr(model, what)]
+
+
+@each
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_taken_mid_stream_goes_on_identically(name, duplicate):
+    example = EXAMPLES[name]
+    model = example.build()
+    example.play(model, example.first)
+    rest = example.rest
+    if isinstance(model, base.Classifier):
+        # with a forecast that is still open
+        (x, y), *rest = rest
+        model.predict_proba_one(x)
+    twin = duplicate(model)
+    if isinstance(model, base.Classifier):
+        twin.learn_one(x, y)
+        model.learn_one(x, y)
+    assert example.play(twin, rest) == example.play(model, rest)
+    assert proven(twin) == proven(model)
+
+
+def clone(model: Any) -> Any:
+    return model.clone() if isinstance(model, base.Base) else sklearn.base.clone(model)
+
+
+def parameters(model: Any) -> Any:
+    given = model._get_params() if isinstance(model, base.Base) else model.get_params()
+    return {key: repr(value) for key, value in given.items()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, one in EXAMPLES.items()
+        if isinstance(one.build(), (base.Base, sklearn.base.BaseEstimator))
+    ],
+)
+def test_a_clone_starts_afresh_with_the_same_parameters(name):
+    example = EXAMPLES[name]
+    model = example.build()
+    expected = example.play(model, example.first)
+    fresh = clone(model)
+    assert parameters(fresh) == parameters(example.build())
+    assert not getattr(fresh, "n_rounds", 0)
+    if not isinstance(fresh, base.Base):
+        with pytest.raises(NotFittedError):
+            predictions(fresh, example.first)
+    assert example.play(fresh, example.first) == expected
+
+
+@each
+def test_bad_input_is_named_and_leaves_everything_as_it_was(name):
+    example = EXAMPLES[name]
+    model = example.build()
+    example.play(model, example.first)
+    before = pickle.dumps(model)
+    for method, arguments, message in example.refused:
+        with pytest.raises(ValueError, match=message):
+            getattr(model, method)(*arguments)
+        assert pickle.dumps(model) == before, (method, arguments)
+
+
+@each
+def test_it_says_what_it_is(name):
+    model = EXAMPLES[name].build()
+    assert type(model).__name__ in repr(model)
