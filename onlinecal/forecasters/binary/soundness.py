@@ -42,6 +42,7 @@ from onlinecal.forecasters.binary.dyadic import (
     SHARED,
     TUNED,
     WISH,
+    unbiased_are_free,
 )
 from onlinecal.forecasters.binary.dyadic_search import ABOVE, BELOW, END
 from onlinecal.forecasters.binary.uniform import (
@@ -128,7 +129,10 @@ def _check_table(head: list[int], points: NDArray[np.int64], sums: NDArray[np.in
     below, above = (int(place) for place in np.searchsorted(points, (lower, lower + step)))
     at_lower = int(sums[below]) if points[below] == lower else tilt * lower
     at_upper = int(sums[above]) if points[above] == lower + step else tilt * (lower + step)
-    require(at_lower <= head[HIGH] and at_upper >= head[LOW], "its cell")
+    free = head[FORMAT] != FORMAT_UNIFORM and unbiased_are_free(head)
+    zero = at_lower <= head[HIGH] or (free and at_lower == tilt * lower)
+    one = at_upper >= head[LOW] or (free and at_upper == tilt * (lower + step))
+    require(zero and one, "its cell")
     return below, above
 
 

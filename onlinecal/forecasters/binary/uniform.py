@@ -155,13 +155,13 @@ def has_room(memory: Memory) -> bool:
 @inlined
 def covered(memory: Memory) -> bool:
     """Whether unbiased points accept both outcomes: what they may add is within the guarantee."""
-    price = memory[STEP] if memory[REPORT] == MIDPOINT else 2 * memory[STEP]
     fine = memory[FINE]
-    return bool(
-        memory[HINTED]
-        and memory[FREED]
-        and memory[MOVED] + 2 * fine * memory[EXCESS] <= price * fine * memory[ROUNDS]
-    )
+    price = (memory[STEP] if memory[REPORT] == MIDPOINT else 2 * memory[STEP]) * fine
+    if memory[SHARED]:
+        # what rounding costs is within the guarantee too
+        price += fine + 1
+    freed = memory[HINTED] and memory[FREED]
+    return bool(freed and memory[MOVED] + 2 * fine * memory[EXCESS] <= price * memory[ROUNDS])
 
 
 @inlined

@@ -8,10 +8,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
 from onlinecal.forecasters.binary.cells import FINE, MOVED, SCALE, SPREAD
-from tests.forecasters.configurations import ANYTIME, RULES, UNIFORM, configs, fresh, hinted_sequences, label
+from tests.forecasters.configurations import (
+    ANYTIME,
+    RULES,
+    UNIFORM,
+    configs,
+    fresh,
+    hinted_sequences,
+    label,
+    sequences,
+)
 
 TOLERANCE = 1e-9
 
@@ -90,17 +100,28 @@ def test_the_certificate_is_what_it_says(config, played):
 
 @settings(max_examples=300, deadline=None)
 @given(configs, hinted_sequences())
-def test_no_point_is_ever_biased_beyond_the_slack(config, played):
+def test_no_point_is_ever_biased_beyond_the_slack_and_one_charge(config, played):
     outcomes, hints = played
     forecaster = fresh(config)
     bound = 1.0 if config.get("rule") == "sign" else config.get("slack", 0.5)
     for y, hint in zip(outcomes, hints, strict=True):
         forecaster.observe(forecaster.forecast(hint), y)
         points, biases = forecaster.look_ahead
-        assert np.abs(biases).max() <= bound
+        # a point without bias may be charged with either outcome, once
+        assert (np.abs(biases) <= np.maximum(bound, np.maximum(points, 1 - points))).all()
         assert biases[0] == biases[-1] == 0.0
         assert points[0] == 0.0
         assert points[-1] == 1.0
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(UNIFORM), sequences())
+def test_without_hints_no_point_of_a_uniform_grid_is_ever_biased_beyond_the_slack(config, outcomes):
+    forecaster = fresh(config)
+    bound = 1.0 if config.get("rule") == "sign" else config.get("slack", 0.5)
+    for y in outcomes:
+        forecaster.learn_one({}, y)
+        assert np.abs(forecaster.look_ahead.biases).max() <= bound
 
 
 @settings(max_examples=150, deadline=None)
