@@ -108,6 +108,17 @@ NO_OUTCOMES: list[Refusal] = [
     ("replay", ([[0, 1]],), "outcomes must be one-dimensional"),
     ("replay", (["a"],), "outcomes must be 0/1"),
 ]
+NO_SHARES: list[Refusal] = [
+    *(
+        ("learn_one", ({}, y), r"y must be a number in \[0, 1\], False or True, got")
+        for y in (2, -1, 1.2, "yes", "0.5", None, NAN, [1], np.array([0, 1]))
+    ),
+    ("replay", ([],), "outcomes is empty"),
+    ("replay", ([0, 0.5, 1.2],), r"outcomes must be numbers in \[0, 1\] or boolean, got 1.2 at row 2"),
+    ("replay", ([0, NAN],), "outcomes must be .* got nan at row 1"),
+    ("replay", ([[0, 1]],), "outcomes must be one-dimensional"),
+    ("replay", (["a"],), "outcomes at row 0 must be .* got 'a'"),
+]
 NO_HINTS: list[Refusal] = [
     ("replay", ([0, 1], [0.5]), "same length"),
     ("replay", ([0, 1], [0.5, 1.5]), r"hints must lie in \[0, 1\], got 1.5 at row 1"),
@@ -279,8 +290,9 @@ def fed(kind: type, settings: dict[str, Any]) -> tuple[Callable[[Any, Any], list
         return learn, SEGMENTS, NO_CLASSES
     if kind.__module__.startswith("onlinecal.wrappers"):
         return learn, SEGMENTS if "strategy" in settings else PHISHING, NO_LABELS
-    hints = NO_HINTS if kind is f.AlmostOneStepAhead else []
-    return learn, PHISHING, [*NO_OUTCOMES, *hints]
+    if kind is f.AlmostOneStepAhead:
+        return learn, PHISHING, [*NO_SHARES, *NO_HINTS]
+    return learn, PHISHING, NO_SHARES if kind is f.OneStepAhead else NO_OUTCOMES
 
 
 def examples() -> Iterator[tuple[str, Example]]:
