@@ -71,13 +71,13 @@ def outcome_remarks(
     """Remarks on outcomes and forecasts of them, both of shape (n,); none if all is well.
 
     Outcomes that are all the same, and forecasts on the wrong side of 1/2 more often than chance would be.
-    With forecasts outcomes must be 0 and 1.
+    The latter only where all outcomes are 0 and 1.
     """
     remarks = []
     if np.all(outcomes == outcomes[0]):
         value = f"{float(outcomes[0]):g} in all {len(outcomes):,} rounds"
         remarks.append(f"{outcome} is {value}: is it the column of outcomes?")
-    if forecasts is not None:
+    if forecasts is not None and bool(np.all((outcomes == 0) | (outcomes == 1))):
         labels = np.asarray(outcomes, dtype=np.int64)
         counts = np.bincount(labels, minlength=2)
         accuracy, chance = agreement(np.column_stack([1.0 - forecasts, forecasts]), counts, labels)

@@ -70,10 +70,13 @@ def number(value: float | None) -> str:
 
 
 class History(NamedTuple):
-    """The rounds of a file: its name, outcomes (T,), forecasts (T,) or None, times (T,) or None."""
+    """The rounds of a file: its name, outcomes (T,), forecasts (T,) or None, times (T,) or None.
+
+    Outcomes are uint8 if all are 0 or 1, else float64.
+    """
 
     name: str
-    outcomes: NDArray[np.uint8]
+    outcomes: NDArray[Any]
     forecasts: NDArray[np.float64] | None
     times: NDArray[Any] | None
 
@@ -174,13 +177,18 @@ def read_history(
     forecast: str | None = None,
     time: str | None = None,
     sort: str | None = None,
+    *,
+    shares: bool = False,
 ) -> History:
-    """Rounds of a CSV, JSON Lines or Parquet file; arguments and errors as of `adversaries.replay_file`."""
+    """Rounds of a CSV, JSON Lines or Parquet file; arguments and errors as of `adversaries.replay_file`.
+
+    With `shares` outcomes may also lie between 0 and 1.
+    """
     path = Path(path)
     wanted = [name for name in (outcome, forecast, time, sort) if name is not None]
     as_written = [name for name in (outcome, forecast) if name is not None]  # for exact errors
     table = read_frame(path, wanted, as_written, dates=True)
-    numbers: dict[str, NDArray[Any]] = {outcome: outcome_column(table[outcome], path)}
+    numbers: dict[str, NDArray[Any]] = {outcome: outcome_column(table[outcome], path, shares)}
     if forecast is not None:
         numbers[forecast] = forecast_column(table[forecast], path)
     if sort is not None:
@@ -189,16 +197,23 @@ def read_history(
         numbers = {name: values[order] for name, values in numbers.items()}
     return History(
         path.name,
-        numbers[outcome].astype("uint8"),
+        numbers[outcome],
         None if forecast is None else numbers[forecast].astype("float64"),
         None if time is None else numbers.get(time, table[time].to_numpy()),
     )
 
 
-def outcome_column(column: pl.Series, path: Path) -> NDArray[np.uint8]:
-    """Outcomes, shape (T,): 0 and 1, false and true, also as texts; ValueError names the first other one."""
+def outcome_column(column: pl.Series, path: Path, shares: bool = False) -> NDArray[Any]:
+    """Outcomes, shape (T,): 0 and 1, false and true, also as texts; ValueError names the first other one.
+
+    With `shares` they may lie between 0 and 1, and are float64 if any does; else uint8.
+    """
     numbers = _numbers(column)
-    _check(column, path, (numbers == 0.0) | (numbers == 1.0), "be 0, 1 or boolean")
+    whole = (numbers == 0.0) | (numbers == 1.0)
+    if shares:
+        _check(column, path, (numbers >= 0.0) & (numbers <= 1.0), "be boolean or lie in [0, 1]")
+        return numbers.astype("uint8") if whole.all() else numbers
+    _check(column, path, whole, "be 0, 1 or boolean")
     return numbers.astype("uint8")
 
 

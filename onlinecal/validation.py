@@ -36,9 +36,10 @@ def share_of(value: Any, name: str = "outcome") -> float:
         outcome = None
     if outcome is not None:
         return float(outcome)
-    if not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
+    share = float(value) if isinstance(value, Real) else math.nan
+    if not 0.0 <= share <= 1.0:
         raise ValueError(f"{name} must be a number in [0, 1], False or True, got {value!r}")
-    return float(value)
+    return share
 
 
 def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:

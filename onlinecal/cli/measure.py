@@ -28,7 +28,9 @@ def measure(
         list[str],
         typer.Option("--forecast", help="A column of forecasts; may be repeated, to see them side by side."),
     ],
-    outcome: Annotated[str, typer.Option("--outcome", help="The column of outcomes, 0/1.")],
+    outcome: Annotated[
+        str, typer.Option("--outcome", help="The column of outcomes: 0/1, or shares in [0, 1].")
+    ],
     sort: Annotated[
         str | None,
         typer.Option("--sort", help="A column to order the rounds by. No measure depends on the order."),
@@ -83,14 +85,19 @@ def measure(
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
     histories = _read(file, forecast, outcome, sort)
+    are_whole = histories[0].outcomes.dtype.kind != "f"
     remarks = _remarks(histories, forecast, outcome)
+    if not are_whole:
+        remarks.append(_left_out(histories[0], outcome, exact, bool(groups)))
     warn(remarks)
     reports = {}
-    if groups:
+    if groups and are_whole:
         from onlinecal.cli.recalibrating.group_tables import group_reports, group_table
 
         reports = group_reports(file, forecast, outcome, groups, bins)
-    errors, witnesses = _measure(histories, forecast, math.inf if exact else budget or 1.0, bins)
+    errors, witnesses = _measure(
+        histories, forecast, math.inf if exact and are_whole else budget or 1.0, bins
+    )
     files = [] if folder is None else _write(histories, errors, witnesses, folder)
     broken = [text for one in errors for text in one.broken_bounds()]
     if as_json:
@@ -141,9 +148,13 @@ def error_table(errors: Sequence[Errors], name: str, bins: int, average: bool) -
         ends = (one.smooth / 2, one.lower_distance_high, 2 * one.smooth)
         return " ≤ ".join(f"{end / one.rounds:.4f}" if average else number(end) for end in ends)
 
+    are_whole = all(isinstance(one.ones, int) for one in errors)
     lines: list[tuple[str, Callable[[Errors], str]]] = [
         ("rounds", lambda one: number(one.rounds)),
-        ("outcomes that were 1", lambda one: f"{number(one.ones)} ({one.ones / one.rounds:.4f})"),
+        (
+            "outcomes that were 1" if are_whole else "sum of the outcomes",
+            lambda one: f"{number(one.ones)} ({one.ones / one.rounds:.4f})",
+        ),
         ("ECE by exact value", lambda one: both(one.ece, one)),
         (f"ECE in {bins} bin{'s' * (bins > 1)}", lambda one: both(one.ece_bins, one)),
         ("smooth calibration error (smCE)", lambda one: both(one.smooth, one)),
@@ -178,7 +189,7 @@ def _read(file: Path, forecasts: list[str], outcome: str, sort: str | None) -> l
     """The file's rounds, once per column of forecasts."""
     if len(set(forecasts)) < len(forecasts):
         raise ValueError(f"a forecast is listed twice: {', '.join(forecasts)}")
-    return [read_history(file, outcome, column, sort=sort) for column in forecasts]
+    return [read_history(file, outcome, column, sort=sort, shares=True) for column in forecasts]
 
 
 def _remarks(histories: list[History], forecasts: list[str], outcome: str) -> list[str]:
@@ -191,6 +202,20 @@ def _remarks(histories: list[History], forecasts: list[str], outcome: str) -> li
         for text in outcome_remarks(history.outcomes, history.forecasts, outcome, column)
     ]
     return list(dict.fromkeys(found))
+
+
+def _left_out(history: History, outcome: str, exact: bool, groups: bool) -> str:
+    """What is not said of outcomes that are shares, and why."""
+    split = int(((history.outcomes > 0) & (history.outcomes < 1)).sum())
+    text = (
+        f"{outcome} lies between 0 and 1 in {split:,} of {len(history.outcomes):,} rounds, so forecasts are "
+        "measured as those of its mean. The exact distance is left out, which is NP-hard to find then: there "
+        "is a bracket"
+    )
+    if exact:
+        text += ", also with --exact"
+    text += "; the lower distance is that of y rounds with outcome 1 and 1 - y with outcome 0"
+    return text + ("; --groups is left out, its errors are those of events" if groups else "")
 
 
 def _measure(

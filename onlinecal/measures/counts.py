@@ -7,12 +7,18 @@ forecaster sit on a grid, so a million rounds are a thousand rows here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.validation import check_history, check_probabilities, check_same_length, check_vector
+from onlinecal.validation import (
+    check_history,
+    check_probabilities,
+    check_same_length,
+    check_shares,
+    check_vector,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,28 +35,34 @@ class Counts:
     values
         Distinct forecasts, shape (K,), strictly increasing, in [0, 1].
     zeros, ones
-        Rounds with that forecast and outcome 0, respectively 1; shape (K,), int64, never both 0.
+        Rounds with that forecast and outcome 0, respectively 1; shape (K,), int64, never both 0. An outcome y
+        between 0 and 1 is 1 - y of a round with outcome 0, and y of one with outcome 1: float64 then.
 
     """
 
     values: Floats
-    zeros: Ints
-    ones: Ints
+    zeros: NDArray[Any]
+    ones: NDArray[Any]
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether no outcome lies between 0 and 1."""
+        return self.zeros.dtype.kind == "i"
 
     @property
     def n_zeros(self) -> int:
-        """Rounds with outcome 0."""
-        return int(self.zeros.sum())
+        """Rounds with outcome 0; with outcomes between, the sum of 1 - y, a float."""
+        return self.zeros.sum().item()
 
     @property
     def n_ones(self) -> int:
-        """Rounds with outcome 1."""
-        return int(self.ones.sum())
+        """Rounds with outcome 1; with outcomes between, their sum, a float."""
+        return self.ones.sum().item()
 
     @property
     def n_rounds(self) -> int:
         """All rounds, T."""
-        return self.n_zeros + self.n_ones
+        return round(self.n_zeros + self.n_ones)
 
     @property
     def biases(self) -> Floats:
@@ -77,8 +89,8 @@ class PrefixSums(NamedTuple):
     """
 
     values: Floats
-    zeros: Ints
-    ones: Ints
+    zeros: NDArray[Any]
+    ones: NDArray[Any]
     zero_sums: Floats
     one_sums: Floats
 
@@ -130,6 +142,20 @@ def count_rounds(forecasts: ArrayLike, outcomes: ArrayLike) -> tuple[Counts, Flo
     zero_values, zero_counts = np.unique(p[~is_one], return_counts=True)
     one_values, one_counts = np.unique(p[is_one], return_counts=True)
     return _merge(zero_values, zero_counts, one_values, one_counts), p, y
+
+
+def count_shares(
+    forecasts: ArrayLike, outcomes: ArrayLike
+) -> tuple[Counts, Floats, NDArray[np.uint8] | Floats]:
+    """`count_rounds` for outcomes in [0, 1]: as there if all of them are 0 or 1, else float64 throughout."""
+    p, y = check_probabilities(forecasts), check_shares(outcomes)
+    check_same_length(p, y, "forecasts and outcomes")
+    if y.dtype != np.float64:
+        return count_rounds(p, y)
+    # adding 0.0 turns -0.0 into 0.0
+    values, index, rounds = np.unique(p + 0.0, return_inverse=True, return_counts=True)
+    ones = np.bincount(index, weights=y)
+    return Counts(values, np.maximum(rounds - ones, 0.0), ones), p, y
 
 
 def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts:

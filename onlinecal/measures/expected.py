@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onlinecal.measures.counts import Counts, count_rounds
+from onlinecal.measures.counts import Counts, count_shares
 from onlinecal.validation import check_count
 
 
@@ -21,7 +21,7 @@ def expected_calibration_error(
     forecasts
         Probabilities, shape (T,).
     outcomes
-        0/1 or boolean, shape (T,).
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
     bins
         None: a level set is all rounds with exactly the same forecast. A number B: the level sets are the
         equal-width bins [i/B, (i+1)/B), the last one closed; within a bin the biases add up.
@@ -50,7 +50,7 @@ def expected_calibration_error(
 
     """
     n_bins = None if bins is None else check_count(bins, "bins")
-    counts, _, _ = count_rounds(forecasts, outcomes)
+    counts, _, _ = count_shares(forecasts, outcomes)
     error = expected_error_of_counts(counts, n_bins)
     return error / counts.n_rounds if normalize else error
 

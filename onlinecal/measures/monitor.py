@@ -8,11 +8,12 @@ from typing import SupportsFloat
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onlinecal.measures.counts import Counts, check_counts, count_rounds
+from onlinecal.measures.counts import Counts, check_counts, count_shares
 from onlinecal.measures.distance.bracket import bracket
 from onlinecal.measures.distance.levels import conditional_means
+from onlinecal.measures.distance.shares import share_bounds
 from onlinecal.measures.smooth import smooth_error_of_counts
-from onlinecal.validation import check_count, check_probability, outcome_of
+from onlinecal.validation import check_count, check_probability, share_of
 
 
 @dataclass(frozen=True)
@@ -57,22 +58,24 @@ class CalibrationMonitor:
         self.resolution = check_count(resolution, "resolution")
         self.n_rounds = 0
         self.moved = 0.0
-        self._tallies: dict[float, list[int]] = {}
+        self._tallies: dict[float, list[float]] = {}
 
     def update(self, forecast: float, outcome: SupportsFloat) -> None:
-        """Count one round.
+        """Count one round; the outcome is 0, 1, or any number between.
 
         Raises
         ------
         ValueError
-            A forecast outside [0, 1] or an outcome that is not 0 or 1; nothing is counted then.
+            A forecast or an outcome outside [0, 1]; nothing is counted then.
 
         """
-        p, y = check_probability(forecast, "forecast"), outcome_of(outcome)
-        self._count(p, 1 - y, y)
+        p, y = check_probability(forecast, "forecast"), share_of(outcome)
+        self._count(p, *parts(y))
 
     def update_many(self, forecasts: ArrayLike, outcomes: ArrayLike) -> None:
         """Count rounds, each array of shape (T,); in memory and bracket the same as one by one.
+
+        With outcomes between 0 and 1 the same up to rounding.
 
         Raises
         ------
@@ -80,12 +83,12 @@ class CalibrationMonitor:
             Bad forecasts or outcomes; nothing is counted then.
 
         """
-        counts, p, _ = count_rounds(forecasts, outcomes)
+        counts, p, _ = count_shares(forecasts, outcomes)
         index = np.searchsorted(counts.values, p)
         # which values are still counted exactly depends on the order in which they first appear
         order = np.unique(index, return_index=True)[1].argsort()
         for k in order.tolist():
-            self._count(float(counts.values[k]), int(counts.zeros[k]), int(counts.ones[k]))
+            self._count(float(counts.values[k]), counts.zeros[k].item(), counts.ones[k].item())
 
     def calibration_distance(
         self, normalize: bool = False, *, budget: float = 1.0, rtol: float = 0.0
@@ -97,12 +100,16 @@ class CalibrationMonitor:
         normalize
             False: sums over rounds. True: divided by the number of rounds.
         budget, rtol
-            As for `onlinecal.measures.calibration_distance`.
+            As for `onlinecal.measures.calibration_distance`. Of little use with outcomes between 0 and 1, of
+            which sums are kept only: the upper end is that of the best pooling of neighbouring forecasts.
 
         """
         if self.n_rounds == 0:
             return Interval(0.0, 0.0)
         counts = self.counts()
+        if not counts.are_whole:
+            lower, upper, _ = share_bounds(counts, budget)
+            return self._widened(lower, upper, self.moved, normalize)
         found = bracket(counts, [conditional_means(counts)], budget, rtol)
         return self._widened(found.lower, found.upper, self.moved, normalize)
 
@@ -117,21 +124,32 @@ class CalibrationMonitor:
     def counts(self) -> Counts:
         """The rounds so far, by the value they are counted at."""
         values = np.array(list(self._tallies))
-        tallies = np.array(list(self._tallies.values()), dtype=np.int64).reshape(-1, 2)
-        return check_counts(values, tallies[:, 0], tallies[:, 1])
+        tallies = np.array(list(self._tallies.values())).reshape(-1, 2)
+        if tallies.dtype.kind == "i":
+            return check_counts(values, tallies[:, 0], tallies[:, 1])
+        counted = np.flatnonzero(tallies.sum(axis=1) > 0.5)
+        counted = counted[np.argsort(values[counted])]
+        return Counts(values[counted], tallies[counted, 0], tallies[counted, 1])
 
-    def _count(self, p: float, zeros: int, ones: int) -> None:
+    def _count(self, p: float, zeros: float, ones: float) -> None:
+        rounds = round(zeros + ones)
         tally = self._tallies.get(p)
         if tally is None:
             value = p
             if len(self._tallies) >= self.resolution:
                 value = round(p * self.resolution) / self.resolution
-                self.moved += abs(p - value) * (zeros + ones)
+                self.moved += abs(p - value) * rounds
             tally = self._tallies.setdefault(value, [0, 0])
         tally[0] += zeros
         tally[1] += ones
-        self.n_rounds += zeros + ones
+        self.n_rounds += rounds
 
     def _widened(self, lower: float, upper: float, by: float, normalize: bool) -> Interval:
         scale = self.n_rounds if normalize else 1
         return Interval(max(0.0, lower - by) / scale, (upper + by) / scale)
+
+
+def parts(outcome: float) -> tuple[float, float]:
+    """How much of a round had the outcome 0, and how much 1: whole numbers if the outcome is one."""
+    one = int(outcome) if outcome in (0.0, 1.0) else outcome
+    return 1 - one, one

@@ -62,11 +62,11 @@ def log_loss(given: Floats) -> float:
     return float(-np.log(np.clip(given, CLIP, None)).mean())
 
 
-def brier_score(forecasts: Floats, outcomes: NDArray[np.uint8]) -> float:
-    """Sum over rounds of (p - y)^2."""
+def brier_score(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> float:
+    """Sum over rounds of (p - y)^2; outcomes may lie between 0 and 1."""
     return float(((forecasts - outcomes) ** 2).sum())
 
 
-def best_constant_brier(rounds: int, ones: int) -> float:
+def best_constant_brier(rounds: int, ones: float) -> float:
     """Sum over rounds of (c - y)^2 for the best constant c, the frequency of ones."""
     return ones * (rounds - ones) / rounds

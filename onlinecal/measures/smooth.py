@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.counts import Counts, Floats, Ints, check_counts, count_rounds, prefix
+from onlinecal.measures.counts import Counts, Floats, Ints, check_counts, count_shares, prefix
 
 Words = NDArray[np.uint64]
 
@@ -27,14 +27,15 @@ def smooth_calibration_error(forecasts: ArrayLike, outcomes: ArrayLike, normaliz
     forecasts
         Probabilities, shape (T,).
     outcomes
-        0/1 or boolean, shape (T,).
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
     normalize
         False: the sum over rounds. True: divided by T.
 
     Returns
     -------
     float
-        At least half, and at most twice, the lower distance to calibration.
+        At least half, and at most twice, the lower distance to calibration; with outcomes between 0 and 1 as
+        `lower_calibration_distance` reads them. At most twice the distance, whatever the outcomes.
 
     Raises
     ------
@@ -52,7 +53,7 @@ def smooth_calibration_error(forecasts: ArrayLike, outcomes: ArrayLike, normaliz
     0.06
 
     """
-    return _error(count_rounds(forecasts, outcomes)[0], normalize)
+    return _error(count_shares(forecasts, outcomes)[0], normalize)
 
 
 def smooth_calibration_error_from_counts(
@@ -103,7 +104,7 @@ def smooth_calibration_witness(forecasts: ArrayLike, outcomes: ArrayLike) -> tup
     array([1., 1.])
 
     """
-    counts, _, _ = count_rounds(forecasts, outcomes)
+    counts, _, _ = count_shares(forecasts, outcomes)
     return counts.values, best_weights(counts.values, -counts.biases)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
@@ -15,6 +16,8 @@ from onlinecal.measures.scores import best_constant_brier, brier_score
 from onlinecal.measures.smooth import smooth_calibration_error
 
 Floats = NDArray[np.float64]
+Outcomes = NDArray[np.uint8] | Floats
+"""0 and 1, or float64 where some lie between."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +27,7 @@ class Summary:
     Attributes
     ----------
     rounds, ones
-        T, and how many outcomes were 1.
+        T, and how many outcomes were 1; the sum of the outcomes, if some lie between 0 and 1.
     ece
         Expected calibration error, grouped by exact forecast.
     distance
@@ -34,7 +37,7 @@ class Summary:
     """
 
     rounds: int
-    ones: int
+    ones: float
     ece: float
     distance: CalibrationDistance
     brier: float
@@ -43,7 +46,7 @@ class Summary:
 
 def summarize(
     forecasts: Floats,
-    outcomes: NDArray[np.uint8],
+    outcomes: Outcomes,
     *,
     look_ahead: Floats | None = None,
     budget: float = 1.0,
@@ -51,10 +54,16 @@ def summarize(
 ) -> Summary:
     """Measure a history, shapes (T,); look_ahead, budget and rtol as for `calibration_distance`."""
     distance = calibration_distance(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
-    ones = int(outcomes.sum(dtype=np.int64))
+    are_whole = outcomes.dtype.kind != "f"
+    ones = int(outcomes.sum(dtype=np.int64)) if are_whole else math.fsum(outcomes)
     rounds = len(outcomes)
     ece = expected_calibration_error(forecasts, outcomes)
-    brier, constant = brier_score(forecasts, outcomes), best_constant_brier(rounds, ones)
+    brier = brier_score(forecasts, outcomes)
+    constant = (
+        best_constant_brier(rounds, ones)
+        if are_whole
+        else brier_score(np.full(rounds, ones / rounds), outcomes)
+    )
     return Summary(rounds, ones, ece, distance, brier, constant)
 
 
@@ -67,7 +76,7 @@ class Errors:
     forecast
         The column's name.
     rounds, ones
-        T, and how many outcomes were 1.
+        T, and how many outcomes were 1; the sum of the outcomes, if some lie between 0 and 1.
     ece, ece_bins
         Expected calibration error by exact value, and in equal-width bins.
     smooth
@@ -83,7 +92,7 @@ class Errors:
 
     forecast: str
     rounds: int
-    ones: int
+    ones: float
     ece: float
     ece_bins: float
     smooth: float
@@ -117,7 +126,7 @@ class Errors:
 
 
 def all_errors(
-    forecast: str, forecasts: Floats, outcomes: NDArray[np.uint8], *, budget: float, bins: int
+    forecast: str, forecasts: Floats, outcomes: Outcomes, *, budget: float, bins: int
 ) -> tuple[Errors, Floats]:
     """Every measure of a column of forecasts, and the witness of its distance; inf makes that exact."""
     one = summarize(forecasts, outcomes, budget=budget)

@@ -39,10 +39,10 @@ class Brier(ProbabilityMetric):
         super().__init__(pos_val, top_label)
         self._mean = stats.Mean()
 
-    def _count(self, forecast: float, outcome: int, w: float) -> None:
+    def _count(self, forecast: float, outcome: float, w: float) -> None:
         self._mean.update((forecast - outcome) ** 2, w)
 
-    def _uncount(self, forecast: float, outcome: int, w: float) -> None:
+    def _uncount(self, forecast: float, outcome: float, w: float) -> None:
         self._mean.revert((forecast - outcome) ** 2, w)
 
     def _average(self) -> float:

@@ -6,6 +6,8 @@ import math
 from bisect import bisect_right
 from typing import Any
 
+from onlinecal.measures.monitor import parts
+from onlinecal.metrics.monitored import CRUMB
 from onlinecal.metrics.probability_metric import ProbabilityMetric
 from onlinecal.validation import check_count
 
@@ -52,23 +54,27 @@ class ECE(ProbabilityMetric):
         self._sums: dict[float, list[float]] = {}
         self._rounds = 0.0
 
-    def _count(self, forecast: float, outcome: int, w: float) -> None:
+    def _count(self, forecast: float, outcome: float, w: float) -> None:
         self._rounds += w
         if self._edges is None:
-            self._sums.setdefault(forecast, [0.0, 0.0])[outcome] += w
+            sums = self._sums.setdefault(forecast, [0.0, 0.0])
+            for place, part in enumerate(parts(outcome)):
+                sums[place] += w * part
         else:
             sums = self._sums.setdefault(bisect_right(self._edges, forecast) - 1, [0.0, 0.0])
             sums[0] += w
             sums[1] += w * (forecast - outcome)
 
-    def _uncount(self, forecast: float, outcome: int, w: float) -> None:
+    def _uncount(self, forecast: float, outcome: float, w: float) -> None:
         key = forecast if self._edges is None else bisect_right(self._edges, forecast) - 1
-        place = outcome if self._edges is None else 0
-        if key not in self._sums or self._sums[key][place] < w:
+        needed = [w * part for part in parts(outcome)] if self._edges is None else [w]
+        crumb = 0.0 if outcome in (0, 1) else CRUMB * w
+        kept = self._sums.get(key, ())
+        if not kept or any(have < need - crumb for have, need in zip(kept, needed, strict=False)):
             raise ValueError(f"this round was not counted: forecast {forecast!r} with outcome {outcome}")
         self._count(forecast, outcome, -w)
         if self._edges is None:
-            if not any(self._sums[key]):
+            if all(abs(part) <= crumb for part in self._sums[key]):
                 del self._sums[key]
         elif not self._sums[key][0]:
             del self._sums[key]

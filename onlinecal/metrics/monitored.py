@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from onlinecal.measures import CalibrationMonitor, Interval
+from onlinecal.measures.monitor import parts
 from onlinecal.metrics.probability_metric import ProbabilityMetric
+
+CRUMB = 1e-9
+"""Sums of outcomes between 0 and 1 are off by less; no part of a round that is told apart is as small."""
 
 
 class RevertibleMonitor(CalibrationMonitor):
@@ -15,13 +19,16 @@ class RevertibleMonitor(CalibrationMonitor):
     counted, and taking it back undoes exactly what counting it did.
     """
 
-    def revert(self, forecast: float, outcome: int) -> None:
+    def revert(self, forecast: float, outcome: float) -> None:
         """Take back one round; ValueError if there is none like it."""
         value = forecast if forecast in self._tallies else round(forecast * self.resolution) / self.resolution
         tally = self._tallies.get(value)
-        if tally is None or not tally[outcome]:
+        taken = parts(outcome)
+        if tally is None or any(kept < part - CRUMB for kept, part in zip(tally, taken, strict=True)):
             raise ValueError(f"this round was not counted: forecast {forecast!r} with outcome {outcome}")
-        tally[outcome] -= 1
+        for place, part in enumerate(taken):
+            left = tally[place] - part
+            tally[place] = left if left > CRUMB else 0
         self.n_rounds -= 1
         self.moved = max(0.0, self.moved - abs(forecast - value)) if self.n_rounds else 0.0
 
@@ -43,12 +50,12 @@ class MonitoredMetric(ProbabilityMetric):
         """False: rounds are counted, not weighed."""
         return False
 
-    def _count(self, forecast: float, outcome: int, w: float) -> None:
+    def _count(self, forecast: float, outcome: float, w: float) -> None:
         self._check_weight(w)
         self._monitor.update(forecast, outcome)
         self._found = None
 
-    def _uncount(self, forecast: float, outcome: int, w: float) -> None:
+    def _uncount(self, forecast: float, outcome: float, w: float) -> None:
         self._check_weight(w)
         self._monitor.revert(forecast, outcome)
         self._found = None

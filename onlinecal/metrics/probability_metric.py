@@ -9,7 +9,7 @@ from typing import Any
 
 from river import metrics
 
-from onlinecal.validation import OUTCOMES, check_probability
+from onlinecal.validation import OUTCOMES, check_probability, share_of
 
 ROUNDING = 1e-9
 """By so much a model's probability may lie outside [0, 1]: normalising leaves such crumbs."""
@@ -22,7 +22,7 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     ----------
     pos_val
         The event is that this label comes; all other labels count as the other outcome. With a boolean, as by
-        default, labels must be 0, 1, False or True.
+        default, labels must be 0, 1, False or True, or numbers between: shares, ties, rates.
     top_label
         True: the event is that the answer's most probable label comes (of several, the first one), whatever
         the labels are.
@@ -91,11 +91,11 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         return super().__repr__()
 
     @abstractmethod
-    def _count(self, forecast: float, outcome: int, w: float) -> None:
+    def _count(self, forecast: float, outcome: float, w: float) -> None:
         """Count a forecast and its outcome, w times."""
 
     @abstractmethod
-    def _uncount(self, forecast: float, outcome: int, w: float) -> None:
+    def _uncount(self, forecast: float, outcome: float, w: float) -> None:
         """Undo `_count`."""
 
     @abstractmethod
@@ -105,7 +105,7 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     def _announced(self, y_pred: Any) -> bool:
         return not (self.top_label and isinstance(y_pred, Mapping) and not y_pred)
 
-    def _read(self, y_true: Any, y_pred: Any) -> tuple[float, int]:
+    def _read(self, y_true: Any, y_pred: Any) -> tuple[float, float]:
         if self.top_label:
             if not isinstance(y_pred, Mapping):
                 raise ValueError(f"y_pred must be a dictionary of labels for top_label=True, got {y_pred!r}")
@@ -113,11 +113,19 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         else:
             positive = self.pos_val
             if isinstance(positive, bool):
-                self._check_binary(y_true, "y_true")
                 for label in y_pred if isinstance(y_pred, Mapping) else ():
                     self._check_binary(label, "y_pred")
         p = y_pred.get(positive, 0.0) if isinstance(y_pred, Mapping) else y_pred
-        return _probability(p), int(y_true == positive)
+        return _probability(p), self._outcome(y_true, positive)
+
+    def _outcome(self, y_true: Any, positive: Any) -> float:
+        if not isinstance(positive, bool) or self.top_label:
+            return int(y_true == positive)
+        try:
+            share = share_of(y_true)
+        except ValueError:
+            raise ValueError(self._strange("y_true", y_true)) from None
+        return share if positive else 1.0 - share
 
     def _check_binary(self, label: Any, name: str) -> None:
         try:
@@ -125,12 +133,15 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         except TypeError:
             known = False
         if not known:
-            kind = type(self).__name__
-            raise ValueError(
-                f"{name} has the label {label!r}, and the positive one of labels other than 0, 1, False and "
-                f"True must be named: {kind}(pos_val={label!r}), say; or {kind}(top_label=True), whether the "
-                "answer's most probable label comes"
-            )
+            raise ValueError(self._strange(name, label))
+
+    def _strange(self, name: str, label: Any) -> str:
+        kind = type(self).__name__
+        return (
+            f"{name} has the label {label!r}, and the positive one of labels other than 0, 1, False and "
+            f"True must be named: {kind}(pos_val={label!r}), say; or {kind}(top_label=True), whether the "
+            "answer's most probable label comes"
+        )
 
     def _meet(self, labels: Iterable[Any]) -> None:
         for label in labels:

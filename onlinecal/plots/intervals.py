@@ -10,7 +10,7 @@ from onlinecal.validation import check_open_unit
 
 
 def wilson_interval(
-    ones: NDArray[np.int64], rounds: NDArray[np.int64], confidence: float = 0.95
+    ones: NDArray[np.int64] | NDArray[np.float64], rounds: NDArray[np.int64], confidence: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Both ends of Wilson's score interval for each frequency ones / rounds, within [0, 1].
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.plots.intervals import wilson_interval
 from onlinecal.plots.own_axes import axes_or_new, describe, is_first, name_histories, next_colour
 from onlinecal.plots.style import GRID, HALO, INK
 from onlinecal.validation import (
     check_count,
-    check_outcomes,
     check_probabilities,
     check_same_length,
+    check_shares,
 )
 
 MOST_LEVELS = 30
@@ -46,7 +48,8 @@ def reliability(
     forecasts
         Probabilities, shape (T,): a sequence, an array, or a column of pandas or polars.
     outcomes
-        0/1 or boolean, shape (T,).
+        0/1, boolean, or any numbers in [0, 1], shape (T,). Of the latter the frequency is the mean, whose
+        interval is then wider than it need be.
     ax
         The axes to draw on; None: those of a new figure.
     bins
@@ -86,7 +89,7 @@ def reliability_data(
     Columns: forecast (the group's mean), frequency (of outcome 1), rounds, ones, and low and high, the ends
     of Wilson's interval of the frequency, in [0, 1]. Arguments and errors as in `reliability`.
     """
-    p, y = check_probabilities(forecasts), check_outcomes(outcomes)
+    p, y = check_probabilities(forecasts), check_shares(outcomes)
     check_same_length(p, y, "forecasts and outcomes")
     levels, group = np.unique(p, return_inverse=True)
     if bins is not None or len(levels) > MOST_LEVELS:
@@ -95,7 +98,8 @@ def reliability_data(
     counts = np.bincount(group)
     used = counts > 0
     rounds = counts[used]
-    ones = np.bincount(group, y)[used].astype(np.int64)
+    ones: NDArray[Any] = np.bincount(group, y)[used]
+    ones = ones if y.dtype.kind == "f" else ones.astype(np.int64)
     low, high = wilson_interval(ones, rounds, confidence)
     return pl.DataFrame(
         {

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from onlinecal.measures import calibration_distance
 from onlinecal.plots.own_axes import axes_or_new, describe
 from onlinecal.plots.style import GRID, HALO, INK
-from onlinecal.validation import check_outcomes, check_probabilities, check_same_length
+from onlinecal.validation import check_probabilities, check_same_length, check_shares
 
 UP, DOWN, STAY = "#D55E00", "#0072B2", "#8a8a8a"
 
@@ -45,7 +45,7 @@ def transport(
     forecasts
         Probabilities, shape (T,): a sequence, an array, or a column of pandas or polars.
     outcomes
-        0/1 or boolean, shape (T,).
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
     ax
         The axes to draw on; None: those of a new figure.
     witness
@@ -80,7 +80,7 @@ def transport_data(
     one, those that go up apart from the others: their mean forecast, their mean value there, how many they
     are, and the sum of their |forecast - value|. Arguments and errors as in `transport`.
     """
-    p, y = check_probabilities(forecasts), check_outcomes(outcomes)
+    p, y = check_probabilities(forecasts), check_shares(outcomes)
     check_same_length(p, y, "forecasts and outcomes")
     if witness is None:
         witness = calibration_distance(p, y, budget=budget).witness

@@ -213,6 +213,29 @@ def test_a_single_round_can_be_measured(tmp_path):
     assert column["distance_high"] == column["ece"] == 0.75
 
 
+def test_outcomes_between_zero_and_one_just_run_and_what_is_left_out_is_said(tmp_path):
+    path = tmp_path / "ties.csv"
+    rng = np.random.default_rng(0)
+    p = rng.random(300).round(2)
+    y = np.where(rng.random(300) < 0.2, 0.5, rng.random(300) < p)
+    path.write_text("p,points\n" + "".join(f"{a},{b:g}\n" for a, b in zip(p, y, strict=True)))
+    given = (path, "--forecast", "p", "--outcome", "points")
+    answer = run(*given, "--exact", "--groups", "p", "--out", tmp_path / "out")
+    assert answer.exit_code == 0
+    said = " ".join(answer.stderr.split())
+    assert f"points lies between 0 and 1 in {int((y == 0.5).sum())} of 300 rounds" in said
+    for text in ("NP-hard", "also with --exact", "--groups is left out"):
+        assert text in said
+    assert re.search(rf"sum of the outcomes +{y.sum():.1f}", answer.stdout)
+    assert (tmp_path / "out" / "reliability.png").exists()
+    (column,) = columns(*given)
+    assert column["ones"] == y.sum()
+    assert column["distance_low"] < column["distance_high"]
+    found = measures.calibration_distance(p, y)
+    assert (column["distance_low"], column["distance_high"]) == (found.lower, found.upper)
+    assert column["brier_constant"] == pytest.approx(((y - y.mean()) ** 2).sum())
+
+
 def test_measures_that_contradict_each_other_fail(common, monkeypatch):
     monkeypatch.setattr(summary, "smooth_calibration_error", lambda p, y: 1000.0)
     answer = run(*common)
@@ -249,7 +272,7 @@ GOOD = ["games.csv", "--forecast", "p", "--outcome", "won"]
         ("p,won\n0.5,1\n", [*GOOD, "--budget", "nan"], "budget must be positive, got nan"),
         ("p,won\n0.5,1\n", [*GOOD, "--exact", "--budget", "2"], "exclude each other"),
         ("p,won\n0.5,1\n", [*GOOD, "--bins", "0"], "--bins"),
-        ("p,won\n0.5,1\n0.5,2\n", GOOD, "must be 0, 1 or boolean, got '2' at row 1"),
+        ("p,won\n0.5,1\n0.5,2\n", GOOD, "must be boolean or lie in [0, 1], got '2' at row 1"),
         ("p,won\n0.5,1\n,0\n", GOOD, "must lie in [0, 1], got nothing at row 1"),
         ("p,won\nnan,1\n", GOOD, "must lie in [0, 1], got 'nan' at row 0"),
         ("p,q,won\n0.5,1.5,1\n", [*GOOD, "--forecast", "q"], "must lie in [0, 1], got '1.5' at row 0"),

@@ -9,7 +9,14 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.measures.counts import Counts, Floats, check_counts, count_rounds, sorted_rounds
+from onlinecal.measures.counts import (
+    Counts,
+    Floats,
+    check_counts,
+    count_rounds,
+    count_shares,
+    sorted_rounds,
+)
 from onlinecal.measures.distance.levels import Levels, conditional_means, deal, distance_to
 from onlinecal.validation import check_probabilities, check_same_length
 
@@ -18,6 +25,12 @@ Rows = NDArray[np.intp]
 
 PLAIN_LATTICE = 10_000
 """Lattice points up to which the plain dynamic program is quicker than solving the relaxation first."""
+
+
+NO_EXACT = (
+    "method must be 'auto' or 'bracket' with outcomes between 0 and 1, got 'exact': the distance is NP-hard "
+    "to find then (Qiao, 2026); a bracket has both ends proven, and the smooth calibration error is exact"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +46,7 @@ class CalibrationDistance:
     witness
         A perfectly calibrated sequence q at distance `upper`, shape (T,): in input order; for counts by
         increasing forecast, zeros before ones within a forecast. Rounds of one level set carry the identical
-        float, the correctly rounded fraction of ones among them.
+        float, the correctly rounded fraction of ones among them; of outcomes between 0 and 1, their mean.
 
     """
 
@@ -60,12 +73,13 @@ def calibration_distance(
     forecasts
         Probabilities, shape (T,).
     outcomes
-        0/1 or boolean, shape (T,).
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
     method
         "exact": the distance itself, however long it takes: seconds for a thousand rounds; for ten thousand,
         seconds on a grid, but much longer for distinct forecasts that are nearly calibrated. "bracket": a
         lower and an upper bound, with the work that `budget` allows; they meet if it suffices, and then
         `exact` is known too. "auto": a bracket, but for short histories the plain lattice, which is quicker.
+        With outcomes between 0 and 1 there is a bracket only: the distance is NP-hard to find then.
     normalize
         False: sums over rounds. True: divided by T.
     look_ahead
@@ -87,11 +101,13 @@ def calibration_distance(
     ------
     ValueError
         Bad forecasts, outcomes, look_ahead or options; the message names the argument and the value.
+        "exact" with outcomes between 0 and 1.
 
     References
     ----------
     Blasiok, Gopalan, Hu & Nakkiran, "A unifying theory of distance from calibration" (2023), for the notion;
-    Qiao & Zheng, "On the distance from calibration in sequential prediction" (2024), for its online use.
+    Qiao & Zheng, "On the distance from calibration in sequential prediction" (2024), for its online use;
+    Qiao (2026), for its hardness with outcomes between 0 and 1.
 
     Examples
     --------
@@ -102,13 +118,20 @@ def calibration_distance(
 
     """
     _check_options(method, budget, rtol)
-    counts, p, y = count_rounds(forecasts, outcomes)
-    starts = [conditional_means(counts)]
+    counts, p, y = count_shares(forecasts, outcomes)
+    ahead = None
     if look_ahead is not None:
         ahead = check_probabilities(look_ahead, "look_ahead")
         check_same_length(p, ahead, "forecasts and look_ahead")
+    if not counts.are_whole:
+        if method == "exact":
+            raise ValueError(NO_EXACT)
+        return _of_shares(counts, p, y.astype(np.float64), ahead, normalize, budget, rtol)
+    starts = [conditional_means(counts)]
+    if ahead is not None:
         starts.append(conditional_means(count_rounds(ahead, y)[0]))
-    return _measured(counts, sorted_rounds(p, y), starts, method, normalize, budget, rtol)
+    rows = sorted_rounds(p, y.astype(np.uint8, copy=False))
+    return _measured(counts, rows, starts, method, normalize, budget, rtol)
 
 
 def calibration_distance_from_counts(
@@ -147,6 +170,35 @@ def calibration_distance_from_counts(
     counts = check_counts(values, zeros, ones)
     starts = [conditional_means(counts)]
     return _measured(counts, _canonical_rounds(counts), starts, method, normalize, budget, rtol)
+
+
+def _of_shares(
+    counts: Counts, p: Floats, y: Floats, ahead: Floats | None, normalize: bool, budget: float, rtol: float
+) -> CalibrationDistance:
+    from onlinecal.measures.distance.shares import (
+        deduction,
+        rounded_outcomes,
+        sequence_of,
+        share_bounds,
+    )
+
+    lower, _, pools = share_bounds(counts, budget)
+    sequences = [sequence_of(y, pools[np.searchsorted(counts.values, p)])]
+    if ahead is not None:
+        sequences.append(sequence_of(y, np.unique(ahead, return_inverse=True)[1]))
+    whole, off = rounded_outcomes(p, y)
+    uppers = [math.fsum(np.abs(p - q)) for q in sequences]
+    if min(uppers) - lower > max(rtol * lower, deduction(len(p))):
+        near = calibration_distance(p, whole, "bracket", budget=budget, rtol=rtol)
+        lower = max(lower, near.lower - off)
+        sequences.append(sequence_of(y, np.unique(near.witness, return_inverse=True)[1]))
+        uppers.append(math.fsum(np.abs(p - sequences[-1])))
+    upper = min(uppers)
+    lower = min(lower, upper)
+    is_exact = upper - lower <= deduction(len(p))
+    scale = len(p) if normalize else 1
+    witness = sequences[uppers.index(upper)]
+    return CalibrationDistance(lower / scale, upper / scale, upper / scale if is_exact else None, witness)
 
 
 def _measured(

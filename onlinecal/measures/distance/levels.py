@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.measures.counts import Counts, Floats, Ints, PrefixSums, count_rounds, merged, prefix
+from onlinecal.measures.counts import Counts, Floats, Ints, PrefixSums, count_shares, merged, prefix
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +116,13 @@ def deal(levels: Levels, zero_rows: NDArray[np.intp], one_rows: NDArray[np.intp]
     return sequence
 
 
+def group_means(outcomes: NDArray[Any], groups: NDArray[np.intp]) -> Floats:
+    """The mean outcome of each group 0..G-1, (G,): the sum, correctly rounded, divided by its rounds."""
+    order = np.argsort(groups, kind="stable")
+    parts = np.split(outcomes[order], np.flatnonzero(np.diff(groups[order])) + 1)
+    return np.array([math.fsum(part) / len(part) for part in parts])
+
+
 def is_perfectly_calibrated(forecasts: ArrayLike, outcomes: ArrayLike) -> bool:
     """Whether every level set's value is its frequency of ones, in exact arithmetic.
 
@@ -123,12 +131,13 @@ def is_perfectly_calibrated(forecasts: ArrayLike, outcomes: ArrayLike) -> bool:
     forecasts
         Probabilities, shape (T,). A level set is all rounds with the identical float.
     outcomes
-        0/1 or boolean, shape (T,).
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
 
     Returns
     -------
     bool
         True when each value is the correctly rounded float of the fraction ones/(zeros+ones) of its rounds.
+        With outcomes between 0 and 1: when it is their sum, correctly rounded, divided by their number.
 
     Examples
     --------
@@ -138,6 +147,8 @@ def is_perfectly_calibrated(forecasts: ArrayLike, outcomes: ArrayLike) -> bool:
     False
 
     """
-    counts, _, _ = count_rounds(forecasts, outcomes)
+    counts, p, y = count_shares(forecasts, outcomes)
+    if not counts.are_whole:
+        return bool((group_means(y, np.searchsorted(counts.values, p)) == counts.values).all())
     # the quotient of two whole numbers below 2**53 is correctly rounded
     return bool((counts.ones / (counts.zeros + counts.ones) == counts.values).all())

@@ -21,19 +21,26 @@ MAX_CUTS = 700
 def pooled_levels(counts: Counts, sums: PrefixSums | None = None, max_cuts: int = MAX_CUTS) -> Levels:
     """Level sets of the cheapest cut of the forecasts into intervals; its time grows like max_cuts^2."""
     sums = sums or prefix_sums(counts)
-    cuts = np.arange(len(sums.zeros))
-    if len(cuts) > max_cuts:
-        wanted = np.linspace(0, counts.n_rounds, max_cuts)
-        cuts = np.unique(np.searchsorted(sums.zeros + sums.ones, wanted))
-    kept = best_cuts(*sums, cuts)
+    kept = pooling(sums, max_cuts)
     return make_levels(np.diff(sums.zeros[kept]), np.diff(sums.ones[kept]))
 
 
+def pooling(sums: PrefixSums, max_cuts: int = MAX_CUTS) -> Ints:
+    """Numbers of forecasts to the left of the cheapest cuts, increasing, from 0 to K."""
+    cuts = np.arange(len(sums.zeros))
+    if len(cuts) > max_cuts:
+        wanted = np.linspace(0, sums.zeros[-1] + sums.ones[-1], max_cuts)
+        cuts = np.unique(np.append(np.searchsorted(sums.zeros + sums.ones, wanted[:-1]), len(cuts) - 1))
+    # one kind of arrays, so that the kernel is compiled once: floats hold all these numbers exactly
+    zeros, ones = sums.zeros.astype(np.float64), sums.ones.astype(np.float64)
+    return best_cuts(sums.values, zeros, ones, sums.zero_sums, sums.one_sums, cuts)
+
+
 @compiled
-def best_cuts(values: Floats, zeros: Ints, ones: Ints, sums0: Floats, sums1: Floats, cuts: Ints) -> Ints:
+def best_cuts(values: Floats, zeros: Floats, ones: Floats, sums0: Floats, sums1: Floats, cuts: Ints) -> Ints:
     """Which of the cuts to keep, the first and last among them, for the cheapest level sets.
 
-    values (K,): forecasts; zeros, ones (K+1,) int64 prefix counts, sums0, sums1 prefix sums of forecasts;
+    values (K,): forecasts; zeros, ones (K+1,) float64 prefix counts, sums0, sums1 prefix sums of forecasts;
     cuts (C,): increasing numbers of forecasts to the left, from 0 to K.
     """
     n = len(cuts)

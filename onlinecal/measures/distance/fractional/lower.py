@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.measures.counts import Counts, Floats, Ints, check_counts, count_rounds, merged
+from onlinecal.measures.counts import Counts, Floats, check_counts, count_shares, merged
 from onlinecal.measures.distance.fractional.relaxation import ROUNDING, relax, relaxation_nodes
 from onlinecal.validation import check_count
 
@@ -43,7 +44,8 @@ def lower_calibration_distance(
     forecasts
         Probabilities, shape (T,).
     outcomes
-        0/1 or boolean, shape (T,).
+        0/1, boolean, or any numbers in [0, 1], shape (T,). One between 0 and 1 is read as a probability: y of
+        its round has the outcome 1, 1 - y the outcome 0.
     normalize
         False: sums over rounds. True: divided by T.
     n_nodes
@@ -69,7 +71,7 @@ def lower_calibration_distance(
     0.4
 
     """
-    counts, _, _ = count_rounds(forecasts, outcomes)
+    counts, _, _ = count_shares(forecasts, outcomes)
     return _lower_distance(counts, normalize, n_nodes)
 
 
@@ -123,7 +125,7 @@ def _fractional_history(counts: Counts, nodes: Floats, masses: Floats) -> tuple[
     return cost + counts.n_rounds * ROUNDING, masses
 
 
-def _flow_cost(from_values: Floats, from_masses: Ints, to_values: Floats, to_masses: Floats) -> float:
+def _flow_cost(from_values: Floats, from_masses: NDArray[Any], to_values: Floats, to_masses: Floats) -> float:
     """Cost of moving one mass on the line onto another of the same size: what must pass each place."""
     places = merged(from_values, to_values)
     surplus = np.zeros(len(places))

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from onlinecal.measures.counts import Counts, Floats, Ints
+from onlinecal.measures.counts import Counts, Floats
 
 ROUNDING = 1e-14
 """More than the rounding errors of one round's potential, which is at most 1 in size."""
@@ -157,7 +159,7 @@ def constraint_maxima(nodes: Floats, u0: Floats, u1: Floats) -> Floats:
     return np.maximum(np.maximum(constant, end), constant + top * (linear + top * quadratic))
 
 
-def _spread(counts: Counts, nodes: Floats, masses: Ints) -> Floats:
+def _spread(counts: Counts, nodes: Floats, masses: NDArray[Any]) -> Floats:
     """Masses moved to the nodes; between two nodes they are split so that linear potentials see no change."""
     right = np.clip(np.searchsorted(nodes, counts.values), 1, len(nodes) - 1)
     share = (counts.values - nodes[right - 1]) / (nodes[right] - nodes[right - 1])
