@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ from onlinecal.forecasters.binary.cells import (
     FORMAT,
     LOWER,
     MIDPOINT,
+    MOVED,
     NO_HINT,
     REPORT,
     REPORTS,
@@ -28,7 +30,9 @@ from onlinecal.forecasters.binary.cells import (
 )
 from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
 from onlinecal.forecasters.binary.dyadic_search import END
-from onlinecal.forecasters.binary.soundness import check_grid_memory
+from onlinecal.forecasters.binary.soundness import check_grid_memory, require
+from onlinecal.forecasters.binary.window_table import windowed_replay
+from onlinecal.forecasters.binary.windows import MOST_WINDOW, Window
 from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.rules import Rules
 from onlinecal.forecasters.tokens import Forecast
@@ -66,8 +70,18 @@ class LookAhead(NamedTuple):
 class GridForecaster(base.Classifier):
     """A forecaster on a grid machine; subclasses say what it reports and what it promises."""
 
+    window: int | None = None
+    _window: Window | None = None
+
     def __init__(
-        self, horizon: int | None, n_cells: int | None, grid: Grid, rule: Rule, slack: float, report: Report
+        self,
+        horizon: int | None,
+        n_cells: int | None,
+        grid: Grid,
+        rule: Rule,
+        slack: float,
+        report: Report,
+        window: int | None = None,
     ) -> None:
         check_choice(grid, GRIDS, "grid")
         check_choice(rule, RULES, "rule")
@@ -76,10 +90,13 @@ class GridForecaster(base.Classifier):
             check_count(horizon, "horizon")
         if n_cells is not None:
             check_count(n_cells, "n_cells", most=MOST_CELLS)
+        if window is not None:
+            check_count(window, "window", most=MOST_WINDOW)
         check_slack(slack)
-        if grid == "uniform" and horizon is None and n_cells is None:
+        fixed = horizon is not None or n_cells is not None or window is not None
+        if grid == "uniform" and not fixed:
             raise ValueError(
-                "grid 'uniform' needs a horizon or n_cells; without them use 'adaptive' or 'nested'"
+                "grid 'uniform' needs a horizon, n_cells or a window; without them use 'adaptive' or 'nested'"
             )
         if grid in ("nested", "adaptive") and n_cells is not None:
             raise ValueError(f"n_cells={n_cells} fixes a uniform grid; it does not go with grid {grid!r}")
@@ -92,8 +109,11 @@ class GridForecaster(base.Classifier):
         self._reach = 0.5 if report == "midpoint" else 1.0
         self._open = OpenForecasts(Forecast)
         self._late = 0
-        if grid == "uniform" or (grid == "auto" and (horizon is not None or n_cells is not None)):
-            m = n_cells or guarantees.cells_for(horizon or 1, self._bound, self._reach)
+        if grid == "uniform" or (grid == "auto" and fixed):
+            if window is not None and horizon is n_cells is None:
+                m = guarantees.window_cells(window, rule, slack, self._reach)
+            else:
+                m = n_cells or guarantees.cells_for(horizon or 1, self._bound, self._reach)
             self._adopt(uniform.new_memory(m, rule, float(slack), report))
             if horizon is not None and horizon > self.most_rounds:
                 raise ValueError(
@@ -106,6 +126,9 @@ class GridForecaster(base.Classifier):
                     rule, float(slack), report, dyadic.BY_EXACT_ACCOUNTS if grid != "nested" else 0
                 )
             )
+        if window is not None:
+            self.window = window
+            self._window = Window(window, self.memory)
 
     def _adopt(self, memory: NDArray[np.int64]) -> None:
         self.memory = memory
@@ -140,15 +163,21 @@ class GridForecaster(base.Classifier):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         check_grid_memory(self.memory, type(self)(**self._get_params()))
+        if self.window is not None:
+            require(isinstance(self._window, Window), "its window")
+            self._window.check(self.window, self.memory)  # type: ignore[union-attr]
         self.machine = MACHINES[int(self.memory[FORMAT])]
 
     def settle(self, lower: int, step: int, outcome: int, forecast: float) -> None:
         """Charge a round that was reported as `forecast` in the cell (lower, lower + step)."""
+        moved = self.memory[MOVED]
         p = self.machine.settle(self.memory, lower, step, outcome, forecast)
         while p == FULL:
             self.grow()
             p = self.machine.settle(self.memory, lower, step, outcome, forecast)
         self._probability = p
+        if self._window is not None:
+            self._window.follow(self.memory, lower, step, outcome * self.memory[SCALE], moved)
 
     def learn_one(self, x: Any, y: Any) -> None:
         """Settle the round that `predict_proba_one` answers; the features x are not looked at.
@@ -161,6 +190,9 @@ class GridForecaster(base.Classifier):
             outcome = outcome_of(y, "y")
         if self._open:
             self.note_late(len(self._open))
+        if self._window is not None:
+            self.settle(int(self.memory[LOWER]), int(self.memory[STEP]), outcome, self._probability)
+            return
         p = self.machine.advance(self.memory, outcome)
         while p == FULL:
             self.grow()
@@ -186,8 +218,17 @@ class GridForecaster(base.Classifier):
         tapes = played, guide, np.empty(0), forecasts, points
         # where the accumulators might not bear it all, what is played is a copy
         memory = self.memory if len(played) <= certain_rounds(self.memory) else self.memory.copy()
-        while (done := self.machine.replay(memory, *tapes, done)) < len(played):
-            memory = enlarged(memory)
+        if self._window is None:
+            while (done := self.machine.replay(memory, *tapes, done)) < len(played):
+                memory = enlarged(memory)
+        else:
+            window = deepcopy(self._window) if memory is not self.memory else self._window
+            replay = windowed_replay(self.machine.playable)
+            while (done := replay((memory, window.table), *tapes, done)) < len(played):
+                if not self.machine.rules.has_room(memory):
+                    memory = enlarged(memory)
+                window.prepare(memory, int(memory[ROUNDS]), int(memory[ROUNDS]) + 1)
+            self._window = window
         self.memory = memory
         self.note_late(len(self._open))
         self.resume()
@@ -201,16 +242,30 @@ class GridForecaster(base.Classifier):
         """The a-priori bound on distance plus bias after so many rounds, a sum."""
         return self.promise_for(self.memory, rounds, self._late)
 
+    def window_promise_for(self, memory: NDArray[np.int64], late: int) -> float | None:
+        """The bound on any `window` consecutive rounds of such a memory, a sum; None if it has none."""
+        if self.window is None or memory[FORMAT] != uniform.FORMAT_UNIFORM:
+            return None
+        m, free = int(uniform.cells_of(memory)), bool(memory[uniform.HINTED])
+        return guarantees.window_guarantee(
+            self.window, m, self.rule, self.slack, self._reach, late, free, self._excess_of_hints(memory)
+        )
+
     def promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
         """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            m = int(memory[SCALE])
-            # lower/m * m is exact for powers of two, and for hints on the border of a cell only for them
-            exact = memory[REPORT] != AT_HINT or m & (m - 1) == 0
-            unit = 0.0 if exact else 1.0 / (2 * m * int(memory[FINE]))
+            m, unit = int(memory[SCALE]), self._excess_of_hints(memory)
             return guarantees.uniform_guarantee(rounds, m, self._bound, self._reach, late, unit)
         tuned, pace = bool(memory[dyadic.TUNED]), int(memory[dyadic.PACE])
         return guarantees.dyadic_guarantee(rounds, pace, self._bound, self._reach, tuned, late)
+
+    @staticmethod
+    def _excess_of_hints(memory: NDArray[np.int64]) -> float:
+        """What a hint's distance on a uniform grid may be rounded up to beyond the width of its cell."""
+        m = int(memory[SCALE])
+        # lower/m * m is exact for powers of two, and for hints on the border of a cell only for them
+        exact = memory[REPORT] != AT_HINT or m & (m - 1) == 0
+        return 0.0 if exact else 1.0 / (2 * m * int(memory[FINE]))
 
     @property
     def most_rounds(self) -> int:

@@ -14,7 +14,7 @@ from onlinecal.forecasters.binary.cells import BRIM
 from onlinecal.forecasters.binary.dyadic import ALLOWANCE, MOST_ROUNDS, last_round
 
 
-def cells_for(horizon: int, bound: float, reach: float) -> int:
+def cells_for(horizon: int, bound: float | Fraction, reach: float) -> int:
     """m = ceil(sqrt(d T / c)), exactly; with it the bound on a uniform grid is at most 2 sqrt(c d T)."""
     square = Fraction(reach) * horizon / Fraction(bound)
     m = math.isqrt(square.numerator // square.denominator)
@@ -31,6 +31,28 @@ def uniform_guarantee(
     A round costs one `unit` more where the distance of a hint can be rounded up beyond its cell.
     """
     return reach * rounds / n_cells + rounds * unit + (bound + late) * (n_cells - 1)
+
+
+def window_cells(window: int, rule: str, slack: float, reach: float, share: int = 1) -> int:
+    """m = ceil(sqrt(d W / (2 c))), with 2 c = 1 for the sign rule; `share`: grids that share the window."""
+    return cells_for(window, Fraction(1 if rule == "sign" else 2 * slack) * share, reach)
+
+
+def window_guarantee(
+    window: int, n_cells: int, rule: str, slack: float, reach: float, late: int, free: bool, unit: float = 0.0
+) -> float:
+    """d W/m plus, over the inner points, the lengths of the intervals that their biases stay in.
+
+    That is 2 c each, 1 for the sign rule, and 1 more for each forecast that may be open besides the newest.
+    Where unbiased points are free to accept both outcomes, a bias may reach v, or v - 1, if that is beyond c.
+    """
+    inner = n_cells - 1
+    lengths = inner * (1.0 if rule == "sign" else 2.0 * slack)
+    if free and rule != "sign":
+        within = min(inner, math.floor(Fraction(slack) * n_cells))
+        beyond = Fraction((inner - within) * (inner + within + 1), 2 * n_cells)
+        lengths = 2.0 * (slack * within + float(beyond))
+    return reach * window / n_cells + window * unit + lengths + late * inner
 
 
 def dyadic_guarantee(rounds: int, pace: int, bound: float, reach: float, tuned: bool, late: int = 0) -> float:
