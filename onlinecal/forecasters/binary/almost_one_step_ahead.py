@@ -130,7 +130,24 @@ class AlmostOneStepAhead(GridForecaster):
         includes what that may cost. None without a window, and on grids that change ("nested", "adaptive"):
         those promise nothing of windows, their certificate is bookkeeping alone.
         """
-        return self.window_promise_for(self.memory, self._late)
+        return self.window_promise(None)
+
+    def window_promise(self, rounds: int | None) -> float | None:
+        """The same for another number of consecutive rounds; None: `window`."""
+        return self.window_promise_for(self.memory, self._late, rounds)
+
+    def charge_window(self, lower: int, step: int, outcome: int, moved: int, now: int | None = None) -> None:
+        """Note the round that compiled code has just charged to that cell, if there is a window.
+
+        `moved` is MOVED of the memory before; `now` the round's moment where several forecasters share a
+        window, None: as many as this one has settled.
+        """
+        if self._window is not None:
+            self._window.follow(self.memory, lower, step, outcome * int(self.memory[SCALE]), moved, now)
+
+    def window_certificate_at(self, now: int) -> float:
+        """The certificate of the rounds in the window of that moment; 0 without a window."""
+        return 0.0 if self._window is None else self._window.certificate(self.memory, now)
 
     def forecast(self, hint: float | None = None) -> Forecast:
         """Issue a forecast; `observe` settles it.

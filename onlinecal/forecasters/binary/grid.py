@@ -170,7 +170,7 @@ class GridForecaster(base.Classifier):
 
     def settle(self, lower: int, step: int, outcome: int, forecast: float) -> None:
         """Charge a round that was reported as `forecast` in the cell (lower, lower + step)."""
-        moved = self.memory[MOVED]
+        moved = 0 if self._window is None else self.memory[MOVED]
         p = self.machine.settle(self.memory, lower, step, outcome, forecast)
         while p == FULL:
             self.grow()
@@ -242,30 +242,24 @@ class GridForecaster(base.Classifier):
         """The a-priori bound on distance plus bias after so many rounds, a sum."""
         return self.promise_for(self.memory, rounds, self._late)
 
-    def window_promise_for(self, memory: NDArray[np.int64], late: int) -> float | None:
-        """The bound on any `window` consecutive rounds of such a memory, a sum; None if it has none."""
+    def window_promise_for(
+        self, memory: NDArray[np.int64], late: int, rounds: int | None = None
+    ) -> float | None:
+        """The bound on any so many consecutive rounds (None: `window`) of such a memory, if it has one."""
         if self.window is None or memory[FORMAT] != uniform.FORMAT_UNIFORM:
             return None
         m, free = int(uniform.cells_of(memory)), bool(memory[uniform.HINTED])
-        return guarantees.window_guarantee(
-            self.window, m, self.rule, self.slack, self._reach, late, free, self._excess_of_hints(memory)
-        )
+        lengths = guarantees.window_biases(m, self.rule, self.slack, late, free)
+        each = self._reach / m + guarantees.unit_of_hints(memory)
+        return (self.window if rounds is None else rounds) * each + lengths
 
     def promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
         """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            m, unit = int(memory[SCALE]), self._excess_of_hints(memory)
+            m, unit = int(memory[SCALE]), guarantees.unit_of_hints(memory)
             return guarantees.uniform_guarantee(rounds, m, self._bound, self._reach, late, unit)
         tuned, pace = bool(memory[dyadic.TUNED]), int(memory[dyadic.PACE])
         return guarantees.dyadic_guarantee(rounds, pace, self._bound, self._reach, tuned, late)
-
-    @staticmethod
-    def _excess_of_hints(memory: NDArray[np.int64]) -> float:
-        """What a hint's distance on a uniform grid may be rounded up to beyond the width of its cell."""
-        m = int(memory[SCALE])
-        # lower/m * m is exact for powers of two, and for hints on the border of a cell only for them
-        exact = memory[REPORT] != AT_HINT or m & (m - 1) == 0
-        return 0.0 if exact else 1.0 / (2 * m * int(memory[FINE]))
 
     @property
     def most_rounds(self) -> int:

@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 from fractions import Fraction
 
-from onlinecal.forecasters.binary.cells import BRIM
+from onlinecal.forecasters.binary.cells import AT_HINT, BRIM, FINE, REPORT, SCALE, Memory
 from onlinecal.forecasters.binary.dyadic import ALLOWANCE, MOST_ROUNDS, last_round
 
 
@@ -38,10 +38,8 @@ def window_cells(window: int, rule: str, slack: float, reach: float, share: int 
     return cells_for(window, Fraction(1 if rule == "sign" else 2 * slack) * share, reach)
 
 
-def window_guarantee(
-    window: int, n_cells: int, rule: str, slack: float, reach: float, late: int, free: bool, unit: float = 0.0
-) -> float:
-    """d W/m plus, over the inner points, the lengths of the intervals that their biases stay in.
+def window_biases(n_cells: int, rule: str, slack: float, late: int, free: bool) -> float:
+    """The lengths of the intervals that biases stay in, over the inner points: what a window can add.
 
     That is 2 c each, 1 for the sign rule, and 1 more for each forecast that may be open besides the newest.
     Where unbiased points are free to accept both outcomes, a bias may reach v, or v - 1, if that is beyond c.
@@ -52,7 +50,15 @@ def window_guarantee(
         within = min(inner, math.floor(Fraction(slack) * n_cells))
         beyond = Fraction((inner - within) * (inner + within + 1), 2 * n_cells)
         lengths = 2.0 * (slack * within + float(beyond))
-    return reach * window / n_cells + window * unit + lengths + late * inner
+    return lengths + late * inner
+
+
+def unit_of_hints(memory: Memory) -> float:
+    """What a hint's distance on a uniform grid may be rounded up to beyond the width of its cell."""
+    m = int(memory[SCALE])
+    # lower/m * m is exact for powers of two, and for hints on the border of a cell only for them
+    exact = memory[REPORT] != AT_HINT or m & (m - 1) == 0
+    return 0.0 if exact else 1.0 / (2 * m * int(memory[FINE]))
 
 
 def dyadic_guarantee(rounds: int, pace: int, bound: float, reach: float, tuned: bool, late: int = 0) -> float:

@@ -6,7 +6,7 @@ its bias differs from what it was before the window. Both are integers in the un
 leaves the window is taken off exactly. Theorem 19 of docs/theory.md says what that proves.
 
 A moment is a settled round of whatever the window is of: of the forecaster itself, or of a stream whose
-rounds several forecasters share. By Fact 4 the certificates of their windows add up to one of the stream's window.
+rounds several forecasters share. By Fact 4 the certificates of their windows add up to one of its window.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from onlinecal.wrappers.answers import normalised
 from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.pending import Waiting
 from onlinecal.wrappers.strategies.joint_projection import JointProjection
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy, Windowed
 
 
 class Simplex(Strategy):
@@ -58,3 +58,7 @@ class Simplex(Strategy):
     def bounded(self) -> Iterable[Bounded]:
         """The joint forecasts alone."""
         return (self.joint,)
+
+    def windowed(self) -> Iterable[Windowed]:
+        """Nothing: it plays no rounds where there is a window."""
+        return ()

@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 
 from onlinecal.wrappers.labels import Label, Labels, plain
 from onlinecal.wrappers.pending import Waiting
+from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.projection import Projection
 
 Asked = tuple[Label | None, ...]
@@ -27,6 +28,18 @@ class Bounded(Protocol):
         """What the certificate cannot exceed."""
 
 
+class Windowed(Protocol):
+    """Something whose distance in a window is bounded, as `Bounded` is in all rounds."""
+
+    @property
+    def window_certificate(self) -> float:
+        """A proven upper bound on the distance of its rounds in the window."""
+
+    @property
+    def window_guarantee(self) -> float:
+        """What that cannot exceed in any window."""
+
+
 class Strategy(ABC):
     """Forecasts events of a round, each by a projection, and answers with a distribution of the labels.
 
@@ -34,7 +47,7 @@ class Strategy(ABC):
 
     Parameters
     ----------
-    slack, n_buckets, horizon
+    slack, n_buckets, horizon, moments
         Those of the projections.
 
     Attributes
@@ -48,8 +61,10 @@ class Strategy(ABC):
     fewest: ClassVar[int] = 1
     """So many labels there must be to forecast anything."""
 
-    def __init__(self, slack: float, n_buckets: int, horizon: int | None) -> None:
-        self._settings = slack, n_buckets, horizon
+    def __init__(
+        self, slack: float, n_buckets: int, horizon: int | None, moments: Moments | None = None
+    ) -> None:
+        self._settings = slack, n_buckets, horizon, moments
         self.projections: dict[Label | None, Projection] = {}
 
     def projection(self, label: Label | None) -> Projection:
@@ -100,4 +115,8 @@ class Strategy(ABC):
 
     def bounded(self) -> Iterable[Bounded]:
         """Whose bounds add up to those of this strategy's rounds."""
+        return self.projections.values()
+
+    def windowed(self) -> Iterable[Windowed]:
+        """Whose bounds on windows add up to those of this strategy's rounds."""
         return self.projections.values()
