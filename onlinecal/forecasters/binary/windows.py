@@ -37,6 +37,7 @@ from onlinecal.forecasters.binary.window_table import (
 
 MOST_WINDOW = 1 << 24
 """Moments: the distances of so many rounds, each below 2^38, fit an integer."""
+NO_ROUNDS: NDArray[np.int64] = np.empty((0, ENTRY), np.int64)
 FEW = 16
 """Rounds that there is room for from the start."""
 
@@ -50,6 +51,14 @@ class Window:
 
     def __init__(self, size: int, memory: NDArray[np.int64]) -> None:
         self.table = new_table(size, int(memory[SCALE]), int(memory[FINE]), min(size, FEW))
+
+    @classmethod
+    def holding(cls, size: int, memory: NDArray[np.int64], rounds: NDArray[np.int64]) -> Window:
+        """The window with these `rounds`, the last that the memory had; ValueError if it cannot have them."""
+        window = cls.__new__(cls)
+        head = [size, int(memory[SCALE]), int(memory[FINE]), int(memory[ROUNDS])]
+        window.__setstate__({"head": np.array(head), "rounds": rounds})
+        return window
 
     def follow(
         self, memory: NDArray[np.int64], lower: int, step: int, y: int, moved: int, now: int | None = None
