@@ -3,7 +3,7 @@
 A round of a grid machine is charged to a point, changes its bias and is announced at some distance from it. A
 window holds these of the rounds of the last so many moments, and for each point the sum of the changes: how
 its bias differs from what it was before the window. Both are integers in the units of the memory, so what
-leaves the window is taken off exactly. Theorem 19 of docs/theory.md says what that proves.
+leaves the window is taken off exactly. Theorem 21 of docs/theory.md says what that proves.
 
 A moment is a settled round of whatever the window is of: of the forecaster itself, or of a stream whose
 rounds several forecasters share. By Fact 4 the certificates of their windows add up to one of its window.

@@ -1,4 +1,4 @@
-"""Windows (Theorem 19): those of every short sequence, and the bookkeeping against what it stands for."""
+"""Windows (Theorem 21): those of every short sequence, and the bookkeeping against what it stands for."""
 
 from __future__ import annotations
 
