@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.cache import KeyCache
@@ -74,16 +73,6 @@ def total_of(summaries: Iterable[Summary]) -> Summary:
     )
 
 
-def with_window(keys: KeyCache, ledger: Ledger, line: KeyReport) -> KeyReport:
-    """The line, with the bounds on the key's window if it keeps one: those are in its state alone."""
-    if keys.config.at(line.config).window is None or line.name in keys.states:
-        return line
-    keys.fetch([line.name], ledger)
-    state = keys.states[line.name]
-    keys.drop(state)
-    return replace(line, summary=state.summary())
-
-
 def config_of(ledger: Ledger) -> EngineConfig:
     """The configuration that a ledger was made with."""
     written = ledger.about("config") or "{}"
@@ -104,11 +93,11 @@ def read_report(path: str | Path) -> Report:
             while events := ledger.log(after, CHUNK):
                 after = events[-1].number
                 take(keys, ledger, events)
-            lines = [
-                KeyReport(name, config, keys.states[name].summary() if name in keys.states else summary)
-                for name, config, summary in ledger.summaries()
-            ]
-            lines = [with_window(keys, ledger, line) for line in lines]
+            lines = []
+            for line in ledger.summaries():
+                state = keys.states.get(line[0])
+                summary = state.summary() if state else keys.cold_summary(*line, ledger)
+                lines.append(KeyReport(line[0], line[1], summary))
             total = total_of(line.summary for line in lines)
             oldest = None
             if total.oldest is not None:
