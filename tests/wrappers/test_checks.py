@@ -22,6 +22,7 @@ WRAPPERS = {
     "CalibratedClassifier-simplex": lambda model: CalibratedClassifier(model, strategy="simplex"),
     "CalibratedClassifier-top-label": lambda model: CalibratedClassifier(model, strategy="top-label"),
     "CalibratedClassifier-classwise": lambda model: CalibratedClassifier(model, strategy="classwise"),
+    "CalibratedClassifier-window": lambda model: CalibratedClassifier(model, window=50, n_buckets=2),
     "PlattScaling": PlattScaling,
     "BinnedMean": BinnedMean,
     "CalibratedClassifier(BinnedMean)": lambda model: CalibratedClassifier(BinnedMean(model)),

@@ -191,7 +191,7 @@ class GridForecaster(base.Classifier):
         if self._open:
             self.note_late(len(self._open))
         if self._window is not None:
-            self.settle(int(self.memory[LOWER]), int(self.memory[STEP]), outcome, self._probability)
+            self.settle(self.memory[LOWER], self.memory[STEP], outcome, self._probability)
             return
         p = self.machine.advance(self.memory, outcome)
         while p == FULL:

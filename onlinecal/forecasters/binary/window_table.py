@@ -133,7 +133,9 @@ def follow_round(
     y: int,
     moved: int,
 ) -> bool:
-    """`follow`, if the table is ready."""
+    """`follow`, if the table is ready. A moment below 0 stands for how many rounds the memory has had."""
+    if now < 0:
+        now = memory[ROUNDS]
     if not is_ready(table, memory, memory[ROUNDS] - 1, now):
         return False
     follow(table, memory, now, lower, step, y, moved)

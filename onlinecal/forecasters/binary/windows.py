@@ -38,6 +38,7 @@ from onlinecal.forecasters.binary.window_table import (
 MOST_WINDOW = 1 << 24
 """Moments: the distances of so many rounds, each below 2^38, fit an integer."""
 NO_ROUNDS: NDArray[np.int64] = np.empty((0, ENTRY), np.int64)
+OWN_ROUNDS = -1
 FEW = 16
 """Rounds that there is room for from the start."""
 
@@ -67,10 +68,10 @@ class Window:
 
         `now` is its moment; None: how many rounds the memory has had.
         """
-        if now is None:
-            now = int(memory[ROUNDS])
-        while not follow_round(self.table, memory, now, lower, step, y, moved):
-            self.prepare(memory, int(memory[ROUNDS]) - 1, now)
+        moment = OWN_ROUNDS if now is None else now
+        while not follow_round(self.table, memory, moment, lower, step, y, moved):
+            rounds = int(memory[ROUNDS])
+            self.prepare(memory, rounds - 1, rounds if now is None else now)
 
     def prepare(self, memory: NDArray[np.int64], rounds: int, now: int) -> None:
         """Make ready to note the round of this moment that comes after so many others of the memory."""

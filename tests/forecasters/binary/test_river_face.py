@@ -14,6 +14,7 @@ from onlinecal import AlmostOneStepAhead, OneStepAhead
 LEARNERS = [
     AlmostOneStepAhead(),
     AlmostOneStepAhead(horizon=1000),
+    AlmostOneStepAhead(window=100),
     AlmostOneStepAhead(grid="nested", rule="sign", report="lower"),
     OneStepAhead(),
     OneStepAhead(n_cells=30, rule="sign"),
