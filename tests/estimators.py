@@ -203,6 +203,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     f.AlmostOneStepAhead: [
         {},
         {"horizon": 1000},
+        {"window": 100},
         {"grid": "nested", "rule": "sign", "report": "lower"},
         {"slack": 1.0, "report": "hint", "grid": "nested"},
     ],
@@ -223,6 +224,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"classifier": tree.HoeffdingTreeClassifier()},
         {"classifier": preprocessing.StandardScaler() | logistic()},
         {"classifier": logistic(), "n_buckets": 4, "slack": 2.0},
+        {"classifier": logistic(), "n_buckets": 2, "window": 50},
         {"classifier": bayes(), "strategy": "simplex"},
         {"classifier": bayes(), "strategy": "top-label"},
         {"classifier": bayes(), "strategy": "classwise"},

@@ -29,6 +29,9 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         The labels of a simplex; None: they are discovered as they come.
     horizon, n_cells, grid, rule, slack, report
         Parameters of the forecaster; None: its default. A horizon counts the rounds of one lane.
+    window
+        Keep a certificate of the key's last so many settled rounds, too (of binary outcomes); its state then
+        holds these rounds. Also a parameter of the forecaster: it chooses the grid unless others do.
     lanes
         How many forecasters share a key. A forecast is made by one of them that waits for no outcome, if
         there is one; so with as many lanes as forecasts are ever open at once, labels are never late for
@@ -52,6 +55,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     rule: str | None = None
     slack: float | None = None
     report: str | None = None
+    window: int | None = None
     lanes: int = 1
     expire_after: float | None = None
     max_jump: float = MAX_JUMP
@@ -60,7 +64,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         check_count(self.lanes, "lanes", most=1 << 16)
         for name in ("max_jump",) if self.expire_after is None else ("expire_after", "max_jump"):
             check_number(getattr(self, name), name, 0.0, math.inf, "()", "a positive number of seconds")
-        for name in ("grid", "rule") if self.kind == "simplex" else ("classes",):
+        for name in ("grid", "rule", "window") if self.kind == "simplex" else ("classes",):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} does not go with kind {self.kind!r}, got {getattr(self, name)!r}")
 

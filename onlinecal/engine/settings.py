@@ -17,7 +17,7 @@ def lanes_of(config: KeyConfig, edition: int) -> Lanes:
     """The kind of lanes that a configuration asks for; ValueError if a parameter is out of range."""
     given = {
         name: getattr(config, name)
-        for name in ("horizon", "n_cells", "grid", "rule", "slack", "report")
+        for name in ("horizon", "n_cells", "grid", "rule", "slack", "report", "window")
         if getattr(config, name) is not None
     }
     if config.kind == "binary":

@@ -152,6 +152,28 @@ def test_one_event_against_the_prior_classifier(compare, kind, config):
     )
 
 
+@pytest.mark.parametrize("grid", ["uniform", "adaptive"])
+@pytest.mark.parametrize("way", ["events", "replay"])
+def test_a_window_against_none(compare, way, grid):
+    """What the certificate of the last 1,000 rounds costs on top, at most; without one nothing is paid."""
+    outcomes = stream("fair coins", 10**5)
+    labels = outcomes.tolist()
+
+    def play_on(forecaster):
+        if way == "replay":
+            forecaster.replay(outcomes)
+        else:
+            for y in labels:
+                forecaster.learn_one({}, y)
+
+    def fresh(window):
+        settings = {"n_cells": 23} if grid == "uniform" else {"grid": grid}
+        return AlmostOneStepAhead(window=window, **settings)
+
+    play_on(fresh(1000))
+    compare(play_on, lambda: play_on(fresh(None)), "none stated", setup=lambda: (fresh(1000),))
+
+
 @pytest.mark.parametrize(
     ("arguments", "target"),
     [(["--help"], "under 1 s"), (["simulate", "--rounds", "1000000"], "under 3 s the second time")],

@@ -100,11 +100,16 @@ def travelled(memory: Memory, lower: int, step: int, point: int, reported: float
 
 
 @inlined
+def nearest_unit(memory: Memory, share: float) -> int:
+    """An outcome in [0, 1] in the memory's units, rounded."""
+    return int(share * memory[SCALE] + 0.5)
+
+
+@inlined
 def to_units(memory: Memory, share: float) -> int:
-    """An outcome in [0, 1] in the memory's units; what rounding changes is counted as distance."""
-    exact = share * memory[SCALE]
-    y = int(exact + 0.5)
-    memory[MOVED] += math.ceil(abs(exact - y) * (2 * memory[FINE]))
+    """The same; what rounding changes is counted as distance."""
+    y = nearest_unit(memory, share)
+    memory[MOVED] += math.ceil(abs(share * memory[SCALE] - y) * (2 * memory[FINE]))
     return y
 
 

@@ -48,6 +48,7 @@ class Machine:
 
     rules: ClassVar[ModuleType]
     playable: ClassVar[Rules]
+    playable_shares: ClassVar[Rules]
     advance: ClassVar[Callable[..., float]]
     issue: ClassVar[Callable[..., tuple[int, int, float]]]
     settle: ClassVar[Callable[..., float]]
@@ -117,17 +118,19 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
         return certificate(memory)
 
     playable = grid_rules(rules)
+    playable_shares = share_rules(rules, playable)
     return namespace(
         Machine,
         rules=rules,
         playable=playable,
+        playable_shares=playable_shares,
         advance=advance,
         issue=issue,
         settle=settle,
         settle_share=settle_share,
         certify=certify,
         replay=compile_replay(playable),
-        replay_shares=compile_replay(share_rules(rules, playable), np.float64),
+        replay_shares=compile_replay(playable_shares, np.float64),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ from onlinecal.forecasters.binary.cells import (
     FORMAT,
     LOWER,
     MIDPOINT,
+    MOVED,
     NO_HINT,
     REPORT,
     REPORTS,
@@ -28,7 +30,9 @@ from onlinecal.forecasters.binary.cells import (
 )
 from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
 from onlinecal.forecasters.binary.dyadic_search import END
-from onlinecal.forecasters.binary.soundness import check_grid_memory
+from onlinecal.forecasters.binary.soundness import check_grid_memory, require
+from onlinecal.forecasters.binary.window_table import windowed_replay
+from onlinecal.forecasters.binary.windows import MOST_WINDOW, Window
 from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.rules import Rules
 from onlinecal.forecasters.tokens import Forecast
@@ -72,9 +76,18 @@ class GridForecaster(base.Classifier):
     """A forecaster on a grid machine; subclasses say what it reports and what it promises."""
 
     _hinted = False
+    window: int | None = None
+    _window: Window | None = None
 
     def __init__(
-        self, horizon: int | None, n_cells: int | None, grid: Grid, rule: Rule, slack: float, report: Report
+        self,
+        horizon: int | None,
+        n_cells: int | None,
+        grid: Grid,
+        rule: Rule,
+        slack: float,
+        report: Report,
+        window: int | None = None,
     ) -> None:
         check_choice(grid, GRIDS, "grid")
         check_choice(rule, RULES, "rule")
@@ -83,10 +96,13 @@ class GridForecaster(base.Classifier):
             check_count(horizon, "horizon")
         if n_cells is not None:
             check_count(n_cells, "n_cells", most=MOST_CELLS)
+        if window is not None:
+            check_count(window, "window", most=MOST_WINDOW)
         check_slack(slack)
-        if grid == "uniform" and horizon is None and n_cells is None:
+        fixed = horizon is not None or n_cells is not None or window is not None
+        if grid == "uniform" and not fixed:
             raise ValueError(
-                "grid 'uniform' needs a horizon or n_cells; without them use 'adaptive' or 'nested'"
+                "grid 'uniform' needs a horizon, n_cells or a window; without them use 'adaptive' or 'nested'"
             )
         if grid in ("nested", "adaptive") and n_cells is not None:
             raise ValueError(f"n_cells={n_cells} fixes a uniform grid; it does not go with grid {grid!r}")
@@ -98,8 +114,11 @@ class GridForecaster(base.Classifier):
         self._reach = 0.5 if report == "midpoint" else 1.0
         self._open = OpenForecasts(Forecast)
         self._late = 0
-        if grid == "uniform" or (grid == "auto" and (horizon is not None or n_cells is not None)):
-            m = n_cells or guarantees.cells_for(horizon or 1, self._biases.worst, self._reach)
+        if grid == "uniform" or (grid == "auto" and fixed):
+            if window is not None and horizon is n_cells is None:
+                m = guarantees.window_cells(window, self._biases, self._reach)
+            else:
+                m = n_cells or guarantees.cells_for(horizon or 1, self._biases.worst, self._reach)
             self._adopt(uniform.new_memory(m, rule, float(slack), report))
             if horizon is not None and horizon > self.most_rounds:
                 raise ValueError(
@@ -112,6 +131,9 @@ class GridForecaster(base.Classifier):
                     rule, float(slack), report, dyadic.BY_EXACT_ACCOUNTS if grid != "nested" else 0
                 )
             )
+        if window is not None:
+            self.window = window
+            self._window = Window(window, self.memory)
 
     def _adopt(self, memory: NDArray[np.int64]) -> None:
         self.memory = memory
@@ -159,6 +181,9 @@ class GridForecaster(base.Classifier):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         check_grid_memory(self.memory, type(self)(**self._get_params()))
+        if self.window is not None:
+            require(isinstance(self._window, Window), "its window")
+            self._window.check(self.window, self.memory)  # type: ignore[union-attr]
         self.machine = MACHINES[int(self.memory[FORMAT])]
 
     def settle(self, lower: int, step: int, outcome: float, forecast: float) -> None:
@@ -171,15 +196,21 @@ class GridForecaster(base.Classifier):
         else:
             settle = self.machine.settle_share
             self._expect_shares()
+        moved = 0 if self._window is None else self.memory[MOVED]
         while (p := settle(self.memory, lower, step, outcome, forecast)) == FULL:
             self.grow()
         self._probability = p
+        if self._window is not None:
+            lower, step = self.machine.rules.in_units(self.memory, lower, step)
+            self._window.follow(self.memory, lower, step, outcome, moved)
 
     def _expect_shares(self) -> None:
         """Make the memory ready for outcomes that are neither 0 nor 1."""
         memory = self.machine.rules.refined(self.memory, float(self.slack))
         if memory is not self.memory:
             self.memory, self._hinted = memory, False
+            if self._window is not None:
+                self._window.suit(memory)
 
     def learn_one(self, x: Any, y: Any) -> None:
         """Settle the round that `predict_proba_one` answers; the features x are not looked at.
@@ -195,6 +226,9 @@ class GridForecaster(base.Classifier):
             return
         if self._open:
             self.note_late(len(self._open))
+        if self._window is not None:
+            self.settle(self.memory[LOWER], self.memory[STEP], outcome, self._probability)
+            return
         p = self.machine.advance(self.memory, outcome)
         while p == FULL:
             self.grow()
@@ -227,8 +261,19 @@ class GridForecaster(base.Classifier):
         tapes = played, guide, np.empty(0), forecasts, points
         # where the accumulators might not bear it all, what is played is a copy
         memory = self.memory if len(played) <= certain_rounds(self.memory) else self.memory.copy()
-        while (done := replay(memory, *tapes, done)) < len(played):
-            memory = enlarged(memory)
+        if self._window is None:
+            while (done := replay(memory, *tapes, done)) < len(played):
+                memory = enlarged(memory)
+        else:
+            window = deepcopy(self._window) if memory is not self.memory else self._window
+            whole = played.dtype == np.uint8
+            rules = self.rules if whole else self.machine.playable_shares
+            replay = windowed_replay(rules, np.int64 if whole else np.float64)
+            while (done := replay((memory, window.table), *tapes, done)) < len(played):
+                if not self.machine.rules.has_room(memory):
+                    memory = enlarged(memory)
+                window.prepare(memory, int(memory[ROUNDS]), int(memory[ROUNDS]) + 1)
+            self._window = window
         self.memory = memory
         self.note_late(len(self._open))
         self.resume()
@@ -242,19 +287,24 @@ class GridForecaster(base.Classifier):
         """The a-priori bound on distance plus bias after so many rounds, a sum."""
         return self.promise_for(self.memory, rounds, self._late)
 
+    def window_promise_for(
+        self, memory: NDArray[np.int64], late: int, rounds: int | None = None
+    ) -> float | None:
+        """The bound on any so many consecutive rounds (None: `window`) of such a memory, if it has one."""
+        if self.window is None or memory[FORMAT] != uniform.FORMAT_UNIFORM:
+            return None
+        m, freed = int(uniform.cells_of(memory)), bool(memory[uniform.HINTED] and memory[uniform.FREED])
+        lengths = guarantees.window_biases(m, self._biases, late, freed)
+        each = self._reach / m + guarantees.unit_of(memory)
+        return (self.window if rounds is None else rounds) * each + lengths
+
     def promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
         """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
-        scale = int(memory[SCALE])
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            m = int(uniform.cells_of(memory))
-            # lower/m * m is exact for powers of two, and for hints on the border of a cell only for them
-            exact = memory[REPORT] != AT_HINT or m & (m - 1) == 0
-            unit = 0.0 if exact else 1.0 / (2 * scale * int(memory[FINE]))
-            if memory[uniform.SHARED]:
-                unit += 1.0 / scale
+            m, unit = int(uniform.cells_of(memory)), guarantees.unit_of(memory)
             freed = bool(memory[uniform.HINTED] and memory[uniform.FREED])
             return guarantees.uniform_guarantee(rounds, m, self._biases, self._reach, late, unit, freed)
-        rounded = rounds / scale if memory[dyadic.TUNED] & dyadic.SHARED else 0.0
+        rounded = rounds / int(memory[SCALE]) if memory[dyadic.TUNED] & dyadic.SHARED else 0.0
         tuned, pace = is_tuned(memory), int(memory[dyadic.PACE])
         return rounded + guarantees.dyadic_guarantee(rounds, pace, self._biases, self._reach, tuned, late)
 
