@@ -145,6 +145,8 @@ def test_without_a_window_there_is_nothing_of_it():
 def test_what_does_not_go_is_refused():
     with pytest.raises(ValueError, match="simplex"):
         CalibratedClassifier(Said(), strategy="simplex", window=10)
+    with pytest.raises(ValueError, match="window=10 does not go with n_buckets='auto'"):
+        CalibratedClassifier(Said(), n_buckets="auto", window=10)
     for window in (0, 1.5, "10"):
         with pytest.raises(ValueError, match="window"):
             CalibratedClassifier(Said(), window=window)

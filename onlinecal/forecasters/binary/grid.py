@@ -102,7 +102,7 @@ class GridForecaster(base.Classifier):
         fixed = horizon is not None or n_cells is not None or window is not None
         if grid == "uniform" and not fixed:
             raise ValueError(
-                "grid 'uniform' needs a horizon, n_cells or a window; without them use 'adaptive' or 'nested'"
+                "grid 'uniform' needs a horizon or n_cells (or a window): without, use 'adaptive' or 'nested'"
             )
         if grid in ("nested", "adaptive") and n_cells is not None:
             raise ValueError(f"n_cells={n_cells} fixes a uniform grid; it does not go with grid {grid!r}")

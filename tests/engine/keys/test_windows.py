@@ -14,8 +14,11 @@ from onlinecal.engine.settings import Settings
 TOLERANCE = 1e-6
 
 
-def play(state, number, seed=0, most=0, every=1):
-    """Queries and labels, up to `most` others open; run after `every` steps. The settled rounds."""
+def play(state, number, seed=0, most=0, every=1, shares=None):
+    """Queries and labels, up to `most` others open; run after `every` steps. The settled rounds.
+
+    From the query `shares` on every third outcome is one.
+    """
     rng = np.random.default_rng(seed)
     settled = []
     for i in range(number):
@@ -24,6 +27,8 @@ def play(state, number, seed=0, most=0, every=1):
         while len(state.open) > rng.integers(0, most + 1):
             issued = list(state.open.values())[rng.integers(len(state.open))]
             y = int(rng.random() < 0.3 + 0.4 * (i // 40 % 2))
+            if shares is not None and i >= shares and i % 3 == 0:
+                y = round(rng.random(), 3)
             state.close(issued, y, None)
             settled.append((issued.probability, y))
             if i % every == 0:
@@ -65,11 +70,49 @@ def test_the_window_of_a_key(config, most):
         state = again
 
 
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize("most", [0, 5])
+def test_the_window_of_a_key_whose_outcomes_become_shares(config, most):
+    state = KeyState("k", 1, Settings(KeyConfig(window=30, **config)))
+    for number, shares in ((25, None), (20, 11), (40, 0), (50, None)):
+        settled = play(state, number, seed=number, most=most, shares=shares)
+        found = state.summary()
+        if len(settled) >= 30:
+            lower = calibration_distance(*zip(*settled[-30:], strict=True)).lower
+            assert lower <= found.window_certificate + TOLERANCE
+        if "grid" not in config:
+            assert found.window_certificate <= found.window_guarantee + TOLERANCE
+        again = KeyState("k", 1, state.settings, state.dump())
+        assert again.dump() == state.dump()
+        assert again.summary() == found
+        state = again
+
+
+def test_one_lane_is_the_forecaster_with_shares_too():
+    state = KeyState("k", 1, Settings(KeyConfig(window=20, report="hint", slack=1.0)))
+    forecaster = AlmostOneStepAhead(window=20, report="hint", slack=1.0)
+    rng = np.random.default_rng(4)
+    waiting = []
+    for i in range(90):
+        hint = rng.random()
+        waiting.append((forecaster.forecast(hint), state.ask(str(i), 2 * i, hint, None)))
+        state.run()
+        while len(waiting) > 3 * (i % 7 > 2):
+            token, issued = waiting.pop(0)
+            y = round(rng.random(), 2) if i > 30 and i % 2 else int(rng.random() < 0.2)
+            assert issued.probability == token.probability
+            state.close(issued, y, None)
+            state.run()
+            forecaster.observe(token, y)
+            assert state.summary().window_certificate == forecaster.window_certificate
+    assert state.summary().window_guarantee == forecaster.window_guarantee
+
+
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_states_do_not_depend_on_batches_or_on_who_looked(lanes):
     states = [KeyState("k", 1, Settings(KeyConfig(window=25, lanes=lanes))) for _ in range(3)]
     for state, every in zip(states, (1, 7, 1000), strict=True):
-        play(state, 90, most=4, every=every)
+        play(state, 90, most=4, every=every, shares=50)
     states[1].summary()
     assert len({state.dump() for state in states}) == 1
 
