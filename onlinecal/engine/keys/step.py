@@ -12,7 +12,7 @@ from zlib import crc32
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import asdict, replace
 
 from onlinecal.engine.batch import Batch, in_seconds, refuse
 from onlinecal.engine.config import EDITION, EngineConfig, KeyConfig
@@ -190,8 +190,12 @@ class KeyStep:
 
 
 def _values_of(config: KeyConfig) -> tuple[Any, ...]:
-    """All fields that forecasts depend on: all but the last, `max_jump`."""
-    return astuple(config)[:-1]
+    """All fields that forecasts depend on, so not `max_jump`; and not `window`, a newer field, unless set."""
+    values = asdict(config)
+    del values["max_jump"]
+    if config.window is None:
+        del values["window"]
+    return tuple(values.values())
 
 
 def _foreign(event: Incoming | Rejected, key: str) -> Rejected | None:
