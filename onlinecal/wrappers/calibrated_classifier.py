@@ -170,16 +170,15 @@ class CalibratedClassifier(LateLabels[Waiting]):
             outcome = self._labels.known.get(y)
         except TypeError:
             outcome = None
+        if outcome is None:
+            self._labels.meet(check_label(y, "y"))
         if self._moments is not None:
             self._moments.now = self.n_rounds + 1
         if outcome is not None and x is self._features and self._binary is not None:
             self._binary.settle(outcome)
-        else:
-            if outcome is None:
-                self._labels.meet(check_label(y, "y"))
-            if x is self._features or not self._settle_late(x, plain(y)):
-                strategy, asked = self._round()
-                strategy.settle(asked, plain(y), self._labels)
+        elif x is self._features or not self._settle_late(x, plain(y)):
+            strategy, asked = self._round()
+            strategy.settle(asked, plain(y), self._labels)
         self._features = NOTHING
         self.n_rounds += 1
         if outcome is None:
