@@ -39,6 +39,8 @@ def warm_forecasters() -> None:
         forecaster.learn_one({}, True)
         forecaster.observe(token, True)
         forecaster.replay(outcomes[:40], forecasts[:40])
+        forecaster.learn_one({}, 0.5)
+        forecaster.replay(forecasts[:40])
         forecaster.machine.certify(forecaster.memory)
         assert (forecaster.window_certificate is None) == (window is None)
 
