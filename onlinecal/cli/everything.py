@@ -39,6 +39,9 @@ def warm_forecasters() -> None:
         forecaster.learn_one({}, True)
         forecaster.observe(token, True)
         forecaster.replay(outcomes[:10], forecasts[:10])
+        # and outcomes between 0 and 1
+        forecaster.learn_one({}, 0.5)
+        forecaster.replay(forecasts[:10], forecasts[:10])
         forecaster.machine.certify(forecaster.memory)
 
 
