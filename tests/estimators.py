@@ -169,7 +169,7 @@ NO_TABLES: list[Refusal] = [
     ("fit", ([[1.0], [1.0]], [0, 0]), "P must have at least 2 columns, got 1"),
     ("fit", (HALVES, [0, 2]), r"y must be class numbers 0\.\.1, got 2 at row 1"),
     ("fit", (HALVES, [0]), "P and y must have the same length, got 2 and 1"),
-    ("predict_proba", ([[0.5, 0.5]],), "P must have the 3 columns of the fit, got 2"),
+    ("predict_proba", ([[0.5, 0.5]],), "X has 2 features, but .* is expecting 3 features"),
     ("predict_proba", ([[0.5, 0.5, 0.5]],), "P must sum to 1"),
 ]
 ALL = [[1], [1]]

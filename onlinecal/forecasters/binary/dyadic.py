@@ -253,7 +253,7 @@ def charge(memory: Memory, lower: int, step: int, y: int, reported: float) -> No
     """
     memory[ROUNDS] += 1
     covered = memory[PRICE] * memory[BASE] * memory[FINE]
-    if lower < y < lower + step:
+    if (lower < y) & (y < lower + step):
         moved = travelled(memory, lower, step, y, reported)
         memory[MOVED] += moved
         memory[SAVED] += covered - moved

@@ -66,8 +66,9 @@ def uniform_guarantee(
     1 - 1/m - c; with late labels so may as many as are open.
     """
     total = reach * rounds / n_cells + rounds * unit + biases.total(n_cells, late)
-    if freed:
-        total += late + 1.0 if late else max(0.0, 1.0 - 1.0 / n_cells - biases.slack)
+    beyond = 1.0 - 1.0 / n_cells - biases.slack
+    if freed and beyond > 0.0:
+        total += late + 1.0 if late else beyond
     return total
 
 

@@ -207,7 +207,7 @@ def charge(memory: Memory, lower: int, step: int, y: int, reported: float) -> No
     An outcome inside the cell is charged to the point it is itself, which takes no bias.
     """
     memory[ROUNDS] += 1
-    if lower < y < lower + step:
+    if (lower < y) & (y < lower + step):
         memory[MOVED] += travelled(memory, lower, step, y, reported)
         return
     low, high, shift = memory[LOW], memory[HIGH], memory[SHIFT]

@@ -71,7 +71,7 @@ def level_of(u: float, n_levels: int, slack: float) -> np.int64:
 
 
 @kernel_part
-def mixed(j: int, level: int) -> Any:
+def mixed_bits(j: int, level: int) -> Any:
     """64 well-mixed bits for one class and its level (the finaliser of splitmix64)."""
     z = np.uint64(j) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(level) * np.uint64(0xD1B54A32D192ED03)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -85,7 +85,7 @@ def hash_of_levels(levels: Ints) -> Any:
     key = np.uint64(0)
     for j in range(levels.shape[0]):
         if levels[j] > 0:
-            key += mixed(j, levels[j])
+            key += mixed_bits(j, levels[j])
     return key
 
 
@@ -106,7 +106,7 @@ def fill_levels(row: Floats, n_levels: int, slack: float, levels: Ints) -> Any:
         level = level_of(row[j], n_levels, slack)
         levels[j] = level
         if level > 0:
-            key += mixed(j, level)
+            key += mixed_bits(j, level)
     return key
 
 
