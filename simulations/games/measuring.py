@@ -183,7 +183,7 @@ def _measure(
         adversary=adversary,
         rounds=one.rounds,
         seed=seed,
-        ones=one.ones,
+        ones=int(one.ones),
         ece=one.ece,
         distance_lower=one.distance.lower,
         distance_upper=one.distance.upper,
