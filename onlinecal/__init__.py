@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from onlinecal.wrappers import (
         BinnedMean as BinnedMean,
         CalibratedClassifier as CalibratedClassifier,
+        CalibratedDistribution as CalibratedDistribution,
+        CalibratedRegressor as CalibratedRegressor,
         DecisionCalibratedClassifier as DecisionCalibratedClassifier,
         GroupCalibratedClassifier as GroupCalibratedClassifier,
         LpCalibratedClassifier as LpCalibratedClassifier,

@@ -58,6 +58,15 @@ def learn(model: Any, rounds: Any) -> list[Any]:
     return answers
 
 
+def regress(model: Any, rounds: Any) -> list[Any]:
+    ask = getattr(model, "predict_distribution_one", model.predict_one)
+    answers = []
+    for x, y in rounds:
+        answers.append(ask(x))
+        model.learn_one(x, y)
+    return answers
+
+
 def update(metric: Any, rounds: Any) -> list[Any]:
     for y, p in rounds:
         metric.update(y, p)
@@ -81,6 +90,7 @@ def fit(model: Any, rows: Any) -> list[Any]:
 
 PHISHING = list(datasets.Phishing().take(240))
 SEGMENTS = list(datasets.ImageSegments().take(240))
+APPROVAL = list(datasets.TrumpApproval().take(240))
 RNG = np.random.default_rng(0)
 GAMES = [(bool(RNG.random() < p), p) for p in RNG.integers(0, 21, 60) / 20]
 TABLE, LABELS = RNG.dirichlet(np.full(3, 0.6), 200), RNG.integers(0, 3, 200)
@@ -91,12 +101,23 @@ OUTCOMES = (RNG.random(200) < 0.5 * FORECASTS + 0.3 * MEMBERS[:, 0]).astype(int)
 NO_OUTCOMES: list[Refusal] = [
     *(
         ("learn_one", ({}, y), "y must be 0, 1, False or True, got")
-        for y in (2, -1, "yes", None, 0.5, NAN, [1], np.array([0, 1]))
+        for y in (2, -1, "yes", None, 1.2, NAN, [1], np.array([0, 1]))
     ),
     ("replay", ([],), "outcomes is empty"),
     ("replay", ([0, 1, 2],), "outcomes must be 0/1 or boolean, got 2 at row 2"),
     ("replay", ([[0, 1]],), "outcomes must be one-dimensional"),
     ("replay", (["a"],), "outcomes must be 0/1"),
+]
+NO_SHARES: list[Refusal] = [
+    *(
+        ("learn_one", ({}, y), r"y must be a number in \[0, 1\], False or True, got")
+        for y in (2, -1, 1.2, "yes", "0.5", None, NAN, [1], np.array([0, 1]))
+    ),
+    ("replay", ([],), "outcomes is empty"),
+    ("replay", ([0, 0.5, 1.2],), r"outcomes must be numbers in \[0, 1\] or boolean, got 1.2 at row 2"),
+    ("replay", ([0, NAN],), "outcomes must be .* got nan at row 1"),
+    ("replay", ([[0, 1]],), "outcomes must be one-dimensional"),
+    ("replay", (["a"],), "outcomes at row 0 must be .* got 'a'"),
 ]
 NO_HINTS: list[Refusal] = [
     ("replay", ([0, 1], [0.5]), "same length"),
@@ -137,6 +158,9 @@ NO_ROUNDS: list[Refusal] = [
 NO_LABELS: list[Refusal] = [
     ("learn_one", ({}, y), r"y must be a (hashable )?class label, got") for y in (None, NAN, INF, [1])
 ]
+NO_TARGETS: list[Refusal] = [
+    ("learn_one", ({}, y), "y must be a .*number.*, got") for y in (None, NAN, INF, "1", [1], 10**400)
+]
 HALVES = [[0.5, 0.5], [0.2, 0.8]]
 NO_TABLES: list[Refusal] = [
     ("fit", ([[0.5, 0.6], [0.5, 0.5]], [0, 1]), r"P must sum to 1 in every row, got 1\.1 at row 0"),
@@ -171,6 +195,7 @@ NO_FEATURES: list[Refusal] = [
     ("fit", (LINE, [0, 1], lambda X: [0.5, NAN]), r"initial must lie in \[0, 1\], got nan at row 1"),
 ]
 
+linear = linear_model.LinearRegression
 logistic, bayes = linear_model.LogisticRegression, naive_bayes.GaussianNB
 LEVELS = {"n_levels": 5, "first_fit": 20}
 CELLS = {"horizon": 200, "n_cells": 6}
@@ -178,6 +203,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     f.AlmostOneStepAhead: [
         {},
         {"horizon": 1000},
+        {"window": 100},
         {"grid": "nested", "rule": "sign", "report": "lower"},
         {"slack": 1.0, "report": "hint", "grid": "nested"},
     ],
@@ -198,6 +224,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"classifier": tree.HoeffdingTreeClassifier()},
         {"classifier": preprocessing.StandardScaler() | logistic()},
         {"classifier": logistic(), "n_buckets": 4, "slack": 2.0},
+        {"classifier": logistic(), "n_buckets": 2, "window": 50},
         {"classifier": bayes(), "strategy": "simplex"},
         {"classifier": bayes(), "strategy": "top-label"},
         {"classifier": bayes(), "strategy": "classwise"},
@@ -217,6 +244,14 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     w.LpCalibratedClassifier: [
         {"classifier": logistic(), "within": "shift", **LEVELS},
         {"classifier": bayes(), **LEVELS},
+    ],
+    w.CalibratedRegressor: [
+        {"regressor": preprocessing.StandardScaler() | linear(), "high": 100.0},
+        {"regressor": linear(), "low": -1000.0, "high": 1000.0, "slack": 0.5, "horizon": 200},
+    ],
+    w.CalibratedDistribution: [
+        {"regressor": tree.HoeffdingTreeRegressor(), "thresholds": [38, 40, 42], "window": 20},
+        {"regressor": linear(), "thresholds": (0.0,), "slack": 0.5, "horizon": 200},
     ],
     m.Brier: [{}, {"top_label": False, "pos_val": True}],
     m.ECE: [{}, {"bins": 15}],
@@ -238,6 +273,9 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
 
 def fed(kind: type, settings: dict[str, Any]) -> tuple[Callable[[Any, Any], list[Any]], Any, list[Refusal]]:
     """How an estimator is played, what it is fed, and what it refuses."""
+    if kind in (w.CalibratedRegressor, w.CalibratedDistribution):
+        beyond = [("learn_one", ({}, 1001), "y must be a number from low=.* got 1001")]
+        return regress, APPROVAL, [*NO_TARGETS, *(beyond if kind is w.CalibratedRegressor else [])]
     if kind is CalibrationMonitor:
         return count, GAMES, NO_ROUNDS
     if kind.__module__.startswith("onlinecal.metrics"):
@@ -254,8 +292,9 @@ def fed(kind: type, settings: dict[str, Any]) -> tuple[Callable[[Any, Any], list
         return learn, SEGMENTS, NO_CLASSES
     if kind.__module__.startswith("onlinecal.wrappers"):
         return learn, SEGMENTS if "strategy" in settings else PHISHING, NO_LABELS
-    hints = NO_HINTS if kind is f.AlmostOneStepAhead else []
-    return learn, PHISHING, [*NO_OUTCOMES, *hints]
+    if kind is f.AlmostOneStepAhead:
+        return learn, PHISHING, [*NO_SHARES, *NO_HINTS]
+    return learn, PHISHING, NO_SHARES if kind is f.OneStepAhead else NO_OUTCOMES
 
 
 def examples() -> Iterator[tuple[str, Example]]:

@@ -24,6 +24,9 @@ def after_rounds(kind: type[Any], labels: tuple[Any, ...]) -> Any:
         if isinstance(estimator, base.Classifier):
             estimator.predict_proba_one(x)
             estimator.learn_one(x, y)
+        elif isinstance(estimator, base.Regressor):
+            estimator.predict_one(x)
+            estimator.learn_one(x, float(y))
         else:
             estimator.update(y, {False: 0.7, True: 0.3})
     return estimator

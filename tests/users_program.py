@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from polars import DataFrame
-from river.linear_model import LogisticRegression
+from river.linear_model import LinearRegression, LogisticRegression
 
 import onlinecal
 from onlinecal import (
@@ -19,6 +19,8 @@ from onlinecal import (
     BinnedMean,
     BoostedRecalibrator,
     CalibratedClassifier,
+    CalibratedDistribution,
+    CalibratedRegressor,
     CalibrationMonitor,
     DecisionCalibratedClassifier,
     DecisionRecalibrator,
@@ -94,6 +96,15 @@ CalibratedClassifier(model, n_buckets="auto")
 CalibratedClassifier(model, n_buckets="many")  # error: arg-type
 CalibratedClassifier(model, strategy="toplabel")  # error: arg-type
 CalibratedClassifier(strategy="auto")  # error: call-arg
+regressor = LinearRegression()
+mean: float = CalibratedRegressor(regressor, low=0, high=48.0, horizon=100).predict_one({"a": 1.0})
+CalibratedRegressor(regressor, high="much")  # error: arg-type
+CalibratedRegressor(model)  # error: arg-type
+chances: dict[float, float] = CalibratedDistribution(regressor, [1, 2.5]).predict_distribution_one({})
+CalibratedDistribution(regressor)  # error: call-arg
+CalibratedDistribution(regressor, thresholds="low")  # error: arg-type
+forecaster.observe(token, 0.5)
+CalibrationMonitor().update(0.5, 0.25)
 BinnedMean(model, n_bins=2.5)  # error: arg-type
 PlattScaling(model, rate=1)  # error: call-arg
 DecisionCalibratedClassifier(model, losses=table, labels=["a", "b", "c"], memory="reservoir")

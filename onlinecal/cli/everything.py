@@ -33,13 +33,16 @@ def warm_forecasters() -> None:
     from onlinecal import AlmostOneStepAhead
 
     forecasts, outcomes = _history()
-    for horizon in (None, ROUNDS):
-        forecaster = AlmostOneStepAhead(horizon=horizon)
+    for horizon, window in ((None, None), (ROUNDS, None), (ROUNDS, 20)):
+        forecaster = AlmostOneStepAhead(horizon=horizon, window=window)
         token = forecaster.forecast(hint=0.8)
         forecaster.learn_one({}, True)
         forecaster.observe(token, True)
-        forecaster.replay(outcomes[:10], forecasts[:10])
+        forecaster.replay(outcomes[:40], forecasts[:40])
+        forecaster.learn_one({}, 0.5)
+        forecaster.replay(forecasts[:40])
         forecaster.machine.certify(forecaster.memory)
+        assert (forecaster.window_certificate is None) == (window is None)
 
 
 def warm_simplex() -> None:

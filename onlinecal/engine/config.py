@@ -9,9 +9,10 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from onlinecal.forecasters.simplex.guarantees import EDITION
 from onlinecal.validation import check_count, check_number
 
+EDITION = 3
+"""Today's edition of the forecasters' rules."""
 MAX_JUMP = 1e10
 """Seconds, some 300 years: any clock that counts seconds stays below, none that counts milliseconds does."""
 
@@ -22,12 +23,15 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     Attributes
     ----------
     kind
-        "binary": outcomes 0 and 1, by `AlmostOneStepAhead`. "simplex": the classes' labels, by
+        "binary": outcomes in [0, 1], by `AlmostOneStepAhead`. "simplex": the classes' labels, by
         `SimplexAlmostOneStepAhead`.
     classes
         The labels of a simplex; None: they are discovered as they come.
     horizon, n_cells, grid, rule, slack, report
         Parameters of the forecaster; None: its default. A horizon counts the rounds of one lane.
+    window
+        Keep a certificate of the key's last so many settled rounds, too (of binary outcomes); its state then
+        holds these rounds. Also a parameter of the forecaster: it chooses the grid unless others do.
     lanes
         How many forecasters share a key. A forecast is made by one of them that waits for no outcome, if
         there is one; so with as many lanes as forecasts are ever open at once, labels are never late for
@@ -51,6 +55,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     rule: str | None = None
     slack: float | None = None
     report: str | None = None
+    window: int | None = None
     lanes: int = 1
     expire_after: float | None = None
     max_jump: float = MAX_JUMP
@@ -59,7 +64,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         check_count(self.lanes, "lanes", most=1 << 16)
         for name in ("max_jump",) if self.expire_after is None else ("expire_after", "max_jump"):
             check_number(getattr(self, name), name, 0.0, math.inf, "()", "a positive number of seconds")
-        for name in ("grid", "rule") if self.kind == "simplex" else ("classes",):
+        for name in ("grid", "rule", "window") if self.kind == "simplex" else ("classes",):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} does not go with kind {self.kind!r}, got {getattr(self, name)!r}")
 
@@ -75,7 +80,8 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """A default, and exceptions in order: the first that matches a key's name holds for it.
 
     `edition` is set by the engine where it matters: by which edition of its rule a simplex chooses the grid
-    for a horizon. A ledger that names none has the first.
+    for a horizon (2), a binary forecaster its level and what points without bias accept (3). A ledger that
+    names none has the first.
     """
 
     default: KeyConfig = KeyConfig()
@@ -92,7 +98,7 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     def for_new_ledger(self, edition: int = EDITION) -> EngineConfig:
         """The configuration with an edition, today's, if it names none and that makes a difference."""
         configs = [self.default, *(match.config for match in self.matches)]
-        matters = any(one.kind == "simplex" and one.report == "hint" and one.horizon for one in configs)
+        matters = any(one.kind == "binary" or (one.report == "hint" and one.horizon) for one in configs)
         return replace(self, edition=edition) if matters and not self.edition else self
 
     def without_bounds(self) -> EngineConfig:

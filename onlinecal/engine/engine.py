@@ -200,7 +200,7 @@ class Engine:
         with self._mutex:
             self._recover()
             lines = self._ledger.summaries(offset, limit)
-            return [(name, self._live(name) or written) for name, _, written in lines]
+            return [(line[0], self._live(line[0]) or self._cold(line)) for line in lines]
 
     def summary(self, key: str) -> Summary | None:
         """What there is to know of a key; None if it was never met."""
@@ -209,12 +209,16 @@ class Engine:
             live = self._live(key)
             if live is None:
                 for snapshot in self._ledger.keys_named([key]):
-                    [(_, _, live)] = self._ledger.summaries(snapshot.number - 1, 1)
+                    [line] = self._ledger.summaries(snapshot.number - 1, 1)
+                    live = self._cold(line)
             return live
 
     def _live(self, key: str) -> Summary | None:
         state = self._keys.states.get(key)
         return None if state is None else state.summary()
+
+    def _cold(self, line: tuple[str, int, Summary]) -> Summary:
+        return self._keys.cold_summary(*line, self._ledger)
 
     def _totals(self) -> Totals:
         self._recover()

@@ -7,9 +7,8 @@ from typing import Any
 
 import msgspec
 
-from onlinecal.engine.config import MAX_JUMP, EngineConfig, KeyConfig, Match
+from onlinecal.engine.config import EDITION, MAX_JUMP, EngineConfig, KeyConfig, Match
 from onlinecal.engine.keys.lanes import BinaryLanes, Lanes
-from onlinecal.forecasters.simplex.guarantees import EDITION
 
 NEVER = float("inf")
 
@@ -18,11 +17,11 @@ def lanes_of(config: KeyConfig, edition: int) -> Lanes:
     """The kind of lanes that a configuration asks for; ValueError if a parameter is out of range."""
     given = {
         name: getattr(config, name)
-        for name in ("horizon", "n_cells", "grid", "rule", "slack", "report")
+        for name in ("horizon", "n_cells", "grid", "rule", "slack", "report", "window")
         if getattr(config, name) is not None
     }
     if config.kind == "binary":
-        return BinaryLanes(**given)
+        return BinaryLanes(edition, **given)
     from onlinecal.engine.keys.simplex_lanes import SimplexLanes
 
     return SimplexLanes(config.classes, edition, **given)

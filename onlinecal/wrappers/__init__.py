@@ -1,4 +1,4 @@
-"""River wrappers around a classifier, loaded when they are first asked for."""
+"""River wrappers around a classifier or a regressor, loaded when they are first asked for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.wrappers.calibrated_classifier import CalibratedClassifier as CalibratedClassifier
+    from onlinecal.wrappers.calibrated_distribution import CalibratedDistribution as CalibratedDistribution
+    from onlinecal.wrappers.calibrated_regressor import CalibratedRegressor as CalibratedRegressor
     from onlinecal.wrappers.decision_calibrated_classifier import (
         DecisionCalibratedClassifier as DecisionCalibratedClassifier,
     )

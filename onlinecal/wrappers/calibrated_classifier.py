@@ -7,16 +7,20 @@ from typing import Any
 from river import base
 
 from onlinecal.forecasters.binary.grid import check_slack
+from onlinecal.forecasters.binary.windows import MOST_WINDOW
 from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.late_labels import NOTHING, LateLabels
+from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.buckets import Buckets, check_buckets
 from onlinecal.wrappers.strategies.catalogue import STRATEGIES, StrategyName, chosen, new_strategies, renewed
 from onlinecal.wrappers.strategies.certain import Certain
 from onlinecal.wrappers.strategies.classwise import Classwise
+from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.projection import Projection
-from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Strategy, Waiting
+from onlinecal.wrappers.strategies.simplex import Simplex
+from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Strategy, Waiting, Windowed
 
 
 class CalibratedClassifier(LateLabels[Waiting]):
@@ -50,10 +54,15 @@ class CalibratedClassifier(LateLabels[Waiting]):
         changes as labels appear.
     horizon
         How many rounds will be played, if known.
+    window
+        Keep a certificate of the last so many settled rounds, too, and a guarantee of any. Without a horizon
+        (or with several buckets) the grids are then the uniform ones that are best for such windows, and the
+        guarantee of all rounds together grows as fast as the rounds. Not for "simplex": for three labels
+        "auto" is then classwise. Nor for buckets that split.
 
     Attributes
     ----------
-    classifier, slack, n_buckets, strategy, horizon
+    classifier, slack, n_buckets, strategy, horizon, window
         As given.
 
     Notes
@@ -84,6 +93,9 @@ class CalibratedClassifier(LateLabels[Waiting]):
     docs/theory.md, sections 2 to 6; Arunachaleswaran, Collina, Roth and Shi (2024).
     """
 
+    window: int | None = None
+    _moments: Moments | None = None
+
     def __init__(
         self,
         classifier: base.Classifier,
@@ -91,18 +103,32 @@ class CalibratedClassifier(LateLabels[Waiting]):
         n_buckets: Buckets = 1,
         strategy: StrategyName = "auto",
         horizon: int | None = None,
+        window: int | None = None,
     ) -> None:
         super().__init__(classifier)
         check_choice(strategy, STRATEGIES, "strategy")
         check_buckets(n_buckets, "n_buckets")
         if horizon is not None:
             check_count(horizon, "horizon")
+        if window is not None:
+            check_count(window, "window", most=MOST_WINDOW)
+            if strategy == Simplex.name:
+                raise ValueError(
+                    f"window={window} does not go with strategy 'simplex', which keeps no windows"
+                )
+            if n_buckets == AUTO_BUCKETS:
+                raise ValueError(
+                    f"window={window} does not go with n_buckets='auto': nothing is proven of windows where "
+                    "buckets split; name a number of them"
+                )
         check_slack(slack)
         self.slack = slack
         self.n_buckets = n_buckets
         self.strategy = strategy
         self.horizon = horizon
-        self._strategies = new_strategies(slack, n_buckets, horizon)
+        self.window = window
+        self._moments = None if window is None else Moments(window)
+        self._strategies = new_strategies(slack, n_buckets, horizon, self._moments)
         self._plan = self._strategies[chosen(strategy, 0)]
         # Once both labels are known, the projection of the positive one; None under other plans.
         self._binary: Projection | None = None
@@ -144,14 +170,15 @@ class CalibratedClassifier(LateLabels[Waiting]):
             outcome = self._labels.known.get(y)
         except TypeError:
             outcome = None
+        if outcome is None:
+            self._labels.meet(check_label(y, "y"))
+        if self._moments is not None:
+            self._moments.now = self.n_rounds + 1
         if outcome is not None and x is self._features and self._binary is not None:
             self._binary.settle(outcome)
-        else:
-            if outcome is None:
-                self._labels.meet(check_label(y, "y"))
-            if x is self._features or not self._settle_late(x, plain(y)):
-                strategy, asked = self._round()
-                strategy.settle(asked, plain(y), self._labels)
+        elif x is self._features or not self._settle_late(x, plain(y)):
+            strategy, asked = self._round()
+            strategy.settle(asked, plain(y), self._labels)
         self._features = NOTHING
         self.n_rounds += 1
         if outcome is None:
@@ -174,6 +201,26 @@ class CalibratedClassifier(LateLabels[Waiting]):
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the labels."""
         return sum(part.guarantee for part in self._parts())
+
+    @property
+    def window_certificate(self) -> float | None:
+        """A proven upper bound on the distance of the last `window` settled rounds, as `certificate` sums it.
+
+        None without a window.
+        """
+        if self.window is None:
+            return None
+        return sum(part.window_certificate for part in self._windowed())
+
+    @property
+    def window_guarantee(self) -> float | None:
+        """What the distance of ANY `window` consecutive settled rounds cannot exceed.
+
+        None without a window.
+        """
+        if self.window is None:
+            return None
+        return sum(part.window_guarantee for part in self._windowed())
 
     @property
     def certificates(self) -> dict[Label, float]:
@@ -215,11 +262,14 @@ class CalibratedClassifier(LateLabels[Waiting]):
 
     def _choose_plan(self) -> None:
         """Take notice of a new label, after the round that brought it."""
-        self._plan = self._strategies[chosen(self.strategy, len(self._labels.known))]
+        self._plan = self._strategies[chosen(self.strategy, len(self._labels.known), self.window is not None)]
         self._binary = self._plan.sole(self._labels)
 
     def _parts(self) -> list[Bounded]:
         return [part for strategy in self._strategies.values() for part in strategy.bounded()]
+
+    def _windowed(self) -> list[Windowed]:
+        return [part for strategy in self._strategies.values() for part in strategy.windowed()]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(renewed(state) if "_projections" in state else state)

@@ -59,24 +59,26 @@ class Pending(Generic[T]):
         return self._waiting.pop(serial)[1]
 
 
-class LateLabels(ClassifierWrapper, Generic[T]):
+class LateRounds(Generic[T]):
     """A wrapper that has at most one open round, that of the features it was asked about last.
 
     When it is asked about others, the open round waits; a label settles the oldest round that waits for equal
-    features. Subclasses open the rounds (`predict_proba_one`), and hand out what is to wait of one.
+    features. Subclasses open the rounds, and hand out what is to wait of one.
 
     A subclass tests `x is self._features` and `self._features is NOTHING` itself: a call would cost too much.
     """
 
-    def __init__(self, classifier: base.Classifier) -> None:
-        super().__init__(classifier)
+    def __init__(self) -> None:
         self.n_rounds = 0
-        self._labels = Labels()
         self._pending: Pending[T] = Pending()
         self._features: Any = NOTHING
         """The features of the open round, NOTHING while there is none."""
         self._most_open = 0
         """How many forecasts have waited at once while another was made."""
+
+    @abstractmethod
+    def _open(self, x: Any) -> None:
+        """Open a round for these features; the one that was open has made way."""
 
     @abstractmethod
     def _hand_out(self) -> T:
@@ -85,7 +87,6 @@ class LateLabels(ClassifierWrapper, Generic[T]):
     def _give_up(self, forecast: T) -> None:
         """A forecast that waited will never be settled."""
 
-    @abstractmethod
     def _note_late(self, others: int) -> None:
         """Take into the guarantees that so many other forecasts were open at once."""
 
@@ -113,8 +114,23 @@ class LateLabels(ClassifierWrapper, Generic[T]):
             self._note_late(self._most_open)
         else:
             self._make_way()
-            self.predict_proba_one(x)
+            self._open(x)
         return forecast
+
+
+class LateLabels(ClassifierWrapper, LateRounds[T]):
+    """Such a wrapper around a classifier: `predict_proba_one` opens the rounds."""
+
+    def __init__(self, classifier: base.Classifier) -> None:
+        ClassifierWrapper.__init__(self, classifier)
+        LateRounds.__init__(self)
+        self._labels = Labels()
+
+    @abstractmethod
+    def _note_late(self, others: int) -> None: ...
+
+    def _open(self, x: Any) -> None:
+        self.predict_proba_one(x)
 
 
 def features_key(x: Any) -> Hashable:

@@ -1,4 +1,4 @@
-"""What all wrappers share, and what can be wrapped: river classifiers that answer with probabilities."""
+"""What all wrappers share, and what can be wrapped: classifiers that give probabilities, regressors."""
 
 from __future__ import annotations
 
@@ -31,20 +31,24 @@ class ClassifierWrapper(base.Wrapper, base.Classifier):
         return self.classifier.predict_proba_one(x)
 
 
+class RegressorWrapper(base.Wrapper, base.Regressor):
+    """A regressor around a regressor; ValueError if it cannot be wrapped, see `check_regressor`."""
+
+    def __init__(self, regressor: base.Regressor) -> None:
+        check_regressor(regressor)
+        self.regressor = regressor
+
+    @property
+    def _wrapped_model(self) -> base.Regressor:
+        return self.regressor
+
+
 def check_classifier(model: Any) -> None:
     """ValueError, saying what to do, unless the model answers with probabilities of labels and learns online.
 
     A model that is none of river's will do if it has `predict_proba_one` and `learn_one`.
     """
-    name = getattr(model, "__name__", type(model).__name__)
-    if isinstance(model, type):
-        raise ValueError(f"classifier must be a model, got the class {name}: write {name}(...)")
-    last = model
-    while isinstance(last, Pipeline):
-        if not last.steps:
-            raise ValueError("classifier must be a river classifier, got an empty pipeline: end it in one")
-        last = list(last.steps.values())[-1]
-    end = name if last is model else f"a pipeline that ends in {type(last).__name__}"
+    last, end = _last_step(model, "classifier")
     if _of_scikit_learn(last):
         raise ValueError(f"classifier must be a river classifier, got {end} of scikit-learn: {_advice(last)}")
     asks = "predict_proba_one", "learn_one"
@@ -53,6 +57,32 @@ def check_classifier(model: Any) -> None:
             raise ValueError(f"classifier must answer with probabilities, got {end}, which only names labels")
     elif isinstance(last, base.Base) or not all(callable(getattr(last, ask, None)) for ask in asks):
         raise ValueError(f"classifier must be a river classifier, got {end}{_kind(last)}")
+
+
+def check_regressor(model: Any) -> None:
+    """ValueError unless the model forecasts a number and learns online, or is a pipeline that ends in one.
+
+    A model that is none of river's will do if it has `predict_one` and `learn_one`.
+    """
+    last, end = _last_step(model, "regressor")
+    if isinstance(last, base.Regressor):
+        return
+    asks = "predict_one", "learn_one"
+    if isinstance(last, base.Base) or not all(callable(getattr(last, ask, None)) for ask in asks):
+        raise ValueError(f"regressor must be a river regressor, got {end}")
+
+
+def _last_step(model: Any, role: str) -> tuple[Any, str]:
+    """The model, or the one that a pipeline ends in, and what to call it; ValueError if there is none."""
+    name = getattr(model, "__name__", type(model).__name__)
+    if isinstance(model, type):
+        raise ValueError(f"{role} must be a model, got the class {name}: write {name}(...)")
+    last = model
+    while isinstance(last, Pipeline):
+        if not last.steps:
+            raise ValueError(f"{role} must be a river {role}, got an empty pipeline: end it in one")
+        last = list(last.steps.values())[-1]
+    return last, name if last is model else f"a pipeline that ends in {type(last).__name__}"
 
 
 def _kind(model: Any) -> str:

@@ -96,6 +96,8 @@ def play(
     guide = np.empty(0) if hints is None else check_probabilities(hints, "hints")
     if hints is not None and len(guide) != rounds:
         raise ValueError(f"hints must be one for each of the {rounds} rounds, got {len(guide)}")
+    if hints is not None:
+        forecaster.expect_hints()
     rng = adversary.generator()
     played_before = forecaster.n_rounds
     checkpoints = log_spaced(rounds, n_checkpoints)

@@ -74,6 +74,42 @@ def test_replay_with_hints_against_cumsum(compare, hinted, report, grid):
     )
 
 
+@pytest.mark.parametrize("chance", ["uniform", "beta", "constant .3"])
+@pytest.mark.parametrize("report", ["midpoint", "hint"])
+@pytest.mark.parametrize("grid", ["uniform", "adaptive"])
+def test_replay_with_honest_hints_against_the_same_without(compare, chance, report, grid):
+    rng = np.random.default_rng(0)
+    hints = {
+        "uniform": lambda: rng.random(ROUNDS),
+        "beta": lambda: rng.beta(2, 5, ROUNDS),
+        "constant .3": lambda: np.full(ROUNDS, 0.3),
+    }[chance]()
+    outcomes = (rng.random(ROUNDS) < hints).astype(np.uint8)
+    settings = {
+        "horizon": ROUNDS if grid == "uniform" else None,
+        "slack": 1.0 if report == "hint" else 0.5,
+        "report": report,
+    }
+    AlmostOneStepAhead(**settings).replay(outcomes[:10], hints[:10])
+    compare(
+        lambda forecaster: forecaster.replay(outcomes, hints),
+        lambda: AlmostOneStepAhead(**settings).replay(outcomes),
+        "at most 4",
+        rounds=1,
+        setup=lambda: (AlmostOneStepAhead(**settings),),
+    )
+
+
+def test_adaptive_replay_against_uniform_replay(compare):
+    outcomes = stream("fair coins")
+    compare(
+        lambda forecaster: forecaster.replay(outcomes),
+        lambda: AlmostOneStepAhead(horizon=ROUNDS).replay(outcomes),
+        "at most 3",
+        setup=lambda: (AlmostOneStepAhead(),),
+    )
+
+
 @pytest.mark.parametrize(
     "adversary",
     ["coin", "threshold", "markov", "bias-builder", "early-stopped-coin", "certificate-greedy"],
@@ -114,6 +150,28 @@ def test_one_event_against_the_prior_classifier(compare, kind, config):
         "at most 1",
         setup=lambda: (AlmostOneStepAhead(**config),),
     )
+
+
+@pytest.mark.parametrize("grid", ["uniform", "adaptive"])
+@pytest.mark.parametrize("way", ["events", "replay"])
+def test_a_window_against_none(compare, way, grid):
+    """What the certificate of the last 1,000 rounds costs on top, at most; without one nothing is paid."""
+    outcomes = stream("fair coins", 10**5)
+    labels = outcomes.tolist()
+
+    def play_on(forecaster):
+        if way == "replay":
+            forecaster.replay(outcomes)
+        else:
+            for y in labels:
+                forecaster.learn_one({}, y)
+
+    def fresh(window):
+        settings = {"n_cells": 23} if grid == "uniform" else {"grid": grid}
+        return AlmostOneStepAhead(window=window, **settings)
+
+    play_on(fresh(1000))
+    compare(play_on, lambda: play_on(fresh(None)), "none stated", setup=lambda: (fresh(1000),))
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,10 @@ TOLERANCE = 1e-12
 """Between answers that go through BLAS, a solver or the C library's exponentials and logarithms."""
 
 
+NEWER = {"window", "window_certificate", "window_guarantee"}
+"""Fields that 0.1.0 did not have: left out where they are not set."""
+
+
 def plain(value: Any) -> Any:
     """Anything in the terms of JSON, whose floats are written so that they are read as the same floats."""
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -40,7 +44,8 @@ def plain(value: Any) -> Any:
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, msgspec.Struct):
-        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        kept = {name: getattr(value, name) for name in value.__struct_fields__}
+        return {name: plain(one) for name, one in kept.items() if one is not None or name not in NEWER}
     if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]
     if callable(value):

@@ -238,7 +238,7 @@ def json(answer: Any) -> Response:
 def as_object(line: Line) -> dict[str, Any]:
     """A key's summary with its name."""
     name, summary = line
-    return {"key": name, **msgspec.structs.asdict(summary)}
+    return {"key": name, **msgspec.to_builtins(summary)}
 
 
 def number_in(request: Request, name: str, default: int, most: int) -> int:

@@ -53,11 +53,22 @@ class KeyCache:
         for one in snapshots:
             if one.name in self.states:
                 raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
-            state = KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto)
+            state = self._state_of(one)
             self.states[one.name] = state
             self.open.update(dict.fromkeys(state.open, state))
             if self.totals is not None:
                 self.totals.loaded(state)
+
+    def _state_of(self, one: Snapshot) -> KeyState:
+        return KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto)
+
+    def cold_summary(self, name: str, config: int, written: Summary, ledger: Ledger) -> Summary:
+        """What is written of a cold key; with the bounds on its window, if it keeps one, out of its state."""
+        if self.config.at(config).window is None:
+            return written
+        with ledger.content_errors():
+            [summary] = [self._state_of(one).summary() for one in ledger.keys_named([name])]
+        return summary
 
     def drop(self, state: KeyState) -> None:
         """Forget a key that has no steps to take."""

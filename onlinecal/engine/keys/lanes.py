@@ -6,6 +6,7 @@ a label settles one. Both kinds of lanes are the compiled machines that the rive
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -13,11 +14,13 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from onlinecal.engine.keys.packing import pack, pack_rounds, unpack, unpack_rounds
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
-from onlinecal.forecasters.binary.cells import NO_HINT, ROUNDS
+from onlinecal.forecasters.binary.cells import MOVED, NO_HINT, ROUNDS
 from onlinecal.forecasters.binary.compiled import FULL, certain_rounds, enlarged
 from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory
-from onlinecal.validation import check_probability, outcome_of
+from onlinecal.forecasters.binary.windows import NO_ROUNDS, Window
+from onlinecal.validation import check_probability, share_of
 
 
 class Issued(Struct, array_like=True, gc=False):
@@ -73,8 +76,14 @@ class Lane(Protocol):
     def admits(self, outcome: Any) -> bool:
         """Whether the outcome can be told apart from all others; if so, it will come in a step."""
 
-    def run(self, steps: list[Step]) -> list[float]:
-        """Take the steps; the certificate after each."""
+    def window_certificate(self, now: int) -> float:
+        """A proven bound on the distance of its rounds in the window of that moment; 0 if it keeps none."""
+
+    def window_promise(self, late: int, rounds: int) -> float | None:
+        """What the distance of any so many of its consecutive rounds cannot exceed; None: none known."""
+
+    def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
+        """Take the steps; the certificate after each. `moments`: the key's rounds as these are settled."""
 
     def promise(self, late: int) -> float:
         """What the certificate cannot exceed with so many other forecasts open at a time."""
@@ -102,38 +111,88 @@ class Lanes(Protocol):
         """The lane that was dumped; ValueError if it cannot be played on."""
 
 
+def run_together(lanes: list[Lane], steps: list[Step]) -> list[Iterator[float]]:
+    """Let each lane take its steps; for each the certificates after them.
+
+    A moment is how many rounds all lanes together have settled.
+    """
+    of_lane: list[list[Step]] = [[] for _ in lanes]
+    moments: list[list[int]] = [[] for _ in lanes]
+    settled = sum(lane.rounds for lane in lanes)
+    for step in steps:
+        of_lane[step[0].lane].append(step)
+        if step[1] is not None:
+            settled += 1
+            moments[step[0].lane].append(settled)
+    taken = zip(lanes, of_lane, moments, strict=True)
+    return [iter(lane.run(own, iter(when)) if own else ()) for lane, own, when in taken]
+
+
+def window_bounds(
+    window: int | None, lanes: list[Lane], late: list[int]
+) -> tuple[float | None, float | None]:
+    """The certificate of a key's last `window` settled rounds, and the guarantee of any so many in a row.
+
+    The lanes share these rounds: by Fact 4 what is proven of each one's part of them adds up.
+    """
+    if window is None:
+        return None, None
+    now = sum(lane.rounds for lane in lanes)
+    proven = float(sum(lane.window_certificate(now) for lane in lanes))
+    promised: float | None = 0.0
+    for place, (lane, others) in enumerate(zip(lanes, late, strict=True)):
+        promise = lane.window_promise(others, 0 if place else window)
+        promised = None if promised is None or promise is None else promised + promise
+    return proven, promised
+
+
 class BinaryLanes:
     """Forecasters of outcomes 0 and 1 that share their parameters."""
 
-    def __init__(self, **parameters: Any) -> None:
+    def __init__(self, edition: int, **parameters: Any) -> None:
         self.model = AlmostOneStepAhead(**parameters)
+        if edition < 3:
+            self.model.memory = self.model.machine.rules.as_first_edition(self.model.memory)
 
     def hint_of(self, hint: Any) -> float | None:
         """A probability, 0.0 without sign."""
         return None if hint is None else check_probability(hint, "hint") + 0.0
 
-    def outcome_of(self, value: Any) -> int:
-        """0 or 1."""
-        return outcome_of(value, "value")
+    def outcome_of(self, value: Any) -> float:
+        """An int, 0 or 1, or a float between."""
+        outcome = share_of(value, "value")
+        return int(outcome) if outcome in (0, 1) else outcome
 
     def new(self) -> BinaryLane:
         """A lane before its first round."""
-        return BinaryLane(self.model, self.model.memory.copy())
+        memory = self.model.memory.copy()
+        return BinaryLane(self.model, memory, self._window(memory, NO_ROUNDS))
 
     def load(self, data: bytes) -> BinaryLane:
         """The lane that was dumped; ValueError if it cannot be played on."""
-        memory = unpack(data)
+        if self.model.window is None:
+            memory, rounds = unpack(data), NO_ROUNDS
+        else:
+            size = int.from_bytes(data[:8], "little")
+            memory, rounds = unpack(data[8 : 8 + size]), unpack_rounds(data[8 + size :])
         check_grid_memory(memory, self.model)
-        return BinaryLane(self.model, memory)
+        return BinaryLane(self.model, memory, self._window(memory, rounds))
+
+    def _window(self, memory: NDArray[np.int64], rounds: NDArray[np.int64]) -> Window | None:
+        """The window with these rounds beside a memory; ValueError if it cannot have them."""
+        size = self.model.window
+        return None if size is None else Window.holding(size, memory, rounds)
 
 
 class BinaryLane:
     """A grid machine's memory; a forecast's cell is its lower end and its step."""
 
-    __slots__ = ("machine", "memory", "model")
+    __slots__ = ("machine", "memory", "model", "window")
 
-    def __init__(self, model: AlmostOneStepAhead, memory: NDArray[np.int64]) -> None:
-        self.model, self.memory, self.machine = model, memory, model.machine
+    def __init__(
+        self, model: AlmostOneStepAhead, memory: NDArray[np.int64], window: Window | None = None
+    ) -> None:
+        self.model, self.memory, self.machine, self.window = model, memory, model.machine, window
 
     @property
     def rounds(self) -> int:
@@ -160,8 +219,8 @@ class BinaryLane:
         cells, forecasts = map(attrgetter("cell"), waiting), map(attrgetter("probability"), waiting)
         check_cells(zip(cells, forecasts, strict=True), self.memory)
 
-    def admits(self, outcome: int) -> bool:
-        """Both outcomes are known."""
+    def admits(self, outcome: float) -> bool:
+        """All outcomes are known."""
         return True
 
     def promise(self, late: int) -> float:
@@ -170,39 +229,46 @@ class BinaryLane:
         return self.model.promise_for(self.memory, rounds, late)
 
     def dump(self) -> bytes:
-        """The memory, without the room it has to spare."""
-        return pack(self.machine.rules.in_use(self.memory))
+        """The memory, without the room it has to spare, and the rounds of the window, if there is one."""
+        packed = pack(self.machine.rules.in_use(self.memory))
+        if self.window is None:
+            return packed
+        return len(packed).to_bytes(8, "little") + packed + pack_rounds(self.window.rounds)
 
-    def run(self, steps: list[Step]) -> list[float]:
+    def window_certificate(self, now: int) -> float:
+        """Of its rounds in the window of that moment; 0 if it keeps none."""
+        return 0.0 if self.window is None else self.window.certificate(self.memory, now)
+
+    def window_promise(self, late: int, rounds: int) -> float | None:
+        """What the distance of any so many of its consecutive rounds cannot exceed."""
+        return self.model.window_promise_for(self.memory, late, rounds)
+
+    def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
         """Take the steps, each in one compiled call: handing over many in arrays would cost more."""
         machine, certificates = self.machine, []
         for issued, outcome in steps:
             if outcome is None:
-                hint = NO_HINT if issued.hint is None else issued.hint
+                hint = NO_HINT
+                if issued.hint is not None:
+                    hint, self.memory = issued.hint, machine.rules.with_hints(self.memory)
                 lower, step, issued.probability = machine.issue(self.memory, hint)
                 issued.cell = lower, step
             else:
-                while machine.settle(self.memory, *issued.cell, outcome, issued.probability) == FULL:
+                settle = machine.settle
+                if type(outcome) is float:
+                    settle = machine.settle_share
+                    self._expect_shares()
+                moved = 0 if self.window is None else self.memory[MOVED]
+                while settle(self.memory, *issued.cell, outcome, issued.probability) == FULL:
                     self.memory = enlarged(self.memory)
+                if self.window is not None:
+                    lower, step = machine.rules.in_units(self.memory, *issued.cell)
+                    self.window.follow(self.memory, lower, step, outcome, moved, next(moments))
             certificates.append(machine.certify(self.memory))
         return certificates
 
-
-HEAD = 24
-"""Integers at the front of a memory that may be large; those behind them are mostly small."""
-WIDTHS = {1: "<i1", 2: "<i2", 4: "<i4", 8: "<i8"}
-
-
-def pack(memory: NDArray[np.int64]) -> bytes:
-    """A memory in few bytes: the width of the table's integers, the header in full, the table."""
-    table = memory[HEAD:]
-    most = int(max(table.max(), -1 - table.min())) if len(table) else 0
-    width = next(width for width in WIDTHS if most < 1 << (8 * width - 1))
-    return bytes([width]) + memory[:HEAD].astype("<i8").tobytes() + table.astype(WIDTHS[width]).tobytes()
-
-
-def unpack(data: bytes) -> NDArray[np.int64]:
-    """The memory that was packed."""
-    head = np.frombuffer(data, "<i8", HEAD, 1)
-    table = np.frombuffer(data, WIDTHS[data[0]], -1, 1 + 8 * HEAD)
-    return np.concatenate([head, table]).astype(np.int64, copy=False)
+    def _expect_shares(self) -> None:
+        """Make the memory ready for outcomes that are neither 0 nor 1; the window goes over to its units."""
+        self.memory = self.machine.rules.refined(self.memory, float(self.model.slack))
+        if self.window is not None:
+            self.window.suit(self.memory)

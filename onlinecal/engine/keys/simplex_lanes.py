@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -152,7 +153,15 @@ class SimplexLane:
             elif forecasts:
                 raise ValueError("a forecast without a cell cannot be that of any run")
 
-    def run(self, steps: list[Step]) -> list[float]:
+    def window_certificate(self, now: int) -> float:
+        """There is none."""
+        return 0.0
+
+    def window_promise(self, late: int, rounds: int) -> float | None:
+        """Nothing is promised."""
+        return None
+
+    def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
         """Take the steps one by one."""
         run, certificates = self.run_state, []
         for issued, outcome in steps:

@@ -7,24 +7,21 @@ events alone, not on how they were cut into batches.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
+from itertools import count
 from math import isfinite
 from operator import attrgetter, lt
 from typing import Any
-from zlib import crc32
 
 import msgspec
 from msgspec import Struct
 
-from onlinecal.engine.keys.lanes import Issued, Lane, Step
+from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window_bounds
+from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, with_sum
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.forecasters.binary.soundness import require
 
 VERSION = 1
-SUM = 4
 FEW = 64
 """So many forecasts may be open with any lanes."""
 RESERVE = 1 << 23
@@ -42,7 +39,7 @@ class StoredKey(Struct, array_like=True):
     open: list[Issued]
 
 
-class Summary(Struct, frozen=True):
+class Summary(Struct, frozen=True, omit_defaults=True):
     """What there is to know of a key at a glance.
 
     Attributes
@@ -53,6 +50,9 @@ class Summary(Struct, frozen=True):
         Proven bound on the distance to calibration of the settled rounds, and what it cannot exceed; sums.
     oldest
         Number of the oldest query that waits; None if none does.
+    window_certificate, window_guarantee
+        The same bounds for the last `window` settled rounds, and for any so many consecutive ones; None if
+        the key keeps no window (or its grid promises nothing of any). Those of several keys do not add up.
     """
 
     rounds: int
@@ -61,6 +61,8 @@ class Summary(Struct, frozen=True):
     certificate: float
     guarantee: float
     oldest: int | None
+    window_certificate: float | None = None
+    window_guarantee: float | None = None
 
 
 class KeyState:
@@ -121,6 +123,8 @@ class KeyState:
 
     def dump(self) -> bytes:
         """The state in bytes: equal for equal histories, however they were cut into batches."""
+        # rounds that have left a window are forgotten when its bounds are asked for
+        window_bounds(self.settings.config.window, self.lanes, self.late)
         lanes = [lane.dump() for lane in self.lanes]
         stored = StoredKey(VERSION, self.clock, self.expired, self.late, lanes, list(self.open.values()))
         return with_sum(_encoder.encode(stored))
@@ -231,17 +235,15 @@ class KeyState:
         """Let the lanes take their steps."""
         steps, self.steps = self.steps, []
         if len(self.lanes) == 1:
-            certificates = self.lanes[0].run(steps)
+            # a lane that is alone settles in the order of the key's rounds
+            certificates = self.lanes[0].run(steps, count(self.lanes[0].rounds + 1))
             self.spent = is_spent(self.lanes[0])
             for (issued, outcome), certificate in zip(steps, certificates, strict=True):
                 if outcome is None:
                     issued.certificate = certificate
             return
         now = [lane.certificate for lane in self.lanes]
-        of_lane: list[list[Step]] = [[] for _ in self.lanes]
-        for step in steps:
-            of_lane[step[0].lane].append(step)
-        after = [iter(lane.run(own) if own else ()) for lane, own in zip(self.lanes, of_lane, strict=True)]
+        after = run_together(self.lanes, steps)
         self.spent = any(map(is_spent, self.lanes))
         for issued, outcome in steps:
             now[issued.lane] = next(after[issued.lane])
@@ -258,34 +260,13 @@ class KeyState:
             sum(lane.certificate for lane in self.lanes),
             sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
             None if oldest is None else oldest.number,
+            *window_bounds(self.settings.config.window, self.lanes, self.late),
         )
 
 
 def is_spent(lane: Lane) -> bool:
     """Whether a lane bears fewer rounds than the reserve; it cannot before so many were settled."""
     return lane.rounds > RESERVE and lane.rounds_left < RESERVE
-
-
-def with_sum(data: bytes) -> bytes:
-    """The bytes behind their checksum: compiled code must never run on what a disk has made of a state."""
-    return sum_of(data) + data
-
-
-def sum_of(data: bytes | memoryview) -> bytes:
-    """The checksum of some bytes."""
-    return crc32(data).to_bytes(SUM, "little")
-
-
-@contextmanager
-def garbage_left_alone() -> Iterator[None]:
-    """No look for garbage: what a state is made of is none, and would be looked at again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -12,16 +12,16 @@ from zlib import crc32
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import asdict, replace
 
 from onlinecal.engine.batch import Batch, in_seconds, refuse
-from onlinecal.engine.config import EngineConfig, KeyConfig
+from onlinecal.engine.config import EDITION, EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Query, Rejected
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.ledger.records import Record, Snapshot
 from onlinecal.validation import check_count
 
-VERSION = 2
+VERSION = EDITION
 """The first byte of every state: by which edition of the configuration it is played (see `EngineConfig`)."""
 
 
@@ -108,7 +108,9 @@ class KeyStep:
             raise
 
     def _start_over(self) -> None:
-        self._keys_of = {edition: KeyCache(replace(self.config, edition=edition)) for edition in (1, VERSION)}
+        self._keys_of = {
+            edition: KeyCache(replace(self.config, edition=edition)) for edition in range(1, VERSION + 1)
+        }
         self._keys = self._keys_of[VERSION]
 
     def _turn(
@@ -188,8 +190,12 @@ class KeyStep:
 
 
 def _values_of(config: KeyConfig) -> tuple[Any, ...]:
-    """All fields that forecasts depend on: all but the last, `max_jump`."""
-    return astuple(config)[:-1]
+    """All fields that forecasts depend on, so not `max_jump`; and not `window`, a newer field, unless set."""
+    values = asdict(config)
+    del values["max_jump"]
+    if config.window is None:
+        del values["window"]
+    return tuple(values.values())
 
 
 def _foreign(event: Incoming | Rejected, key: str) -> Rejected | None:

@@ -93,10 +93,11 @@ def read_report(path: str | Path) -> Report:
             while events := ledger.log(after, CHUNK):
                 after = events[-1].number
                 take(keys, ledger, events)
-            lines = [
-                KeyReport(name, config, keys.states[name].summary() if name in keys.states else summary)
-                for name, config, summary in ledger.summaries()
-            ]
+            lines = []
+            for line in ledger.summaries():
+                state = keys.states.get(line[0])
+                summary = state.summary() if state else keys.cold_summary(*line, ledger)
+                lines.append(KeyReport(line[0], line[1], summary))
             total = total_of(line.summary for line in lines)
             oldest = None
             if total.oldest is not None:

@@ -124,6 +124,9 @@ class Baseline(base.Classifier):
         """The memory never has to grow; ValueError if its counts are full."""
         self._check_bears(1)
 
+    def expect_hints(self) -> None:
+        """Hints are not looked at."""
+
     def _check_bears(self, rounds: int) -> None:
         if not bears(self.memory, rounds):
             raise ValueError(

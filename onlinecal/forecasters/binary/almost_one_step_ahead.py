@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.forecasters.binary.cells import NO_HINT, SCALE, Report, certificate
 from onlinecal.forecasters.binary.grid import Grid, GridForecaster, Rule
 from onlinecal.forecasters.tokens import Forecast
-from onlinecal.validation import check_probability, outcome_of
+from onlinecal.validation import check_probability, share_of
 
 
 class AlmostOneStepAhead(GridForecaster):
@@ -42,6 +42,12 @@ class AlmostOneStepAhead(GridForecaster):
     report
         What to announce: "midpoint" of the cell, its "lower" or "upper" end (as in the paper), or the
         "hint" itself, moved into the cell.
+    window
+        Keep a certificate of the last so many settled rounds, too; at most 2^24. Without horizon and n_cells
+        the grid is then the fixed uniform one that is best for windows of that length (unless `grid` asks for
+        another), which bounds every one of them beforehand: W rounds in a row, at whatever time, are within
+        sqrt(2 W) of calibrated with the default slack and report. The guarantee of all rounds together then
+        grows as fast as the rounds.
 
     Examples
     --------
@@ -52,6 +58,13 @@ class AlmostOneStepAhead(GridForecaster):
     >>> round(forecaster.predict_proba_one({})[True], 2)
     0.75
     >>> forecaster.certificate < forecaster.guarantee < (3 * 1000) ** 0.5
+    True
+
+    What an average since the beginning no longer shows, a window does:
+
+    >>> forecaster = AlmostOneStepAhead(window=1000)
+    >>> _ = forecaster.replay([0, 1, 1, 0] * 25_000)
+    >>> forecaster.window_certificate <= forecaster.window_guarantee <= (2 * 1000) ** 0.5
     True
 
     A forecast is a token that can be settled later, in any order:
@@ -76,8 +89,9 @@ class AlmostOneStepAhead(GridForecaster):
         rule: Rule = "balanced",
         slack: float = 0.5,
         report: Report = "midpoint",
+        window: int | None = None,
     ) -> None:
-        super().__init__(horizon, n_cells, grid, rule, slack, report)
+        super().__init__(horizon, n_cells, grid, rule, slack, report, window)
         self.report = report
 
     @property
@@ -98,6 +112,42 @@ class AlmostOneStepAhead(GridForecaster):
         """
         return self.promise(max(self.horizon or 0, self.n_rounds))
 
+    @property
+    def window_certificate(self) -> float | None:
+        """A proven upper bound on the distance to calibration of the last `window` settled rounds, a sum.
+
+        Sum of |p - p~| over these rounds, plus for each point by how much its bias differs from what it was
+        before them. With fewer rounds so far it is of all of them; None without a window.
+        """
+        return None if self._window is None else self._window.certificate(self.memory)
+
+    @property
+    def window_guarantee(self) -> float | None:
+        """What the distance of ANY `window` consecutive rounds cannot exceed, for ever, whatever comes.
+
+        It bounds `window_certificate` too. Rounds are consecutive in the order in which they are settled. If
+        several forecasts have been open at once, or hints let points without bias accept both outcomes, it
+        includes what that may cost. None without a window, and on grids that change ("nested", "adaptive"):
+        those promise nothing of windows, their certificate is bookkeeping alone.
+        """
+        return self.window_promise(None)
+
+    def window_promise(self, rounds: int | None) -> float | None:
+        """The same for another number of consecutive rounds; None: `window`."""
+        return self.window_promise_for(self.memory, self._late, rounds)
+
+    def charge_window(self, lower: int, step: int, outcome: int, moved: int, now: int) -> None:
+        """Note the round that compiled code has just charged to that cell, if there is a window.
+
+        `moved` is MOVED of the memory before; `now` the round's moment, among all forecasters that share it.
+        """
+        if self._window is not None:
+            self._window.follow(self.memory, lower, step, outcome, moved, now)
+
+    def window_certificate_at(self, now: int) -> float:
+        """The certificate of the rounds in the window of that moment; 0 without a window."""
+        return 0.0 if self._window is None else self._window.certificate(self.memory, now)
+
     def forecast(self, hint: float | None = None) -> Forecast:
         """Issue a forecast; `observe` settles it.
 
@@ -105,6 +155,8 @@ class AlmostOneStepAhead(GridForecaster):
         ValueError for any other hint.
         """
         guide = NO_HINT if hint is None else check_probability(hint, "hint")
+        if hint is not None and not self._hinted:
+            self.expect_hints()
         lower, step, probability = self.machine.issue(self.memory, guide)
         self.note_late(len(self._open))
         scale = int(self.memory[SCALE])
@@ -114,13 +166,13 @@ class AlmostOneStepAhead(GridForecaster):
         )
 
     def observe(self, forecast: Forecast, outcome: SupportsFloat) -> None:
-        """Settle a forecast with its outcome (0, 1, False or True); each forecast once, in any order.
+        """Settle a forecast with its outcome, in [0, 1]; each forecast once, in any order.
 
         Raises ValueError, and changes nothing, for a forecast of another forecaster, one that was
         settled before, or an outcome that is none.
         """
         self._open.check(forecast)
-        self.settle(*forecast.cell, outcome_of(outcome), forecast.probability)
+        self.settle(*forecast.cell, share_of(outcome, "outcome"), forecast.probability)
         self._open.close(forecast)
 
     def withdraw(self, forecast: Forecast) -> None:
@@ -156,7 +208,7 @@ class AlmostOneStepAhead(GridForecaster):
         Parameters
         ----------
         outcomes
-            Shape (T,), each 0 or 1 or boolean.
+            Shape (T,), each 0 or 1 or boolean, or a number between: a share, a rate, a tie as 1/2.
         hints
             Shape (T,), each in [0, 1], or None.
         return_look_ahead

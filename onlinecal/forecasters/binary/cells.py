@@ -9,16 +9,18 @@ how the tests check the compiled code. A machine offers
     bears(memory) -> bool                      whether no accumulator can wrap in one more round
     has_room(memory) -> bool                   whether it bears a round and the table can take one more point
     propose(memory, hint) -> (lower, step)     the valid cell to report; hint < 0 means there is none
-    charge(memory, lower, step, outcome, p)    settle a round that was reported as p in that cell
+    charge(memory, lower, step, y, p)          settle a round that was reported as p in that cell; its
+                                               outcome y is an integer from 0 to SCALE
+    in_units(memory, lower, step)              a reported cell in today's units, should they have changed
     certificate_rises(memory, lower, step, p)  by how much the certificate would rise with either outcome
 
-Positions, steps and biases are integers in units of 1/scale, so ties are exact and replays are
+Positions, outcomes, steps and biases are integers in units of 1/scale, so ties are exact and replays are
 bit-identical. For every point the table keeps one integer
 
     sum = bias + tilt * position
 
-because with it both rules read the same: a point accepts outcome 0 iff sum <= HIGH and accepts
-outcome 1 iff sum >= LOW. The balanced rule has tilt 1 (sum is the bias after one more zero),
+because with it both rules read the same: a point accepts outcomes below it, as 0, iff sum <= HIGH and
+outcomes above it, as 1, iff sum >= LOW. The balanced rule has tilt 1 (sum is the bias after one more zero),
 HIGH = floor(slack * scale), LOW = scale - HIGH; the rule of the paper has tilt 0 and HIGH = LOW = 0.
 """
 
@@ -80,7 +82,7 @@ def report(memory: Memory, lower: int, step: int, hint: float) -> float:
 
 
 @inlined
-def travelled(memory: Memory, lower: int, step: int, outcome: int, reported: float) -> int:
+def travelled(memory: Memory, lower: int, step: int, point: int, reported: float) -> int:
     """|p - p~|, from the report to the charged point, in units of 1/(2 * scale * FINE).
 
     Exact for reports on the grid; rounded up when the report is the hint, so that a sum of them
@@ -89,12 +91,26 @@ def travelled(memory: Memory, lower: int, step: int, outcome: int, reported: flo
     kind = memory[REPORT]
     fine = memory[FINE]
     if kind == MIDPOINT:
-        return step * fine
+        return abs(2 * (point - lower) - step) * fine
     if kind == AT_LOWER:
-        return 2 * fine * step * outcome
+        return 2 * fine * (point - lower)
     if kind == AT_UPPER:
-        return 2 * fine * step * (1 - outcome)
-    return math.ceil(abs(reported * memory[SCALE] - (lower + step * outcome)) * (2 * fine))
+        return 2 * fine * (lower + step - point)
+    return math.ceil(abs(reported * memory[SCALE] - point) * (2 * fine))
+
+
+@inlined
+def nearest_unit(memory: Memory, share: float) -> int:
+    """An outcome in [0, 1] in the memory's units, rounded."""
+    return int(share * memory[SCALE] + 0.5)
+
+
+@inlined
+def to_units(memory: Memory, share: float) -> int:
+    """The same; what rounding changes is counted as distance."""
+    y = nearest_unit(memory, share)
+    memory[MOVED] += math.ceil(abs(share * memory[SCALE] - y) * (2 * memory[FINE]))
+    return y
 
 
 @inlined
@@ -106,8 +122,8 @@ def rises_at_ends(
     upper = lower + step
     below -= memory[TILT] * lower
     above -= memory[TILT] * upper
-    moved_zero = travelled(memory, lower, step, 0, reported) / (2 * memory[FINE])
-    moved_one = travelled(memory, lower, step, 1, reported) / (2 * memory[FINE])
+    moved_zero = travelled(memory, lower, step, lower, reported) / (2 * memory[FINE])
+    moved_one = travelled(memory, lower, step, upper, reported) / (2 * memory[FINE])
     spread_zero = abs(below + lower) - abs(below)
     spread_one = abs(above + upper - scale) - abs(above)
     return (moved_zero + spread_zero) / scale, (moved_one + spread_one) / scale

@@ -23,8 +23,10 @@ from onlinecal.forecasters.binary.cells import (
     SPREAD,
     STEP,
     certificate,
+    clip,
     inlined,
     report,
+    to_units,
 )
 from onlinecal.forecasters.rules import Rules
 
@@ -38,17 +40,22 @@ class Machine:
     advance(memory, outcome) -> next forecast: charge the current cell. FULL if there is no room.
     issue(memory, hint) -> (lower, step, forecast): the cell to report.
     settle(memory, lower, step, outcome, forecast) -> next forecast: charge that cell, or FULL.
+    settle_share(memory, lower, step, share, forecast) -> the same with an outcome in [0, 1], of a memory that
+        is `refined`.
     certify(memory) -> the certificate.
-    replay: see `compile_replay`.
+    replay, replay_shares: see `compile_replay`; the outcomes are bytes or floats.
     """
 
     rules: ClassVar[ModuleType]
     playable: ClassVar[Rules]
+    playable_shares: ClassVar[Rules]
     advance: ClassVar[Callable[..., float]]
     issue: ClassVar[Callable[..., tuple[int, int, float]]]
     settle: ClassVar[Callable[..., float]]
+    settle_share: ClassVar[Callable[..., float]]
     certify: ClassVar[Callable[..., float]]
     replay: ClassVar[Callable[..., int]]
+    replay_shares: ClassVar[Callable[..., int]]
 
 
 def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -73,14 +80,14 @@ def certain_rounds(memory: NDArray[np.int64]) -> int:
 
 def compile_machine(rules: ModuleType) -> type[Machine]:
     """The entry points of a machine; each is compiled, or loaded from the cache, at its first call."""
-    propose, charge, has_room = rules.propose, rules.charge, rules.has_room
+    propose, charge, has_room, in_units = rules.propose, rules.charge, rules.has_room, rules.in_units
 
     @compiled
     def advance(memory: NDArray[np.int64], outcome: int) -> float:
         if not has_room(memory):
             return FULL
         lower, step = memory[LOWER], memory[STEP]
-        charge(memory, lower, step, outcome, report(memory, lower, step, NO_HINT))
+        charge(memory, lower, step, outcome * memory[SCALE], report(memory, lower, step, NO_HINT))
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
     @compiled
@@ -92,7 +99,18 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
     def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> float:
         if not has_room(memory):
             return FULL
-        charge(memory, lower, step, outcome, forecast)
+        lower, step = in_units(memory, lower, step)
+        charge(memory, lower, step, outcome * memory[SCALE], forecast)
+        return report(memory, memory[LOWER], memory[STEP], NO_HINT)
+
+    @compiled
+    def settle_share(
+        memory: NDArray[np.int64], lower: int, step: int, share: float, forecast: float
+    ) -> float:
+        if not has_room(memory):
+            return FULL
+        lower, step = in_units(memory, lower, step)
+        charge(memory, lower, step, to_units(memory, share), forecast)
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
     @compiled
@@ -100,27 +118,35 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
         return certificate(memory)
 
     playable = grid_rules(rules)
+    playable_shares = share_rules(rules, playable)
     return namespace(
         Machine,
         rules=rules,
         playable=playable,
+        playable_shares=playable_shares,
         advance=advance,
         issue=issue,
         settle=settle,
+        settle_share=settle_share,
         certify=certify,
         replay=compile_replay(playable),
+        replay_shares=compile_replay(playable_shares, np.float64),
     )
 
 
 def grid_rules(rules: ModuleType) -> Rules:
     """A grid machine as loops drive it: its two integers are the lower end and the step of the cell."""
-    propose, grid_rises = rules.propose, rules.certificate_rises
+    propose, charge, grid_rises = rules.propose, rules.charge, rules.certificate_rises
 
     @inlined
     def announce(memory: NDArray[np.int64], hint: float, u: float) -> tuple[int, int, float, float]:
         lower, step = propose(memory, hint)
         forecast = report(memory, lower, step, hint)
         return lower, step, forecast, forecast
+
+    @inlined
+    def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> None:
+        charge(memory, lower, step, outcome * memory[SCALE], forecast)
 
     @inlined
     def point(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> float:
@@ -132,21 +158,36 @@ def grid_rules(rules: ModuleType) -> Rules:
     ) -> tuple[float, float]:
         return grid_rises(memory, lower, step, forecast)
 
-    return Rules(rules.has_room, announce, rules.charge, point, certificate_rises, certificate)
+    return Rules(rules.has_room, announce, settle, point, certificate_rises, certificate)
 
 
-def compile_replay(rules: Rules) -> Callable[..., int]:
+def share_rules(rules: ModuleType, playable: Rules) -> Rules:
+    """The same rules for outcomes anywhere in [0, 1]."""
+    charge = rules.charge
+
+    @inlined
+    def settle(memory: NDArray[np.int64], lower: int, step: int, share: float, forecast: float) -> None:
+        charge(memory, lower, step, to_units(memory, share), forecast)
+
+    @inlined
+    def point(memory: NDArray[np.int64], lower: int, step: int, share: float, forecast: float) -> float:
+        return clip(share, lower / memory[SCALE], (lower + step) / memory[SCALE])
+
+    return playable._replace(settle=settle, point=point)
+
+
+def compile_replay(rules: Rules, number: type = np.int64) -> Callable[..., int]:
     """replay(memory, outcomes, hints, draws, forecasts, charged, start) -> rounds done.
 
     Fills forecasts (and the charged points, unless that array is empty) from `start` until the end or until
-    there is no room. Hints and draws are one a round, or empty.
+    there is no room. Hints and draws are one a round, or empty. The rules get outcomes as such a `number`.
     """
     has_room, announce, settle, point = rules.has_room, rules.announce, rules.settle, rules.point
 
     @compiled
     def replay(
         memory: NDArray[Any],
-        outcomes: NDArray[np.uint8],
+        outcomes: NDArray[Any],
         hints: NDArray[np.float64],
         draws: NDArray[np.float64],
         forecasts: NDArray[np.float64],
@@ -158,7 +199,7 @@ def compile_replay(rules: Rules) -> Callable[..., int]:
             if not has_room(memory):
                 return t
             a, b, forecast, _ = announce(memory, hints[t] if hinted else NO_HINT, draws[t] if drawn else 0.0)
-            outcome = np.int64(outcomes[t])
+            outcome = number(outcomes[t])
             forecasts[t] = forecast
             if traced:
                 charged[t] = point(memory, a, b, outcome, forecast)

@@ -29,6 +29,8 @@ from onlinecal.forecasters.binary.cells import (
     LOW,
     LOWER,
     MOVED,
+    REPORT,
+    REPORTS,
     ROUNDS,
     SPREAD,
     STEP,
@@ -40,14 +42,17 @@ from onlinecal.forecasters.binary.cells import (
     rises_at_ends,
     travelled,
 )
+from onlinecal.forecasters.binary.dyadic_marks import nearest_cell, note, room
 from onlinecal.forecasters.binary.dyadic_search import (
+    ABOVE,
+    BELOW,
     END,
     OWN,
+    accepts,
     enter_cell,
     enter_neighbour,
     find_end,
     insert,
-    nearest_cell,
     search_cell,
     sum_from,
 )
@@ -66,28 +71,58 @@ ALLOWANCE = Fraction(5, 3)
 # The machine's own part of the header. TUNED: 1 for adaptive. PRICE: the worst distance of a round, in
 # half steps. PACE: c/d in units of 2^-16. BOUND: c in units of 2^-28. BASE: the base grid's step.
 # LIMIT: the last round before the level must be chosen anew. SAVED and ORPHANED: the two accounts.
-TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED = range(OWN, OWN + 8)
+TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED, WISH = range(OWN, OWN + 9)
+TUNED_BY, BY_ACCOUNTS, BY_EXACT_ACCOUNTS, SHARED = 3, 1, 2, 4
+"""The bits of TUNED: by which rule the level is chosen (0: nested), and whether outcomes were shares."""
 
 
-def new_memory(rule: str, slack: float, report: str, tuned: bool) -> NDArray[np.int64]:
+def new_memory(rule: str, slack: float, report: str, tuned: int) -> NDArray[np.int64]:
     """The memory before the first round."""
     memory = header(FORMAT_DYADIC, UNIT, 1 << FINE_BITS, rule, slack, report)
     bound = Fraction(1) if rule == "sign" else Fraction(slack)
     price = 1 if report == "midpoint" else 2
-    memory[TUNED], memory[PRICE], memory[BOUND] = int(tuned), price, int(bound * UNIT)
+    memory[TUNED], memory[PRICE], memory[BOUND] = tuned, price, int(bound * UNIT)
     memory[PACE] = int(bound * 2 / price * (1 << 16))
     memory[SAVED] = int(ALLOWANCE * bound * 2 * UNIT) * memory[FINE]
     memory[BASE] = UNIT
     memory += [0, 0, UNIT, memory[TILT] * UNIT]
     memory[END] = len(memory)
     step = next_step(memory)
-    enter_cell(memory, search_cell(memory, 0, UNIT, step), step)
+    memory[WISH] = step
+    enter_cell(memory, search_cell(memory, 0, UNIT, step, unbiased_are_free(memory)), step)
     return np.array(memory)
+
+
+def as_first_edition(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A new memory that follows the rules of version 0.1."""
+    rule, slack = ("balanced" if memory[TILT] else "sign"), memory[BOUND] / UNIT
+    first = new_memory(rule, slack, REPORTS[memory[REPORT]], BY_ACCOUNTS if memory[TUNED] else 0)
+    first[PACE] = memory[PACE]
+    return first
 
 
 def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
     """The memory without room to spare."""
     return memory[: memory[END]]
+
+
+def with_hints(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The memory, ready for hints, as it always is."""
+    return memory
+
+
+def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
+    """The memory, ready for outcomes that are neither 0 nor 1: its units are small enough."""
+    if not memory[TUNED] & SHARED:
+        memory = memory.copy()
+        memory[TUNED] |= SHARED
+    return memory
+
+
+@inlined
+def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
+    """A cell in today's units, which never change."""
+    return lower, step
 
 
 @inlined
@@ -100,7 +135,7 @@ def bears(memory: Memory) -> bool:
 @inlined
 def has_room(memory: Memory) -> bool:
     """Whether a point that was never charged still fits."""
-    return bool(memory[END] + 2 <= len(memory) and bears(memory))
+    return bool(memory[END] + 2 <= room(memory) and bears(memory))
 
 
 @inlined
@@ -118,15 +153,19 @@ def next_step(memory: Memory) -> int:
     while t > last_round(pace, level):
         base >>= 1
         level += 1
+    exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
     if base != memory[BASE]:
         memory[BASE] = base
         orphaned = 0
         for index in range(TABLE, memory[END], 2):
+            bias = memory[index + 1] - memory[TILT] * memory[index]
             if memory[index] & (base - 1):
-                orphaned += abs(memory[index + 1] - memory[TILT] * memory[index])
+                orphaned += abs(bias)
+            elif exact:
+                orphaned += excess(memory, bias)
         memory[ORPHANED] = orphaned
     limit = last_round(pace, level)
-    if memory[TUNED] and affordable(memory):
+    if exact or (memory[TUNED] & TUNED_BY and affordable(memory)):
         visited = max(1, (memory[END] - TABLE) // 2 - 2)
         reach = (pace * visited) >> EAGERNESS
         while level < LEVELS and t > (reach << level) >> 16:
@@ -139,52 +178,155 @@ def next_step(memory: Memory) -> int:
 
 @inlined
 def affordable(memory: Memory) -> bool:
-    """Whether one more round on a finer grid keeps the orphans' bias covered."""
-    # SAVED in whole units of the bias: the bias in units of SAVED would wrap 2^9 times as soon
-    return memory[ORPHANED] + memory[BOUND] <= memory[SAVED] >> (FINE_BITS + 1)
+    """Whether one more round on a finer grid keeps the debts covered, if no bias passes c."""
+    return memory[ORPHANED] + memory[BOUND] <= savings(memory)
+
+
+@inlined
+def savings(memory: Memory) -> int:
+    """SAVED in whole units of the bias: the bias in units of SAVED would wrap 2^9 times as soon."""
+    return memory[SAVED] >> (FINE_BITS + 1)
+
+
+@inlined
+def unbiased_are_free(memory: Memory) -> bool:
+    """Whether points without bias accept both outcomes: all bias and one more charge are covered."""
+    exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
+    return bool(exact and memory[SPREAD] + UNIT <= savings(memory))
+
+
+@inlined
+def excess(memory: Memory, bias: int) -> int:
+    """What a bias has beyond c."""
+    return max(0, abs(bias) - memory[BOUND])
+
+
+@inlined
+def debt_after(memory: Memory, index: int, point: int, change: int) -> int:
+    """By how much the debts would rise if a point's bias changed.
+
+    `index` is that of the first pair not below the point.
+    """
+    bias = sum_from(memory, index, point) - memory[TILT] * point
+    if point & (memory[BASE] - 1):
+        return abs(bias + change) - abs(bias)
+    return excess(memory, bias + change) - excess(memory, bias)
+
+
+@inlined
+def may_play(memory: Memory, lower: int, step: int) -> bool:
+    """Whether the debts stay covered if this cell is played, whatever the outcome: so on the base grid."""
+    if step == memory[BASE] or memory[TUNED] & TUNED_BY != BY_EXACT_ACCOUNTS:
+        return True
+    if memory[ORPHANED] + UNIT <= savings(memory):
+        return True
+    upper = lower + step
+    zero = debt_after(memory, find_end(memory, lower, step, 0), lower, lower)
+    one = debt_after(memory, find_end(memory, lower, step, 1), upper, upper - UNIT)
+    gain = (memory[PRICE] * (memory[BASE] - step)) >> 1
+    return bool(memory[ORPHANED] + max(0, zero, one) <= savings(memory) + gain)
 
 
 @inlined
 def propose(memory: Memory, hint: float) -> tuple[int, int]:
-    """The current cell, or with a hint the valid cell of the current level nearest to it."""
+    """The current cell, or with a hint the valid cell of the current level nearest to it.
+
+    Where the accounts cover neither whatever happens on a finer grid nor this cell, the base grid's.
+    """
     step = memory[STEP]
     if hint < 0.0:
         return memory[LOWER], step
-    return nearest_cell(memory, hint * UNIT, step), step
+    free, target = unbiased_are_free(memory), hint * UNIT
+    while True:
+        lower = nearest_cell(memory, target, step, int(step != memory[BASE]), free)
+        if may_play(memory, lower, step):
+            return lower, step
+        step = memory[BASE]
 
 
 @inlined
-def charge(memory: Memory, lower: int, step: int, outcome: int, reported: float) -> None:
+def charge(memory: Memory, lower: int, step: int, y: int, reported: float) -> None:
     """Charge the round to its end of the cell, choose the next level, make a valid cell current.
 
-    Call it only while `has_room`.
+    An outcome inside the cell is charged to the point it is itself, which takes no bias. Call it only while
+    `has_room`.
     """
-    point = lower + step * outcome
-    index = find_end(memory, lower, step, outcome)
+    memory[ROUNDS] += 1
+    covered = memory[PRICE] * memory[BASE] * memory[FINE]
+    if (lower < y) & (y < lower + step):
+        moved = travelled(memory, lower, step, y, reported)
+        memory[MOVED] += moved
+        memory[SAVED] += covered - moved
+        choose_cell(memory, False, False, 0)
+        return
+    above = int(y > lower)
+    point = lower + step * above
+    index = find_end(memory, lower, step, above)
     fresh = memory[index] != point
     if fresh:
         insert(memory, index, point)
-    change = point - outcome * UNIT
+    change = point - y
     new = memory[index + 1] + change
     memory[index + 1] = new
+    note(memory, index, change, fresh)
     bias = new - memory[TILT] * point
     rise = abs(bias) - abs(bias - change)
-    moved = travelled(memory, lower, step, outcome, reported)
+    moved = travelled(memory, lower, step, point, reported)
     memory[SPREAD] += rise
     memory[MOVED] += moved
-    memory[SAVED] += memory[PRICE] * memory[BASE] * memory[FINE] - moved
+    memory[SAVED] += covered - moved
     if point & (memory[BASE] - 1):
         memory[ORPHANED] += rise
-    memory[ROUNDS] += 1
+    elif memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS:
+        memory[ORPHANED] += excess(memory, bias) - excess(memory, bias - change)
+    flipped = new < memory[LOW] if above else new > memory[HIGH]
+    home = point == memory[LOWER] + memory[STEP] * above
+    choose_cell(memory, fresh, flipped and home, above)
+
+
+@inlined
+def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int) -> None:
+    """Make a valid cell of the level that the next round may use the current one.
+
+    `fresh`: a point was charged for the first time. `flipped`: the current cell's end that was charged, the
+    lower (0) or upper (1) one, accepts no more of it.
+    """
     width = target = memory[STEP]
-    if fresh or memory[ROUNDS] >= memory[LIMIT] or (target != memory[BASE] and not affordable(memory)):
+    exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
+    due = fresh or memory[ROUNDS] >= memory[LIMIT]
+    if due or not (exact or target == memory[BASE] or affordable(memory)):
         target = next_step(memory)
-    flipped = new < memory[LOW] if outcome else new > memory[HIGH]
-    home = point == memory[LOWER] + width * outcome
-    if target != width or (flipped and home and not enter_neighbour(memory, outcome)):
-        width = max(width, target)
-        start = memory[LOWER] & -width
-        enter_cell(memory, search_cell(memory, start, start + width, target), target)
+        memory[WISH] = target if exact else memory[WISH]
+    free = unbiased_are_free(memory)
+    if exact:
+        target = memory[WISH]
+    if exact and not free:
+        if not (due or flipped) and is_current_valid(memory) and may_play(memory, memory[LOWER], width):
+            return
+    elif target == width and not (flipped and not enter_neighbour(memory, above, free)):
+        return
+    while True:
+        lower = search_around(memory, target, free)
+        if not exact or free or may_play(memory, lower, target):
+            break
+        target = memory[BASE]
+    enter_cell(memory, lower, target)
+
+
+@inlined
+def is_current_valid(memory: Memory) -> bool:
+    """Whether the current cell's ends accept their outcomes, unbiased or not."""
+    below, above = memory[BELOW], memory[ABOVE]
+    lower, upper = memory[LOWER], memory[LOWER] + memory[STEP]
+    return bool(accepts(memory, below, lower, 0, False) and accepts(memory, above, upper, 1, False))
+
+
+@inlined
+def search_around(memory: Memory, step: int, free: bool) -> int:
+    """The lower end of a valid cell of width `step`, searched outwards from the current cell."""
+    width = max(step, memory[STEP])
+    start = memory[LOWER] & -width
+    return search_cell(memory, start, start + width, step, free)
 
 
 @inlined

@@ -41,11 +41,16 @@ def find(memory: Memory, position: int) -> int:
 
 
 @inlined
-def find_end(memory: Memory, lower: int, step: int, outcome: int) -> int:
-    """`find` for an end of a cell, the lower one with outcome 0, the upper one with outcome 1."""
-    point = lower + step * outcome
-    if point == memory[LOWER] + memory[STEP] * outcome:
-        return memory[BELOW + outcome]
+def find_end(memory: Memory, lower: int, step: int, above: int) -> int:
+    """`find` for an end of a cell, the lower one with 0, the upper one with 1."""
+    point = lower + step * above
+    if point == memory[LOWER] + memory[STEP] * above:
+        return memory[BELOW + above]
+    if memory[-1] < 0:
+        guess = memory[-5]
+        guess += 2 * (memory[guess] < point)
+        if memory[guess] == point or memory[guess - 2] < point < memory[guess]:
+            return guess
     return find(memory, point)
 
 
@@ -68,33 +73,39 @@ def sum_from(memory: Memory, index: int, position: int) -> int:
 
 
 @inlined
-def sum_at(memory: Memory, position: int) -> int:
-    """The sum of a point, charged before or not."""
-    return sum_from(memory, find(memory, position), position)
+def accepts(memory: Memory, index: int, position: int, above: int, free: bool) -> bool:
+    """Whether a point accepts outcomes below it (0) or above it (1); `free`: both without bias.
+
+    `index` is that of the first pair not below the point.
+    """
+    total = sum_from(memory, index, position)
+    within = total >= memory[LOW] if above else total <= memory[HIGH]
+    return bool(within or (free and total == memory[TILT] * position))
 
 
 @inlined
-def search_cell(memory: Memory, lower: int, upper: int, step: int) -> int:
-    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper].
+def accepts_at(memory: Memory, position: int, above: int, free: bool) -> bool:
+    """The same, wherever the point's pair is."""
+    return accepts(memory, find(memory, position), position, above, free)
 
-    Doubling strides find an interval whose ends accept 0 and 1, bisection narrows it to one cell:
-    O(log) look-ups.
+
+@inlined
+def search_cell(memory: Memory, lower: int, upper: int, step: int, free: bool) -> int:
+    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper], O(log).
+
+    By strides that double, then bisection of an interval whose ends accept 0 and 1 (Lemma 14). What refuses
+    one outcome accepts the other, so only one of the ends ever moves.
     """
-    low, high = memory[LOW], memory[HIGH]
     stride = step
-    if sum_at(memory, lower) > high:
-        while sum_at(memory, lower) > high:
-            upper = lower
-            lower = max(0, lower - stride)
-            stride *= 2
-    else:
-        while sum_at(memory, upper) < low:
-            lower = upper
-            upper = min(memory[SCALE], upper + stride)
-            stride *= 2
+    while not accepts_at(memory, lower, 0, free):
+        upper, lower = lower, max(0, lower - stride)
+        stride *= 2
+    while not accepts_at(memory, upper, 1, free):
+        lower, upper = upper, min(memory[SCALE], upper + stride)
+        stride *= 2
     while upper - lower > step:
         middle = lower + (((upper - lower) >> 1) & -step)
-        if sum_at(memory, middle) <= high:
+        if accepts_at(memory, middle, 0, free):
             lower = middle
         else:
             upper = middle
@@ -109,113 +120,26 @@ def enter_cell(memory: Memory, lower: int, step: int) -> None:
 
 
 @inlined
-def enter_neighbour(memory: Memory, outcome: int) -> bool:
+def enter_neighbour(memory: Memory, beyond: int, free: bool) -> bool:
     """Make the cell beyond the end that was just charged current; False, and no change, if it is not valid.
 
-    The charged end is the lower one after outcome 0, the upper one after outcome 1, and accepts the other
-    outcome now. The next pair or one of the next few is the neighbour's far end, so this takes no search.
+    The charged end is the lower one (0) or the upper one (1), and accepts outcomes beyond it now. The next
+    pair or one of the next few is the neighbour's far end, so this takes no search.
     """
-    if outcome:
+    if beyond:
         lower, below = memory[LOWER] + memory[STEP], memory[ABOVE]
         upper, above = lower + memory[STEP], below + 2
         while memory[above] < upper:
             above += 2
-        accepts = sum_from(memory, above, upper) >= memory[LOW]
+        fits = accepts(memory, above, upper, 1, free)
     else:
         upper, above = memory[LOWER], memory[BELOW]
         lower, below = upper - memory[STEP], above - 2
         while memory[below] > lower:
             below -= 2
-        accepts = sum_from(memory, below, lower) <= memory[HIGH]
+        fits = accepts(memory, below, lower, 0, free)
         if memory[below] < lower:
             below += 2
-    if accepts:
+    if fits:
         memory[LOWER], memory[BELOW], memory[ABOVE] = lower, below, above
-    return accepts
-
-
-@inlined
-def nearest_cell(memory: Memory, target: float, step: int) -> int:
-    """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one).
-
-    Cells whose ends were never charged are alike: valid exactly where LOW - step <= lower end <= HIGH.
-    So only the nearest of those, and the neighbours of charged points, need a look.
-    """
-    last = memory[SCALE] - step
-    home = min(int(target), last) & -step
-    index = find(memory, home)
-    if valid(memory, index, home, step):
-        return home
-    left, below = next_below(memory, index, home, step)
-    right, above = next_above(memory, index, home, step)
-    while True:
-        if right > last or (left >= 0 and target - (left + step) <= right - target):
-            if valid(memory, below, left, step):
-                return left
-            left, below = next_below(memory, below, left, step)
-        else:
-            if valid(memory, above, right, step):
-                return right
-            right, above = next_above(memory, above, right, step)
-
-
-@inlined
-def valid(memory: Memory, index: int, lower: int, step: int) -> bool:
-    """Whether the lower end accepts outcome 0 and the upper end accepts outcome 1.
-
-    `index` is that of the first pair not below the lower end.
-    """
-    if sum_from(memory, index, lower) > memory[HIGH]:
-        return False
-    upper = lower + step
-    while memory[index] < upper:
-        index += 2
-    return sum_from(memory, index, upper) >= memory[LOW]
-
-
-@inlined
-def next_below(memory: Memory, index: int, lower: int, step: int) -> tuple[int, int]:
-    """The next cell below that might be valid and its index, or a negative number.
-
-    `index` is that of the first pair not below `lower`.
-    """
-    if memory[index] == lower:
-        best = lower - step
-    else:
-        back = index - 2
-        while memory[back] & (step - 1):
-            back -= 2
-        best = memory[back]
-    untouched = lower - step
-    if memory[TILT]:
-        untouched = min(untouched, memory[HIGH] & -step)
-    if memory[TILT] == 0 or untouched + step >= memory[LOW]:
-        best = max(best, untouched)
-    while index > TABLE and memory[index - 2] >= best:
-        index -= 2
-    return best, index
-
-
-@inlined
-def next_above(memory: Memory, index: int, lower: int, step: int) -> tuple[int, int]:
-    """The next cell above that might be valid and its index, or one beyond the last (see `next_below`)."""
-    upper = lower + step
-    if upper >= memory[SCALE]:
-        return upper, index
-    while memory[index] < upper:
-        index += 2
-    if memory[index] == upper:
-        best = upper
-    else:
-        ahead = index
-        while memory[ahead] & (step - 1):
-            ahead += 2
-        best = memory[ahead] - step
-    untouched = upper
-    if memory[TILT]:
-        untouched = max(untouched, (memory[LOW] - 1) & -step)
-    if memory[TILT] == 0 or untouched <= memory[HIGH]:
-        best = min(best, untouched)
-    while memory[index] < best:
-        index += 2
-    return best, index
+    return fits

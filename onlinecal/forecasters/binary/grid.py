@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ from onlinecal.forecasters.binary.cells import (
     FORMAT,
     LOWER,
     MIDPOINT,
+    MOVED,
     NO_HINT,
     REPORT,
     REPORTS,
@@ -28,7 +30,9 @@ from onlinecal.forecasters.binary.cells import (
 )
 from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
 from onlinecal.forecasters.binary.dyadic_search import END
-from onlinecal.forecasters.binary.soundness import check_grid_memory
+from onlinecal.forecasters.binary.soundness import check_grid_memory, require
+from onlinecal.forecasters.binary.window_table import windowed_replay
+from onlinecal.forecasters.binary.windows import MOST_WINDOW, Window
 from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.rules import Rules
 from onlinecal.forecasters.tokens import Forecast
@@ -37,10 +41,10 @@ from onlinecal.validation import (
     check_choice,
     check_count,
     check_number,
-    check_outcomes,
     check_probabilities,
     check_same_length,
-    outcome_of,
+    check_shares,
+    share_of,
 )
 
 Grid = Literal["auto", "uniform", "nested", "adaptive"]
@@ -56,6 +60,11 @@ def check_slack(slack: Any) -> None:
     check_number(slack, "slack", 0.5, MOST_SLACK)
 
 
+def is_tuned(memory: NDArray[np.int64]) -> bool:
+    """Whether a dyadic memory tunes its grid itself."""
+    return bool(memory[dyadic.TUNED] & dyadic.TUNED_BY)
+
+
 class LookAhead(NamedTuple):
     """The charged sequence, point by point: `points` in [0, 1] ascending, `biases` alpha(point)."""
 
@@ -66,8 +75,19 @@ class LookAhead(NamedTuple):
 class GridForecaster(base.Classifier):
     """A forecaster on a grid machine; subclasses say what it reports and what it promises."""
 
+    _hinted = False
+    window: int | None = None
+    _window: Window | None = None
+
     def __init__(
-        self, horizon: int | None, n_cells: int | None, grid: Grid, rule: Rule, slack: float, report: Report
+        self,
+        horizon: int | None,
+        n_cells: int | None,
+        grid: Grid,
+        rule: Rule,
+        slack: float,
+        report: Report,
+        window: int | None = None,
     ) -> None:
         check_choice(grid, GRIDS, "grid")
         check_choice(rule, RULES, "rule")
@@ -76,10 +96,13 @@ class GridForecaster(base.Classifier):
             check_count(horizon, "horizon")
         if n_cells is not None:
             check_count(n_cells, "n_cells", most=MOST_CELLS)
+        if window is not None:
+            check_count(window, "window", most=MOST_WINDOW)
         check_slack(slack)
-        if grid == "uniform" and horizon is None and n_cells is None:
+        fixed = horizon is not None or n_cells is not None or window is not None
+        if grid == "uniform" and not fixed:
             raise ValueError(
-                "grid 'uniform' needs a horizon or n_cells; without them use 'adaptive' or 'nested'"
+                "grid 'uniform' needs a horizon or n_cells (or a window): without, use 'adaptive' or 'nested'"
             )
         if grid in ("nested", "adaptive") and n_cells is not None:
             raise ValueError(f"n_cells={n_cells} fixes a uniform grid; it does not go with grid {grid!r}")
@@ -91,8 +114,11 @@ class GridForecaster(base.Classifier):
         self._reach = 0.5 if report == "midpoint" else 1.0
         self._open = OpenForecasts(Forecast)
         self._late = 0
-        if grid == "uniform" or (grid == "auto" and (horizon is not None or n_cells is not None)):
-            m = n_cells or guarantees.cells_for(horizon or 1, self._biases.worst, self._reach)
+        if grid == "uniform" or (grid == "auto" and fixed):
+            if window is not None and horizon is n_cells is None:
+                m = guarantees.window_cells(window, self._biases, self._reach)
+            else:
+                m = n_cells or guarantees.cells_for(horizon or 1, self._biases.worst, self._reach)
             self._adopt(uniform.new_memory(m, rule, float(slack), report))
             if horizon is not None and horizon > self.most_rounds:
                 raise ValueError(
@@ -100,7 +126,14 @@ class GridForecaster(base.Classifier):
                     f"{m} cells bear, got {horizon!r}"
                 )
         else:
-            self._adopt(dyadic.new_memory(rule, float(slack), report, tuned=grid != "nested"))
+            self._adopt(
+                dyadic.new_memory(
+                    rule, float(slack), report, dyadic.BY_EXACT_ACCOUNTS if grid != "nested" else 0
+                )
+            )
+        if window is not None:
+            self.window = window
+            self._window = Window(window, self.memory)
 
     def _adopt(self, memory: NDArray[np.int64]) -> None:
         self.memory = memory
@@ -132,35 +165,70 @@ class GridForecaster(base.Classifier):
         lower, step = int(self.memory[LOWER]), int(self.memory[STEP])
         self._probability = float(report(self.memory, lower, step, NO_HINT))
 
+    def expect_hints(self) -> None:
+        """Make the memory ready for hints: for whoever drives it with compiled loops and has some."""
+        self.memory = self.machine.rules.with_hints(self.memory)
+        self._hinted = True
+
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
+        if self.memory[-1] < 0:  # marks follow from the table: nobody need trust those of others
+            state["memory"] = self.machine.rules.in_use(self.memory).copy()
         del state["machine"]
+        state["memory"], state["_hinted"] = self.machine.rules.in_use(self.memory).copy(), False
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         check_grid_memory(self.memory, type(self)(**self._get_params()))
+        if self.window is not None:
+            require(isinstance(self._window, Window), "its window")
+            self._window.check(self.window, self.memory)  # type: ignore[union-attr]
         self.machine = MACHINES[int(self.memory[FORMAT])]
 
-    def settle(self, lower: int, step: int, outcome: int, forecast: float) -> None:
-        """Charge a round that was reported as `forecast` in the cell (lower, lower + step)."""
-        p = self.machine.settle(self.memory, lower, step, outcome, forecast)
-        while p == FULL:
+    def settle(self, lower: int, step: int, outcome: float, forecast: float) -> None:
+        """Charge a round that was reported as `forecast` in the cell (lower, lower + step).
+
+        The outcome is an int, 0 or 1, or a float in [0, 1].
+        """
+        if outcome in (0, 1):
+            settle, outcome = self.machine.settle, int(outcome)
+        else:
+            settle = self.machine.settle_share
+            self._expect_shares()
+        moved = 0 if self._window is None else self.memory[MOVED]
+        while (p := settle(self.memory, lower, step, outcome, forecast)) == FULL:
             self.grow()
-            p = self.machine.settle(self.memory, lower, step, outcome, forecast)
         self._probability = p
+        if self._window is not None:
+            lower, step = self.machine.rules.in_units(self.memory, lower, step)
+            self._window.follow(self.memory, lower, step, outcome, moved)
+
+    def _expect_shares(self) -> None:
+        """Make the memory ready for outcomes that are neither 0 nor 1."""
+        memory = self.machine.rules.refined(self.memory, float(self.slack))
+        if memory is not self.memory:
+            self.memory, self._hinted = memory, False
+            if self._window is not None:
+                self._window.suit(memory)
 
     def learn_one(self, x: Any, y: Any) -> None:
         """Settle the round that `predict_proba_one` answers; the features x are not looked at.
 
-        Raises ValueError, and learns nothing, when y is not 0, 1, False or True.
+        Raises ValueError, and learns nothing, when y is not 0, 1, False, True or a number between.
         """
         try:
             outcome = OUTCOMES[y]
         except (KeyError, TypeError):
-            outcome = outcome_of(y, "y")
+            share = share_of(y, "y")
+            self.note_late(len(self._open))
+            self.settle(int(self.memory[LOWER]), int(self.memory[STEP]), share, self._probability)
+            return
         if self._open:
             self.note_late(len(self._open))
+        if self._window is not None:
+            self.settle(self.memory[LOWER], self.memory[STEP], outcome, self._probability)
+            return
         p = self.machine.advance(self.memory, outcome)
         while p == FULL:
             self.grow()
@@ -176,18 +244,36 @@ class GridForecaster(base.Classifier):
         self, outcomes: ArrayLike, hints: ArrayLike | None = None, charged: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Play a whole sequence: the forecasts, and the charged points if wanted (else empty)."""
-        played = check_outcomes(outcomes)
+        played = check_shares(outcomes)
         guide = np.empty(0) if hints is None else check_probabilities(hints, "hints")
         if hints is not None:
             check_same_length(guide, played, "hints and outcomes")
+            self.expect_hints()
+        replay = self.machine.replay
+        if played.dtype != np.uint8:
+            self._expect_shares()
+            replay = self.machine.replay_shares
+            if hints is not None:
+                self.expect_hints()
         forecasts = np.empty(len(played))
         points = np.empty(len(played) if charged else 0)
         done = 0
         tapes = played, guide, np.empty(0), forecasts, points
         # where the accumulators might not bear it all, what is played is a copy
         memory = self.memory if len(played) <= certain_rounds(self.memory) else self.memory.copy()
-        while (done := self.machine.replay(memory, *tapes, done)) < len(played):
-            memory = enlarged(memory)
+        if self._window is None:
+            while (done := replay(memory, *tapes, done)) < len(played):
+                memory = enlarged(memory)
+        else:
+            window = deepcopy(self._window) if memory is not self.memory else self._window
+            whole = played.dtype == np.uint8
+            rules = self.rules if whole else self.machine.playable_shares
+            replay = windowed_replay(rules, np.int64 if whole else np.float64)
+            while (done := replay((memory, window.table), *tapes, done)) < len(played):
+                if not self.machine.rules.has_room(memory):
+                    memory = enlarged(memory)
+                window.prepare(memory, int(memory[ROUNDS]), int(memory[ROUNDS]) + 1)
+            self._window = window
         self.memory = memory
         self.note_late(len(self._open))
         self.resume()
@@ -201,16 +287,26 @@ class GridForecaster(base.Classifier):
         """The a-priori bound on distance plus bias after so many rounds, a sum."""
         return self.promise_for(self.memory, rounds, self._late)
 
+    def window_promise_for(
+        self, memory: NDArray[np.int64], late: int, rounds: int | None = None
+    ) -> float | None:
+        """The bound on any so many consecutive rounds (None: `window`) of such a memory, if it has one."""
+        if self.window is None or memory[FORMAT] != uniform.FORMAT_UNIFORM:
+            return None
+        m, freed = int(uniform.cells_of(memory)), bool(memory[uniform.HINTED] and memory[uniform.FREED])
+        lengths = guarantees.window_biases(m, self._biases, late, freed)
+        each = self._reach / m + guarantees.unit_of(memory)
+        return (self.window if rounds is None else rounds) * each + lengths
+
     def promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
         """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            m = int(memory[SCALE])
-            # lower/m * m is exact for powers of two, and for hints on the border of a cell only for them
-            exact = memory[REPORT] != AT_HINT or m & (m - 1) == 0
-            unit = 0.0 if exact else 1.0 / (2 * m * int(memory[FINE]))
-            return guarantees.uniform_guarantee(rounds, m, self._biases, self._reach, late, unit)
-        tuned, pace = bool(memory[dyadic.TUNED]), int(memory[dyadic.PACE])
-        return guarantees.dyadic_guarantee(rounds, pace, self._biases, self._reach, tuned, late)
+            m, unit = int(uniform.cells_of(memory)), guarantees.unit_of(memory)
+            freed = bool(memory[uniform.HINTED] and memory[uniform.FREED])
+            return guarantees.uniform_guarantee(rounds, m, self._biases, self._reach, late, unit, freed)
+        rounded = rounds / int(memory[SCALE]) if memory[dyadic.TUNED] & dyadic.SHARED else 0.0
+        tuned, pace = is_tuned(memory), int(memory[dyadic.PACE])
+        return rounded + guarantees.dyadic_guarantee(rounds, pace, self._biases, self._reach, tuned, late)
 
     @property
     def most_rounds(self) -> int:
@@ -222,11 +318,12 @@ class GridForecaster(base.Classifier):
         """
         memory = self.memory
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            dearest = (1 if memory[REPORT] == MIDPOINT else 2) * int(memory[FINE]) + (
-                memory[REPORT] == AT_HINT
-            )
-            return guarantees.uniform_rounds(int(memory[SCALE]), int(dearest), self._biases, self._late)
-        tuned, pace = bool(memory[dyadic.TUNED]), int(memory[dyadic.PACE])
+            step, fine = int(memory[STEP]), int(memory[FINE])
+            dearest = (1 if memory[REPORT] == MIDPOINT else 2) * step * fine + int(memory[REPORT] == AT_HINT)
+            if memory[uniform.SHARED]:
+                dearest += fine + 1
+            return guarantees.uniform_rounds(int(memory[SCALE]), dearest, self._biases, self._late)
+        tuned, pace = is_tuned(memory), int(memory[dyadic.PACE])
         return guarantees.dyadic_rounds(pace, self._biases, self._reach, tuned, self._late)
 
     @property
@@ -239,8 +336,8 @@ class GridForecaster(base.Classifier):
         """The bias table: what One-Step-Ahead would have reported so far, and its bias at each point."""
         memory, scale = self.memory, int(self.memory[SCALE])
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            sums = memory[TABLE:]
-            points = np.arange(scale + 1)
+            sums = uniform.in_use(memory)[TABLE:]
+            points = np.arange(len(sums)) << memory[uniform.SHIFT]
         else:
             points, sums = memory[TABLE : memory[END] : 2], memory[TABLE + 1 : memory[END] : 2]
         return LookAhead(points / scale, (sums - memory[TILT] * points) / scale)

@@ -10,8 +10,9 @@ from bisect import bisect_left
 from fractions import Fraction
 from typing import NamedTuple
 
-from onlinecal.forecasters.binary.cells import BRIM
+from onlinecal.forecasters.binary.cells import AT_HINT, BRIM, FINE, REPORT, SCALE, Memory
 from onlinecal.forecasters.binary.dyadic import ALLOWANCE, MOST_ROUNDS, last_round
+from onlinecal.forecasters.binary.uniform import SHARED, cells_of
 
 
 class Biases(NamedTuple):
@@ -29,13 +30,18 @@ class Biases(NamedTuple):
         """c: what no point's bias exceeds."""
         return self.slack + self.corners
 
+    @property
+    def length(self) -> float:
+        """That of an interval which no bias leaves: a corner of point v is v above 0 and 1 - v below."""
+        return 2.0 * self.slack + self.corners
+
     def total(self, n_cells: int, late: int = 0) -> float:
         """The bounds of all inner points together: max(v, 1 - v) adds up to 3m/4 - 1, + 1/(4m) for odd m."""
         corner = 0.75 * n_cells - 1.0 + (n_cells % 2) / (4.0 * n_cells)
         return self.slack * (n_cells - 1) + (self.corners + late) * corner
 
 
-def cells_for(horizon: int, bound: float, reach: float) -> int:
+def cells_for(horizon: int, bound: float | Fraction, reach: float) -> int:
     """m = ceil(sqrt(d T / c)), exactly; with it the bound on a uniform grid is at most 2 sqrt(c d T)."""
     square = Fraction(reach) * horizon / Fraction(bound)
     m = math.isqrt(square.numerator // square.denominator)
@@ -45,13 +51,54 @@ def cells_for(horizon: int, bound: float, reach: float) -> int:
 
 
 def uniform_guarantee(
-    rounds: int, n_cells: int, biases: Biases, reach: float, late: int = 0, unit: float = 0.0
+    rounds: int,
+    n_cells: int,
+    biases: Biases,
+    reach: float,
+    late: int = 0,
+    unit: float = 0.0,
+    freed: bool = False,
 ) -> float:
     """d T/m plus the biases' bounds.
 
-    A round costs one `unit` more where the distance of a hint can be rounded up beyond its cell.
+    A round costs one `unit` more where the distance of a hint can be rounded up beyond its cell, or an
+    outcome is rounded. `freed`: points without bias accept both outcomes, so that one may pass c by
+    1 - 1/m - c; with late labels so may as many as are open.
     """
-    return reach * rounds / n_cells + rounds * unit + biases.total(n_cells, late)
+    total = reach * rounds / n_cells + rounds * unit + biases.total(n_cells, late)
+    beyond = 1.0 - 1.0 / n_cells - biases.slack
+    if freed and beyond > 0.0:
+        total += late + 1.0 if late else beyond
+    return total
+
+
+def unit_of(memory: Memory) -> float:
+    """What a round on a uniform grid may cost beyond the width of its cell, since numbers are rounded."""
+    m, scale = int(cells_of(memory)), int(memory[SCALE])
+    # lower/m * m is exact for powers of two, and for hints on the border of a cell only for them
+    exact = memory[REPORT] != AT_HINT or m & (m - 1) == 0
+    unit = 0.0 if exact else 1.0 / (2 * scale * int(memory[FINE]))
+    return unit + 1.0 / scale if memory[SHARED] else unit
+
+
+def window_cells(window: int, biases: Biases, reach: float, share: int = 1) -> int:
+    """m = ceil(sqrt(d W / l)), where so many grids `share` the window m = ceil(sqrt(d W / (B l)))."""
+    return cells_for(window, Fraction(biases.length) * share, reach)
+
+
+def window_biases(n_cells: int, biases: Biases, late: int, freed: bool) -> float:
+    """The lengths of the intervals that biases stay in, over the inner points: what a window can add.
+
+    Each forecast that may be open besides the newest makes them 1 longer. `freed`: points without bias accept
+    both outcomes, so that a bias may reach v, or v - 1, if that is beyond c.
+    """
+    inner = n_cells - 1
+    lengths = inner * biases.length
+    if freed:
+        within = min(inner, math.floor(Fraction(biases.slack) * n_cells))
+        beyond = Fraction((inner - within) * (inner + within + 1), 2 * n_cells)
+        lengths = 2.0 * (biases.slack * within + float(beyond))
+    return lengths + late * inner
 
 
 def dyadic_guarantee(

@@ -30,15 +30,40 @@ from onlinecal.forecasters.binary.cells import (
     TABLE,
     TILT,
 )
-from onlinecal.forecasters.binary.dyadic import BASE, BOUND, LEVELS, PACE, PRICE, SAVED, TUNED
+from onlinecal.forecasters.binary.dyadic import (
+    BASE,
+    BOUND,
+    BY_ACCOUNTS,
+    BY_EXACT_ACCOUNTS,
+    LEVELS,
+    PACE,
+    PRICE,
+    SAVED,
+    SHARED,
+    TUNED,
+    WISH,
+    unbiased_are_free,
+)
 from onlinecal.forecasters.binary.dyadic_search import ABOVE, BELOW, END
-from onlinecal.forecasters.binary.uniform import FORMAT_UNIFORM, new_memory
+from onlinecal.forecasters.binary.uniform import (
+    EXCESS,
+    FORMAT_UNIFORM,
+    FREED,
+    HINTED,
+    SHIFT,
+    UNIT_BITS,
+    new_memory,
+    refined,
+)
+from onlinecal.forecasters.binary.uniform import (
+    SHARED as UNIFORM_SHARED,
+)
 
 if TYPE_CHECKING:
     from onlinecal.forecasters.binary.grid import GridForecaster
 
 CONSTANT = range(FORMAT, FINE + 1)
-CONSTANT_DYADIC = (TUNED, PRICE, PACE, BOUND)
+CONSTANT_DYADIC = (PRICE, PACE, BOUND)
 MOST = 1 << 62
 
 
@@ -48,25 +73,42 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
     require(len(memory) > TABLE, "its length")
     head, like = memory[:TABLE].tolist(), forecaster.memory[:TABLE].tolist()
     if head[FORMAT] == like[FORMAT] == FORMAT_UNIFORM:
-        require(len(memory) == TABLE + head[SCALE] + 1, "its length")
-        if head[SCALE] != like[SCALE] and forecaster.n_cells is None:
+        require(
+            head[UNIFORM_SHARED] in (0, 1) and head[HINTED] in (0, 1) and 0 <= head[SHIFT] <= UNIT_BITS,
+            "its units",
+        )
+        cells = head[SCALE] >> head[SHIFT]
+        require(cells > 0 and len(memory) == TABLE + cells + 1, "its length")
+        if head[UNIFORM_SHARED] or (cells != like[SCALE] and forecaster.n_cells is None):
             # how many cells suit a horizon is not for ever; what was begun with others goes on with them
-            report = REPORTS[like[REPORT]]
-            like = new_memory(head[SCALE], forecaster.rule, float(forecaster.slack), report)[:TABLE].tolist()
+            m = like[SCALE] if forecaster.n_cells is not None else cells
+            begun = new_memory(m, forecaster.rule, float(forecaster.slack), REPORTS[like[REPORT]])
+            if head[UNIFORM_SHARED]:
+                begun = refined(begun, float(forecaster.slack))
+            like = begun[:TABLE].tolist()
     require(all(head[place] == like[place] for place in CONSTANT), "what its configuration says")
     require(head[ROUNDS] >= 0, "its rounds")
     gained = head[ROUNDS] << GAIN
     require(0 <= head[MOVED] <= gained and 0 <= head[SPREAD] <= gained, "its certificate")
     if head[FORMAT] == FORMAT_UNIFORM:
-        require(head[STEP] == 1, "its cell")
-        _check_table(head, np.arange(head[SCALE] + 1), memory[TABLE:])
+        require((head[STEP], head[SHIFT]) == (like[STEP], like[SHIFT]), "its units")
+        points, sums = np.arange(cells + 1) << head[SHIFT], memory[TABLE:]
+        _check_table(head, points, sums)
+        require(head[FREED] <= head[TILT], "its flags")
+        if head[HINTED] and head[FREED]:
+            beyond = np.maximum(np.abs(sums - points) - head[HIGH], 0)
+            require(int(beyond.sum()) == head[EXCESS], "its biases")
         return
     require(all(head[place] == like[place] for place in CONSTANT_DYADIC), "what its configuration says")
+    # what began by an earlier edition's rule goes on by it
+    tuned = head[TUNED] & ~SHARED
+    require(tuned == like[TUNED] or tuned == BY_ACCOUNTS == like[TUNED] - 1, "what its configuration says")
     end = head[END]
     require(TABLE + 4 <= end <= len(memory) and end % 2 == 0, "the end of its table")
+    require(memory[-1] >= 0, "what follows from its table")
     require(head[ROUNDS] <= most_rounds(head[PACE]), "its rounds")
     require(head[SAVED] <= like[SAVED] + gained, "its accounts")
-    for place in (STEP, BASE):
+    for place in (STEP, BASE, WISH) if tuned == BY_EXACT_ACCOUNTS else (STEP, BASE):
         require(0 < head[place] <= head[SCALE] and head[place] & (head[place] - 1) == 0, "its grids")
     points = memory[TABLE:end:2]
     require(bool((points[1:] > points[:-1]).all()), "the order of its points")
@@ -88,7 +130,10 @@ def _check_table(head: list[int], points: NDArray[np.int64], sums: NDArray[np.in
     below, above = (int(place) for place in np.searchsorted(points, (lower, lower + step)))
     at_lower = int(sums[below]) if points[below] == lower else tilt * lower
     at_upper = int(sums[above]) if points[above] == lower + step else tilt * (lower + step)
-    require(at_lower <= head[HIGH] and at_upper >= head[LOW], "its cell")
+    free = head[FORMAT] != FORMAT_UNIFORM and unbiased_are_free(head)
+    zero = at_lower <= head[HIGH] or (free and at_lower == tilt * lower)
+    one = at_upper >= head[LOW] or (free and at_upper == tilt * (lower + step))
+    require(zero and one, "its cell")
     return below, above
 
 
@@ -101,7 +146,7 @@ def most_rounds(pace: int) -> int:
 def check_cells(rounds: Iterable[tuple[Any, Any]], memory: NDArray[np.int64]) -> None:
     """ValueError unless rounds that wait, cells (lower end, step) with their forecasts, can be settled."""
     scale = int(memory[SCALE])
-    most = 1 if memory[FORMAT] == FORMAT_UNIFORM else scale
+    most = int(memory[STEP]) if memory[FORMAT] == FORMAT_UNIFORM else scale
     for (lower, step), forecast in rounds:
         if not (
             type(lower) is type(step) is int

@@ -9,6 +9,7 @@ from onlinecal.wrappers.strategies.binary import Binary
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.certain import Certain
 from onlinecal.wrappers.strategies.classwise import Classwise
+from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.strategy import Strategy
 from onlinecal.wrappers.strategies.top_label import TopLabel
@@ -20,21 +21,24 @@ CHOICES = {2: Binary.name, 3: Simplex.name, 10: Classwise.name, math.inf: TopLab
 """What "auto" is for up to so many labels."""
 
 
-def chosen(strategy: str, n_labels: int) -> str:
-    """The name of the strategy for so many labels."""
+def chosen(strategy: str, n_labels: int, windowed: bool = False) -> str:
+    """The name of the strategy for so many labels; of those that can keep windows, if there are any."""
     if strategy != AUTO:
         return strategy
-    return next(name for most, name in CHOICES.items() if n_labels <= most)
+    name = next(name for most, name in CHOICES.items() if n_labels <= most)
+    return Classwise.name if windowed and name == Simplex.name else name
 
 
-def new_strategies(slack: float, n_buckets: Buckets, horizon: int | None) -> dict[str, Strategy]:
+def new_strategies(
+    slack: float, n_buckets: Buckets, horizon: int | None, moments: Moments | None = None
+) -> dict[str, Strategy]:
     """One of each by name, before its first round.
 
     Bounds are added up in this order, on which the last bit of a sum depends.
     """
     kinds = Binary, Classwise, TopLabel
-    several: list[Strategy] = [kind(slack, n_buckets, horizon) for kind in kinds]
-    several += [Certain(), Simplex(slack, n_buckets, horizon)]
+    several: list[Strategy] = [kind(slack, n_buckets, horizon, moments) for kind in kinds]
+    several += [Certain(moments), Simplex(slack, n_buckets, horizon)]
     return {strategy.name: strategy for strategy in several}
 
 

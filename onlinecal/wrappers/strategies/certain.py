@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from onlinecal.wrappers.labels import Label, Labels
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy, Waiting
+from onlinecal.wrappers.strategies.moments import Moments, Surprises
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy, Waiting, Windowed
 
 
 class Certain(Strategy):
@@ -14,9 +15,12 @@ class Certain(Strategy):
     name = "certain"
     fewest = 0
 
-    def __init__(self) -> None:
+    _moments: Moments | None = None
+
+    def __init__(self, moments: Moments | None = None) -> None:
         super().__init__(1.0, 1, None)
         self.surprises = 0
+        self._moments, self._recent = moments, Surprises()
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
         """The only label, or nothing."""
@@ -28,7 +32,10 @@ class Certain(Strategy):
 
     def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
         """Count a surprise."""
-        self.surprises += sum(label != name for name in asked)
+        surprised = sum(label != name for name in asked)
+        self.surprises += surprised
+        if self._moments is not None and surprised:
+            self._recent.note(self._moments)
 
     def take(self, asked: Asked) -> Waiting:
         """There are no tickets."""
@@ -46,4 +53,18 @@ class Certain(Strategy):
     @property
     def guarantee(self) -> float:
         """The same."""
+        return self.surprises
+
+    def windowed(self) -> Iterable[Windowed]:
+        """The surprises."""
+        return (self,)
+
+    @property
+    def window_certificate(self) -> float:
+        """The number of surprises in the window."""
+        return 0.0 if self._moments is None else self._recent.within(self._moments)
+
+    @property
+    def window_guarantee(self) -> float:
+        """The number of all."""
         return self.surprises

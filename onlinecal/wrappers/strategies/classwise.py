@@ -21,4 +21,4 @@ class Classwise(Strategy):
         """Charge the round that is here; a label that it does not name was as good as forecast with 0."""
         super().settle(asked, label, labels)
         if label not in asked:
-            self.projection(label).surprises += 1
+            self.projection(label).surprise()

@@ -6,8 +6,19 @@ import math
 from typing import Any, NamedTuple
 
 from onlinecal.forecasters import AlmostOneStepAhead
+from onlinecal.forecasters.binary.cells import MOVED
+from onlinecal.forecasters.binary.guarantees import Biases, window_cells
 from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
-from onlinecal.wrappers.strategies.steering import FORECAST, TICKET, new_steering, steered, steered_hint
+from onlinecal.wrappers.strategies.moments import Moments, Surprises
+from onlinecal.wrappers.strategies.steering import (
+    CELL_LOWER,
+    CELL_STEP,
+    FORECAST,
+    TICKET,
+    new_steering,
+    steered,
+    steered_hint,
+)
 
 
 class Ticket(NamedTuple):
@@ -33,6 +44,9 @@ class Projection:
     n_buckets
         How many equal-width buckets of the hint get a table of their own; "auto": buckets that are halved as
         rounds go by.
+    moments
+        Those of its window, if it has one (and a fixed number of buckets): the tables, unless they have a
+        horizon, then get the uniform grid that is best where so many share a window.
 
     Attributes
     ----------
@@ -47,12 +61,21 @@ class Projection:
     _splitting: SplittingBuckets | None = None
     """Which bucket a hint is in, where they split."""
     _late = 0
+    _moments: Moments | None = None
 
-    def __init__(self, slack: float, n_buckets: Buckets, horizon: int | None) -> None:
+    def __init__(
+        self, slack: float, n_buckets: Buckets, horizon: int | None, moments: Moments | None = None
+    ) -> None:
         number = 1 if isinstance(n_buckets, str) else n_buckets
-        each = horizon if n_buckets == 1 else None
-        self.tables = [AlmostOneStepAhead(horizon=each, slack=slack, report="hint") for _ in range(number)]
+        settings: dict[str, Any] = {"horizon": horizon if n_buckets == 1 else None}
+        if moments is not None:
+            settings["window"] = moments.window
+            if settings["horizon"] is None:
+                biases = Biases(float(slack), 0)
+                settings["n_cells"] = window_cells(moments.window, biases, 1.0, number)
+        self.tables = [AlmostOneStepAhead(slack=slack, report="hint", **settings) for _ in range(number)]
         self.surprises = 0
+        self._moments, self._recent = moments, Surprises()
         self._table = self.tables[0]
         self._last = number - 1
         if n_buckets == AUTO:
@@ -62,6 +85,8 @@ class Projection:
 
     def _compile(self) -> None:
         self._steered = steered(self._table.machine.rules)
+        for table in self.tables:
+            table.expect_hints()
 
     def ask(self, raw: float) -> float:
         """Issue a forecast for a model's probability; its ticket stays here until the next one.
@@ -77,10 +102,21 @@ class Projection:
 
     def settle(self, outcome: int) -> None:
         """Charge the forecast whose ticket is here with its outcome, and learn how to steer."""
-        while not self._steered.settle(self._table.memory, self._state, outcome):
-            self._table.grow()
+        table = self._table
+        moved = 0 if self._moments is None else table.memory[MOVED]
+        while not self._steered.settle(table.memory, self._state, outcome):
+            table.grow()
+        if self._moments is not None:
+            cell = int(self._state[CELL_LOWER]), int(self._state[CELL_STEP])
+            table.charge_window(*cell, outcome, moved, self._moments.now)
         if self._splitting is not None:
             self._split(self._splitting)
+
+    def surprise(self) -> None:
+        """Count a round with outcome 1 that was not forecast."""
+        self.surprises += 1
+        if self._moments is not None:
+            self._recent.note(self._moments)
 
     def _split(self, splitting: SplittingBuckets) -> None:
         """Halve the bucket that was charged, if it has had its rounds."""
@@ -89,6 +125,7 @@ class Projection:
             splitting.halve(place)
             for _ in range(2):
                 table = self._table.clone()
+                table.expect_hints()
                 table.note_late(self._late)
                 self.tables.append(table)
 
@@ -124,3 +161,20 @@ class Projection:
     def guarantee(self) -> float:
         """What the certificate cannot exceed."""
         return self.surprises + sum(table.guarantee for table in self.tables)
+
+    @property
+    def window_certificate(self) -> float:
+        """The same for the rounds of the window, 0 if there is none."""
+        if self._moments is None:
+            return 0.0
+        now = self._moments.now
+        return self._recent.within(self._moments) + sum(
+            table.window_certificate_at(now) for table in self.tables
+        )
+
+    @property
+    def window_guarantee(self) -> float:
+        """What the distance of no window can exceed: its rounds are those of all tables together."""
+        first, *others = self.tables
+        promised = [first.window_promise(None), *(table.window_promise(0) for table in others)]
+        return self.surprises + sum(promise or 0.0 for promise in promised)

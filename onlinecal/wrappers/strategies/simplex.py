@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from onlinecal.wrappers.labels import Label, Labels, normalised
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.joint_projection import JointProjection
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy, Waiting
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy, Waiting, Windowed
 
 
 class Simplex(Strategy):
@@ -57,3 +57,7 @@ class Simplex(Strategy):
     def bounded(self) -> Iterable[Bounded]:
         """The joint forecasts alone."""
         return (self.joint,)
+
+    def windowed(self) -> Iterable[Windowed]:
+        """Nothing: it plays no rounds where there is a window."""
+        return ()

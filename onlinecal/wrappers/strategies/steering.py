@@ -26,7 +26,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
-from onlinecal.forecasters.binary.cells import clip, report
+from onlinecal.forecasters.binary.cells import SCALE, clip, report
 
 ETA = 2.0
 """Learning rate of the weights; squared errors on [0, 1] can be aggregated at no greater one."""
@@ -188,7 +188,9 @@ def steered(rules: ModuleType) -> type[Steered]:
     def settle(memory: NDArray[np.int64], state: NDArray[np.float64], outcome: int) -> bool:
         if not has_room(memory):
             return False
-        charge(memory, int(state[CELL_LOWER]), int(state[CELL_STEP]), outcome, state[FORECAST])
+        charge(
+            memory, int(state[CELL_LOWER]), int(state[CELL_STEP]), outcome * memory[SCALE], state[FORECAST]
+        )
         learn(state, outcome)
         return True
 

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple, Protocol
 from onlinecal.forecasters import SimplexForecast
 from onlinecal.wrappers.labels import Label, Labels, plain
 from onlinecal.wrappers.strategies.buckets import Buckets
+from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
 
 Asked = tuple[Label | None, ...]
@@ -40,6 +41,18 @@ class Bounded(Protocol):
         """What the certificate cannot exceed."""
 
 
+class Windowed(Protocol):
+    """Something whose distance in a window is bounded, as `Bounded` is in all rounds."""
+
+    @property
+    def window_certificate(self) -> float:
+        """A proven upper bound on the distance of its rounds in the window."""
+
+    @property
+    def window_guarantee(self) -> float:
+        """What that cannot exceed in any window."""
+
+
 class Strategy(ABC):
     """Forecasts events of a round, each by a projection, and answers with a distribution of the labels.
 
@@ -47,7 +60,7 @@ class Strategy(ABC):
 
     Parameters
     ----------
-    slack, n_buckets, horizon
+    slack, n_buckets, horizon, moments
         Those of the projections.
 
     Attributes
@@ -61,8 +74,10 @@ class Strategy(ABC):
     fewest: ClassVar[int] = 1
     """So many labels there must be to forecast anything."""
 
-    def __init__(self, slack: float, n_buckets: Buckets, horizon: int | None) -> None:
-        self._settings = slack, n_buckets, horizon
+    def __init__(
+        self, slack: float, n_buckets: Buckets, horizon: int | None, moments: Moments | None = None
+    ) -> None:
+        self._settings = slack, n_buckets, horizon, moments
         self.projections: dict[Label | None, Projection] = {}
 
     def projection(self, label: Label | None) -> Projection:
@@ -113,4 +128,8 @@ class Strategy(ABC):
 
     def bounded(self) -> Iterable[Bounded]:
         """Whose bounds add up to those of this strategy's rounds."""
+        return self.projections.values()
+
+    def windowed(self) -> Iterable[Windowed]:
+        """Whose bounds on windows add up to those of this strategy's rounds."""
         return self.projections.values()

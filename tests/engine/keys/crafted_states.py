@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 
 from onlinecal.engine import KeyConfig
-from onlinecal.engine.keys.lanes import HEAD, pack, unpack
-from onlinecal.engine.keys.state import SUM, KeyState, with_sum
+from onlinecal.engine.keys.packing import HEAD, SUM, pack, unpack, with_sum
+from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.settings import Settings
 from onlinecal.forecasters.baselines import (
     FosterForecaster,

@@ -13,7 +13,8 @@ import pytest
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query, Settled
-from onlinecal.engine.keys.state import SUM, KeyState, with_sum
+from onlinecal.engine.keys.packing import SUM, with_sum
+from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.settings import Settings
 from onlinecal.forecasters.baselines import FosterForecaster

@@ -8,10 +8,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
 from onlinecal.forecasters.binary.cells import FINE, MOVED, SCALE, SPREAD
-from tests.forecasters.configurations import ANYTIME, RULES, UNIFORM, configs, fresh, hinted_sequences, label
+from tests.forecasters.configurations import (
+    ANYTIME,
+    RULES,
+    UNIFORM,
+    configs,
+    fresh,
+    hinted_sequences,
+    label,
+    sequences,
+)
 
 TOLERANCE = 1e-9
 
@@ -90,17 +100,28 @@ def test_the_certificate_is_what_it_says(config, played):
 
 @settings(max_examples=300, deadline=None)
 @given(configs, hinted_sequences())
-def test_no_point_is_ever_biased_beyond_the_slack(config, played):
+def test_no_point_is_ever_biased_beyond_the_slack_and_one_charge(config, played):
     outcomes, hints = played
     forecaster = fresh(config)
     bound = 1.0 if config.get("rule") == "sign" else config.get("slack", 0.5)
     for y, hint in zip(outcomes, hints, strict=True):
         forecaster.observe(forecaster.forecast(hint), y)
         points, biases = forecaster.look_ahead
-        assert np.abs(biases).max() <= bound
+        # a point without bias may be charged with either outcome, once
+        assert (np.abs(biases) <= np.maximum(bound, np.maximum(points, 1 - points)) + 1e-15).all()
         assert biases[0] == biases[-1] == 0.0
         assert points[0] == 0.0
         assert points[-1] == 1.0
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(UNIFORM), sequences())
+def test_without_hints_no_point_of_a_uniform_grid_is_ever_biased_beyond_the_slack(config, outcomes):
+    forecaster = fresh(config)
+    bound = 1.0 if config.get("rule") == "sign" else config.get("slack", 0.5)
+    for y in outcomes:
+        forecaster.learn_one({}, y)
+        assert np.abs(forecaster.look_ahead.biases).max() <= bound
 
 
 @settings(max_examples=150, deadline=None)
@@ -132,6 +153,7 @@ def test_the_guarantees_are_below_the_published_curves(horizon):
 def test_the_guarantee_counts_what_hints_are_rounded_up(m):
     """The border of a cell, as a float times m, can lie beyond it: a unit more than 1/m from the far end."""
     forecaster = AlmostOneStepAhead(n_cells=m, slack=3.0, report="hint")
+    forecaster.expect_hints()
     memory, before, dearest = forecaster.memory, 0, 0
     for y, hint in [(y, k / m) for k in range(m + 1) for y in (0, 1)] * 4:
         forecaster.observe(forecaster.forecast(hint), y)

@@ -7,21 +7,25 @@ import pytest
 from hypothesis import given, settings
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead
-from onlinecal.forecasters.binary import uniform
-from onlinecal.forecasters.binary.cells import HIGH, LOW, LOWER, NO_HINT, SCALE, STEP, TABLE, report
-from onlinecal.forecasters.binary.dyadic_search import sum_at
+from onlinecal.forecasters.binary import dyadic, uniform
+from onlinecal.forecasters.binary.cells import HIGH, LOW, LOWER, NO_HINT, SCALE, STEP, TABLE, TILT, report
+from onlinecal.forecasters.binary.dyadic_search import find, sum_from
 from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences, label
 
 
 def play_in_the_interpreter(config, outcomes, hints):
     forecaster = fresh(config)
     rules = forecaster.machine.rules
-    memory = forecaster.memory.tolist() + [0] * (2 * len(outcomes))
+    if hints[0] != NO_HINT:
+        forecaster.expect_hints()
+    memory = forecaster.memory.tolist()
+    if rules is not uniform:
+        memory += [0] * (3 * len(outcomes) + 200)
     forecasts = []
     for y, hint in zip(outcomes.tolist(), hints.tolist(), strict=True):
         lower, step = rules.propose(memory, hint)
         forecasts.append(report(memory, lower, step, hint))
-        rules.charge(memory, lower, step, y, forecasts[-1])
+        rules.charge(memory, lower, step, y * memory[SCALE], forecasts[-1])
     return forecasts, memory
 
 
@@ -34,9 +38,8 @@ def test_compiled_code_and_the_interpreter_agree_bit_for_bit(config, played):
         forecaster = fresh(config)
         compiled = forecaster.replay(outcomes, None if guide[0] == NO_HINT else guide)
         assert compiled.tolist() == forecasts
-        assert not any(forecaster.memory[len(memory) :])
-        size = min(len(memory), len(forecaster.memory))
-        assert forecaster.memory[:size].tolist() == memory[:size]
+        in_use = forecaster.machine.rules.in_use
+        assert in_use(forecaster.memory).tolist() == in_use(memory)
 
 
 @settings(max_examples=120, deadline=None)
@@ -60,16 +63,19 @@ def test_replay_tokens_and_river_are_the_same_game(config, played):
     assert hinted.certificate == asked.certificate
 
 
-def all_valid_cells(forecaster):
-    """Lower ends of the valid cells of the present level, by looking at every one."""
+def all_valid_cells(forecaster, step):
+    """Lower ends of the valid cells of that width, by looking at every one."""
     memory = forecaster.memory
-    scale, step = int(memory[SCALE]), int(memory[STEP])
+    scale = int(memory[SCALE])
+    points = np.arange(0, scale + 1, step)
     if forecaster.machine.rules is uniform:
-        sums = memory[TABLE:].tolist()
+        sums, free = uniform.in_use(memory)[TABLE:], uniform.covered(memory)
     else:
-        sums = {x: sum_at(memory, x) for x in range(0, scale + 1, step)}
-    low, high = memory[LOW], memory[HIGH]
-    return [x for x in range(0, scale, step) if sums[x] <= high and sums[x + step] >= low], step, scale
+        sums = np.array([sum_from(memory, find(memory, x), x) for x in points.tolist()])
+        free = dyadic.unbiased_are_free(memory)
+    unbiased = free & (sums == memory[TILT] * points)
+    zero, one = (sums <= memory[HIGH]) | unbiased, (sums >= memory[LOW]) | unbiased
+    return points[:-1][zero[:-1] & one[1:]].tolist()
 
 
 @settings(max_examples=150, deadline=None)
@@ -78,16 +84,20 @@ def test_the_reported_cell_is_the_valid_one_nearest_to_the_hint(config, played):
     outcomes, hints = played
     forecaster = fresh(config)
     forecaster.replay(outcomes, hints)
-    if forecaster.memory[SCALE] // forecaster.memory[STEP] > 5000:
+    memory, rules = forecaster.memory, forecaster.machine.rules
+    scale, step = int(memory[SCALE]), int(memory[STEP])
+    if scale // step > 5000:
         return
-    cells, step, scale = all_valid_cells(forecaster)
-    assert forecaster.memory[LOWER] in cells
+    assert memory[LOWER] in all_valid_cells(forecaster, step)
     for hint in [0.0, 1.0, 0.5, *hints[:20]]:
         target = hint * scale
-        nearest = min(cells, key=lambda x: (max(x - target, target - x - step, 0.0), x > target))
-        lower, width = forecaster.machine.rules.propose(forecaster.memory.tolist(), hint)
+        lower, width = rules.propose(memory.tolist(), hint)
+        # on a finer grid than the base only if the accounts cover what may come
+        assert width == step or (rules is dyadic and width == memory[dyadic.BASE])
+        cells = all_valid_cells(forecaster, width)
+        nearest = min(cells, key=lambda x: (max(x - target, target - x - width, 0.0), x > target))
         distance = max(lower - target, target - lower - width, 0.0)
-        best = max(nearest - target, target - nearest - step, 0.0)
+        best = max(nearest - target, target - nearest - width, 0.0)
         assert lower in cells
         assert distance == best
 

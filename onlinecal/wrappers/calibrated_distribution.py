@@ -1,0 +1,213 @@
+"""Any river regressor, with calibrated probabilities that the target is at most each of some thresholds."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from river import base, linear_model
+
+from onlinecal.forecasters.binary.grid import check_slack
+from onlinecal.forecasters.tokens import Forecast
+from onlinecal.validation import check_count, check_finite, check_open_unit
+from onlinecal.wrappers.following import Following, finite
+from onlinecal.wrappers.late_labels import NOTHING, LateRounds
+from onlinecal.wrappers.wrapper import RegressorWrapper
+
+
+class Announced(NamedTuple):
+    """A round: each threshold's own forecast, what was announced, and the model's forecast or None."""
+
+    tokens: list[Forecast]
+    chances: list[float]
+    mean: float | None
+
+
+class CalibratedDistribution(RegressorWrapper, LateRounds[Announced]):
+    """Wrap a river regressor: calibrated probabilities that the target is at most q, for thresholds q.
+
+    Each threshold is an event with a forecaster of its own, whose hint is how many of the model's latest
+    errors would keep the target at most q. The forecasts are announced in increasing order, so they are
+    a distribution function; by how much this moves each of them is counted in its certificate.
+
+    Parameters
+    ----------
+    regressor
+        The model to wrap; pipelines are welcome. Its targets may be any finite numbers.
+    thresholds
+        Increasing numbers, in the target's units.
+    slack
+        How far a grid point's bias may grow: more slack follows the hints more closely, for a weaker
+        guarantee. At least 0.5.
+    horizon
+        How many rounds will be played, if known.
+    window
+        The hints count so many of the latest errors.
+
+    Attributes
+    ----------
+    regressor, thresholds, slack, horizon, window
+        As given.
+    n_rounds
+        Settled rounds.
+
+    Notes
+    -----
+    Putting forecasts in order never raises the sum of their squared errors over the thresholds, in no round.
+    There is no bound beforehand on how far it may move one threshold's forecast: `moved` says how far it did,
+    and `guarantees` bound the certificates less that.
+
+    Late targets settle the forecasts that were made for equal features, as in CalibratedRegressor.
+
+    Examples
+    --------
+    >>> from river import datasets, linear_model, preprocessing
+    >>> from onlinecal import CalibratedDistribution
+    >>> model = preprocessing.StandardScaler() | linear_model.LinearRegression(intercept_lr=0.1)
+    >>> model = CalibratedDistribution(model, thresholds=[38, 40, 42])
+    >>> for x, y in datasets.TrumpApproval():
+    ...     chances = model.predict_distribution_one(x)
+    ...     model.learn_one(x, y)
+    >>> list(chances), list(chances.values()) == sorted(chances.values())
+    ([38, 40, 42], True)
+    >>> all(bound / model.n_rounds < 0.1 for bound in model.certificates.values())
+    True
+
+    References
+    ----------
+    docs/shares.md has the proofs. Chernozhukov, Fernandez-Val and Galichon (2010), "Quantile and probability
+    curves without crossing", for putting in order.
+    """
+
+    def __init__(
+        self,
+        regressor: base.Regressor,
+        thresholds: Sequence[float],
+        slack: float = 1.0,
+        horizon: int | None = None,
+        window: int = 1000,
+    ) -> None:
+        RegressorWrapper.__init__(self, regressor)
+        _check_thresholds(thresholds)
+        check_slack(slack)
+        if horizon is not None:
+            check_count(horizon, "horizon")
+        check_count(window, "window")
+        LateRounds.__init__(self)
+        self.thresholds = thresholds
+        self.slack = slack
+        self.horizon = horizon
+        self.window = window
+        self._followings = [Following(slack, horizon) for _ in thresholds]
+        self._moved = [0.0] * len(thresholds)
+        self._latest: deque[float] = deque()
+        self._errors: list[float] = []  # the same in order
+        self._announced: Announced | None = None
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {"regressor": linear_model.LinearRegression(), "thresholds": [-10.0, 0.0, 10.0]}
+
+    def predict_one(self, x: Any, **kwargs: Any) -> float:
+        """The wrapped model's own forecast; no certificate speaks of it."""
+        return self.regressor.predict_one(x, **kwargs)
+
+    def predict_distribution_one(self, x: Any, **kwargs: Any) -> dict[float, float]:
+        """For each threshold the probability that the target is at most it, not decreasing."""
+        mean = finite(self.regressor.predict_one(x, **kwargs))
+        if x is not self._features:
+            if self._features is not NOTHING:
+                self._make_way()
+            self._features = x
+        chances = sorted(
+            each.ask(self._hint(q, mean)) for each, q in zip(self._followings, self.thresholds, strict=True)
+        )
+        tokens = [each.token for each in self._followings if each.token is not None]
+        self._announced = Announced(tokens, chances, mean)
+        return dict(zip(self.thresholds, chances, strict=True))
+
+    def quantile_one(self, x: Any, level: float) -> float:
+        """The least threshold that the target is at most with probability `level` or more; inf if none is."""
+        check_open_unit(level, "level")
+        chances = self.predict_distribution_one(x)
+        place = bisect_left(list(chances.values()), level)
+        return self.thresholds[place] if place < len(self.thresholds) else math.inf
+
+    def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
+        """Settle the forecasts made for x (or make them now), then let the model learn.
+
+        Raises ValueError, and changes nothing, for a target that is no finite number.
+        """
+        target = finite(y)
+        if target is None:
+            raise ValueError(f"y must be a finite number, got {y!r}")
+        waiting = None if x is self._features else self._late(x)
+        tokens, chances, mean = waiting or self._hand_out()
+        for i, (each, token) in enumerate(zip(self._followings, tokens, strict=True)):
+            each.forecaster.observe(token, target <= self.thresholds[i])
+            self._moved[i] += abs(chances[i] - token.probability)
+        if mean is not None:
+            self._note(target - mean)
+        self._features = NOTHING
+        self.n_rounds += 1
+        self.regressor.learn_one(x, y, **kwargs)
+
+    @property
+    def certificates(self) -> dict[float, float]:
+        """A proven upper bound on each threshold's distance to calibration so far, sums over rounds."""
+        own = (each.forecaster.certificate for each in self._followings)
+        return {
+            q: sum(both) for q, both in zip(self.thresholds, zip(own, self._moved, strict=True), strict=True)
+        }
+
+    @property
+    def guarantees(self) -> dict[float, float]:
+        """What each certificate less `moved` cannot exceed, whatever the targets."""
+        bounds = (each.forecaster.guarantee for each in self._followings)
+        return dict(zip(self.thresholds, bounds, strict=True))
+
+    @property
+    def moved(self) -> dict[float, float]:
+        """How far each threshold's settled forecasts were moved to put them in order, sums over rounds."""
+        return dict(zip(self.thresholds, self._moved, strict=True))
+
+    def _hint(self, threshold: float, mean: float | None) -> float:
+        """The share of the latest errors that would keep the target at most the threshold."""
+        if mean is None:
+            return 0.5
+        return (bisect_right(self._errors, threshold - mean) + 0.5) / (len(self._errors) + 1.0)
+
+    def _note(self, error: float) -> None:
+        self._latest.append(error)
+        insort(self._errors, error)
+        if len(self._latest) > self.window:
+            del self._errors[bisect_left(self._errors, self._latest.popleft())]
+
+    def _open(self, x: Any) -> None:
+        self.predict_distribution_one(x)
+
+    def _hand_out(self) -> Announced:
+        assert self._announced is not None
+        announced, self._announced = self._announced, None
+        for each in self._followings:
+            each.take()
+        return announced
+
+    def _give_up(self, forecast: Announced) -> None:
+        for each, token in zip(self._followings, forecast.tokens, strict=True):
+            each.forecaster.withdraw(token)
+
+
+def _check_thresholds(thresholds: Any) -> None:
+    try:
+        values = [check_finite(q, f"thresholds at place {i}") for i, q in enumerate(thresholds)]
+    except TypeError as error:
+        raise ValueError(f"thresholds must be a sequence of numbers, got {thresholds!r}") from error
+    if not values:
+        raise ValueError("thresholds must name at least one threshold, got none")
+    for i in range(1, len(values)):
+        if not values[i - 1] < values[i]:
+            raise ValueError(f"thresholds must increase, got {values[i]!r} at place {i}")

@@ -1,0 +1,145 @@
+"""Any river regressor of a bounded target, with mean forecasts whose distance to calibration is certified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from river import base, linear_model
+
+from onlinecal.forecasters.binary.grid import check_slack
+from onlinecal.forecasters.tokens import Forecast
+from onlinecal.validation import check_count, check_finite
+from onlinecal.wrappers.following import Following, finite
+from onlinecal.wrappers.late_labels import NOTHING, LateRounds
+from onlinecal.wrappers.wrapper import RegressorWrapper
+
+
+class CalibratedRegressor(RegressorWrapper, LateRounds[Forecast]):
+    """Wrap a river regressor of a bounded target: its forecasts stay right on average, under any drift.
+
+    Calibrated means: of the rounds with forecast v the targets have the mean v. The model's forecast, moved
+    into [low, high], is the hint; Almost-One-Step-Ahead answers with the nearest forecast that keeps the
+    distance to calibration bounded, whatever targets come. The hint is always read before the model learns.
+
+    Parameters
+    ----------
+    regressor
+        The model to wrap; pipelines are welcome. Where it has no finite forecast the middle is the hint.
+    low, high
+        Between them lie all targets, in their own units.
+    slack
+        How far a grid point's bias may grow, as a share of high - low: more slack follows the model more
+        closely, for a weaker guarantee. At least 0.5.
+    horizon
+        How many rounds will be played, if known.
+
+    Attributes
+    ----------
+    regressor, low, high, slack, horizon
+        As given.
+    n_rounds
+        Settled rounds.
+
+    Notes
+    -----
+    When targets come late, each one settles the forecast that was made for equal features (the oldest, if
+    there are several), so the certificate stays right; the guarantee then includes what the largest number
+    of forecasts open at once may cost. At most 10,000 forecasts are kept waiting. Features that nobody asked
+    about are forecast and settled on the spot.
+
+    Examples
+    --------
+    >>> from river import datasets, linear_model, preprocessing
+    >>> from onlinecal import CalibratedRegressor
+    >>> model = preprocessing.StandardScaler() | linear_model.LinearRegression(intercept_lr=0.1)
+    >>> model = CalibratedRegressor(model, low=0, high=100)
+    >>> for x, y in datasets.TrumpApproval():
+    ...     forecast = model.predict_one(x)
+    ...     model.learn_one(x, y)
+    >>> model.n_rounds
+    1001
+    >>> model.certificate / model.n_rounds < 2  # at most 2 percentage points from calibrated, proven
+    True
+
+    References
+    ----------
+    docs/shares.md; docs/theory.md, the section on outcomes in [0, 1].
+    """
+
+    def __init__(
+        self,
+        regressor: base.Regressor,
+        low: float = 0.0,
+        high: float = 1.0,
+        slack: float = 1.0,
+        horizon: int | None = None,
+    ) -> None:
+        RegressorWrapper.__init__(self, regressor)
+        if not check_finite(low, "low") < check_finite(high, "high"):
+            raise ValueError(f"low must be below high={high!r}, got {low!r}")
+        check_finite(float(high) - float(low), "high - low")
+        check_slack(slack)
+        if horizon is not None:
+            check_count(horizon, "horizon")
+        LateRounds.__init__(self)
+        self.low = low
+        self.high = high
+        self.slack = slack
+        self.horizon = horizon
+        self._following = Following(slack, horizon)
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {"regressor": linear_model.LinearRegression(), "low": -1000.0, "high": 1000.0}
+
+    def raw_predict_one(self, x: Any) -> float:
+        """The wrapped model's own forecast."""
+        return self.regressor.predict_one(x)
+
+    def predict_one(self, x: Any, **kwargs: Any) -> float:
+        """The calibrated forecast of the target's mean, in [low, high]."""
+        raw = finite(self.regressor.predict_one(x, **kwargs))
+        if x is not self._features:
+            if self._features is not NOTHING:
+                self._make_way()
+            self._features = x
+        width = self.high - self.low
+        hint = 0.5 if raw is None else (min(max(raw, self.low), self.high) - self.low) / width
+        return min(self.low + width * self._following.ask(hint), float(self.high))
+
+    def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
+        """Settle the forecast made for x (or make it now), then let the model learn.
+
+        Raises ValueError, and changes nothing, for a target outside [low, high].
+        """
+        target = finite(y)
+        if target is None or not self.low <= target <= self.high:
+            raise ValueError(f"y must be a number from low={self.low:g} to high={self.high:g}, got {y!r}")
+        waiting = None if x is self._features else self._late(x)
+        forecast = waiting or self._following.take()
+        self._following.forecaster.observe(forecast, (target - self.low) / (self.high - self.low))
+        self._features = NOTHING
+        self.n_rounds += 1
+        self.regressor.learn_one(x, y, **kwargs)
+
+    @property
+    def certificate(self) -> float:
+        """A proven upper bound on the distance to calibration so far, in units of the target.
+
+        A sum over the settled rounds: divided by `n_rounds`, how far forecasts are from right on average.
+        """
+        return self._following.forecaster.certificate * (self.high - self.low)
+
+    @property
+    def guarantee(self) -> float:
+        """What the certificate cannot exceed, whatever the targets, in their units."""
+        return self._following.forecaster.guarantee * (self.high - self.low)
+
+    def _open(self, x: Any) -> None:
+        self.predict_one(x)
+
+    def _hand_out(self) -> Forecast:
+        return self._following.take()
+
+    def _give_up(self, forecast: Forecast) -> None:
+        self._following.forecaster.withdraw(forecast)

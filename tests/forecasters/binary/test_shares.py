@@ -1,0 +1,138 @@
+"""Outcomes in [0, 1]: the theorems hold word for word, and every face of a forecaster takes them."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import AlmostOneStepAhead
+from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, label
+
+QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+TOLERANCE = 300 * 2.0**-28
+"""What rounding outcomes to 2^-28 may cost in 300 rounds."""
+
+shares = st.one_of(
+    st.lists(st.sampled_from(QUARTERS), min_size=1, max_size=200),
+    st.lists(st.floats(0, 1), min_size=1, max_size=60),
+    st.builds(
+        lambda seed, a, b: np.random.default_rng(seed).beta(a, b, 300).tolist(),
+        st.integers(0, 2**32 - 1),
+        st.floats(0.1, 4),
+        st.floats(0.1, 4),
+    ),
+)
+
+
+def distance_bound(forecasts, charged, outcomes):
+    """Sum |p - p~| plus the biases of the charged sequence, from their definition."""
+    points, place = np.unique(charged, return_inverse=True)
+    biases = np.bincount(place, charged - outcomes, len(points))
+    return np.abs(forecasts - charged).sum() + np.abs(biases).sum()
+
+
+@settings(max_examples=200, deadline=None)
+@given(configs, shares, st.booleans(), st.integers(0, 99))
+def test_the_certificate_is_what_it_says_and_below_the_guarantee(config, outcomes, hinted, seed):
+    outcomes = np.array(outcomes)
+    hints = np.random.default_rng(seed).random(len(outcomes)) if hinted else None
+    forecaster = fresh(config)
+    forecasts, charged = forecaster.replay(outcomes, hints, return_look_ahead=True)
+    assert abs(forecaster.certificate - distance_bound(forecasts, charged, outcomes)) <= TOLERANCE
+    assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
+    assert ((charged >= 0) & (charged <= 1)).all()
+
+
+@pytest.mark.parametrize("config", [*UNIFORM[::3], *ANYTIME[6::4]], ids=label)
+def test_on_all_short_sequences_of_quarters_the_certificate_is_below_the_guarantee(config):
+    for outcomes in product(QUARTERS, repeat=4):
+        forecaster = fresh(config)
+        forecaster.replay(outcomes)
+        assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(UNIFORM), shares)
+def test_without_hints_no_point_of_a_uniform_grid_is_ever_biased_beyond_the_slack(config, outcomes):
+    forecaster = fresh(config)
+    bound = 1.0 if config.get("rule") == "sign" else config.get("slack", 0.5)
+    for y in outcomes:
+        forecaster.learn_one({}, y)
+        assert np.abs(forecaster.look_ahead.biases).max() <= bound
+
+
+@settings(max_examples=80, deadline=None)
+@given(configs, shares, st.integers(0, 99))
+def test_replay_tokens_and_river_are_the_same_game(config, outcomes, seed):
+    hints = np.random.default_rng(seed).random(len(outcomes))
+    replayed, river, tokens = fresh(config), fresh(config), fresh(config)
+    for y, p in zip(outcomes, replayed.replay(outcomes), strict=True):
+        assert river.predict_proba_one({})[True] == p
+        river.learn_one({}, y)
+    assert abs(river.certificate - replayed.certificate) <= TOLERANCE
+    hinted = fresh(config)
+    for y, hint, p in zip(outcomes, hints, hinted.replay(outcomes, hints), strict=True):
+        tokens = pickle.loads(pickle.dumps(tokens))
+        token = tokens.forecast(hint)
+        assert token.probability == p
+        tokens.observe(token, y)
+    assert abs(tokens.certificate - hinted.certificate) <= TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "config", [{"n_cells": 7}, {"n_cells": 7, "rule": "sign"}, {"horizon": 200}, {}], ids=label
+)
+def test_the_first_share_changes_the_units_and_nothing_else(config):
+    """A share of 0 in all but name, as it rounds to 0: the run goes on as with the outcome 0."""
+    bits = np.random.default_rng(1).integers(0, 2, 100)
+    shared, plain = fresh(config), fresh(config)
+    for forecaster, zero in ((shared, 1e-12), (plain, 0)):
+        forecaster.replay(bits)
+        waiting = forecaster.forecast(0.4)
+        forecaster.observe(forecaster.forecast(0.4), zero)
+        forecaster.observe(waiting, 1)
+    assert shared.replay(bits, bits / 2).tolist() == plain.replay(bits, bits / 2).tolist()
+    assert (shared.look_ahead.points == plain.look_ahead.points).all()
+    assert (shared.look_ahead.biases == plain.look_ahead.biases).all()
+    assert plain.certificate <= shared.certificate <= plain.certificate + TOLERANCE
+
+
+def test_floats_that_are_zero_or_one_are_the_outcomes_zero_and_one():
+    bits = np.random.default_rng(3).integers(0, 2, 500)
+    for config in ({}, {"horizon": 500}):
+        whole, floats, one_by_one = fresh(config), fresh(config), fresh(config)
+        assert whole.replay(bits).tolist() == floats.replay(bits.astype(float)).tolist()
+        for y in bits:
+            one_by_one.learn_one({}, float(y))
+        assert (whole.memory == floats.memory).all()
+        assert (whole.memory == one_by_one.memory).all()
+
+
+@pytest.mark.parametrize("value", [1.2, -0.1, float("nan"), float("inf"), "0.5", None, [0.5]])
+def test_what_is_no_outcome_is_refused_by_name_and_changes_nothing(value):
+    for config in ({}, {"horizon": 100}):
+        forecaster = fresh(config)
+        token = forecaster.forecast()
+        before = forecaster.memory.copy()
+        with pytest.raises(ValueError, match="y must be"):
+            forecaster.learn_one({}, value)
+        with pytest.raises(ValueError, match="outcome must be"):
+            forecaster.observe(token, value)
+        if isinstance(value, float):
+            with pytest.raises(ValueError, match=r"outcomes must .* at row 1"):
+                forecaster.replay([0.5, value])
+        assert (forecaster.memory == before).all()
+
+
+def test_rates_and_ties_are_calibrated_in_the_mean():
+    """The forecast of a stream of shares tends to their mean, at the rate of the theorem."""
+    outcomes = np.random.default_rng(0).beta(2, 5, 20_000)
+    forecaster = AlmostOneStepAhead()
+    forecasts = forecaster.replay(outcomes)
+    assert forecaster.certificate <= 0.68 * np.sqrt(len(outcomes))
+    assert abs(forecasts[-1000:].mean() - 2 / 7) < 0.02

@@ -1,0 +1,290 @@
+"""Windows (Theorem 25): those of every short sequence, and the bookkeeping against what it stands for."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
+from onlinecal.forecasters.binary import uniform
+from onlinecal.forecasters.binary.cells import MOVED
+from onlinecal.forecasters.binary.windows import Window
+from tests.forecasters.configurations import ANYTIME, RULES, UNIFORM, fresh, hinted_sequences, label
+
+TOLERANCE = 1e-9
+LENGTH = 12
+
+
+def distance(forecasts, outcomes):
+    return calibration_distance(forecasts, outcomes, method="exact").exact
+
+
+def brute_force(forecasts, charged, outcomes, window):
+    """The certificate of the last rounds, from what was announced and what was charged."""
+    p, q, y = forecasts[-window:], charged[-window:], outcomes[-window:]
+    return np.abs(p - q).sum() + expected_calibration_error(q, y)
+
+
+@cache
+def exact_distance(forecasts, outcomes):
+    return distance(forecasts, outcomes)
+
+
+def every_game(forecaster, length, played=()):
+    """All prefixes of all 2^length games, each once: (forecast, outcome) of their rounds, just played."""
+    memory, table = forecaster.memory.copy(), forecaster._window.table.copy()
+    p = forecaster.predict_proba_one({})[True]
+    for y in (0, 1):
+        forecaster.memory, forecaster._window.table = memory.copy(), table.copy()
+        forecaster.resume()
+        forecaster.learn_one({}, y)
+        game = (*played, (p, y))
+        yield game
+        if len(game) < length:
+            yield from every_game(forecaster, length, game)
+
+
+def promised(config, window):
+    length = 1.0 if config.get("rule") == "sign" else 2 * config.get("slack", 0.5)
+    reach = 0.5 if config.get("report", "midpoint") == "midpoint" else 1.0
+    return 2 * math.sqrt(length * reach * window) * (1 + 1e-9)
+
+
+def check_every_window(config, window):
+    """The last rounds of every prefix: so every window of all 2^12 sequences."""
+    forecaster = fresh({**config, "window": window})
+    for game in every_game(forecaster, LENGTH):
+        forecasts, outcomes = zip(*game[-window:], strict=True)
+        assert exact_distance(forecasts, outcomes) <= forecaster.window_certificate + TOLERANCE
+        if "grid" not in config:
+            assert forecaster.window_certificate <= forecaster.window_guarantee + TOLERANCE
+            assert forecaster.window_guarantee <= promised(config, window)
+
+
+@pytest.mark.parametrize("window", range(1, LENGTH + 1))
+def test_every_window_of_every_sequence_is_below_its_certificate_below_the_guarantee(window):
+    check_every_window({}, window)
+
+
+OTHERS = [RULES[0], RULES[3], RULES[6], RULES[7], {"grid": "adaptive"}, {"grid": "nested", "report": "lower"}]
+
+
+@pytest.mark.parametrize(("config", "window"), list(zip(OTHERS, (2, 4, 5, 7, 9, 12), strict=True)), ids=str)
+def test_so_it_is_with_other_settings(config, window):
+    check_every_window(config, window)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", RULES + ANYTIME, ids=label)
+@pytest.mark.parametrize("window", range(1, LENGTH + 1))
+def test_so_it_is_with_all_settings(config, window):
+    check_every_window(config, window)
+
+
+def test_the_guarantee_is_the_square_root_of_twice_the_window():
+    for window in [*range(1, 200), 10**4, 10**6, 1 << 24]:
+        forecaster = AlmostOneStepAhead(window=window)
+        assert forecaster.window_guarantee <= math.sqrt(2 * window) * (1 + 1e-12)
+        assert len(forecaster.look_ahead.points) == 1 + math.ceil(math.sqrt(window / 2))
+
+
+def test_the_guarantee_of_windows_is_nearly_reached():
+    """Biases are led to one end of their intervals, then to the other: the factor 2 is needed."""
+    forecaster, largest = AlmostOneStepAhead(window=200), 0.0
+    for y in [0] * 400 + [1] * 400 + [0] * 400:
+        forecaster.learn_one({}, y)
+        largest = max(largest, forecaster.window_certificate)
+    assert 0.85 * forecaster.window_guarantee < largest
+
+
+windows = st.integers(1, 60)
+settings_of = st.sampled_from(RULES + UNIFORM[2::4] + ANYTIME)
+
+
+@settings(max_examples=60, deadline=None)
+@given(settings_of, windows, hinted_sequences(longest=150), st.booleans())
+def test_the_certificate_is_that_of_the_look_ahead_in_the_window(config, window, played, hinted):
+    outcomes, hints = played
+    hints = hints if hinted else None
+    whole = fresh({**config, "window": window})
+    forecasts, charged = whole.replay(outcomes, hints, return_look_ahead=True)
+    step = fresh({**config, "window": window})
+    for t, y in enumerate(outcomes):
+        if hinted:
+            step.observe(step.forecast(hints[t]), y)
+        else:
+            step.learn_one({}, y)
+        if t % 4:
+            continue
+        due = brute_force(forecasts[: t + 1], charged[: t + 1], outcomes[: t + 1], window)
+        assert due - TOLERANCE <= step.window_certificate <= due + window * 2.0**-31 + TOLERANCE
+        if whole.window_guarantee is not None:
+            assert step.window_certificate <= step.window_guarantee + TOLERANCE
+        if t % 16 == 0:
+            ends = slice(max(0, t + 1 - window), t + 1)
+            assert distance(forecasts[ends], outcomes[ends]) <= step.window_certificate + TOLERANCE
+    assert whole.window_certificate == step.window_certificate
+    plain = fresh({**config, "n_cells": len(whole.look_ahead.points) - 1} if "grid" not in config else config)
+    assert np.array_equal(plain.replay(outcomes, hints), forecasts)
+    assert plain.certificate == whole.certificate
+
+
+def play_late(forecaster, outcomes, hints, most, rng):
+    """Settle in random order, with up to `most` others open: the rounds in the order of settling."""
+    open_, settled = [], []
+    for y, hint in zip(outcomes, hints, strict=True):
+        open_.append((forecaster.forecast(hint), y))
+        while len(open_) > rng.integers(0, most + 1):
+            token, y = open_.pop(rng.integers(len(open_)))
+            forecaster.observe(token, y)
+            settled.append((token.probability, token.upper if y else token.lower, int(y)))
+            yield tuple(np.array(part) for part in zip(*settled, strict=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(settings_of, windows, hinted_sequences(longest=120), st.integers(1, 8), st.integers(0, 2**32 - 1))
+def test_late_labels_in_any_order(config, window, played, most, seed):
+    """The window is of settled rounds; the guarantee takes one more a point for each other open forecast."""
+    forecaster = fresh({**config, "window": window})
+    for p, q, y in play_late(forecaster, *played, most, np.random.default_rng(seed)):
+        due = brute_force(p, q, y, window)
+        assert due - TOLERANCE <= forecaster.window_certificate <= due + window * 2.0**-31 + TOLERANCE
+        if forecaster.window_guarantee is not None:
+            assert forecaster.window_certificate <= forecaster.window_guarantee + TOLERANCE
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(RULES), windows, hinted_sequences(longest=250), st.sampled_from([0, 3]))
+def test_points_that_are_free_may_add_what_the_guarantee_says(config, window, played, most):
+    """The guarantee holds for points without bias that accept both outcomes, covered or not."""
+    forecaster = fresh({**config, "window": window})
+    forecaster.memory = uniform.with_hints(forecaster.memory)
+    for _ in play_late(forecaster, *played, most, np.random.default_rng(0)):
+        forecaster.memory[MOVED] = 0  # as if the reports had saved all distance: free for ever
+        assert forecaster.window_certificate <= forecaster.window_guarantee + TOLERANCE
+
+
+@pytest.mark.parametrize("config", [{}, {"grid": "nested"}, {"slack": 1.0, "report": "hint"}], ids=label)
+def test_copies_in_the_midst_go_on_identically(config):
+    rng = np.random.default_rng(1)
+    outcomes, hints = rng.integers(0, 2, 300), rng.random(300)
+    forecaster = fresh({**config, "window": 40})
+    forecaster.replay(outcomes[:100], hints[:100])
+    copies = [copy.deepcopy(forecaster), pickle.loads(pickle.dumps(forecaster))]
+    forecaster.replay(outcomes[100:], hints[100:])
+    for one in copies:
+        for y, hint in zip(outcomes[100:], hints[100:], strict=True):
+            one.observe(one.forecast(hint), y)
+        assert one.window_certificate == forecaster.window_certificate
+        assert one.window_guarantee == forecaster.window_guarantee
+    clone = forecaster.clone()
+    assert clone.window == 40
+    assert clone.window_certificate == 0.0
+
+
+def test_a_refused_outcome_leaves_the_window():
+    forecaster = AlmostOneStepAhead(window=5)
+    forecaster.replay([1, 0, 1])
+    before = forecaster.window_certificate
+    for bad in (2, -1, math.nan, "yes"):
+        with pytest.raises(ValueError, match="y must"):
+            forecaster.learn_one({}, bad)
+    with pytest.raises(ValueError, match="outcomes"):
+        forecaster.replay([1, 0, 7])
+    assert forecaster.window_certificate == before
+    assert len(forecaster._window.rounds) == 3
+
+
+@pytest.mark.parametrize("window", [0, -1, 2.5, True, "10", (1 << 24) + 1])
+def test_what_is_no_window_is_refused(window):
+    with pytest.raises(ValueError, match="window"):
+        AlmostOneStepAhead(window=window)
+
+
+def test_without_a_window_there_is_nothing_of_it():
+    forecaster = AlmostOneStepAhead()
+    assert forecaster.window_certificate is None
+    assert forecaster.window_guarantee is None
+    assert forecaster._window is None
+
+
+def test_grids_that_change_keep_the_certificate_and_promise_nothing():
+    for grid in ("nested", "adaptive"):
+        forecaster = AlmostOneStepAhead(window=100, grid=grid)
+        forecaster.replay(np.tile([0, 1, 1], 1000))
+        assert forecaster.window_guarantee is None
+        assert 0 < forecaster.window_certificate < 20
+
+
+def test_rounds_that_were_played_without_the_window_count_fully():
+    """A compiled loop may have played on the memory alone: a distance of 1 each, while in the window."""
+    forecaster = AlmostOneStepAhead(window=10)
+    forecaster.replay([0, 1] * 20)
+    other = copy.deepcopy(forecaster)
+    other.replay([1, 1, 0, 1])
+    forecaster.memory = other.memory.copy()
+    forecaster.resume()
+    assert 4.0 <= forecaster.window_certificate <= 10.0
+    forecaster.replay([1] * 10)
+    other.replay([1] * 10)
+    assert forecaster.window_certificate == other.window_certificate
+    earlier = AlmostOneStepAhead(window=10)
+    earlier.replay([1, 1])
+    forecaster.memory = earlier.memory
+    assert forecaster.window_certificate == 2.0
+
+
+def finer(memory, shift):
+    memory = memory.copy()
+    memory[[1, 3, 4]] <<= shift
+    return memory
+
+
+def test_a_window_follows_a_memory_whose_units_become_finer():
+    forecaster = AlmostOneStepAhead(window=10, n_cells=4)
+    forecaster.replay([0, 1, 1, 0, 1])
+    before, window = forecaster.window_certificate, forecaster._window
+    memory = finer(forecaster.memory, 3)
+    window.prepare(memory, 5, 6)
+    assert window.certificate(memory) == before
+    memory[7 + 2] += 1
+    # an outcome inside its cell is charged to itself
+    window.follow(memory, 16, 8, 20 / 32, int(memory[MOVED]))
+    assert window.rounds[-1].tolist() == [6, 20, 0, 0]
+    assert window.certificate(memory) == before
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [("head", 7), ("size", 9), ("rounds", -1), ("rounds", 1 << 40), ("order", 0), ("type", 0)],
+)
+def test_a_window_from_outside_is_checked(place, value):
+    forecaster = AlmostOneStepAhead(window=10)
+    forecaster.replay([0, 1, 1, 0, 1])
+    state = forecaster.__getstate__()
+    inner = state["_window"].__getstate__()
+    if place == "head":
+        inner["head"][3] = value
+    elif place == "size":
+        inner["head"][0] = value
+    elif place == "rounds":
+        inner["rounds"][2, 1] = value
+    elif place == "order":
+        inner["rounds"][2, 0] = value
+    else:
+        inner["rounds"] = inner["rounds"].astype(float)
+
+    def load():
+        window = Window.__new__(Window)
+        window.__setstate__(inner)
+        AlmostOneStepAhead.__new__(AlmostOneStepAhead).__setstate__({**state, "_window": window})
+
+    with pytest.raises(ValueError, match="window"):
+        load()

@@ -1,0 +1,197 @@
+"""Wrapped regressors: certificates in the target's units, thresholds in order, late targets, skill."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from river import base, compose, datasets, linear_model, naive_bayes, preprocessing, tree
+
+from onlinecal import CalibratedDistribution, CalibratedRegressor, calibration_distance
+
+
+class Said(base.Regressor):
+    """Answers with the number that the features carry under "p"."""
+
+    def learn_one(self, x, y):
+        pass
+
+    def predict_one(self, x):
+        return x["p"]
+
+
+def played(model, rounds, late=0):
+    """Ask about every round; its target comes when `late` more have been asked about. What was answered."""
+    ask = getattr(model, "predict_distribution_one", model.predict_one)
+    waiting, answers = deque(), []
+    for x, y in rounds:
+        answers.append(ask(x))
+        waiting.append((dict(x), y) if late else (x, y))
+        if len(waiting) > late:
+            model.learn_one(*waiting.popleft())
+    for x, y in waiting:
+        model.learn_one(x, y)
+    return answers
+
+
+LOW, HIGH = -20.0, 60.0
+quarters = st.sampled_from([-20.0, 0.0, 20.0, 40.0, 60.0])
+rounds_of_quarters = st.lists(st.tuples(st.floats(-50, 90), quarters), min_size=1, max_size=50).map(
+    lambda pairs: [({"p": p, "t": t}, y) for t, (p, y) in enumerate(pairs)]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rounds_of_quarters,
+    st.sampled_from([0, 1, 7]),
+    st.sampled_from([0.5, 1.0, 3.0]),
+    st.sampled_from([None, 50]),
+)
+def test_every_sequence_of_targets_at_every_delay_is_within_certificate_and_guarantee(
+    rounds, late, slack, horizon
+):
+    model = CalibratedRegressor(Said(), LOW, HIGH, slack, horizon)
+    answers = np.array(played(model, rounds, late))
+    assert ((answers >= LOW) & (answers <= HIGH)).all()
+    p, y = (answers - LOW) / (HIGH - LOW), (np.array([y for _, y in rounds]) - LOW) / (HIGH - LOW)
+    lower = calibration_distance(np.clip(p, 0, 1), y, budget=0.05).lower * (HIGH - LOW)
+    assert lower <= model.certificate + 1e-6 <= model.guarantee + 2e-6
+    assert model.n_rounds == len(rounds)
+    assert len(model._pending) == 0
+
+
+THRESHOLDS = [-10.0, 0.0, 10.0, 39.0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(rounds_of_quarters, st.sampled_from([0, 1, 7]), st.sampled_from([0.5, 1.0]))
+def test_thresholds_are_in_order_and_each_is_within_its_certificate(rounds, late, slack):
+    model = CalibratedDistribution(Said(), THRESHOLDS, slack, window=10)
+    answers = played(model, rounds, late)
+    table = np.array([list(answer.values()) for answer in answers])
+    assert (np.diff(table, axis=1) >= 0).all()
+    assert all(list(answer) == THRESHOLDS for answer in answers)
+    for i, threshold in enumerate(THRESHOLDS):
+        events = [y <= threshold for _, y in rounds]
+        upper = calibration_distance(table[:, i], events, budget=0.05).lower
+        assert upper <= model.certificates[threshold] + 1e-9
+        own = model.certificates[threshold] - model.moved[threshold]
+        assert own <= model.guarantees[threshold] + 1e-9
+    assert len(model._pending) == 0
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.integers(0, 8), st.randoms())
+def test_putting_in_order_never_raises_the_errors(p, first, random):
+    p, b = np.array(p), np.arange(len(p)) >= first
+    ordered = np.sort(p)
+    assert ((ordered - b) ** 2).sum() <= ((p - b) ** 2).sum() + 1e-12
+    z = np.sort([random.random() for _ in p])
+    assert np.abs(ordered - z).sum() <= np.abs(p - z).sum() + 1e-12
+
+
+def test_forecasts_of_one_s_own_thresholds_can_be_out_of_order_and_then_moving_is_counted():
+    # the event of the lower threshold is forecast from its biases alone once the model's errors have changed
+    rng = np.random.default_rng(0)
+    model = CalibratedDistribution(Said(), [0.0, 0.001], slack=0.5, window=5)
+    rounds = [({"p": 0.0, "t": t}, float(rng.normal(0, 1) if t % 40 < 20 else 0.0005)) for t in range(600)]
+    played(model, rounds)
+    assert sum(model.moved.values()) > 0.0
+    for threshold, moved in model.moved.items():
+        assert model.certificates[threshold] >= moved
+
+
+def test_quantiles_are_read_off_the_probabilities():
+    model = CalibratedDistribution(Said(), [1, 2, 3])
+    rng = np.random.default_rng(1)
+    played(model, [({"p": 2.0, "t": t}, float(rng.choice([0.5, 1.5, 2.5, 3.5]))) for t in range(2000)])
+    x = {"p": 2.0}
+    chances = model.predict_distribution_one(x)
+    assert chances == pytest.approx({1: 0.25, 2: 0.5, 3: 0.75}, abs=0.1)
+    assert model.quantile_one(x, 0.4) == 2
+    assert model.quantile_one(x, 0.95) == np.inf
+    with pytest.raises(ValueError, match=r"level must be a number between 0 and 1, got 1\.0"):
+        model.quantile_one(x, 1.0)
+
+
+def linear():
+    return preprocessing.StandardScaler() | linear_model.LinearRegression(intercept_lr=0.1)
+
+
+@pytest.mark.parametrize("build", [linear, lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=1)])
+def test_skill_is_kept_and_a_model_that_is_off_is_put_right(build):
+    rng = np.random.default_rng(2)
+    rounds = []
+    for t in range(2000):
+        x = {"a": rng.normal(), "b": rng.normal()}
+        mean = 1 / (1 + np.exp(-x["a"] + 0.5 * x["b"] - np.sign(np.sin(t / 300))))
+        rounds.append((x, float(np.clip(mean + 0.1 * rng.normal(), 0, 1))))
+    y = np.array([y for _, y in rounds])
+    model, raw = CalibratedRegressor(build()), build()
+    answers, plain = np.array(played(model, rounds)), np.clip(played(raw, rounds), 0, 1)
+    assert np.mean((answers - y) ** 2) <= 1.05**2 * np.mean((plain - y) ** 2)
+    off = CalibratedRegressor(Said())
+    said = [({"p": min(y + 0.4, 1.0)}, y) for _, y in rounds]
+    assert np.mean(np.array(played(off, said)) - y) < 0.05 < np.mean([x["p"] for x, _ in said] - y)
+    assert off.certificate <= off.guarantee
+
+
+def test_models_without_a_forecast_and_repeated_questions_do_no_harm():
+    for model in (CalibratedRegressor(Said()), CalibratedDistribution(Said(), [0.5])):
+        for t, p in enumerate([None, float("nan"), float("inf"), 0.3] * 5):
+            x = {"p": p, "t": t}
+            played(model, [(x, 0.25)])
+            ask = getattr(model, "predict_distribution_one", model.predict_one)
+            assert ask(x) == ask(x)
+        assert model.n_rounds == 20
+
+
+def test_labels_that_never_come_are_given_up(monkeypatch):
+    monkeypatch.setattr("onlinecal.wrappers.late_labels.MOST_PENDING", 10)
+    for model in (CalibratedRegressor(Said()), CalibratedDistribution(Said(), [0.2, 0.5])):
+        ask = getattr(model, "predict_distribution_one", model.predict_one)
+        rounds = [({"p": t / 50, "t": t}, 0.5) for t in range(50)]
+        for x, _ in rounds:
+            ask(x)
+        for x, y in rounds:
+            model.learn_one(dict(x), y)
+        assert model.n_rounds == 50
+        followings = model._followings if hasattr(model, "_followings") else [model._following]
+        assert all(each.forecaster.n_open == 0 for each in followings)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda: CalibratedRegressor(linear_model.LinearRegression),
+            "regressor must be a model, got the class",
+        ),
+        (
+            lambda: CalibratedRegressor(naive_bayes.GaussianNB()),
+            "regressor must be a river regressor, got Gauss",
+        ),
+        (lambda: CalibratedRegressor(compose.Pipeline()), "got an empty pipeline"),
+        (lambda: CalibratedRegressor(Said(), 1.0, 1.0), "low must be below high=1.0, got 1.0"),
+        (lambda: CalibratedRegressor(Said(), 0.0, float("inf")), "high must be a finite number, got inf"),
+        (lambda: CalibratedRegressor(Said(), slack=0.1), "slack"),
+        (lambda: CalibratedRegressor(Said(), horizon=0), "horizon"),
+        (lambda: CalibratedDistribution(Said(), []), "thresholds must name at least one"),
+        (lambda: CalibratedDistribution(Said(), 3.0), "thresholds must be a sequence of numbers, got 3.0"),
+        (lambda: CalibratedDistribution(Said(), [1, 1]), "thresholds must increase, got 1.0 at place 1"),
+        (lambda: CalibratedDistribution(Said(), [1, float("nan")]), "thresholds at place 1 must be a finite"),
+        (lambda: CalibratedDistribution(Said(), [1], window=0), "window"),
+    ],
+)
+def test_wrong_settings_are_named(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_the_price_of_approval_in_percentage_points():
+    model = CalibratedRegressor(linear(), low=0, high=100)
+    played(model, datasets.TrumpApproval())
+    assert 0.0 < model.certificate / model.n_rounds < 1.0
