@@ -248,9 +248,7 @@ class BinaryLane:
         machine, certificates = self.machine, []
         for issued, outcome in steps:
             if outcome is None:
-                hint = NO_HINT
-                if issued.hint is not None:
-                    hint, self.memory = issued.hint, machine.rules.with_hints(self.memory)
+                hint = NO_HINT if issued.hint is None else issued.hint
                 lower, step, issued.probability = machine.issue(self.memory, hint)
                 issued.cell = lower, step
             else:

@@ -155,8 +155,6 @@ class AlmostOneStepAhead(GridForecaster):
         ValueError for any other hint.
         """
         guide = NO_HINT if hint is None else check_probability(hint, "hint")
-        if hint is not None and not self._hinted:
-            self.expect_hints()
         lower, step, probability = self.machine.issue(self.memory, guide)
         self.note_late(len(self._open))
         scale = int(self.memory[SCALE])

@@ -9,8 +9,9 @@ how the tests check the compiled code. A machine offers
     bears(memory) -> bool                      whether no accumulator can wrap in one more round
     has_room(memory) -> bool                   whether it bears a round and the table can take one more point
     propose(memory, hint) -> (lower, step)     the valid cell to report; hint < 0 means there is none
-    charge(memory, lower, step, y, p)          settle a round that was reported as p in that cell; its
-                                               outcome y is an integer from 0 to SCALE
+    charge(memory, lower, step, above, y, p)   settle a round that was reported as p in that cell, whose
+                                               outcome y, an integer from 0 to SCALE, lies above or below it
+    charge_inside(memory, lower, step, y, p)   the same if y lies strictly inside the cell
     in_units(memory, lower, step)              a reported cell in today's units, should they have changed
     certificate_rises(memory, lower, step, p)  by how much the certificate would rise with either outcome
 
@@ -36,6 +37,9 @@ inlined = kernel_part(optimised=True, forceinline=True, error_model="numpy")
 ever 0). Around a call that stays a call or could raise, numba counts references to the memory: two atomic
 operations, about 10 ns, in every round, even if the call is on a branch that is hardly ever taken.
 Optimised before they are inlined, rules make replays a third faster."""
+
+part = kernel_part(error_model="numpy")
+"""The same for what is seldom needed: once in the machine code of a loop, however often it is called."""
 
 Memory = Any
 """An int64 array, or a list of int when the interpreter runs a machine."""

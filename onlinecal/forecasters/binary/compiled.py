@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, namespace
+from onlinecal.compiling.borrowed import borrowed
 from onlinecal.forecasters.binary import dyadic, uniform
 from onlinecal.forecasters.binary.cells import (
     BRIM,
@@ -28,6 +29,7 @@ from onlinecal.forecasters.binary.cells import (
     report,
     to_units,
 )
+from onlinecal.forecasters.binary.guided import guided
 from onlinecal.forecasters.rules import Rules
 
 FULL = -1.0
@@ -43,7 +45,8 @@ class Machine:
     settle_share(memory, lower, step, share, forecast) -> the same with an outcome in [0, 1], of a memory that
         is `refined`.
     certify(memory) -> the certificate.
-    replay, replay_shares: see `compile_replay`; the outcomes are bytes or floats.
+    replay, replay_hinted, replay_shares: see `compile_replay`. The first takes no hints; the second plays on the
+        memory and its guide (`guided`); the third takes outcomes that are floats, with hints or without.
     """
 
     rules: ClassVar[ModuleType]
@@ -55,6 +58,7 @@ class Machine:
     settle_share: ClassVar[Callable[..., float]]
     certify: ClassVar[Callable[..., float]]
     replay: ClassVar[Callable[..., int]]
+    replay_hinted: ClassVar[Callable[..., int]]
     replay_shares: ClassVar[Callable[..., int]]
 
 
@@ -81,40 +85,46 @@ def certain_rounds(memory: NDArray[np.int64]) -> int:
 def compile_machine(rules: ModuleType) -> type[Machine]:
     """The entry points of a machine; each is compiled, or loaded from the cache, at its first call."""
     propose, charge, has_room, in_units = rules.propose, rules.charge, rules.has_room, rules.in_units
+    charge_share = share_charger(rules)
 
     @compiled
     def advance(memory: NDArray[np.int64], outcome: int) -> float:
+        memory = borrowed(memory)
         if not has_room(memory):
             return FULL
         lower, step = memory[LOWER], memory[STEP]
-        charge(memory, lower, step, outcome * memory[SCALE], report(memory, lower, step, NO_HINT))
+        charge(memory, lower, step, outcome, outcome * memory[SCALE], report(memory, lower, step, NO_HINT))
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
     @compiled
     def issue(memory: NDArray[np.int64], hint: float) -> tuple[int, int, float]:
+        memory = borrowed(memory)
         lower, step = propose(memory, hint)
         return lower, step, report(memory, lower, step, hint)
 
     @compiled
     def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> float:
+        memory = borrowed(memory)
         if not has_room(memory):
             return FULL
         lower, step = in_units(memory, lower, step)
-        charge(memory, lower, step, outcome * memory[SCALE], forecast)
+        charge(memory, lower, step, outcome, outcome * memory[SCALE], forecast)
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
     @compiled
     def settle_share(
         memory: NDArray[np.int64], lower: int, step: int, share: float, forecast: float
     ) -> float:
+        memory = borrowed(memory)
         if not has_room(memory):
             return FULL
         lower, step = in_units(memory, lower, step)
-        charge(memory, lower, step, to_units(memory, share), forecast)
+        charge_share(memory, lower, step, share, forecast)
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
     @compiled
     def certify(memory: NDArray[np.int64]) -> float:
+        memory = borrowed(memory)
         return certificate(memory)
 
     playable = grid_rules(rules)
@@ -129,7 +139,8 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
         settle=settle,
         settle_share=settle_share,
         certify=certify,
-        replay=compile_replay(playable),
+        replay=compile_replay(without_hints(playable)),
+        replay_hinted=compile_replay(guided_rules(rules, playable), lend=lent),
         replay_shares=compile_replay(playable_shares, np.float64),
     )
 
@@ -146,7 +157,7 @@ def grid_rules(rules: ModuleType) -> Rules:
 
     @inlined
     def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> None:
-        charge(memory, lower, step, outcome * memory[SCALE], forecast)
+        charge(memory, lower, step, outcome, outcome * memory[SCALE], forecast)
 
     @inlined
     def point(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> float:
@@ -161,26 +172,82 @@ def grid_rules(rules: ModuleType) -> Rules:
     return Rules(rules.has_room, announce, settle, point, certificate_rises, certificate)
 
 
-def share_rules(rules: ModuleType, playable: Rules) -> Rules:
-    """The same rules for outcomes anywhere in [0, 1]."""
-    charge = rules.charge
+def without_hints(playable: Rules) -> Rules:
+    """The same rules for a loop without hints, which is compiled without a search for the nearest cell."""
 
     @inlined
-    def settle(memory: NDArray[np.int64], lower: int, step: int, share: float, forecast: float) -> None:
-        charge(memory, lower, step, to_units(memory, share), forecast)
+    def announce(memory: NDArray[np.int64], hint: float, u: float) -> tuple[int, int, float, float]:
+        lower, step = memory[LOWER], memory[STEP]
+        forecast = report(memory, lower, step, NO_HINT)
+        return lower, step, forecast, forecast
 
+    return playable._replace(announce=announce)
+
+
+@inlined
+def lent(both: Any) -> Any:
+    """`borrowed` for a memory and what stands beside it."""
+    return borrowed(both[0]), borrowed(both[1])
+
+
+def guided_rules(rules: ModuleType, playable: Rules) -> Rules:
+    """The same rules on a memory and its guide; every round has a hint."""
+    propose, charge = guided(rules)
+    has_room, point_of = playable.has_room, playable.point
+
+    @inlined
+    def both_have_room(both: Any) -> bool:
+        return has_room(both[0])
+
+    @inlined
+    def announce(both: Any, hint: float, u: float) -> tuple[int, int, float, float]:
+        lower, step = propose(both, hint)
+        forecast = report(both[0], lower, step, hint)
+        return lower, step, forecast, forecast
+
+    @inlined
+    def settle(both: Any, lower: int, step: int, outcome: int, forecast: float) -> None:
+        charge(both, lower, step, outcome, outcome * both[0][SCALE], forecast)
+
+    @inlined
+    def point(both: Any, lower: int, step: int, outcome: int, forecast: float) -> float:
+        return point_of(both[0], lower, step, outcome, forecast)
+
+    return playable._replace(has_room=both_have_room, announce=announce, settle=settle, point=point)
+
+
+def share_rules(rules: ModuleType, playable: Rules) -> Rules:
+    """The same rules for outcomes anywhere in [0, 1]."""
     @inlined
     def point(memory: NDArray[np.int64], lower: int, step: int, share: float, forecast: float) -> float:
         return clip(share, lower / memory[SCALE], (lower + step) / memory[SCALE])
 
-    return playable._replace(settle=settle, point=point)
+    return playable._replace(settle=share_charger(rules), point=point)
 
 
-def compile_replay(rules: Rules, number: type = np.int64) -> Callable[..., int]:
+def share_charger(rules: ModuleType) -> Callable[..., None]:
+    """`charge` for outcomes anywhere in [0, 1]: what lies inside the cell is charged to the outcome itself."""
+    charge, charge_inside = rules.charge, rules.charge_inside
+
+    @inlined
+    def charge_share(memory: NDArray[np.int64], lower: int, step: int, share: float, forecast: float) -> None:
+        y = to_units(memory, share)
+        if lower < y < lower + step:
+            charge_inside(memory, lower, step, y, forecast)
+        else:
+            charge(memory, lower, step, int(y > lower), y, forecast)
+
+    return charge_share
+
+
+def compile_replay(
+    rules: Rules, number: type = np.int64, lend: Callable[[Any], Any] = borrowed
+) -> Callable[..., int]:
     """replay(memory, outcomes, hints, draws, forecasts, charged, start) -> rounds done.
 
     Fills forecasts (and the charged points, unless that array is empty) from `start` until the end or until
-    there is no room. Hints and draws are one a round, or empty. The rules get outcomes as such a `number`.
+    there is no room. Hints and draws are one a round, or empty. The rules get outcomes as such a `number`, and
+    what they play on as it is lent.
     """
     has_room, announce, settle, point = rules.has_room, rules.announce, rules.settle, rules.point
 
@@ -194,6 +261,7 @@ def compile_replay(rules: Rules, number: type = np.int64) -> Callable[..., int]:
         charged: NDArray[np.float64],
         start: int,
     ) -> int:
+        memory = lend(memory)
         hinted, drawn, traced = len(hints) > 0, len(draws) > 0, len(charged) > 0
         for t in range(start, len(outcomes)):
             if not has_room(memory):

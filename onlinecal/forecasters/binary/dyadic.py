@@ -39,10 +39,10 @@ from onlinecal.forecasters.binary.cells import (
     Memory,
     header,
     inlined,
+    part,
     rises_at_ends,
     travelled,
 )
-from onlinecal.forecasters.binary.dyadic_marks import nearest_cell, note, room
 from onlinecal.forecasters.binary.dyadic_search import (
     ABOVE,
     BELOW,
@@ -51,8 +51,10 @@ from onlinecal.forecasters.binary.dyadic_search import (
     accepts,
     enter_cell,
     enter_neighbour,
+    find,
     find_end,
     insert,
+    nearest_cell,
     search_cell,
     sum_from,
 )
@@ -106,11 +108,6 @@ def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
     return memory[: memory[END]]
 
 
-def with_hints(memory: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The memory, ready for hints, as it always is."""
-    return memory
-
-
 def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
     """The memory, ready for outcomes that are neither 0 nor 1: its units are small enough."""
     if not memory[TUNED] & SHARED:
@@ -135,7 +132,7 @@ def bears(memory: Memory) -> bool:
 @inlined
 def has_room(memory: Memory) -> bool:
     """Whether a point that was never charged still fits."""
-    return bool(memory[END] + 2 <= room(memory) and bears(memory))
+    return bool(memory[END] + 2 <= len(memory) and bears(memory))
 
 
 @inlined
@@ -144,7 +141,7 @@ def last_round(pace: int, level: int) -> int:
     return ((pace << (2 * level + 2)) // 3) >> 16
 
 
-@inlined
+@part
 def next_step(memory: Memory) -> int:
     """The step of the level that the next round may use; brings BASE, ORPHANED and LIMIT up to date."""
     t = memory[ROUNDS] + 1
@@ -158,11 +155,7 @@ def next_step(memory: Memory) -> int:
         memory[BASE] = base
         orphaned = 0
         for index in range(TABLE, memory[END], 2):
-            bias = memory[index + 1] - memory[TILT] * memory[index]
-            if memory[index] & (base - 1):
-                orphaned += abs(bias)
-            elif exact:
-                orphaned += excess(memory, bias)
+            orphaned += owed(memory, memory[index], memory[index + 1] - memory[TILT] * memory[index])
         memory[ORPHANED] = orphaned
     limit = last_round(pace, level)
     if exact or (memory[TUNED] & TUNED_BY and affordable(memory)):
@@ -196,9 +189,11 @@ def unbiased_are_free(memory: Memory) -> bool:
 
 
 @inlined
-def excess(memory: Memory, bias: int) -> int:
-    """What a bias has beyond c."""
-    return max(0, abs(bias) - memory[BOUND])
+def owed(memory: Memory, point: int, bias: int) -> int:
+    """What of a point's bias the base grid's guarantee leaves uncovered: all of it off that grid, else what is
+    beyond c."""
+    debt = abs(bias) - memory[BOUND] * (point & (memory[BASE] - 1) == 0)
+    return debt * (debt > 0)
 
 
 @inlined
@@ -208,23 +203,23 @@ def debt_after(memory: Memory, index: int, point: int, change: int) -> int:
     `index` is that of the first pair not below the point.
     """
     bias = sum_from(memory, index, point) - memory[TILT] * point
-    if point & (memory[BASE] - 1):
-        return abs(bias + change) - abs(bias)
-    return excess(memory, bias + change) - excess(memory, bias)
+    return owed(memory, point, bias + change) - owed(memory, point, bias)
 
 
-@inlined
-def may_play(memory: Memory, lower: int, step: int) -> bool:
-    """Whether the debts stay covered if this cell is played, whatever the outcome: so on the base grid."""
-    if step == memory[BASE] or memory[TUNED] & TUNED_BY != BY_EXACT_ACCOUNTS:
+@part
+def may_play(memory: Memory, below: int, above: int, lower: int, step: int) -> bool:
+    """Whether the debts stay covered if this cell is played, whatever the outcome: so on the base grid.
+
+    `below` and `above` are those of the first pairs not below its ends.
+    """
+    room = savings(memory) - memory[ORPHANED]
+    if step == memory[BASE] or room >= UNIT or memory[TUNED] & TUNED_BY != BY_EXACT_ACCOUNTS:
         return True
-    if memory[ORPHANED] + UNIT <= savings(memory):
-        return True
+    room += (memory[PRICE] * (memory[BASE] - step)) >> 1
     upper = lower + step
-    zero = debt_after(memory, find_end(memory, lower, step, 0), lower, lower)
-    one = debt_after(memory, find_end(memory, lower, step, 1), upper, upper - UNIT)
-    gain = (memory[PRICE] * (memory[BASE] - step)) >> 1
-    return bool(memory[ORPHANED] + max(0, zero, one) <= savings(memory) + gain)
+    zero = debt_after(memory, below, lower, lower)
+    one = debt_after(memory, above, upper, upper - UNIT)
+    return bool((room >= 0) & (zero <= room) & (one <= room))
 
 
 @inlined
@@ -238,50 +233,57 @@ def propose(memory: Memory, hint: float) -> tuple[int, int]:
         return memory[LOWER], step
     free, target = unbiased_are_free(memory), hint * UNIT
     while True:
-        lower = nearest_cell(memory, target, step, int(step != memory[BASE]), free)
-        if may_play(memory, lower, step):
+        lower = nearest_cell(memory, target, step, free)
+        if may_play(memory, find(memory, lower), find(memory, lower + step), lower, step):
             return lower, step
         step = memory[BASE]
 
 
 @inlined
-def charge(memory: Memory, lower: int, step: int, y: int, reported: float) -> None:
-    """Charge the round to its end of the cell, choose the next level, make a valid cell current.
+def charge(memory: Memory, lower: int, step: int, above: int, y: int, reported: float) -> None:
+    """Charge the round to the lower (0) or upper (1) end of its cell, choose the next level, make a valid cell
+    current.
 
-    An outcome inside the cell is charged to the point it is itself, which takes no bias. Call it only while
-    `has_room`.
+    The outcome y is not inside the cell. Call it only while `has_room`.
     """
-    memory[ROUNDS] += 1
-    covered = memory[PRICE] * memory[BASE] * memory[FINE]
-    if (lower < y) & (y < lower + step):
-        moved = travelled(memory, lower, step, y, reported)
-        memory[MOVED] += moved
-        memory[SAVED] += covered - moved
-        choose_cell(memory, False, False, 0)
-        return
-    above = int(y > lower)
+    charge_pair(memory, find_end(memory, lower, step, above), lower, step, above, y, reported)
+
+
+@inlined
+def charge_pair(
+    memory: Memory, index: int, lower: int, step: int, above: int, y: int, reported: float
+) -> None:
+    """The same; `index` is that of the first pair not below the charged end."""
     point = lower + step * above
-    index = find_end(memory, lower, step, above)
     fresh = memory[index] != point
     if fresh:
         insert(memory, index, point)
     change = point - y
     new = memory[index + 1] + change
     memory[index + 1] = new
-    note(memory, index, change, fresh)
     bias = new - memory[TILT] * point
-    rise = abs(bias) - abs(bias - change)
-    moved = travelled(memory, lower, step, point, reported)
-    memory[SPREAD] += rise
-    memory[MOVED] += moved
-    memory[SAVED] += covered - moved
-    if point & (memory[BASE] - 1):
-        memory[ORPHANED] += rise
-    elif memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS:
-        memory[ORPHANED] += excess(memory, bias) - excess(memory, bias - change)
+    memory[SPREAD] += abs(bias) - abs(bias - change)
+    memory[ORPHANED] += owed(memory, point, bias) - owed(memory, point, bias - change)
+    travel(memory, lower, step, point, reported)
     flipped = new < memory[LOW] if above else new > memory[HIGH]
     home = point == memory[LOWER] + memory[STEP] * above
     choose_cell(memory, fresh, flipped and home, above)
+
+
+@inlined
+def charge_inside(memory: Memory, lower: int, step: int, y: int, reported: float) -> None:
+    """Charge the round to a point of its cell that takes no bias: the outcome y itself."""
+    travel(memory, lower, step, y, reported)
+    choose_cell(memory, False, False, 0)
+
+
+@inlined
+def travel(memory: Memory, lower: int, step: int, point: int, reported: float) -> None:
+    """Count the round and its distance."""
+    moved = travelled(memory, lower, step, point, reported)
+    memory[ROUNDS] += 1
+    memory[MOVED] += moved
+    memory[SAVED] += memory[PRICE] * memory[BASE] * memory[FINE] - moved
 
 
 @inlined
@@ -301,13 +303,15 @@ def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int) -> None:
     if exact:
         target = memory[WISH]
     if exact and not free:
-        if not (due or flipped) and is_current_valid(memory) and may_play(memory, memory[LOWER], width):
+        if not (due or flipped) and is_current_valid(memory) and may_play(
+            memory, memory[BELOW], memory[ABOVE], memory[LOWER], width
+        ):
             return
     elif target == width and not (flipped and not enter_neighbour(memory, above, free)):
         return
     while True:
         lower = search_around(memory, target, free)
-        if not exact or free or may_play(memory, lower, target):
+        if not exact or free or may_play(memory, find(memory, lower), find(memory, lower + target), lower, target):
             break
         target = memory[BASE]
     enter_cell(memory, lower, target)
@@ -321,7 +325,7 @@ def is_current_valid(memory: Memory) -> bool:
     return bool(accepts(memory, below, lower, 0, False) and accepts(memory, above, upper, 1, False))
 
 
-@inlined
+@part
 def search_around(memory: Memory, step: int, free: bool) -> int:
     """The lower end of a valid cell of width `step`, searched outwards from the current cell."""
     width = max(step, memory[STEP])

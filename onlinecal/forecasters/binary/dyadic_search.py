@@ -18,6 +18,7 @@ from onlinecal.forecasters.binary.cells import (
     TILT,
     Memory,
     inlined,
+    part,
 )
 
 # The table's part of the header. END: the index behind the last pair in use. BELOW, ABOVE: the index of the
@@ -46,15 +47,10 @@ def find_end(memory: Memory, lower: int, step: int, above: int) -> int:
     point = lower + step * above
     if point == memory[LOWER] + memory[STEP] * above:
         return memory[BELOW + above]
-    if memory[-1] < 0:
-        guess = memory[-5]
-        guess += 2 * (memory[guess] < point)
-        if memory[guess] == point or memory[guess - 2] < point < memory[guess]:
-            return guess
     return find(memory, point)
 
 
-@inlined
+@part
 def insert(memory: Memory, index: int, position: int) -> None:
     """Open a pair for a point that was never charged; the memory must have room for it."""
     for i in range(memory[END] - 1, index - 1, -1):
@@ -89,7 +85,7 @@ def accepts_at(memory: Memory, position: int, above: int, free: bool) -> bool:
     return accepts(memory, find(memory, position), position, above, free)
 
 
-@inlined
+@part
 def search_cell(memory: Memory, lower: int, upper: int, step: int, free: bool) -> int:
     """The lower end of a valid cell of width `step`, searched outwards from [lower, upper], O(log).
 
@@ -112,14 +108,14 @@ def search_cell(memory: Memory, lower: int, upper: int, step: int, free: bool) -
     return lower
 
 
-@inlined
+@part
 def enter_cell(memory: Memory, lower: int, step: int) -> None:
     """Make a cell the current one."""
     memory[LOWER], memory[STEP] = lower, step
     memory[BELOW], memory[ABOVE] = find(memory, lower), find(memory, lower + step)
 
 
-@inlined
+@part
 def enter_neighbour(memory: Memory, beyond: int, free: bool) -> bool:
     """Make the cell beyond the end that was just charged current; False, and no change, if it is not valid.
 
@@ -143,3 +139,83 @@ def enter_neighbour(memory: Memory, beyond: int, free: bool) -> bool:
     if fits:
         memory[LOWER], memory[BELOW], memory[ABOVE] = lower, below, above
     return fits
+
+
+@part
+def nearest_cell(memory: Memory, target: float, step: int, free: bool) -> int:
+    """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one).
+
+    Cells whose ends were never charged are alike: valid if unbiased points are free, else exactly where
+    LOW - step <= lower end <= HIGH. So only the nearest of those, and the neighbours of charged points, need a
+    look.
+    """
+    last = memory[SCALE] - step
+    home = min(int(target), last) & -step
+    lower = left = right = home
+    index = below = above = find(memory, home)
+    alike = free or memory[TILT] == 0
+    while not valid(memory, index, lower, step, free):
+        if lower <= left:
+            left, below = next_below(memory, below, left, step, alike)
+        if lower >= right:
+            right, above = next_above(memory, above, right, step, alike)
+        if right > last or (left >= 0 and target - (left + step) <= right - target):
+            lower, index = left, below
+        else:
+            lower, index = right, above
+    return lower
+
+
+@inlined
+def valid(memory: Memory, index: int, lower: int, step: int, free: bool) -> bool:
+    """Whether the lower end accepts outcome 0 and the upper end accepts outcome 1.
+
+    `index` is that of the first pair not below the lower end.
+    """
+    if not accepts(memory, index, lower, 0, free):
+        return False
+    upper = lower + step
+    while memory[index] < upper:
+        index += 2
+    return accepts(memory, index, upper, 1, free)
+
+
+@part
+def next_below(memory: Memory, index: int, lower: int, step: int, alike: bool) -> tuple[int, int]:
+    """The next cell below that might be valid and its index, or a negative number.
+
+    `index` is that of the first pair not below `lower`. `alike`: all cells that were never charged are valid.
+    """
+    best = lower - step
+    if not alike and memory[index] != lower:
+        back = index - 2
+        while memory[back] & (step - 1):
+            back -= 2
+        untouched = min(best, memory[HIGH] & -step)
+        best = memory[back]
+        if untouched + step >= memory[LOW]:
+            best = max(best, untouched)
+    while index > TABLE and memory[index - 2] >= best:
+        index -= 2
+    return best, index
+
+
+@part
+def next_above(memory: Memory, index: int, lower: int, step: int, alike: bool) -> tuple[int, int]:
+    """The next cell above that might be valid and its index, or one beyond the last (see `next_below`)."""
+    best = lower + step
+    if best >= memory[SCALE]:
+        return best, index
+    while memory[index] < best:
+        index += 2
+    if not alike and memory[index] != best:
+        ahead = index
+        while memory[ahead] & (step - 1):
+            ahead += 2
+        untouched = max(best, (memory[LOW] - 1) & -step)
+        best = memory[ahead] - step
+        if untouched <= memory[HIGH]:
+            best = min(best, untouched)
+    while memory[index] < best:
+        index += 2
+    return best, index

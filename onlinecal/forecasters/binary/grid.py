@@ -30,6 +30,7 @@ from onlinecal.forecasters.binary.cells import (
 )
 from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
 from onlinecal.forecasters.binary.dyadic_search import END
+from onlinecal.forecasters.binary.guided import new_guide
 from onlinecal.forecasters.binary.soundness import check_grid_memory, require
 from onlinecal.forecasters.binary.window_table import windowed_replay
 from onlinecal.forecasters.binary.windows import MOST_WINDOW, Window
@@ -75,7 +76,6 @@ class LookAhead(NamedTuple):
 class GridForecaster(base.Classifier):
     """A forecaster on a grid machine; subclasses say what it reports and what it promises."""
 
-    _hinted = False
     window: int | None = None
     _window: Window | None = None
 
@@ -166,16 +166,13 @@ class GridForecaster(base.Classifier):
         self._probability = float(report(self.memory, lower, step, NO_HINT))
 
     def expect_hints(self) -> None:
-        """Make the memory ready for hints: for whoever drives it with compiled loops and has some."""
-        self.memory = self.machine.rules.with_hints(self.memory)
-        self._hinted = True
+        """Say at once that there will be hints: so that `guarantee` takes them into account before the first."""
+        if self.memory[FORMAT] == uniform.FORMAT_UNIFORM:
+            uniform.expect_hints(self.memory)
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        if self.memory[-1] < 0:  # marks follow from the table: nobody need trust those of others
-            state["memory"] = self.machine.rules.in_use(self.memory).copy()
         del state["machine"]
-        state["memory"], state["_hinted"] = self.machine.rules.in_use(self.memory).copy(), False
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -208,7 +205,7 @@ class GridForecaster(base.Classifier):
         """Make the memory ready for outcomes that are neither 0 nor 1."""
         memory = self.machine.rules.refined(self.memory, float(self.slack))
         if memory is not self.memory:
-            self.memory, self._hinted = memory, False
+            self.memory = memory
             if self._window is not None:
                 self._window.suit(memory)
 
@@ -245,23 +242,27 @@ class GridForecaster(base.Classifier):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Play a whole sequence: the forecasts, and the charged points if wanted (else empty)."""
         played = check_shares(outcomes)
-        guide = np.empty(0) if hints is None else check_probabilities(hints, "hints")
+        advice = np.empty(0) if hints is None else check_probabilities(hints, "hints")
         if hints is not None:
-            check_same_length(guide, played, "hints and outcomes")
+            check_same_length(advice, played, "hints and outcomes")
             self.expect_hints()
-        replay = self.machine.replay
+        replay = self.machine.replay if hints is None else self.machine.replay_hinted
         if played.dtype != np.uint8:
             self._expect_shares()
             replay = self.machine.replay_shares
-            if hints is not None:
-                self.expect_hints()
         forecasts = np.empty(len(played))
         points = np.empty(len(played) if charged else 0)
         done = 0
-        tapes = played, guide, np.empty(0), forecasts, points
+        tapes = played, advice, np.empty(0), forecasts, points
         # where the accumulators might not bear it all, what is played is a copy
         memory = self.memory if len(played) <= certain_rounds(self.memory) else self.memory.copy()
-        if self._window is None:
+        if self._window is None and replay == self.machine.replay_hinted:
+            guide = new_guide(memory, len(played))
+            while (done := replay((memory, guide), *tapes, done)) < len(played):
+                memory = enlarged(memory)
+            if memory[FORMAT] == uniform.FORMAT_UNIFORM:
+                uniform.enter_valid(memory)
+        elif self._window is None:
             while (done := replay(memory, *tapes, done)) < len(played):
                 memory = enlarged(memory)
         else:

@@ -105,7 +105,6 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
     require(tuned == like[TUNED] or tuned == BY_ACCOUNTS == like[TUNED] - 1, "what its configuration says")
     end = head[END]
     require(TABLE + 4 <= end <= len(memory) and end % 2 == 0, "the end of its table")
-    require(memory[-1] >= 0, "what follows from its table")
     require(head[ROUNDS] <= most_rounds(head[PACE]), "its rounds")
     require(head[SAVED] <= like[SAVED] + gained, "its accounts")
     for place in (STEP, BASE, WISH) if tuned == BY_EXACT_ACCOUNTS else (STEP, BASE):

@@ -10,8 +10,7 @@ that order; they end because 0 always accepts 0 and 1 always accepts 1.
 
 With hints a point without bias accepts both outcomes, while that is covered. It may then come to more bias
 than c, up to 1 - 1/m. The EXCESS is what points have beyond c; it is covered while it is no more than the
-distance that reports have saved against the d/m that a round may cost. The valid cells are marked behind the
-table, so that the one nearest to a hint is found without a walk (`marks`).
+distance that reports have saved against the d/m that a round may cost.
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ from onlinecal.forecasters.binary.cells import (
     rises_at_ends,
     travelled,
 )
-from onlinecal.forecasters.binary.marks import first_marked, last_marked, mark, n_words
 
 FORMAT_UNIFORM = 1
 
@@ -75,35 +73,7 @@ def as_first_edition(memory: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The memory without what follows from it: the marks of the valid cells."""
-    return memory[: TABLE + cells_of(memory) + 1]
-
-
-def with_hints(memory: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The memory, ready for hints: behind the table the valid cells are marked, strictly and then freely."""
-    m = int(cells_of(memory))
-    if len(memory) > TABLE + m + 1:
-        return memory
-    words = n_words(m)
-    memory = np.concatenate([memory, np.zeros(2 * words, np.int64)])
-    sums = memory[TABLE : TABLE + m + 1]
-    biases = sums - memory[TILT] * (np.arange(m + 1) << memory[SHIFT])
-    unbiased = biases == 0
-    memory[HINTED] = 1
-    if memory[FREED]:
-        memory[EXCESS] = int(np.maximum(np.abs(biases) - memory[HIGH], 0).sum())
-    for start, also in ((0, False), (words, unbiased)):
-        zero, one = (sums <= memory[HIGH]) | also, (sums >= memory[LOW]) | also
-        marks = (zero[:-1] & one[1:]).astype(np.int64)
-        at = TABLE + m + 1 + start
-        while True:
-            marks = np.concatenate([marks, np.zeros(-len(marks) % 32, np.int64)]).reshape(-1, 32)
-            marks = (marks << np.arange(32)).sum(axis=1)
-            memory[at : at + len(marks)] = marks
-            at += len(marks)
-            if len(marks) == 1:
-                break
-            marks = (marks != 0).astype(np.int64)
+    """The memory without room to spare, of which it has none."""
     return memory
 
 
@@ -112,7 +82,7 @@ def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
     m, shift = int(memory[SCALE]), UNIT_BITS - int(memory[SCALE] - 1).bit_length()
     if memory[SHARED]:
         return memory
-    table = in_use(memory)[TABLE:]
+    table = memory[TABLE:]
     rule, kind = ("balanced" if memory[TILT] else "sign"), REPORTS[memory[REPORT]]
     scale = m << shift
     fine = max(1, 2**31 // scale)
@@ -180,38 +150,55 @@ def propose(memory: Memory, hint: float) -> tuple[int, int]:
     step = memory[STEP]
     if hint < 0.0:
         return memory[LOWER], step
-    m, shift = cells_of(memory), memory[SHIFT]
+    expect_hints(memory)
+    m, free = cells_of(memory), covered(memory)
     target = hint * m
-    home, free = min(int(target), m - 1), covered(memory)
-    if is_valid(memory, home, free):
-        return home << shift, step
-    left, right = home - 1, home + 1
-    start = TABLE + m + 1
-    if start < len(memory):
-        start += n_words(m) * free
-        left, right = last_marked(memory, start, m, left), first_marked(memory, start, m, right)
-    else:
-        while left >= 0 and not is_valid(memory, left, free):
+    left = right = cell = min(int(target), m - 1)
+    while not is_valid(memory, cell, free):
+        if right + 1 >= m or (left > 0 and target - left <= right + 1 - target):
             left -= 1
-        while right < m and not is_valid(memory, right, free):
+            cell = left
+        else:
             right += 1
-    if right >= m or (left >= 0 and target - (left + 1) <= right - target):
-        return left << shift, step
-    return right << shift, step
+            cell = right
+    return cell << memory[SHIFT], step
 
 
 @inlined
-def charge(memory: Memory, lower: int, step: int, y: int, reported: float) -> None:
-    """Charge the round to its end of the cell and make a valid cell current.
-
-    An outcome inside the cell is charged to the point it is itself, which takes no bias.
-    """
-    memory[ROUNDS] += 1
-    if (lower < y) & (y < lower + step):
-        memory[MOVED] += travelled(memory, lower, step, y, reported)
+def expect_hints(memory: Memory) -> None:
+    """From the first hint on, keep account of what points have beyond c."""
+    if memory[HINTED]:
         return
+    memory[HINTED] = 1
+    if memory[FREED]:
+        total = 0
+        for index in range(cells_of(memory) + 1):
+            bias = memory[TABLE + index] - (index << memory[SHIFT])
+            total += beyond(memory, bias)
+        memory[EXCESS] = total
+
+
+@inlined
+def beyond(memory: Memory, bias: int) -> int:
+    """What a bias has beyond c."""
+    excess = abs(bias) - memory[HIGH]
+    return excess * (excess > 0)
+
+
+@inlined
+def charge(memory: Memory, lower: int, step: int, above: int, y: int, reported: float) -> None:
+    """Charge the round to the lower (0) or upper (1) end of its cell, and make a valid cell current.
+
+    The outcome y is not inside the cell.
+    """
+    charge_point(memory, lower, step, above, y, reported)
+    enter_valid(memory)
+
+
+@inlined
+def charge_point(memory: Memory, lower: int, step: int, above: int, y: int, reported: float) -> None:
+    """The same, but for the cell that is made current it is left to `enter_valid` to make it valid."""
     low, high, shift = memory[LOW], memory[HIGH], memory[SHIFT]
-    above = int(y > lower)
     point = lower + step * above
     change = point - y
     index = point >> shift
@@ -219,30 +206,29 @@ def charge(memory: Memory, lower: int, step: int, y: int, reported: float) -> No
     memory[TABLE + index] = new
     bias = new - memory[TILT] * point
     memory[SPREAD] += abs(bias) - abs(bias - change)
-    memory[MOVED] += travelled(memory, lower, step, point, reported)
+    charge_inside(memory, lower, step, point, reported)
+    if memory[HINTED] & memory[FREED]:
+        memory[EXCESS] += beyond(memory, bias) - beyond(memory, bias - change)
     cell = index - above + (above & (new < low)) - ((1 - above) & (new > high))
-    while memory[TABLE + cell] > high:
-        cell -= 1
-    while memory[TABLE + cell + 1] < low:
-        cell += 1
     memory[LOWER] = cell << shift
-    if memory[HINTED]:
-        if memory[FREED]:
-            memory[EXCESS] += max(0, abs(bias) - high) - max(0, abs(bias - change) - high)
-        mark_cells(memory, index)
 
 
 @inlined
-def mark_cells(memory: Memory, index: int) -> None:
-    """Bring the marks of the two cells beside a point up to date, if there are marks."""
-    m = cells_of(memory)
-    start = TABLE + m + 1
-    if start == len(memory):
-        return
-    words = n_words(m)
-    for cell in range(max(0, index - 1), min(m, index + 1)):
-        mark(memory, start, m, cell, is_valid(memory, cell, False))
-        mark(memory, start + words, m, cell, is_valid(memory, cell, True))
+def enter_valid(memory: Memory) -> None:
+    """Move the current cell as little as it takes: to where its lower end accepts 0, and then its upper end 1."""
+    cell = memory[LOWER] >> memory[SHIFT]
+    while memory[TABLE + cell] > memory[HIGH]:
+        cell -= 1
+    while memory[TABLE + cell + 1] < memory[LOW]:
+        cell += 1
+    memory[LOWER] = cell << memory[SHIFT]
+
+
+@inlined
+def charge_inside(memory: Memory, lower: int, step: int, y: int, reported: float) -> None:
+    """Charge the round to a point of its cell that takes no bias: the outcome y itself."""
+    memory[ROUNDS] += 1
+    memory[MOVED] += travelled(memory, lower, step, y, reported)
 
 
 @inlined

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled
 from onlinecal.forecasters.binary.cells import MOVED, ROUNDS, SCALE, Memory, inlined, nearest_unit
-from onlinecal.forecasters.binary.compiled import compile_replay
+from onlinecal.forecasters.binary.compiled import compile_replay, lent
 from onlinecal.forecasters.rules import Rules
 
 # The header. SIZE: of the window, in moments. ROOM: of the ring, in rounds. BITS: there are 2^BITS slots for
@@ -188,4 +188,5 @@ def windowed_replay(rules: Rules, number: type) -> Any:
             has_room=both_have_room, announce=announce_both, settle=settle_both, point=point_of_both
         ),
         number,
+        lent,
     )

@@ -165,7 +165,7 @@ def test_late_labels_in_any_order(config, window, played, most, seed):
 def test_points_that_are_free_may_add_what_the_guarantee_says(config, window, played, most):
     """The guarantee holds for points without bias that accept both outcomes, covered or not."""
     forecaster = fresh({**config, "window": window})
-    forecaster.memory = uniform.with_hints(forecaster.memory)
+    forecaster.expect_hints()
     for _ in play_late(forecaster, *played, most, np.random.default_rng(0)):
         forecaster.memory[MOVED] = 0  # as if the reports had saved all distance: free for ever
         assert forecaster.window_certificate <= forecaster.window_guarantee + TOLERANCE
