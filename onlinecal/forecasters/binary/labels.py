@@ -80,7 +80,8 @@ def nearest_labelled(
     # target - (home - left + 1) <= home + right - target, without a conversion on the way
     part_of_home = target - home
     twice = int(part_of_home > 0.0) + int(part_of_home > 0.5)
-    return home - left if (left == 0) | (twice <= right - left + 1) else home + right
+    beyond = int((left != 0) & (twice > right - left + 1))
+    return home - left + ((left + right) & -beyond)
 
 
 @part
