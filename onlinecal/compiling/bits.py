@@ -10,13 +10,13 @@ from numba.extending import intrinsic, overload
 
 
 def lowest_bit(word: int) -> int:
-    """The place of the lowest bit that is set in a positive word of 64 bits."""
-    return (word & -word).bit_length() - 1
+    """The place of the lowest bit that is set in a word of 64 bits, which is not 0."""
+    return (int(word) & -int(word)).bit_length() - 1
 
 
 def highest_bit(word: int) -> int:
-    """The place of the highest bit that is set in a positive word of 64 bits."""
-    return word.bit_length() - 1
+    """The place of the highest bit that is set in a word of 64 bits, which is not 0."""
+    return (int(word) % (1 << 64)).bit_length() - 1
 
 
 def _counting(name: str) -> Any:

@@ -288,23 +288,28 @@ class GridForecaster(base.Classifier):
         """The a-priori bound on distance plus bias after so many rounds, a sum."""
         return self.promise_for(self.memory, rounds, self._late)
 
+    def _terms_of(self, memory: NDArray[np.int64]) -> tuple[int, guarantees.Biases, bool]:
+        """Of a uniform grid: its cells, the bounds of their biases, whether unbiased points may be free."""
+        m, freed = int(uniform.cells_of(memory)), bool(memory[uniform.HINTED] and memory[uniform.FREED])
+        return m, guarantees.with_hints(self._biases, m) if freed else self._biases, freed
+
     def window_promise_for(
         self, memory: NDArray[np.int64], late: int, rounds: int | None = None
     ) -> float | None:
         """The bound on any so many consecutive rounds (None: `window`) of such a memory, if it has one."""
         if self.window is None or memory[FORMAT] != uniform.FORMAT_UNIFORM:
             return None
-        m, freed = int(uniform.cells_of(memory)), bool(memory[uniform.HINTED] and memory[uniform.FREED])
-        lengths = guarantees.window_biases(m, self._biases, late, freed)
+        m, biases, freed = self._terms_of(memory)
+        lengths = guarantees.window_biases(m, biases, late, freed)
         each = self._reach / m + guarantees.unit_of(memory)
         return (self.window if rounds is None else rounds) * each + lengths
 
     def promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
         """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            m, unit = int(uniform.cells_of(memory)), guarantees.unit_of(memory)
-            freed = bool(memory[uniform.HINTED] and memory[uniform.FREED])
-            return guarantees.uniform_guarantee(rounds, m, self._biases, self._reach, late, unit, freed)
+            m, biases, freed = self._terms_of(memory)
+            unit = guarantees.unit_of(memory)
+            return guarantees.uniform_guarantee(rounds, m, biases, self._reach, late, unit, freed)
         rounded = rounds / int(memory[SCALE]) if memory[dyadic.TUNED] & dyadic.SHARED else 0.0
         tuned, pace = is_tuned(memory), int(memory[dyadic.PACE])
         return rounded + guarantees.dyadic_guarantee(rounds, pace, self._biases, self._reach, tuned, late)

@@ -50,6 +50,11 @@ def cells_for(horizon: int, bound: float | Fraction, reach: float) -> int:
     return max(m, 1)
 
 
+def with_hints(biases: Biases, n_cells: int) -> Biases:
+    """The bounds from the first hint on, where points without bias accept both outcomes (`uniform`)."""
+    return biases._replace(slack=max(biases.slack, (n_cells + 1) // 2 / n_cells))
+
+
 def uniform_guarantee(
     rounds: int,
     n_cells: int,

@@ -28,14 +28,14 @@ from onlinecal.forecasters.binary.cells import (
     part,
 )
 from onlinecal.forecasters.binary.dyadic import BASE, LEVELS, PACE, UNIT
-from onlinecal.forecasters.binary.dyadic_search import find
-from onlinecal.forecasters.binary.labels import fill_labels, labels_length, nearest_labelled, set_label
+from onlinecal.forecasters.binary.dyadic_search import find, sum_from
+from onlinecal.forecasters.binary.marks import mark, mark_run, marks_length, nearest_marked
 
-# The header of a guide. SHIFTS: the binary logarithms of the steps that the labels are for, the base grid's and
+# The header of a guide. SHIFTS: the binary logarithms of the steps that the marks are for, the base grid's and
 # a finer one's; NONE: of none. PAIRS: the same of the points whose pairs are known. DEEPEST: the finest level
-# there is room for. LABELS: where the labels begin, PLACES: where the pairs' places do. A uniform grid has
-# labels of one kind only.
-SHIFTS, PAIRS, DEEPEST, LABELS, PLACES = 0, 2, 3, 4, 6
+# there is room for. MARKS: where the marks begin, PLACES: where the pairs' places do. A uniform grid has
+# marks of one kind only.
+SHIFTS, PAIRS, DEEPEST, MARKS, PLACES = 0, 2, 3, 4, 6
 HEAD = 7
 NONE = LEVELS + 1
 SPARE_LEVELS, LEAST_LEVELS = 4, 12
@@ -49,17 +49,38 @@ def new_guide(memory: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
     while not uniformly and last > dyadic.last_round(int(memory[PACE]), level):
         level += 1
     level = min(LEVELS, max(level + SPARE_LEVELS, LEAST_LEVELS))
-    length = labels_length(int(uniform.cells_of(memory)) if uniformly else 1 << level)
+    length = 2 * marks_length(int(uniform.cells_of(memory)) if uniformly else 1 << level)
     guide = np.zeros(HEAD + length if uniformly else HEAD + 2 * length + (1 << level) + 1, np.int64)
     guide[:HEAD] = NONE, NONE, NONE, level, HEAD, HEAD + length, HEAD + 2 * length
     return guide
 
 
 @inlined
-def label(memory: Memory, guide: Memory, start: int, number: int, point: int, total: int) -> None:
-    """Note what a point with this sum accepts."""
-    zero, one = int(total <= memory[HIGH]), int(total >= memory[LOW])
-    set_label(guide, start, number, zero, one, int(total == memory[TILT] * point))
+def note(memory: Memory, guide: Memory, start: int, cell: int, point: int, below: int, total: int, above: int, step: int) -> None:
+    """Mark the cells on both sides of a point if they are valid; `below`, `total` and `above` are the sums of the
+    point and its neighbours, `cell` is the number of the upper cell."""
+    low, high, tilt, scale = memory[LOW], memory[HIGH], memory[TILT], memory[SCALE]
+    n_cells = scale // step
+    zero, one, unbiased = total <= high, total >= low, total == tilt * point
+    if point > 0:
+        strict = below <= high
+        free = strict | (below == tilt * (point - step))
+        mark(guide, start, n_cells, cell - 1, int(strict & one))
+        mark(guide, start + marks_length(n_cells), n_cells, cell - 1, int(free & (one | unbiased)))
+    if point < scale:
+        strict = above >= low
+        free = strict | (above == tilt * (point + step))
+        mark(guide, start, n_cells, cell, int(zero & strict))
+        mark(guide, start + marks_length(n_cells), n_cells, cell, int((zero | unbiased) & free))
+
+
+@inlined
+def changes_cells(memory: Memory, point: int, total: int, change: int) -> bool:
+    """Whether a point that came to this sum by a change accepts something else than before."""
+    old, unbiased = total - change, memory[TILT] * point
+    zero = (total <= memory[HIGH]) != (old <= memory[HIGH])
+    one = (total >= memory[LOW]) != (old >= memory[LOW])
+    return bool(zero | one | (total == unbiased) | (old == unbiased))
 
 
 @inlined
@@ -69,22 +90,34 @@ def propose_uniform(both: Any, hint: float) -> tuple[int, int]:
     m, shift = uniform.cells_of(memory), memory[uniform.SHIFT]
     if guide[SHIFTS] != shift:
         uniform.expect_hints(memory)
-        for number in range(m + 1):
-            label(memory, guide, HEAD, number, number << shift, memory[TABLE + number])
+        for number in range(0, m, 2):
+            note_uniform(memory, guide, number)
+        note_uniform(memory, guide, m)
         guide[SHIFTS] = shift
     target = hint * m
     home, free = min(int(target), m - 1), int(uniform.covered(memory))
-    return nearest_labelled(guide, HEAD, m, home, target, free) << shift, memory[STEP]
+    start = HEAD + free * marks_length(m)
+    return nearest_marked(guide, start, m, home, target) << shift, memory[STEP]
+
+
+@inlined
+def note_uniform(memory: Memory, guide: Memory, number: int) -> None:
+    """Mark the cells on both sides of a point."""
+    shift, index = memory[uniform.SHIFT], TABLE + number
+    # beyond the last point a sum that nobody reads
+    above = memory[index + 1] if number << shift < memory[SCALE] else 0
+    note(memory, guide, HEAD, number, number << shift, memory[index - 1], memory[index], above, memory[STEP])
 
 
 @inlined
 def charge_uniform(both: Any, lower: int, step: int, above: int, y: int, reported: float) -> None:
-    """`uniform.charge`, with a guide."""
+    """`uniform.charge`, with a guide, but for the current cell, which is made valid at the end."""
     memory, guide = both
     uniform.charge_point(memory, lower, step, above, y, reported)
     point = lower + step * above
     number = point >> memory[uniform.SHIFT]
-    label(memory, guide, HEAD, number, point, memory[TABLE + number])
+    if changes_cells(memory, point, memory[TABLE + number], point - y):
+        note_uniform(memory, guide, number)
 
 
 @part
@@ -93,14 +126,15 @@ def renew(memory: Memory, guide: Memory, step: int) -> None:
     kind, shift = int(step != memory[BASE]), 0
     while 1 << shift < step:
         shift += 1
-    n_cells, start = UNIT >> shift, guide[LABELS + kind]
-    last_zero = memory[HIGH] >> shift if memory[TILT] else n_cells
-    first_one = (memory[LOW] + step - 1) >> shift if memory[TILT] else 0
-    fill_labels(guide, start, n_cells, last_zero, first_one)
+    n_cells, start = UNIT >> shift, guide[MARKS + kind]
+    first, last = 0, n_cells - 1
+    mark_run(guide, start + marks_length(n_cells), n_cells, first, last)
+    if memory[TILT]:
+        first, last = (memory[LOW] - 1) >> shift, memory[HIGH] >> shift
+    mark_run(guide, start, n_cells, first, last)
     for index in range(TABLE, memory[dyadic.END], 2):
-        point = memory[index]
-        if point & (step - 1) == 0:
-            label(memory, guide, start, point >> shift, point, memory[index + 1])
+        if memory[index] & (step - 1) == 0:
+            note_dyadic(memory, guide, start, index, shift)
     guide[SHIFTS + kind] = shift
     if shift < guide[PAIRS]:
         guide[PAIRS], index = shift, TABLE
@@ -108,6 +142,33 @@ def renew(memory: Memory, guide: Memory, step: int) -> None:
             while memory[index] < number << shift:
                 index += 2
             guide[guide[PLACES] + number] = index
+
+
+@inlined
+def note_dyadic(memory: Memory, guide: Memory, start: int, index: int, shift: int) -> None:
+    """Mark the cells of a step on both sides of a charged point."""
+    point, step = memory[index], 1 << shift
+    below = above = index
+    if point > 0:
+        below -= 2
+        while memory[below] > point - step:
+            below -= 2
+        below += 2 * (memory[below] != point - step)
+    if point < UNIT:
+        above += 2
+        while memory[above] < point + step:
+            above += 2
+    note(
+        memory,
+        guide,
+        start,
+        point >> shift,
+        point,
+        sum_from(memory, below, point - step),
+        memory[index + 1],
+        sum_from(memory, above, point + step),
+        step,
+    )
 
 
 @inlined
@@ -135,7 +196,8 @@ def propose_dyadic(both: Any, hint: float) -> tuple[int, int]:
         n_cells = UNIT >> shift
         target = hint * n_cells
         home = min(int(target), n_cells - 1)
-        lower = nearest_labelled(guide, guide[LABELS + kind], n_cells, home, target, free) << shift
+        start = guide[MARKS + kind] + free * marks_length(n_cells)
+        lower = nearest_marked(guide, start, n_cells, home, target) << shift
         below, above = pair_of(memory, guide, lower), pair_of(memory, guide, lower + step)
         if dyadic.may_play(memory, below, above, lower, step):
             return lower, step
@@ -154,10 +216,11 @@ def charge_dyadic(both: Any, lower: int, step: int, above: int, y: int, reported
         first, shift = guide[PLACES], guide[PAIRS]
         for place in range(first + (point >> shift) + 1, first + (UNIT >> shift) + 1):
             guide[place] += 2
-    for kind in range(2):
-        shift = guide[SHIFTS + kind]
-        if point & ((1 << shift) - 1) == 0:
-            label(memory, guide, guide[LABELS + kind], point >> shift, point, memory[index + 1])
+    if fresh or changes_cells(memory, point, memory[index + 1], point - y):
+        for kind in range(2):
+            shift = guide[SHIFTS + kind]
+            if point & ((1 << shift) - 1) == 0:
+                note_dyadic(memory, guide, guide[MARKS + kind], index, shift)
 
 
 def guided(rules: ModuleType) -> tuple[Callable[..., tuple[int, int]], Callable[..., None]]:

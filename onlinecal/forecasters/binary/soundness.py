@@ -52,6 +52,7 @@ from onlinecal.forecasters.binary.uniform import (
     HINTED,
     SHIFT,
     UNIT_BITS,
+    expect_hints,
     new_memory,
     refined,
 )
@@ -79,12 +80,15 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
         )
         cells = head[SCALE] >> head[SHIFT]
         require(cells > 0 and len(memory) == TABLE + cells + 1, "its length")
-        if head[UNIFORM_SHARED] or (cells != like[SCALE] and forecaster.n_cells is None):
-            # how many cells suit a horizon is not for ever; what was begun with others goes on with them
-            m = like[SCALE] if forecaster.n_cells is not None else cells
+        # how many cells suit a horizon is not for ever; what was begun with others goes on with them
+        m = like[SCALE] if forecaster.n_cells is not None else cells
+        if head[UNIFORM_SHARED] or head[HINTED] or cells != like[SCALE]:
             begun = new_memory(m, forecaster.rule, float(forecaster.slack), REPORTS[like[REPORT]])
             if head[UNIFORM_SHARED]:
                 begun = refined(begun, float(forecaster.slack))
+            begun[FREED] = head[FREED]
+            if head[HINTED]:
+                expect_hints(begun)
             like = begun[:TABLE].tolist()
     require(all(head[place] == like[place] for place in CONSTANT), "what its configuration says")
     require(head[ROUNDS] >= 0, "its rounds")

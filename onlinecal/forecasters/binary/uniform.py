@@ -90,17 +90,11 @@ def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
     finer[LOWER], finer[STEP] = int(memory[LOWER]) << shift, 1 << shift
     finer[ROUNDS], finer[SPREAD] = int(memory[ROUNDS]), int(memory[SPREAD]) << shift
     finer[MOVED] = -((-int(memory[MOVED]) * fine << shift) // int(memory[FINE]))
-    finer[SHIFT], finer[HINTED], finer[SHARED], finer[FREED] = (
-        shift,
-        int(memory[HINTED]),
-        1,
-        int(memory[FREED]),
-    )
-    sums = table << shift
-    if memory[HINTED] and memory[FREED]:
-        biases = np.abs(sums - (np.arange(m + 1) << shift))
-        finer[EXCESS] = int(np.maximum(biases - finer[HIGH], 0).sum())
-    return np.concatenate([finer, sums])
+    finer[SHIFT], finer[SHARED], finer[FREED] = shift, 1, int(memory[FREED])
+    fresh = np.concatenate([finer, table << shift])
+    if memory[HINTED]:
+        expect_hints(fresh)
+    return fresh
 
 
 @inlined
@@ -166,13 +160,19 @@ def propose(memory: Memory, hint: float) -> tuple[int, int]:
 
 @inlined
 def expect_hints(memory: Memory) -> None:
-    """From the first hint on, keep account of what points have beyond c."""
+    """From the first hint on, keep account of what points have beyond c.
+
+    On an odd number of cells with slack 1/2 no point would ever accept both outcomes, and hints be without effect:
+    so that the two in the middle do, c is at least 1/2 + 1/(2m) now.
+    """
     if memory[HINTED]:
         return
     memory[HINTED] = 1
     if memory[FREED]:
-        total = 0
-        for index in range(cells_of(memory) + 1):
+        total, m = 0, cells_of(memory)
+        memory[HIGH] = max(memory[HIGH], ((m + 1) >> 1) << memory[SHIFT])
+        memory[LOW] = memory[SCALE] - memory[HIGH]
+        for index in range(m + 1):
             bias = memory[TABLE + index] - (index << memory[SHIFT])
             total += beyond(memory, bias)
         memory[EXCESS] = total
