@@ -299,19 +299,20 @@ def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int) -> None:
     if due or not (exact or target == memory[BASE] or affordable(memory)):
         target = next_step(memory)
         memory[WISH] = target if exact else memory[WISH]
-    free = unbiased_are_free(memory)
     if exact:
         target = memory[WISH]
-    if exact and not free:
-        if not (due or flipped) and is_current_valid(memory) and may_play(
-            memory, memory[BELOW], memory[ABOVE], memory[LOWER], width
-        ):
-            return
-    elif target == width and not (flipped and not enter_neighbour(memory, above, free)):
+    free = unbiased_are_free(memory)
+    stay = target == width and not (flipped and not enter_neighbour(memory, above, free))
+    certain = free or not exact
+    if not certain:
+        stay = stay or not (due or flipped)
+        stay = stay and is_current_valid(memory)
+        stay = stay and may_play(memory, memory[BELOW], memory[ABOVE], memory[LOWER], width)
+    if stay:
         return
     while True:
         lower = search_around(memory, target, free)
-        if not exact or free or may_play(memory, find(memory, lower), find(memory, lower + target), lower, target):
+        if certain or may_play(memory, find(memory, lower), find(memory, lower + target), lower, target):
             break
         target = memory[BASE]
     enter_cell(memory, lower, target)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.compiling.bits import lowest_bit
 from onlinecal.forecasters.binary import dyadic, uniform
 from onlinecal.forecasters.binary.cells import (
     FORMAT,
@@ -31,12 +32,15 @@ from onlinecal.forecasters.binary.dyadic import BASE, LEVELS, PACE, UNIT
 from onlinecal.forecasters.binary.dyadic_search import find, sum_from
 from onlinecal.forecasters.binary.marks import mark, mark_run, marks_length, nearest_marked
 
-# The header of a guide. SHIFTS: the binary logarithms of the steps that the marks are for, the base grid's and
-# a finer one's; NONE: of none. PAIRS: the same of the points whose pairs are known. DEEPEST: the finest level
-# there is room for. MARKS: where the marks begin, PLACES: where the pairs' places do. A uniform grid has
-# marks of one kind only.
-SHIFTS, PAIRS, DEEPEST, MARKS, PLACES = 0, 2, 3, 4, 6
-HEAD = 7
+# The header of a guide. SHIFTS: the binary logarithms of the steps that each of the SLOTS has marks for; NONE: of
+# none. KNOWN: how many changes those marks know of. PAIRS: the binary logarithm of the step of the points whose
+# pairs are known. DEEPEST: the finest level there is room for. CHANGES: how many changes there were. MARKS: where
+# the marks begin, ROOM: how much a slot has, PLACES: where the pairs' places begin, LOG: the points that changed
+# last. A uniform grid has one slot.
+SLOTS = 4
+SHIFTS, KNOWN, PAIRS, DEEPEST, CHANGES, ROOM, PLACES, LOG = 0, SLOTS, 8, 9, 10, 11, 12, 13
+MARKS = 14
+LOGGED = 1 << 11
 NONE = LEVELS + 1
 SPARE_LEVELS, LEAST_LEVELS = 4, 12
 """Levels beyond the last base grid, and levels in all, that a guide has room for at least."""
@@ -49,9 +53,12 @@ def new_guide(memory: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
     while not uniformly and last > dyadic.last_round(int(memory[PACE]), level):
         level += 1
     level = min(LEVELS, max(level + SPARE_LEVELS, LEAST_LEVELS))
-    length = 2 * marks_length(int(uniform.cells_of(memory)) if uniformly else 1 << level)
-    guide = np.zeros(HEAD + length if uniformly else HEAD + 2 * length + (1 << level) + 1, np.int64)
-    guide[:HEAD] = NONE, NONE, NONE, level, HEAD, HEAD + length, HEAD + 2 * length
+    room = 2 * marks_length(int(uniform.cells_of(memory)) if uniformly else 1 << level)
+    places = MARKS + SLOTS * room
+    log = places + (1 << level) + 1
+    guide = np.zeros(MARKS + room if uniformly else log + LOGGED, np.int64)
+    guide[:SLOTS] = guide[PAIRS] = NONE
+    guide[DEEPEST], guide[ROOM], guide[PLACES], guide[LOG] = level, room, places, log
     return guide
 
 
@@ -96,7 +103,7 @@ def propose_uniform(both: Any, hint: float) -> tuple[int, int]:
         guide[SHIFTS] = shift
     target = hint * m
     home, free = min(int(target), m - 1), int(uniform.covered(memory))
-    start = HEAD + free * marks_length(m)
+    start = MARKS + free * marks_length(m)
     return nearest_marked(guide, start, m, home, target) << shift, memory[STEP]
 
 
@@ -106,7 +113,7 @@ def note_uniform(memory: Memory, guide: Memory, number: int) -> None:
     shift, index = memory[uniform.SHIFT], TABLE + number
     # beyond the last point a sum that nobody reads
     above = memory[index + 1] if number << shift < memory[SCALE] else 0
-    note(memory, guide, HEAD, number, number << shift, memory[index - 1], memory[index], above, memory[STEP])
+    note(memory, guide, MARKS, number, number << shift, memory[index - 1], memory[index], above, memory[STEP])
 
 
 @inlined
@@ -121,12 +128,9 @@ def charge_uniform(both: Any, lower: int, step: int, above: int, y: int, reporte
 
 
 @part
-def renew(memory: Memory, guide: Memory, step: int) -> None:
-    """Make the guide suit another step, that of the base grid or a finer one."""
-    kind, shift = int(step != memory[BASE]), 0
-    while 1 << shift < step:
-        shift += 1
-    n_cells, start = UNIT >> shift, guide[MARKS + kind]
+def renew(memory: Memory, guide: Memory, slot: int, shift: int) -> None:
+    """Mark all cells of a step anew."""
+    n_cells, start, step = UNIT >> shift, MARKS + slot * guide[ROOM], 1 << shift
     first, last = 0, n_cells - 1
     mark_run(guide, start + marks_length(n_cells), n_cells, first, last)
     if memory[TILT]:
@@ -135,7 +139,7 @@ def renew(memory: Memory, guide: Memory, step: int) -> None:
     for index in range(TABLE, memory[dyadic.END], 2):
         if memory[index] & (step - 1) == 0:
             note_dyadic(memory, guide, start, index, shift)
-    guide[SHIFTS + kind] = shift
+    guide[SHIFTS + slot], guide[KNOWN + slot] = shift, guide[CHANGES]
     if shift < guide[PAIRS]:
         guide[PAIRS], index = shift, TABLE
         for number in range(n_cells + 1):
@@ -189,19 +193,31 @@ def propose_dyadic(both: Any, hint: float) -> tuple[int, int]:
         return dyadic.propose(memory, hint)
     free = int(dyadic.unbiased_are_free(memory))
     while True:
-        kind = int(step != memory[BASE])
-        if 1 << guide[SHIFTS + kind] != step:
-            renew(memory, guide, step)
-        shift = guide[SHIFTS + kind]
-        n_cells = UNIT >> shift
+        shift = lowest_bit(step)
+        n_cells, slot = UNIT >> shift, shift & (SLOTS - 1)
+        catch_up(memory, guide, slot, shift)
         target = hint * n_cells
         home = min(int(target), n_cells - 1)
-        start = guide[MARKS + kind] + free * marks_length(n_cells)
+        start = MARKS + slot * guide[ROOM] + free * marks_length(n_cells)
         lower = nearest_marked(guide, start, n_cells, home, target) << shift
         below, above = pair_of(memory, guide, lower), pair_of(memory, guide, lower + step)
         if dyadic.may_play(memory, below, above, lower, step):
             return lower, step
         step = memory[BASE]
+
+
+@inlined
+def catch_up(memory: Memory, guide: Memory, slot: int, shift: int) -> None:
+    """Bring the marks of a step up to date."""
+    known, changes = guide[KNOWN + slot], guide[CHANGES]
+    if guide[SHIFTS + slot] != shift or changes - known > LOGGED:
+        renew(memory, guide, slot, shift)
+        return
+    for change in range(known, changes):
+        point = guide[guide[LOG] + (change & (LOGGED - 1))]
+        if point & ((1 << shift) - 1) == 0:
+            note_dyadic(memory, guide, MARKS + slot * guide[ROOM], pair_of(memory, guide, point), shift)
+    guide[KNOWN + slot] = changes
 
 
 @inlined
@@ -217,10 +233,8 @@ def charge_dyadic(both: Any, lower: int, step: int, above: int, y: int, reported
         for place in range(first + (point >> shift) + 1, first + (UNIT >> shift) + 1):
             guide[place] += 2
     if fresh or changes_cells(memory, point, memory[index + 1], point - y):
-        for kind in range(2):
-            shift = guide[SHIFTS + kind]
-            if point & ((1 << shift) - 1) == 0:
-                note_dyadic(memory, guide, guide[MARKS + kind], index, shift)
+        guide[guide[LOG] + (guide[CHANGES] & (LOGGED - 1))] = point
+        guide[CHANGES] += 1
 
 
 def guided(rules: ModuleType) -> tuple[Callable[..., tuple[int, int]], Callable[..., None]]:
