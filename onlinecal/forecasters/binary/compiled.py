@@ -45,8 +45,8 @@ class Machine:
     settle_share(memory, lower, step, share, forecast) -> the same with an outcome in [0, 1], of a memory that
         is `refined`.
     certify(memory) -> the certificate.
-    replay, replay_hinted, replay_shares: see `compile_replay`. The first takes no hints; the second plays on the
-        memory and its guide (`guided`); the third takes outcomes that are floats, with hints or without.
+    replay, replay_hinted, replay_shares: see `compile_replay`. The first takes no hints; the second plays on
+        the memory and its guide (`guided`); the third takes outcomes that are floats, with hints or without.
     """
 
     rules: ClassVar[ModuleType]
@@ -218,6 +218,7 @@ def guided_rules(rules: ModuleType, playable: Rules) -> Rules:
 
 def share_rules(rules: ModuleType, playable: Rules) -> Rules:
     """The same rules for outcomes anywhere in [0, 1]."""
+
     @inlined
     def point(memory: NDArray[np.int64], lower: int, step: int, share: float, forecast: float) -> float:
         return clip(share, lower / memory[SCALE], (lower + step) / memory[SCALE])
@@ -226,7 +227,7 @@ def share_rules(rules: ModuleType, playable: Rules) -> Rules:
 
 
 def share_charger(rules: ModuleType) -> Callable[..., None]:
-    """`charge` for outcomes anywhere in [0, 1]: what lies inside the cell is charged to the outcome itself."""
+    """`charge` for outcomes anywhere in [0, 1]: one inside the cell is charged to the outcome itself."""
     charge, charge_inside = rules.charge, rules.charge_inside
 
     @inlined
@@ -246,8 +247,8 @@ def compile_replay(
     """replay(memory, outcomes, hints, draws, forecasts, charged, start) -> rounds done.
 
     Fills forecasts (and the charged points, unless that array is empty) from `start` until the end or until
-    there is no room. Hints and draws are one a round, or empty. The rules get outcomes as such a `number`, and
-    what they play on as it is lent.
+    there is no room. Hints and draws are one a round, or empty. The rules get outcomes as such a `number`,
+    and what they play on as it is lent.
     """
     has_room, announce, settle, point = rules.has_room, rules.announce, rules.settle, rules.point
 

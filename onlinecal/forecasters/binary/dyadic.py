@@ -2,17 +2,7 @@
 
 Positions are integers in units of 2^-28, so a point of a coarse grid is the same point of every finer
 one: the table survives each change of level. See `cells` for the protocol, `dyadic_search` for the
-table.
-
-Let c bound a point's bias and d/m the distance from the report to the charged point. The *base* grid of
-round t is the coarsest of the 2^k with t <= (4/3) 4^k c/d. "nested" always plays on it. "adaptive"
-prefers the coarsest grid that also has m >= t d / (2 kappa c visited): the fewer points were charged,
-the finer. A finer grid saves distance in every round but leaves *orphans*, charged points off the base
-grid, whose bias stays behind. The machine keeps both accounts and goes finer only while
-
-    bias on orphans + c <= distance saved against the base grid + (5/3) c ,
-
-so whatever comes, distance plus bias never exceed what nested grids guarantee plus (5/3) c.
+table, `dyadic_accounts` for the levels.
 """
 
 from __future__ import annotations
@@ -34,7 +24,6 @@ from onlinecal.forecasters.binary.cells import (
     ROUNDS,
     SPREAD,
     STEP,
-    TABLE,
     TILT,
     Memory,
     header,
@@ -43,11 +32,35 @@ from onlinecal.forecasters.binary.cells import (
     rises_at_ends,
     travelled,
 )
+from onlinecal.forecasters.binary.dyadic_accounts import (
+    ALLOWANCE,
+    BASE,
+    BOUND,
+    BY_ACCOUNTS,
+    BY_EXACT_ACCOUNTS,
+    FINE_BITS,
+    FORMAT_DYADIC,
+    LIMIT,
+    MOST_ROUNDS,
+    ORPHANED,
+    PACE,
+    PRICE,
+    SAVED,
+    SHARED,
+    TUNED,
+    TUNED_BY,
+    UNIT,
+    WISH,
+    affordable,
+    may_play,
+    next_step,
+    owed,
+    unbiased_are_free,
+)
 from onlinecal.forecasters.binary.dyadic_search import (
     ABOVE,
     BELOW,
     END,
-    OWN,
     accepts,
     enter_cell,
     enter_neighbour,
@@ -58,24 +71,6 @@ from onlinecal.forecasters.binary.dyadic_search import (
     search_cell,
     sum_from,
 )
-
-FORMAT_DYADIC = 2
-LEVELS = 28
-UNIT = 1 << LEVELS
-FINE_BITS = 8
-MOST_ROUNDS = 1 << 43
-"""So many rounds t are served: `next_step` shifts numbers up to 12 * 2^16 * (t + 1)."""
-EAGERNESS = 2
-"""2 kappa = 2^-EAGERNESS says how eagerly the self-tuning grid refines: best on coins, safe elsewhere."""
-ALLOWANCE = Fraction(5, 3)
-"""Bias on orphans, in multiples of c, that no savings need to cover: what nested grids leave unused."""
-
-# The machine's own part of the header. TUNED: 1 for adaptive. PRICE: the worst distance of a round, in
-# half steps. PACE: c/d in units of 2^-16. BOUND: c in units of 2^-28. BASE: the base grid's step.
-# LIMIT: the last round before the level must be chosen anew. SAVED and ORPHANED: the two accounts.
-TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED, WISH = range(OWN, OWN + 9)
-TUNED_BY, BY_ACCOUNTS, BY_EXACT_ACCOUNTS, SHARED = 3, 1, 2, 4
-"""The bits of TUNED: by which rule the level is chosen (0: nested), and whether outcomes were shares."""
 
 
 def new_memory(rule: str, slack: float, report: str, tuned: int) -> NDArray[np.int64]:
@@ -136,93 +131,6 @@ def has_room(memory: Memory) -> bool:
 
 
 @inlined
-def last_round(pace: int, level: int) -> int:
-    """The last round that the base grid of 2^level cells serves: (4/3) 4^level c/d, rounded down."""
-    return ((pace << (2 * level + 2)) // 3) >> 16
-
-
-@part
-def next_step(memory: Memory) -> int:
-    """The step of the level that the next round may use; brings BASE, ORPHANED and LIMIT up to date."""
-    t = memory[ROUNDS] + 1
-    pace = memory[PACE]
-    base, level = UNIT, 0
-    while t > last_round(pace, level):
-        base >>= 1
-        level += 1
-    exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
-    if base != memory[BASE]:
-        memory[BASE] = base
-        orphaned = 0
-        for index in range(TABLE, memory[END], 2):
-            orphaned += owed(memory, memory[index], memory[index + 1] - memory[TILT] * memory[index])
-        memory[ORPHANED] = orphaned
-    limit = last_round(pace, level)
-    if exact or (memory[TUNED] & TUNED_BY and affordable(memory)):
-        visited = max(1, (memory[END] - TABLE) // 2 - 2)
-        reach = (pace * visited) >> EAGERNESS
-        while level < LEVELS and t > (reach << level) >> 16:
-            level += 1
-        if level < LEVELS:
-            limit = min(limit, (reach << level) >> 16)
-    memory[LIMIT] = limit
-    return UNIT >> level
-
-
-@inlined
-def affordable(memory: Memory) -> bool:
-    """Whether one more round on a finer grid keeps the debts covered, if no bias passes c."""
-    return memory[ORPHANED] + memory[BOUND] <= savings(memory)
-
-
-@inlined
-def savings(memory: Memory) -> int:
-    """SAVED in whole units of the bias: the bias in units of SAVED would wrap 2^9 times as soon."""
-    return memory[SAVED] >> (FINE_BITS + 1)
-
-
-@inlined
-def unbiased_are_free(memory: Memory) -> bool:
-    """Whether points without bias accept both outcomes: all bias and one more charge are covered."""
-    exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
-    return bool(exact and memory[SPREAD] + UNIT <= savings(memory))
-
-
-@inlined
-def owed(memory: Memory, point: int, bias: int) -> int:
-    """What of a point's bias the base grid's guarantee leaves uncovered: all of it off that grid, else what is
-    beyond c."""
-    debt = abs(bias) - memory[BOUND] * (point & (memory[BASE] - 1) == 0)
-    return debt * (debt > 0)
-
-
-@inlined
-def debt_after(memory: Memory, index: int, point: int, change: int) -> int:
-    """By how much the debts would rise if a point's bias changed.
-
-    `index` is that of the first pair not below the point.
-    """
-    bias = sum_from(memory, index, point) - memory[TILT] * point
-    return owed(memory, point, bias + change) - owed(memory, point, bias)
-
-
-@part
-def may_play(memory: Memory, below: int, above: int, lower: int, step: int) -> bool:
-    """Whether the debts stay covered if this cell is played, whatever the outcome: so on the base grid.
-
-    `below` and `above` are those of the first pairs not below its ends.
-    """
-    room = savings(memory) - memory[ORPHANED]
-    if step == memory[BASE] or room >= UNIT or memory[TUNED] & TUNED_BY != BY_EXACT_ACCOUNTS:
-        return True
-    room += (memory[PRICE] * (memory[BASE] - step)) >> 1
-    upper = lower + step
-    zero = debt_after(memory, below, lower, lower)
-    one = debt_after(memory, above, upper, upper - UNIT)
-    return bool((room >= 0) & (zero <= room) & (one <= room))
-
-
-@inlined
 def propose(memory: Memory, hint: float) -> tuple[int, int]:
     """The current cell, or with a hint the valid cell of the current level nearest to it.
 
@@ -241,8 +149,7 @@ def propose(memory: Memory, hint: float) -> tuple[int, int]:
 
 @inlined
 def charge(memory: Memory, lower: int, step: int, above: int, y: int, reported: float) -> None:
-    """Charge the round to the lower (0) or upper (1) end of its cell, choose the next level, make a valid cell
-    current.
+    """Charge the round to the lower (0) or upper (1) end of its cell, and choose the next level and cell.
 
     The outcome y is not inside the cell. Call it only while `has_room`.
     """

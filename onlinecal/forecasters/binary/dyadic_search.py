@@ -28,7 +28,7 @@ OWN = COMMON + 3
 """Where the machine's own part of the header begins."""
 
 
-@inlined
+@part
 def find(memory: Memory, position: int) -> int:
     """The index of the first pair whose position is not below `position`."""
     first, last = 0, (memory[END] - TABLE) >> 1
@@ -146,8 +146,8 @@ def nearest_cell(memory: Memory, target: float, step: int, free: bool) -> int:
     """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one).
 
     Cells whose ends were never charged are alike: valid if unbiased points are free, else exactly where
-    LOW - step <= lower end <= HIGH. So only the nearest of those, and the neighbours of charged points, need a
-    look.
+    LOW - step <= lower end <= HIGH. So only the nearest of those, and the neighbours of charged points, need
+    a look.
     """
     last = memory[SCALE] - step
     home = min(int(target), last) & -step

@@ -11,14 +11,10 @@ from river import base
 
 from onlinecal.forecasters.binary import dyadic, guarantees, uniform
 from onlinecal.forecasters.binary.cells import (
-    AT_HINT,
-    FINE,
     FORMAT,
     LOWER,
-    MIDPOINT,
     MOVED,
     NO_HINT,
-    REPORT,
     REPORTS,
     ROUNDS,
     SCALE,
@@ -30,9 +26,9 @@ from onlinecal.forecasters.binary.cells import (
 )
 from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
 from onlinecal.forecasters.binary.dyadic_search import END
-from onlinecal.forecasters.binary.guided import new_guide
+from onlinecal.forecasters.binary.promises import Terms
+from onlinecal.forecasters.binary.replaying import play, play_with_window
 from onlinecal.forecasters.binary.soundness import check_grid_memory, require
-from onlinecal.forecasters.binary.window_table import windowed_replay
 from onlinecal.forecasters.binary.windows import MOST_WINDOW, Window
 from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.rules import Rules
@@ -59,11 +55,6 @@ MOST_CELLS = 1 << 28
 def check_slack(slack: Any) -> None:
     """Refuse a slack below 1/2, where no valid cell need exist, or one that is no number."""
     check_number(slack, "slack", 0.5, MOST_SLACK)
-
-
-def is_tuned(memory: NDArray[np.int64]) -> bool:
-    """Whether a dyadic memory tunes its grid itself."""
-    return bool(memory[dyadic.TUNED] & dyadic.TUNED_BY)
 
 
 class LookAhead(NamedTuple):
@@ -147,6 +138,10 @@ class GridForecaster(base.Classifier):
         return guarantees.Biases(0.0, 1) if self.rule == "sign" else guarantees.Biases(float(self.slack), 0)
 
     @property
+    def _terms(self) -> Terms:
+        return Terms(self._biases, self._reach)
+
+    @property
     def rules(self) -> Rules:
         """The functions that compiled loops drive the memory with."""
         return self.machine.playable
@@ -166,7 +161,7 @@ class GridForecaster(base.Classifier):
         self._probability = float(report(self.memory, lower, step, NO_HINT))
 
     def expect_hints(self) -> None:
-        """Say at once that there will be hints: so that `guarantee` takes them into account before the first."""
+        """Say that there will be hints, so that `guarantee` takes them into account before the first."""
         if self.memory[FORMAT] == uniform.FORMAT_UNIFORM:
             uniform.expect_hints(self.memory)
 
@@ -246,34 +241,19 @@ class GridForecaster(base.Classifier):
         if hints is not None:
             check_same_length(advice, played, "hints and outcomes")
             self.expect_hints()
-        replay = self.machine.replay if hints is None else self.machine.replay_hinted
         if played.dtype != np.uint8:
             self._expect_shares()
-            replay = self.machine.replay_shares
         forecasts = np.empty(len(played))
         points = np.empty(len(played) if charged else 0)
-        done = 0
         tapes = played, advice, np.empty(0), forecasts, points
         # where the accumulators might not bear it all, what is played is a copy
-        memory = self.memory if len(played) <= certain_rounds(self.memory) else self.memory.copy()
-        if self._window is None and replay == self.machine.replay_hinted:
-            guide = new_guide(memory, len(played))
-            while (done := replay((memory, guide), *tapes, done)) < len(played):
-                memory = enlarged(memory)
-            if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-                uniform.enter_valid(memory)
-        elif self._window is None:
-            while (done := replay(memory, *tapes, done)) < len(played):
-                memory = enlarged(memory)
+        fits = len(played) <= certain_rounds(self.memory)
+        memory = self.memory if fits else self.memory.copy()
+        if self._window is None:
+            memory = play(memory, tapes)
         else:
-            window = deepcopy(self._window) if memory is not self.memory else self._window
-            whole = played.dtype == np.uint8
-            rules = self.rules if whole else self.machine.playable_shares
-            replay = windowed_replay(rules, np.int64 if whole else np.float64)
-            while (done := replay((memory, window.table), *tapes, done)) < len(played):
-                if not self.machine.rules.has_room(memory):
-                    memory = enlarged(memory)
-                window.prepare(memory, int(memory[ROUNDS]), int(memory[ROUNDS]) + 1)
+            window = self._window if fits else deepcopy(self._window)
+            memory = play_with_window(memory, window, tapes)
             self._window = window
         self.memory = memory
         self.note_late(len(self._open))
@@ -288,31 +268,17 @@ class GridForecaster(base.Classifier):
         """The a-priori bound on distance plus bias after so many rounds, a sum."""
         return self.promise_for(self.memory, rounds, self._late)
 
-    def _terms_of(self, memory: NDArray[np.int64]) -> tuple[int, guarantees.Biases, bool]:
-        """Of a uniform grid: its cells, the bounds of their biases, whether unbiased points may be free."""
-        m, freed = int(uniform.cells_of(memory)), bool(memory[uniform.HINTED] and memory[uniform.FREED])
-        return m, guarantees.with_hints(self._biases, m) if freed else self._biases, freed
-
     def window_promise_for(
         self, memory: NDArray[np.int64], late: int, rounds: int | None = None
     ) -> float | None:
         """The bound on any so many consecutive rounds (None: `window`) of such a memory, if it has one."""
-        if self.window is None or memory[FORMAT] != uniform.FORMAT_UNIFORM:
+        if self.window is None:
             return None
-        m, biases, freed = self._terms_of(memory)
-        lengths = guarantees.window_biases(m, biases, late, freed)
-        each = self._reach / m + guarantees.unit_of(memory)
-        return (self.window if rounds is None else rounds) * each + lengths
+        return self._terms.window_promise(memory, self.window if rounds is None else rounds, late)
 
     def promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
         """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
-        if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            m, biases, freed = self._terms_of(memory)
-            unit = guarantees.unit_of(memory)
-            return guarantees.uniform_guarantee(rounds, m, biases, self._reach, late, unit, freed)
-        rounded = rounds / int(memory[SCALE]) if memory[dyadic.TUNED] & dyadic.SHARED else 0.0
-        tuned, pace = is_tuned(memory), int(memory[dyadic.PACE])
-        return rounded + guarantees.dyadic_guarantee(rounds, pace, self._biases, self._reach, tuned, late)
+        return self._terms.promise(memory, rounds, late)
 
     @property
     def most_rounds(self) -> int:
@@ -322,15 +288,7 @@ class GridForecaster(base.Classifier):
         (2^32 m with the midpoint); grids without a horizon 2^43, unless slack or late labels are so great
         that the guarantee passes 2^25 before.
         """
-        memory = self.memory
-        if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            step, fine = int(memory[STEP]), int(memory[FINE])
-            dearest = (1 if memory[REPORT] == MIDPOINT else 2) * step * fine + int(memory[REPORT] == AT_HINT)
-            if memory[uniform.SHARED]:
-                dearest += fine + 1
-            return guarantees.uniform_rounds(int(memory[SCALE]), dearest, self._biases, self._late)
-        tuned, pace = is_tuned(memory), int(memory[dyadic.PACE])
-        return guarantees.dyadic_rounds(pace, self._biases, self._reach, tuned, self._late)
+        return self._terms.most_rounds(self.memory, self._late)
 
     @property
     def n_rounds(self) -> int:

@@ -28,15 +28,23 @@ from onlinecal.forecasters.binary.cells import (
     inlined,
     part,
 )
-from onlinecal.forecasters.binary.dyadic import BASE, LEVELS, PACE, UNIT
-from onlinecal.forecasters.binary.dyadic_search import find, sum_from
+from onlinecal.forecasters.binary.dyadic_accounts import (
+    BASE,
+    LEVELS,
+    PACE,
+    UNIT,
+    last_round,
+    may_play,
+    unbiased_are_free,
+)
+from onlinecal.forecasters.binary.dyadic_search import END, find, sum_from
 from onlinecal.forecasters.binary.marks import mark, mark_run, marks_length, nearest_marked
 
-# The header of a guide. SHIFTS: the binary logarithms of the steps that each of the SLOTS has marks for; NONE: of
-# none. KNOWN: how many changes those marks know of. PAIRS: the binary logarithm of the step of the points whose
-# pairs are known. DEEPEST: the finest level there is room for. CHANGES: how many changes there were. MARKS: where
-# the marks begin, ROOM: how much a slot has, PLACES: where the pairs' places begin, LOG: the points that changed
-# last. A uniform grid has one slot.
+# The header of a guide. SHIFTS: the binary logarithms of the steps that the SLOTS have marks for; NONE: for
+# none. KNOWN: how many changes those marks know of. PAIRS: the same of the points whose pairs are
+# known. DEEPEST: the finest level there is room for. CHANGES: how many changes there were. ROOM: of a slot;
+# the first begins at MARKS. PLACES: where the pairs' places begin. LOG: where the points that changed last
+# do. A uniform grid has one slot, and no pairs.
 SLOTS = 4
 SHIFTS, KNOWN, PAIRS, DEEPEST, CHANGES, ROOM, PLACES, LOG = 0, SLOTS, 8, 9, 10, 11, 12, 13
 MARKS = 14
@@ -50,7 +58,7 @@ def new_guide(memory: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
     """The guide of a memory for so many more rounds."""
     uniformly = memory[FORMAT] == uniform.FORMAT_UNIFORM
     level, last = 0, int(memory[ROUNDS]) + rounds
-    while not uniformly and last > dyadic.last_round(int(memory[PACE]), level):
+    while not uniformly and last > last_round(int(memory[PACE]), level):
         level += 1
     level = min(LEVELS, max(level + SPARE_LEVELS, LEAST_LEVELS))
     room = 2 * marks_length(int(uniform.cells_of(memory)) if uniformly else 1 << level)
@@ -63,9 +71,20 @@ def new_guide(memory: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
 
 
 @inlined
-def note(memory: Memory, guide: Memory, start: int, cell: int, point: int, below: int, total: int, above: int, step: int) -> None:
-    """Mark the cells on both sides of a point if they are valid; `below`, `total` and `above` are the sums of the
-    point and its neighbours, `cell` is the number of the upper cell."""
+def note(
+    memory: Memory,
+    guide: Memory,
+    start: int,
+    point: int,
+    sums: tuple[int, int, int],
+    step: int,
+    cell: int,
+) -> None:
+    """Mark the cells on both sides of a point, `cell` being the upper one's number, if they are valid.
+
+    `sums` are those of the point's lower neighbour, of itself and of its upper neighbour.
+    """
+    below, total, above = sums
     low, high, tilt, scale = memory[LOW], memory[HIGH], memory[TILT], memory[SCALE]
     n_cells = scale // step
     zero, one, unbiased = total <= high, total >= low, total == tilt * point
@@ -113,7 +132,8 @@ def note_uniform(memory: Memory, guide: Memory, number: int) -> None:
     shift, index = memory[uniform.SHIFT], TABLE + number
     # beyond the last point a sum that nobody reads
     above = memory[index + 1] if number << shift < memory[SCALE] else 0
-    note(memory, guide, MARKS, number, number << shift, memory[index - 1], memory[index], above, memory[STEP])
+    sums = memory[index - 1], memory[index], above
+    note(memory, guide, MARKS, number << shift, sums, memory[STEP], number)
 
 
 @inlined
@@ -136,7 +156,7 @@ def renew(memory: Memory, guide: Memory, slot: int, shift: int) -> None:
     if memory[TILT]:
         first, last = (memory[LOW] - 1) >> shift, memory[HIGH] >> shift
     mark_run(guide, start, n_cells, first, last)
-    for index in range(TABLE, memory[dyadic.END], 2):
+    for index in range(TABLE, memory[END], 2):
         if memory[index] & (step - 1) == 0:
             note_dyadic(memory, guide, start, index, shift)
     guide[SHIFTS + slot], guide[KNOWN + slot] = shift, guide[CHANGES]
@@ -162,17 +182,8 @@ def note_dyadic(memory: Memory, guide: Memory, start: int, index: int, shift: in
         above += 2
         while memory[above] < point + step:
             above += 2
-    note(
-        memory,
-        guide,
-        start,
-        point >> shift,
-        point,
-        sum_from(memory, below, point - step),
-        memory[index + 1],
-        sum_from(memory, above, point + step),
-        step,
-    )
+    lower, upper = sum_from(memory, below, point - step), sum_from(memory, above, point + step)
+    note(memory, guide, start, point, (lower, memory[index + 1], upper), step, point >> shift)
 
 
 @inlined
@@ -191,7 +202,7 @@ def propose_dyadic(both: Any, hint: float) -> tuple[int, int]:
     step = memory[STEP]
     if step << guide[DEEPEST] < UNIT:
         return dyadic.propose(memory, hint)
-    free = int(dyadic.unbiased_are_free(memory))
+    free = int(unbiased_are_free(memory))
     while True:
         shift = lowest_bit(step)
         n_cells, slot = UNIT >> shift, shift & (SLOTS - 1)
@@ -201,7 +212,7 @@ def propose_dyadic(both: Any, hint: float) -> tuple[int, int]:
         start = MARKS + slot * guide[ROOM] + free * marks_length(n_cells)
         lower = nearest_marked(guide, start, n_cells, home, target) << shift
         below, above = pair_of(memory, guide, lower), pair_of(memory, guide, lower + step)
-        if dyadic.may_play(memory, below, above, lower, step):
+        if may_play(memory, below, above, lower, step):
             return lower, step
         step = memory[BASE]
 

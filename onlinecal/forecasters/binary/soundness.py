@@ -30,7 +30,7 @@ from onlinecal.forecasters.binary.cells import (
     TABLE,
     TILT,
 )
-from onlinecal.forecasters.binary.dyadic import (
+from onlinecal.forecasters.binary.dyadic_accounts import (
     BASE,
     BOUND,
     BY_ACCOUNTS,

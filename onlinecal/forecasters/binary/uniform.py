@@ -162,8 +162,8 @@ def propose(memory: Memory, hint: float) -> tuple[int, int]:
 def expect_hints(memory: Memory) -> None:
     """From the first hint on, keep account of what points have beyond c.
 
-    On an odd number of cells with slack 1/2 no point would ever accept both outcomes, and hints be without effect:
-    so that the two in the middle do, c is at least 1/2 + 1/(2m) now.
+    On an odd number of cells with slack 1/2 no point would ever accept both outcomes, and hints be without
+    effect: so that the two in the middle do, c is at least 1/2 + 1/(2m) now.
     """
     if memory[HINTED]:
         return
@@ -215,7 +215,7 @@ def charge_point(memory: Memory, lower: int, step: int, above: int, y: int, repo
 
 @inlined
 def enter_valid(memory: Memory) -> None:
-    """Move the current cell as little as it takes: to where its lower end accepts 0, and then its upper end 1."""
+    """Move the current cell down until its lower end accepts 0, and then up until its upper end accepts 1."""
     cell = memory[LOWER] >> memory[SHIFT]
     while memory[TABLE + cell] > memory[HIGH]:
         cell -= 1

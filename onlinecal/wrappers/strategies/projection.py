@@ -84,7 +84,7 @@ class Projection:
         self._compile()
 
     def _compile(self) -> None:
-        self._steered = steered(self._table.machine.rules)
+        self._steered = steered(self._table.rules)
         for table in self.tables:
             table.expect_hints()
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +25,8 @@ from numba import types
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
-from onlinecal.forecasters.binary.cells import SCALE, clip, report
+from onlinecal.forecasters.binary.cells import clip
+from onlinecal.forecasters.rules import Rules
 
 ETA = 2.0
 """Learning rate of the weights; squared errors on [0, 1] can be aggregated at no greater one."""
@@ -170,15 +170,14 @@ class Steered:
 
 
 @cache
-def steered(rules: ModuleType) -> type[Steered]:
-    """The entry points for a machine's rules (see `onlinecal.forecasters.binary.cells`)."""
-    propose, charge, has_room = rules.propose, rules.charge, rules.has_room
+def steered(rules: Rules) -> type[Steered]:
+    """The entry points for a machine's rules (see `onlinecal.forecasters.rules`)."""
+    announce, charge, has_room = rules.announce, rules.settle, rules.has_room
 
     @compiled
     def ask(memory: NDArray[np.int64], state: NDArray[np.float64], raw: float) -> float:
         guide = steer(state, within(raw))
-        lower, step = propose(memory, guide)
-        forecast = report(memory, lower, step, guide)
+        lower, step, forecast, _ = announce(memory, guide, 0.0)
         state[CELL_LOWER] = lower
         state[CELL_STEP] = step
         state[FORECAST] = forecast
@@ -188,9 +187,7 @@ def steered(rules: ModuleType) -> type[Steered]:
     def settle(memory: NDArray[np.int64], state: NDArray[np.float64], outcome: int) -> bool:
         if not has_room(memory):
             return False
-        charge(
-            memory, int(state[CELL_LOWER]), int(state[CELL_STEP]), outcome * memory[SCALE], state[FORECAST]
-        )
+        charge(memory, int(state[CELL_LOWER]), int(state[CELL_STEP]), outcome, state[FORECAST])
         learn(state, outcome)
         return True
 

@@ -25,7 +25,7 @@ def play_in_the_interpreter(config, outcomes, hints):
     for y, hint in zip(outcomes.tolist(), hints.tolist(), strict=True):
         lower, step = rules.propose(memory, hint)
         forecasts.append(report(memory, lower, step, hint))
-        rules.charge(memory, lower, step, y * memory[SCALE], forecasts[-1])
+        rules.charge(memory, lower, step, y, y * memory[SCALE], forecasts[-1])
     return forecasts, memory
 
 

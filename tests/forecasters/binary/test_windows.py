@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
-from onlinecal.forecasters.binary import uniform
 from onlinecal.forecasters.binary.cells import MOVED
 from onlinecal.forecasters.binary.windows import Window
 from tests.forecasters.configurations import ANYTIME, RULES, UNIFORM, fresh, hinted_sequences, label

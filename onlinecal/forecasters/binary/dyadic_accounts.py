@@ -1,0 +1,132 @@
+"""Which level a dyadic grid may play on: its accounts of what finer grids save and of what they owe.
+
+Let c bound a point's bias and d/m the distance from the report to the charged point. The *base* grid of
+round t is the coarsest of the 2^k with t <= (4/3) 4^k c/d. "nested" always plays on it. "adaptive"
+prefers the coarsest grid that also has m >= t d / (2 kappa c visited): the fewer points were charged,
+the finer. A finer grid saves distance in every round, but what bias it leaves on *orphans*, points off the
+base grid, stays behind. So a cell of a finer grid is played only if, whatever the outcome,
+
+    bias on orphans + bias beyond c elsewhere <= distance saved against the base grid + (5/3) c ,
+
+and distance plus bias never exceed what nested grids guarantee plus (5/3) c. Points without bias accept both
+outcomes, and may come to more than c, while all bias there is and one more charge are covered like that.
+(Version 0.1 played finer while bias on orphans + c was covered, without such freedom: its states go on so.)
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from onlinecal.forecasters.binary.cells import ROUNDS, SPREAD, TABLE, TILT, Memory, inlined, part
+from onlinecal.forecasters.binary.dyadic_search import END, OWN, sum_from
+
+FORMAT_DYADIC = 2
+LEVELS = 28
+UNIT = 1 << LEVELS
+FINE_BITS = 8
+MOST_ROUNDS = 1 << 43
+"""So many rounds t are served: `next_step` shifts numbers up to 12 * 2^16 * (t + 1)."""
+EAGERNESS = 2
+"""2 kappa = 2^-EAGERNESS says how eagerly the self-tuning grid refines: best on coins, safe elsewhere."""
+ALLOWANCE = Fraction(5, 3)
+"""Bias on orphans, in multiples of c, that no savings need to cover: what nested grids leave unused."""
+
+# The machine's own part of the header. TUNED: 1 for adaptive. PRICE: the worst distance of a round, in
+# half steps. PACE: c/d in units of 2^-16. BOUND: c in units of 2^-28. BASE: the base grid's step.
+# LIMIT: the last round before the level must be chosen anew. SAVED and ORPHANED: the two accounts.
+TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED, WISH = range(OWN, OWN + 9)
+TUNED_BY, BY_ACCOUNTS, BY_EXACT_ACCOUNTS, SHARED = 3, 1, 2, 4
+"""The bits of TUNED: by which rule the level is chosen (0: nested), and whether outcomes were shares."""
+
+
+@inlined
+def last_round(pace: int, level: int) -> int:
+    """The last round that the base grid of 2^level cells serves: (4/3) 4^level c/d, rounded down."""
+    return ((pace << (2 * level + 2)) // 3) >> 16
+
+
+@part
+def next_step(memory: Memory) -> int:
+    """The step of the level that the next round may use; brings BASE, ORPHANED and LIMIT up to date."""
+    t = memory[ROUNDS] + 1
+    pace = memory[PACE]
+    base, level = UNIT, 0
+    while t > last_round(pace, level):
+        base >>= 1
+        level += 1
+    exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
+    if base != memory[BASE]:
+        memory[BASE] = base
+        orphaned = 0
+        for index in range(TABLE, memory[END], 2):
+            orphaned += owed(memory, memory[index], memory[index + 1] - memory[TILT] * memory[index])
+        memory[ORPHANED] = orphaned
+    limit = last_round(pace, level)
+    if exact or (memory[TUNED] & TUNED_BY and affordable(memory)):
+        visited = max(1, (memory[END] - TABLE) // 2 - 2)
+        reach = (pace * visited) >> EAGERNESS
+        while level < LEVELS and t > (reach << level) >> 16:
+            level += 1
+        if level < LEVELS:
+            limit = min(limit, (reach << level) >> 16)
+    memory[LIMIT] = limit
+    return UNIT >> level
+
+
+@inlined
+def affordable(memory: Memory) -> bool:
+    """Whether one more round on a finer grid keeps the debts covered, if no bias passes c."""
+    return memory[ORPHANED] + memory[BOUND] <= savings(memory)
+
+
+@inlined
+def savings(memory: Memory) -> int:
+    """SAVED in whole units of the bias: the bias in units of SAVED would wrap 2^9 times as soon."""
+    return memory[SAVED] >> (FINE_BITS + 1)
+
+
+@inlined
+def unbiased_are_free(memory: Memory) -> bool:
+    """Whether points without bias accept both outcomes: all bias and one more charge are covered."""
+    exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
+    return bool(exact and memory[SPREAD] + UNIT <= savings(memory))
+
+
+@inlined
+def owed(memory: Memory, point: int, bias: int) -> int:
+    """What the base grid's guarantee does not cover of a bias: all off that grid, else what is beyond c."""
+    debt = abs(bias) - memory[BOUND] * (point & (memory[BASE] - 1) == 0)
+    return debt * (debt > 0)
+
+
+@inlined
+def debt_after(memory: Memory, index: int, point: int, change: int) -> int:
+    """By how much the debts would rise if a point's bias changed.
+
+    `index` is that of the first pair not below the point.
+    """
+    bias = sum_from(memory, index, point) - memory[TILT] * point
+    return owed(memory, point, bias + change) - owed(memory, point, bias)
+
+
+@inlined
+def may_play(memory: Memory, below: int, above: int, lower: int, step: int) -> bool:
+    """Whether the debts stay covered if this cell is played, whatever the outcome: so on the base grid.
+
+    `below` and `above` are those of the first pairs not below its ends.
+    """
+    if step == memory[BASE] or memory[TUNED] & TUNED_BY != BY_EXACT_ACCOUNTS:
+        return True
+    if memory[ORPHANED] + UNIT <= savings(memory):
+        return True
+    return covers(memory, below, above, lower, step)
+
+
+@part
+def covers(memory: Memory, below: int, above: int, lower: int, step: int) -> bool:
+    """The same, for sure, where the savings do not cover every charge."""
+    room = savings(memory) - memory[ORPHANED] + ((memory[PRICE] * (memory[BASE] - step)) >> 1)
+    upper = lower + step
+    zero = debt_after(memory, below, lower, lower)
+    one = debt_after(memory, above, upper, upper - UNIT)
+    return bool((room >= 0) & (zero <= room) & (one <= room))

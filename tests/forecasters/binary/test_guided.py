@@ -1,0 +1,115 @@
+"""Replays with hints by their guide: the same as round by round; the nearest marked cell is that of all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import AlmostOneStepAhead
+from onlinecal.compiling.bits import highest_bit, lowest_bit
+from onlinecal.forecasters.binary import dyadic, guided
+from onlinecal.forecasters.binary.cells import SCALE, report
+from onlinecal.forecasters.binary.guided import LOGGED, new_guide
+from onlinecal.forecasters.binary.marks import mark, mark_run, marks_length, nearest_marked
+from tests.forecasters.configurations import fresh, label
+
+CONFIGS = [
+    {"n_cells": 51},
+    {"n_cells": 300, "slack": 0.75},
+    {"n_cells": 5000},
+    {"n_cells": 33, "rule": "sign"},
+    {},
+    {"grid": "nested", "report": "upper"},
+    {"slack": 1.0, "report": "hint"},
+    {"rule": "sign"},
+]
+ROUNDS = 3000
+
+
+def streams(seed):
+    """Hints of several kinds, and outcomes that follow or defy them."""
+    rng = np.random.default_rng(seed)
+    kinds = {
+        "spread": rng.random(ROUNDS),
+        "one": np.full(ROUNDS, 0.3),
+        "tenths": np.round(rng.random(ROUNDS), 1),
+        "extreme": rng.beta(0.1, 0.1, ROUNDS),
+        "switching": np.where(np.arange(ROUNDS) // 100 % 2, 0.97, 0.02),
+    }
+    for hints in kinds.values():
+        honest = rng.random(ROUNDS) < hints
+        yield hints, honest.astype(np.uint8)
+        yield hints, (~honest).astype(np.uint8)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=label)
+def test_a_hinted_replay_is_what_happens_round_by_round(config):
+    for hints, outcomes in streams(0):
+        replayed, asked = fresh(config), fresh(config)
+        forecasts = replayed.replay(outcomes, hints)
+        for y, hint, p in zip(outcomes.tolist(), hints.tolist(), forecasts.tolist(), strict=True):
+            token = asked.forecast(hint)
+            assert token.probability == p
+            asked.observe(token, y)
+        in_use = replayed.machine.rules.in_use
+        assert in_use(replayed.memory).tolist() == in_use(asked.memory).tolist()
+
+
+@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[4], CONFIGS[6]], ids=label)
+def test_the_interpreter_agrees_and_so_do_replays_in_pieces(config):
+    hints, outcomes = next(streams(1))
+    hints, outcomes = hints[:400], outcomes[:400]
+    forecaster, pieces = fresh(config), fresh(config)
+    forecaster.expect_hints()
+    memory = forecaster.memory.tolist() + [0] * 900 * (forecaster.machine.rules is dyadic)
+    both = memory, new_guide(forecaster.memory, 400).tolist()
+    propose, charge = guided.guided(forecaster.machine.rules)
+    interpreted = []
+    for y, hint in zip(outcomes.tolist(), hints.tolist(), strict=True):
+        lower, step = propose(both, hint)
+        interpreted.append(report(memory, lower, step, hint))
+        charge(both, lower, step, y, y * memory[SCALE], interpreted[-1])
+    assert forecaster.replay(outcomes, hints).tolist() == interpreted
+    parts = [pieces.replay(outcomes[a:b], hints[a:b]) for a, b in ((0, 1), (1, 150), (150, 400))]
+    assert np.concatenate(parts).tolist() == interpreted
+
+
+def test_more_changes_than_the_log_holds_and_a_grid_finer_than_the_guide():
+    # few distinct hints for long: the finer grid is soon beyond what a guide has room for
+    rng = np.random.default_rng(2)
+    hints = np.concatenate([np.full(60_000, 0.5), rng.random(4 * LOGGED)])
+    outcomes = (rng.random(len(hints)) < 0.5).astype(np.uint8)
+    replayed, asked = AlmostOneStepAhead(), AlmostOneStepAhead()
+    replayed.replay(outcomes, hints)
+    for y, hint in zip(outcomes.tolist(), hints.tolist(), strict=True):
+        asked.observe(asked.forecast(hint), y)
+    assert dyadic.in_use(replayed.memory).tolist() == dyadic.in_use(asked.memory).tolist()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 9000), st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 40]), st.floats(0, 1))
+def test_the_nearest_marked_cell_is_the_nearest_of_all(n_cells, seed, number, hint):
+    rng = np.random.default_rng(seed)
+    guide = [0] * (5 + marks_length(n_cells))
+    first, last = sorted(rng.integers(-3, n_cells + 3, 2).tolist())
+    mark_run(guide, 5, n_cells, first, last)
+    marked = set(range(max(first, 0), min(last, n_cells - 1) + 1))
+    for cell in rng.integers(0, n_cells, number).tolist():
+        on = int(rng.random() < 0.5)
+        mark(guide, 5, n_cells, cell, on)
+        marked = marked | {cell} if on else marked - {cell}
+    if not marked:
+        return
+    target = hint * n_cells
+    home = min(int(target), n_cells - 1)
+    nearest = min(marked, key=lambda x: (max(x - target, target - x - 1, 0.0), x))
+    assert nearest_marked(guide, 5, n_cells, home, target) == nearest
+
+
+@given(st.integers(1, 2**64 - 1))
+def test_lowest_and_highest_bit(word):
+    places = [place for place in range(64) if word >> place & 1]
+    for same in (word, word - (1 << 64) * (word >> 63)):
+        assert (lowest_bit(same), highest_bit(same)) == (places[0], places[-1])
