@@ -1,4 +1,4 @@
-"""What a forecaster promises of a memory it plays on: the bounds of `guarantees`, with what the header says."""
+"""What a forecaster promises of a memory it plays on: the bounds of `guarantees` for what its header says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Terms(NamedTuple):
         return m, guarantees.with_hints(self.biases, m) if freed else self.biases, freed
 
     def promise(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
-        """The a-priori bound on distance plus bias after so many rounds with so many forecasts late, a sum."""
+        """The a-priori bound on distance plus bias after so many rounds with so many forecasts late."""
         if memory[FORMAT] == uniform.FORMAT_UNIFORM:
             m, biases, freed = self._on_uniform(memory)
             unit = guarantees.unit_of(memory)

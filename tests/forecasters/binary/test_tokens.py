@@ -87,11 +87,11 @@ def test_a_token_of_another_forecaster_is_refused():
     assert second.n_rounds == 0
 
 
-@pytest.mark.parametrize("outcome", [2, -1, 0.5, "1", None, float("nan"), [1]])
+@pytest.mark.parametrize("outcome", [2, -1, 1.2, "1", None, float("nan"), [1]])
 def test_a_bad_outcome_leaves_the_token_open(outcome):
     forecaster = AlmostOneStepAhead()
     token = forecaster.forecast(0.3)
-    with pytest.raises(ValueError, match="outcome must be 0, 1, False or True, got"):
+    with pytest.raises(ValueError, match="outcome must be a number in"):
         forecaster.observe(token, outcome)
     assert forecaster.n_open == 1
     forecaster.observe(token, 1)
