@@ -11,19 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onlinecal.cli.errors import CHECK_FAILED, warn
-from onlinecal.tables import number, read_history
+from onlinecal.cli.reading import FILES, DropInvalid, Logits, Percent, Positive
+from onlinecal.columns import Reading
+from onlinecal.rounds import read_rounds
+from onlinecal.tables import number
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from onlinecal.measures.summary import Errors
-    from onlinecal.tables import History
+    from onlinecal.rounds import Rounds
 
 BINS = 15
 
 
 def measure(
-    file: Annotated[Path, typer.Argument(help="The forecasts: CSV, JSON Lines or Parquet.")],
+    file: Annotated[Path, typer.Argument(help=f"The forecasts: {FILES}")],
     forecast: Annotated[
         list[str],
         typer.Option("--forecast", help="A column of forecasts; may be repeated, to see them side by side."),
@@ -55,6 +58,10 @@ def measure(
             "--groups", help="A column whose values are groups, also with those of another; may be repeated."
         ),
     ] = None,
+    positive: Positive = None,
+    percent: Percent = False,
+    logits: Logits = False,
+    drop_invalid: DropInvalid = False,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")] = None,
     plot: Annotated[
         bool, typer.Option("--plot", help="Table and pictures, in results/measure if there is no --out.")
@@ -74,6 +81,8 @@ def measure(
     [bold]onlinecal measure games.csv --forecast elo --forecast market --outcome won --average[/bold]
 
     [bold]onlinecal measure loans.csv --forecast risk --outcome defaulted --groups sex --groups region[/bold]
+
+    [bold]zcat matches.tsv.gz | onlinecal measure - --forecast p --outcome result --positive home[/bold]
     """
     from onlinecal.cli.output import print_json, results
 
@@ -84,21 +93,22 @@ def measure(
     folder = out or (Path("results/measure") if plot else None)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
-    histories = _read(file, forecast, outcome, sort)
-    are_whole = histories[0].outcomes.dtype.kind != "f"
-    remarks = _remarks(histories, forecast, outcome)
+    if len(set(forecast)) < len(forecast):
+        raise ValueError(f"a forecast is listed twice: {', '.join(forecast)}")
+    reading = Reading(positive, percent, logits, drop_invalid)
+    rounds = read_rounds(file, outcome, forecast, sort=sort, more=groups or [], shares=True, reading=reading)
+    are_whole = rounds.outcomes.dtype.kind != "f"
+    remarks = _remarks(rounds, outcome)
     if not are_whole:
-        remarks.append(_left_out(histories[0], outcome, exact, bool(groups)))
+        remarks.append(_left_out(rounds, outcome, exact, bool(groups)))
     warn(remarks)
     reports = {}
     if groups and are_whole:
         from onlinecal.cli.recalibrating.group_tables import group_reports, group_table
 
-        reports = group_reports(file, forecast, outcome, groups, bins)
-    errors, witnesses = _measure(
-        histories, forecast, math.inf if exact and are_whole else budget or 1.0, bins
-    )
-    files = [] if folder is None else _write(histories, errors, witnesses, folder)
+        reports = group_reports(rounds, groups, bins)
+    errors, witnesses = _measure(rounds, math.inf if exact and are_whole else budget or 1.0, bins)
+    files = [] if folder is None else _write(rounds, errors, witnesses, folder)
     broken = [text for one in errors for text in one.broken_bounds()]
     if as_json:
         shown = [one.averages for one in errors] if average else errors
@@ -185,30 +195,23 @@ def bracket(low: float, high: float) -> str:
     return ""
 
 
-def _read(file: Path, forecasts: list[str], outcome: str, sort: str | None) -> list[History]:
-    """The file's rounds, once per column of forecasts."""
-    if len(set(forecasts)) < len(forecasts):
-        raise ValueError(f"a forecast is listed twice: {', '.join(forecasts)}")
-    return [read_history(file, outcome, column, sort=sort, shares=True) for column in forecasts]
-
-
-def _remarks(histories: list[History], forecasts: list[str], outcome: str) -> list[str]:
+def _remarks(rounds: Rounds, outcome: str) -> list[str]:
     """What looks wrong in the columns, each text once."""
     from onlinecal.remarks import outcome_remarks
 
     found = [
         text
-        for history, column in zip(histories, forecasts, strict=True)
-        for text in outcome_remarks(history.outcomes, history.forecasts, outcome, column)
+        for column, forecasts in rounds.forecasts.items()
+        for text in outcome_remarks(rounds.outcomes, forecasts, outcome, column)
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys([*rounds.remarks, *found]))
 
 
-def _left_out(history: History, outcome: str, exact: bool, groups: bool) -> str:
+def _left_out(rounds: Rounds, outcome: str, exact: bool, groups: bool) -> str:
     """What is not said of outcomes that are shares, and why."""
-    split = int(((history.outcomes > 0) & (history.outcomes < 1)).sum())
+    split = int(((rounds.outcomes > 0) & (rounds.outcomes < 1)).sum())
     text = (
-        f"{outcome} lies between 0 and 1 in {split:,} of {len(history.outcomes):,} rounds, so forecasts are "
+        f"{outcome} lies between 0 and 1 in {split:,} of {len(rounds.outcomes):,} rounds, so forecasts are "
         "measured as those of its mean. The exact distance is left out, which is NP-hard to find then: there "
         "is a bracket"
     )
@@ -218,27 +221,24 @@ def _left_out(history: History, outcome: str, exact: bool, groups: bool) -> str:
     return text + ("; --groups is left out, its errors are those of events" if groups else "")
 
 
-def _measure(
-    histories: list[History], forecasts: list[str], budget: float, bins: int
-) -> tuple[list[Errors], list[Any]]:
+def _measure(rounds: Rounds, budget: float, bins: int) -> tuple[list[Errors], list[Any]]:
     """The measures of every column and their witnesses; an infinite budget makes the distance exact."""
     from onlinecal.cli.output import progress
     from onlinecal.measures.summary import all_errors
 
     errors, witnesses = [], []
     with progress() as bar:
-        task = bar.add_task("columns", total=len(histories))
-        for history, column in zip(histories, forecasts, strict=True):
+        task = bar.add_task("columns", total=len(rounds.forecasts))
+        for column, forecasts in rounds.forecasts.items():
             bar.update(task, description=f"measuring {column}")
-            assert history.forecasts is not None
-            one, witness = all_errors(column, history.forecasts, history.outcomes, budget=budget, bins=bins)
+            one, witness = all_errors(column, forecasts, rounds.outcomes, budget=budget, bins=bins)
             errors.append(one)
             witnesses.append(witness)
             bar.advance(task)
     return errors, witnesses
 
 
-def _write(histories: list[History], errors: list[Errors], witnesses: list[Any], folder: Path) -> list[Path]:
+def _write(rounds: Rounds, errors: list[Errors], witnesses: list[Any], folder: Path) -> list[Path]:
     """Write results.csv (sums), reliability and transport, each picture beside a CSV of its numbers."""
     import polars as pl
 
@@ -249,11 +249,10 @@ def _write(histories: list[History], errors: list[Errors], witnesses: list[Any],
 
     written = [write_table(pl.DataFrame([asdict(one) for one in errors]), folder / "results.csv")]
     shown, moved = [], []
-    for history, one, witness in zip(histories, errors, witnesses, strict=True):
-        p, y = history.forecasts, history.outcomes
-        assert p is not None
-        shown.append(named(reliability_data(p, y), one.forecast, history.name))
-        moved.append(named(transport_data(p, y, witness=witness), one.forecast, history.name))
+    for p, one, witness in zip(rounds.forecasts.values(), errors, witnesses, strict=True):
+        y = rounds.outcomes
+        shown.append(named(reliability_data(p, y), one.forecast, rounds.name))
+        moved.append(named(transport_data(p, y, witness=witness), one.forecast, rounds.name))
     for name, draw, parts in (
         ("reliability", reliability_panels, shown),
         ("transport", transport_panels, moved),
