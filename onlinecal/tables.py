@@ -90,9 +90,7 @@ def read_frame(
         names = names_of(source)
         chosen = list(dict.fromkeys(wanted))
         if not set(chosen) <= set(names) and source.form == "csv" and all(map(_is_number, names)):
-            raise ValueError(
-                f"{path} has no header: its first line is {', '.join(names)}"
-            )
+            raise ValueError(f"{path} has no header: its first line is {', '.join(names)}")
         check_columns(names, chosen, path)
         kept = {name: names[name] for name in chosen} if chosen else names
         frame = frame_of(source, kept, as_written, dates)
