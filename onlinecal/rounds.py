@@ -108,6 +108,17 @@ def read_rounds(
     return Rounds(name_of(path), numbers[outcome], told, table.with_columns(**numbers), remarks)
 
 
+def group_numbers(rounds: Rounds, name: str) -> NDArray[np.int64]:
+    """A column as numbers 0, 1, ... of its values, shape (T,); ValueError names a row without a value."""
+    import numpy as np
+
+    column = rounds.frame[name]
+    if column.null_count():
+        row = column.is_null().arg_true()[0]
+        raise ValueError(f"{rounds.name}: column {name!r} has no value at row {row}, so no group")
+    return np.unique(column.rank("dense").to_numpy(), return_inverse=True)[1].astype(np.int64)
+
+
 def _without_bad(
     table: pl.DataFrame, columns: dict[str, Column], path: Path
 ) -> tuple[pl.DataFrame, dict[str, Column], list[str]]:

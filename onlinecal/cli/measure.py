@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onlinecal.cli.errors import CHECK_FAILED, warn
+from onlinecal.cli.measured import Column, error_table, write
 from onlinecal.cli.reading import FILES, DropInvalid, Logits, Percent, Positive
 from onlinecal.columns import Reading
-from onlinecal.rounds import read_rounds
-from onlinecal.tables import number
+from onlinecal.rounds import group_numbers, read_rounds
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from onlinecal.measures.summary import Errors
+    from onlinecal.measures.chance import MeasureName
     from onlinecal.rounds import Rounds
 
 BINS = 15
+BY_CHANCE: tuple[MeasureName, ...] = ("brier", "log_loss", "miscalibration", "ece", "ece_bins", "smooth")
+SLOW: tuple[MeasureName, ...] = ("lower_distance", "distance")
+MOST_DRAWS, LEAST_DRAWS = 199, 19
+DRAWN_ROUNDS = 2_000_000
+"""So many rounds are drawn in all, unless that is too few or too many draws: seconds."""
+MOST_EFFORT = 1.0
+"""For each distance in a p-value, the file's own too, however much is made for the one that is shown."""
+ADVICE = " (then name it with --group, or the p-values are wrong), or is the file sorted by it?"
 
 
 def measure(
@@ -58,6 +63,19 @@ def measure(
             "--groups", help="A column whose values are groups, also with those of another; may be repeated."
         ),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", help="A column; rows with one value in it share an outcome, as in a match."),
+    ] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            "--draws",
+            min=0,
+            help="Draws for what chance would score, also of the distances (slow); 0: leave it out. Default: "
+            "up to 199, fewer for long files, and not of the distances.",
+        ),
+    ] = None,
     positive: Positive = None,
     percent: Percent = False,
     logits: Logits = False,
@@ -70,7 +88,8 @@ def measure(
 ) -> None:
     """Measure how far from calibrated recorded forecasts are.
 
-    Errors are sums over rounds, then in brackets averages; "a … b" is a proven bracket, "=" exact.
+    Errors are sums over rounds, then in brackets averages; "a … b" is a proven bracket, "=" exact. "if
+    calibrated": what perfectly calibrated forecasts like these would score, and how often as much (p-value).
 
     docs/measures.md says how to read each number. Exit code 1 if the measures contradict each other.
 
@@ -96,9 +115,10 @@ def measure(
     if len(set(forecast)) < len(forecast):
         raise ValueError(f"a forecast is listed twice: {', '.join(forecast)}")
     reading = Reading(positive, percent, logits, drop_invalid)
-    rounds = read_rounds(file, outcome, forecast, sort=sort, more=groups or [], shares=True, reading=reading)
+    named = [*(groups or []), *([] if group is None else [group])]
+    rounds = read_rounds(file, outcome, forecast, sort=sort, more=named, shares=True, reading=reading)
     are_whole = rounds.outcomes.dtype.kind != "f"
-    remarks = _remarks(rounds, outcome)
+    remarks = _remarks(rounds, outcome, group)
     if not are_whole:
         remarks.append(_left_out(rounds, outcome, exact, bool(groups)))
     warn(remarks)
@@ -107,17 +127,20 @@ def measure(
         from onlinecal.cli.recalibrating.group_tables import group_reports, group_table
 
         reports = group_reports(rounds, groups, bins)
-    errors, witnesses = _measure(rounds, math.inf if exact and are_whole else budget or 1.0, bins)
-    files = [] if folder is None else _write(rounds, errors, witnesses, folder)
-    broken = [text for one in errors for text in one.broken_bounds()]
+    effort = math.inf if exact and are_whole else budget or 1.0
+    columns = _measure(rounds, effort, bins, draws if are_whole else 0, group)
+    worse = _comparisons(columns)
+    warn(worse)
+    remarks += worse
+    files = [] if folder is None else write(rounds, columns, folder)
+    broken = [text for one in columns for text in one.errors.broken_bounds()]
     if as_json:
-        shown = [one.averages for one in errors] if average else errors
         print_json(
             {
                 "file": str(file),
                 "per_round": average,
                 "bins": bins,
-                "columns": [asdict(one) for one in shown],
+                "columns": [one.record(average) for one in columns],
                 "broken": broken,
                 "warnings": remarks,
                 **({"groups": {name: one.rows() for name, one in reports.items()}} if groups else {}),
@@ -126,7 +149,7 @@ def measure(
         )
     else:
         console = results()
-        console.print(error_table(errors, file.name, bins, average))
+        console.print(error_table(columns, rounds.name, bins, average))
         for name, report in reports.items():
             console.print(group_table(name, report, bins))
         for line in [*broken, *map(str, files)]:
@@ -135,76 +158,35 @@ def measure(
         raise typer.Exit(CHECK_FAILED)
 
 
-def error_table(errors: Sequence[Errors], name: str, bins: int, average: bool) -> Table:
-    """A column per forecast, a line per measure: the sum over rounds, then in brackets the average."""
-    from onlinecal.cli.output import table
-
-    def both(total: float, one: Errors) -> str:
-        per_round = f"{total / one.rounds:.4f}"
-        return per_round if average else f"{number(total)} ({per_round})"
-
-    def between(low: float, high: float, one: Errors) -> str:
-        if average:
-            return bracket(low / one.rounds, high / one.rounds) or both(high, one)
-        ends = bracket(low, high)
-        return f"{ends} ({high / one.rounds:.4f})" if ends else both(high, one)
-
-    def distance(one: Errors) -> str:
-        if one.distance_low == one.distance_high:
-            return f"= {both(one.distance_high, one)}"
-        return between(one.distance_low, one.distance_high, one)
-
-    def sandwich(one: Errors) -> str:
-        ends = (one.smooth / 2, one.lower_distance_high, 2 * one.smooth)
-        return " ≤ ".join(f"{end / one.rounds:.4f}" if average else number(end) for end in ends)
-
-    are_whole = all(isinstance(one.ones, int) for one in errors)
-    lines: list[tuple[str, Callable[[Errors], str]]] = [
-        ("rounds", lambda one: number(one.rounds)),
-        (
-            "outcomes that were 1" if are_whole else "sum of the outcomes",
-            lambda one: f"{number(one.ones)} ({one.ones / one.rounds:.4f})",
-        ),
-        ("ECE by exact value", lambda one: both(one.ece, one)),
-        (f"ECE in {bins} bin{'s' * (bins > 1)}", lambda one: both(one.ece_bins, one)),
-        ("smooth calibration error (smCE)", lambda one: both(one.smooth, one)),
-        (
-            "lower distance to calibration",
-            lambda one: between(one.lower_distance_low, one.lower_distance_high, one),
-        ),
-        ("distance to calibration", distance),
-        ("Brier score", lambda one: both(one.brier, one)),
-        ("Brier score of the best constant", lambda one: both(one.brier_constant, one)),
-        ("½ smCE ≤ lower distance ≤ 2 smCE", sandwich),
-    ]
-    unit = "averages over rounds" if average else "sums over rounds (averages)"
-    return table(
-        f"{name}: {unit}",
-        ["", *(one.forecast for one in errors)],
-        [(label, *(show(one) for one in errors)) for label, show in lines],
-    )
-
-
-def bracket(low: float, high: float) -> str:
-    """Both ends with as many digits as it takes to tell them apart; "" if six are not enough."""
-    whole = len(f"{high:.0f}") if high >= 1 else 0
-    for digits in (4, 5, 6):
-        first, second = (f"{end:,.{max(0, digits - whole)}f}" for end in (low, high))
-        if first != second:
-            return f"{first} … {second}"
-    return ""
-
-
-def _remarks(rounds: Rounds, outcome: str) -> list[str]:
+def _remarks(rounds: Rounds, outcome: str, group: str | None) -> list[str]:
     """What looks wrong in the columns, each text once."""
-    from onlinecal.remarks import outcome_remarks
+    from onlinecal.remarks import outcome_remarks, run_remarks
 
-    found = [
-        text
-        for column, forecasts in rounds.forecasts.items()
-        for text in outcome_remarks(rounds.outcomes, forecasts, outcome, column)
-    ]
+    found = []
+    for column, forecasts in rounds.forecasts.items():
+        found += outcome_remarks(rounds.outcomes, forecasts, outcome, column)
+        if group is None:
+            found += run_remarks(rounds.outcomes, forecasts, outcome, ADVICE)[: not found]
     return list(dict.fromkeys([*rounds.remarks, *found]))
+
+
+def _comparisons(columns: Sequence[Column]) -> list[str]:
+    """Which columns are worse than the best constant, and which than the one that is named first."""
+    from onlinecal.remarks import constant_remarks, input_remarks
+
+    found = []
+    first = columns[0].errors.averages
+    for one in (column.errors.averages for column in columns):
+        scores = {"Brier score": one.brier, "log loss": one.log_loss}
+        constant = {"Brier score": one.brier_constant, "log loss": one.log_loss_constant}
+        before = {"Brier score": first.brier, "log loss": first.log_loss}
+        found += constant_remarks(one.forecast, one.rounds, _beside(scores, constant))
+        found += input_remarks(one.forecast, first.forecast, _beside(scores, before))
+    return found
+
+
+def _beside(scores: dict[str, float], others: dict[str, float]) -> dict[str, tuple[float, float]]:
+    return {name: (score, others[name]) for name, score in scores.items()}
 
 
 def _left_out(rounds: Rounds, outcome: str, exact: bool, groups: bool) -> str:
@@ -218,45 +200,38 @@ def _left_out(rounds: Rounds, outcome: str, exact: bool, groups: bool) -> str:
     if exact:
         text += ", also with --exact"
     text += "; the lower distance is that of y rounds with outcome 1 and 1 - y with outcome 0"
+    text += "; what chance would score is left out, which depends on more than the mean"
     return text + ("; --groups is left out, its errors are those of events" if groups else "")
 
 
-def _measure(rounds: Rounds, budget: float, bins: int) -> tuple[list[Errors], list[Any]]:
-    """The measures of every column and their witnesses; an infinite budget makes the distance exact."""
+def _measure(rounds: Rounds, budget: float, bins: int, draws: int | None, group: str | None) -> list[Column]:
+    """The measures of every column; an infinite budget makes the distance exact."""
     from onlinecal.cli.output import progress
+    from onlinecal.measures.chance import chance_levels
     from onlinecal.measures.summary import all_errors
 
-    errors, witnesses = [], []
+    measures = BY_CHANCE if draws is None else (*BY_CHANCE, *SLOW)
+    if draws is None:
+        draws = min(MOST_DRAWS, max(LEAST_DRAWS, DRAWN_ROUNDS // len(rounds.outcomes)))
+    together = None if group is None else group_numbers(rounds, group)
+    columns = []
     with progress() as bar:
-        task = bar.add_task("columns", total=len(rounds.forecasts))
-        for column, forecasts in rounds.forecasts.items():
+        task = bar.add_task("columns", total=len(rounds.forecasts) * (1 + draws))
+        for column, p in rounds.forecasts.items():
             bar.update(task, description=f"measuring {column}")
-            one, witness = all_errors(column, forecasts, rounds.outcomes, budget=budget, bins=bins)
-            errors.append(one)
-            witnesses.append(witness)
-            bar.advance(task)
-    return errors, witnesses
-
-
-def _write(rounds: Rounds, errors: list[Errors], witnesses: list[Any], folder: Path) -> list[Path]:
-    """Write results.csv (sums), reliability and transport, each picture beside a CSV of its numbers."""
-    import polars as pl
-
-    from onlinecal.plots import reliability_data, transport_data
-    from onlinecal.plots.files import write_figure
-    from onlinecal.plots.panels import named, reliability_panels, transport_panels
-    from onlinecal.tables import write_table
-
-    written = [write_table(pl.DataFrame([asdict(one) for one in errors]), folder / "results.csv")]
-    shown, moved = [], []
-    for p, one, witness in zip(rounds.forecasts.values(), errors, witnesses, strict=True):
-        y = rounds.outcomes
-        shown.append(named(reliability_data(p, y), one.forecast, rounds.name))
-        moved.append(named(transport_data(p, y, witness=witness), one.forecast, rounds.name))
-    for name, draw, parts in (
-        ("reliability", reliability_panels, shown),
-        ("transport", transport_panels, moved),
-    ):
-        numbers = pl.concat(parts)
-        written.append(write_figure(draw(numbers), numbers, folder / name))
-    return written
+            errors, witness = all_errors(column, p, rounds.outcomes, budget=budget, bins=bins)
+            bar.update(task, advance=1, description=f"what chance would score, {column}")
+            found = []
+            if draws:
+                found = chance_levels(
+                    p,
+                    measures,
+                    rounds.outcomes,
+                    draws,
+                    groups=together,
+                    bins=bins,
+                    budget=min(budget, MOST_EFFORT),
+                    progress=lambda *_: bar.advance(task),
+                )
+            columns.append(Column(errors, dict(zip(measures, found, strict=False)), witness))
+    return columns

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.measures.counts import Counts, Floats
 from onlinecal.measures.decomposition import miscalibration_of_counts
 from onlinecal.measures.expected import expected_error_of_counts
-from onlinecal.measures.scores import BINS, CLIP
+from onlinecal.measures.scores import BINS, log_costs
 from onlinecal.measures.smooth import smooth_error_of_counts
 from onlinecal.validation import (
     check_choice,
@@ -137,34 +137,68 @@ def chance_level(
     (1.09375, 4.0, 0.01)
 
     """
-    if not callable(measure):
-        check_choice(measure, get_args(MeasureName), "measure")
+    found = chance_levels(
+        forecasts, [measure], outcomes, n_draws, seed, groups=groups, bins=bins, normalize=normalize,
+        budget=budget, limit=limit, progress=progress,
+    )  # fmt: skip
+    return found[0]
+
+
+def chance_levels(
+    forecasts: ArrayLike,
+    measures: Sequence[Measure],
+    outcomes: ArrayLike | None = None,
+    n_draws: int = 1000,
+    seed: int | Sequence[int] = 0,
+    *,
+    groups: ArrayLike | None = None,
+    bins: int = BINS,
+    normalize: bool = False,
+    budget: float = 1.0,
+    limit: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[ChanceLevel]:
+    """`chance_level` by each of several measures, all of the same draws."""
+    for measure in measures:
+        if not callable(measure):
+            check_choice(measure, get_args(MeasureName), "measure")
     p = check_probabilities(forecasts) + 0.0
     y = None if outcomes is None else check_outcomes(outcomes)
     if y is not None:
         check_same_length(p, y, "forecasts and outcomes")
     history = _History(p, y, groups)
-    per = len(p) if normalize and not callable(measure) else 1
-    name = "" if callable(measure) else measure
-    scored = history.scored(measure, bins, budget)
+    by_name = _measures(check_count(bins, "bins"), check_positive(budget, "budget"))
     n_wanted = check_count(n_draws, "n_draws")
     stop = np.inf if limit is None else time.monotonic() + check_positive(limit, "limit")
     rng = np.random.default_rng(seed_sequence(seed, STREAM))
-    scores: list[float] = []
+
+    def scored(y: NDArray[np.uint8]) -> list[float]:
+        counts = history.counts(y)
+        return [float(one(p, y)) if callable(one) else by_name[one](counts) for one in measures]
+
+    scores: list[list[float]] = []
     while len(scores) < n_wanted and not (scores and time.monotonic() >= stop):
         scores.append(scored(history.draw(rng)))
         if progress is not None:
             progress(len(scores), n_wanted)
-    drawn = np.array(scores) / per
-    mean = history.exact_mean(name)
-    score = None if y is None else scored(y) / per
+    given = [None] * len(measures) if y is None else scored(y)
+    pers = [1 if callable(one) or not normalize else len(p) for one in measures]
+    means = [None if callable(one) else history.exact_mean(one) for one in measures]
+    return [
+        _level(np.array(drawn) / per, None if score is None else score / per, mean and mean / per)
+        for drawn, score, mean, per in zip(zip(*scores, strict=True), given, means, pers, strict=True)
+    ]
+
+
+def _level(drawn: Floats, score: float | None, mean: float | None) -> ChanceLevel:
+    """What came of the draws, shape (n,); the exact mean, if it is known."""
     above = 0 if score is None else int((drawn >= score - TIES * (1.0 + abs(score))).sum())
     return ChanceLevel(
-        float(drawn.mean()) if mean is None else mean / per,
+        float(drawn.mean()) if mean is None else mean,
         dict(zip(QUANTILES, np.quantile(drawn, QUANTILES).tolist(), strict=True)),
-        None if score is None else (1 + above) / (1 + len(scores)),
+        None if score is None else (1 + above) / (1 + len(drawn)),
         score,
-        len(scores),
+        len(drawn),
         mean is not None,
     )
 
@@ -190,17 +224,10 @@ class _History:
             return (rng.random(len(self.p)) < self.p).view(np.uint8)
         return (rng.random(int(self.members.max()) + 1)[self.members] < self.p).view(np.uint8)
 
-    def scored(self, measure: Measure, bins: int, budget: float) -> Callable[[NDArray[np.uint8]], float]:
-        """The measure as a function of outcomes (T,), sums over rounds."""
-        if callable(measure):
-            return lambda y: float(measure(self.p, y))
-        of_counts = _measures(check_count(bins, "bins"), check_positive(budget, "budget"))[measure]
-
-        def score(y: NDArray[np.uint8]) -> float:
-            ones = np.bincount(self.places[y == 1], minlength=len(self.values)).astype(np.int64)
-            return of_counts(Counts(self.values, self.rounds - ones, ones))
-
-        return score
+    def counts(self, y: NDArray[np.uint8]) -> Counts:
+        """The history counted, with these outcomes."""
+        ones = np.bincount(self.places[y == 1], minlength=len(self.values)).astype(np.int64)
+        return Counts(self.values, self.rounds - ones, ones)
 
     def exact_mean(self, measure: str) -> float | None:
         """The expected score of calibrated forecasts, where there is a formula."""
@@ -208,7 +235,7 @@ class _History:
         if measure == "brier":
             return float((n * v * (1.0 - v)).sum())
         if measure == "log_loss":
-            return float((n * (v * _cost(v) + (1.0 - v) * _cost(1.0 - v))).sum())
+            return float((n * (v * log_costs(v) + (1.0 - v) * log_costs(1.0 - v))).sum())
         if measure == "ece" and self.members is None:
             from scipy.stats import binom
 
@@ -236,12 +263,10 @@ def _brier(counts: Counts) -> float:
     return float((counts.zeros * counts.values**2 + counts.ones * (1.0 - counts.values) ** 2).sum())
 
 
-def _cost(p: Floats) -> Floats:
-    return -np.log(np.clip(p, CLIP, None))
-
-
 def _log_loss(counts: Counts) -> float:
-    return float((counts.zeros * _cost(1.0 - counts.values) + counts.ones * _cost(counts.values)).sum())
+    return float(
+        (counts.zeros * log_costs(1.0 - counts.values) + counts.ones * log_costs(counts.values)).sum()
+    )
 
 
 def _lower_distance(counts: Counts) -> float:
