@@ -130,6 +130,11 @@ def input_remarks(name: str, than: str, scores: Mapping[str, tuple[float, float]
     return _worse(name, than, scores, 0.0)
 
 
+def beside(scores: Mapping[str, float], others: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Each score with the other of the same name."""
+    return {name: (score, others[name]) for name, score in scores.items()}
+
+
 def _worse(name: str, than: str, scores: Mapping[str, tuple[float, float]], margin: float) -> list[str]:
     texts = [
         f"{score} {own:.4f} instead of {other:.4f}"

@@ -172,7 +172,7 @@ def _remarks(rounds: Rounds, outcome: str, group: str | None) -> list[str]:
 
 def _comparisons(columns: Sequence[Column]) -> list[str]:
     """Which columns are worse than the best constant, and which than the one that is named first."""
-    from onlinecal.remarks import constant_remarks, input_remarks
+    from onlinecal.remarks import beside, constant_remarks, input_remarks
 
     found = []
     first = columns[0].errors.averages
@@ -180,13 +180,9 @@ def _comparisons(columns: Sequence[Column]) -> list[str]:
         scores = {"Brier score": one.brier, "log loss": one.log_loss}
         constant = {"Brier score": one.brier_constant, "log loss": one.log_loss_constant}
         before = {"Brier score": first.brier, "log loss": first.log_loss}
-        found += constant_remarks(one.forecast, one.rounds, _beside(scores, constant))
-        found += input_remarks(one.forecast, first.forecast, _beside(scores, before))
+        found += constant_remarks(one.forecast, one.rounds, beside(scores, constant))
+        found += input_remarks(one.forecast, first.forecast, beside(scores, before))
     return found
-
-
-def _beside(scores: dict[str, float], others: dict[str, float]) -> dict[str, tuple[float, float]]:
-    return {name: (score, others[name]) for name, score in scores.items()}
 
 
 def _left_out(rounds: Rounds, outcome: str, exact: bool, groups: bool) -> str:
