@@ -112,17 +112,15 @@ def run_remarks(outcomes: NDArray[Any], forecasts: Floats, outcome: str, advice:
     ]
 
 
-def constant_remarks(name: str, rounds: int, scores: Mapping[str, tuple[float, float]]) -> list[str]:
+def constant_remarks(name: str, rounds: float, scores: Mapping[str, tuple[float, float]]) -> list[str]:
     """A remark if forecasts of so many rounds score worse than the best constant in hindsight.
 
     `scores`: by its name, the average score of the forecasts and of the constant. What learning the constant
     costs, about log(T)/2 in all, is allowed for.
     """
-    return (
-        _worse(name, "a constant", scores, math.log(rounds + 1) / 2 / rounds)
-        if rounds >= LEAST_ROUNDS
-        else []
-    )
+    if rounds < LEAST_ROUNDS:
+        return []
+    return _worse(name, "a constant", scores, math.log(rounds + 1) / 2 / rounds)
 
 
 def input_remarks(name: str, than: str, scores: Mapping[str, tuple[float, float]]) -> list[str]:
