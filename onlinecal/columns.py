@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onlinecal.catalogue import did_you_mean
+from onlinecal.formats import called
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +75,7 @@ def check_values(column: pl.Series, read: Column, path: Path, reading: Reading |
     if not read.good.all():
         row = int(read.good.argmin())
         value = "nothing" if column[row] is None else repr(column[row])
-        text = f"{path}: column {column.name!r} must {read.rule}, got {value} at row {row}"
+        text = f"{called(path)}: column {column.name!r} must {read.rule}, got {value} at row {row}"
         raise ValueError(text + _advice(column, read, row, reading))
     return read.values
 
@@ -137,7 +138,7 @@ def _labelled(column: pl.Series, path: Path, positive: str) -> Column:
     same = np.array([_is_label(value, positive) for value in values])
     if not same.any():
         known = did_you_mean(positive, map(str, _distinct(column)[:20]), "Its values")
-        raise ValueError(f"{path}: column {column.name!r} never has the value {positive!r}{known}")
+        raise ValueError(f"{called(path)}: column {column.name!r} never has the value {positive!r}{known}")
     return Column(same.astype(float), np.array([not is_missing(one) for one in values]), "have a value")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import sys
+import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 FORMATS = {
     ".csv": "csv",
+    ".json": "json lines",
     ".jsonl": "json lines",
     ".ndjson": "json lines",
     ".npz": "npz",
@@ -26,8 +29,10 @@ FORMATS = {
 """How a file is read, by its extension; those of text may be followed by .gz."""
 
 TEXT = ("csv", "json lines")
-STARTS = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"{": "json lines"}
+STARTS = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"{": "json lines", b"[{": "json lines"}
 """How what a pipe brings begins, if it is no CSV."""
+STANDARD_INPUT = "standard input"
+DAMAGED = (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
 SEPARATORS = (",", ";", "\t", "|")
 
 
@@ -48,9 +53,14 @@ def is_pipe(path: Path) -> bool:
     return str(path) == "-" or path.is_fifo()
 
 
+def called(path: Path) -> str:
+    """What a path is called in errors."""
+    return STANDARD_INPUT if str(path) == "-" else str(path)
+
+
 def name_of(path: Path) -> str:
     """What a file is called in tables and pictures."""
-    return "standard input" if str(path) == "-" else path.name
+    return Path(called(path)).name
 
 
 def check_file(path: Path) -> None:
@@ -58,7 +68,7 @@ def check_file(path: Path) -> None:
     if is_pipe(path):
         return
     if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
+        raise FileNotFoundError(f"{'not a file' if path.exists() else 'no such file'}: {path}")
     if _form(path) is None:
         known = ", ".join(FORMATS)
         raise ValueError(
@@ -85,8 +95,14 @@ def open_source(path: Path) -> Source:
         with readable(path, "gzip"):
             content = gzip.decompress(content)
     if form is None:
-        form = next((form for start, form in STARTS.items() if content.lstrip().startswith(start)), "csv")
-    return Source(form, _in_utf8(content) if form in TEXT else content)
+        begin = b"".join(content[:64].split())
+        form = next((form for start, form in STARTS.items() if begin.startswith(start)), "csv")
+    if form in TEXT:
+        content = _in_utf8(content)
+    if form == "json lines" and content.lstrip().startswith(b"["):
+        with readable(path, "json"):
+            content = b"".join(json.dumps(row).encode() + b"\n" for row in json.loads(content))
+    return Source(form, content)
 
 
 def _in_utf8(content: bytes) -> bytes:
@@ -104,17 +120,15 @@ def _in_utf8(content: bytes) -> bytes:
 @contextmanager
 def readable(path: Path, form: str) -> Iterator[None]:
     """What cannot be read is a ValueError of one line."""
-    import zipfile
-
     import polars as pl
 
     try:
         yield
-    except (pl.exceptions.PolarsError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error) as error:
+    except (pl.exceptions.PolarsError, json.JSONDecodeError, *DAMAGED) as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         if reason.startswith("found more fields"):
             reason = "a row has more fields than the header: decimal commas, or separators without quotes?"
-        raise ValueError(f"{path} cannot be read as {form}: {reason}") from error
+        raise ValueError(f"{called(path)} cannot be read as {form}: {reason}") from error
 
 
 def names_of(source: Source) -> dict[str, str]:

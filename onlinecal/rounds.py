@@ -17,7 +17,7 @@ from onlinecal.columns import (
     read_outcomes,
     whole_if_all_are,
 )
-from onlinecal.formats import name_of
+from onlinecal.formats import called, name_of
 from onlinecal.tables import read_frame
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _without_bad(
         for name, column in columns.items():
             if not column.good.any():
                 check_values(table[name], column, path, None)
-        raise ValueError(f"{path}: no row has a good value in each of the columns {', '.join(columns)}")
+        raise ValueError(f"{called(path)}: no row has good values in all of the columns {', '.join(columns)}")
     reasons = []
     for name, one in columns.items():
         if not one.good.all():
@@ -140,7 +140,9 @@ def _without_bad(
             value = "nothing" if table[name][row] is None else repr(table[name][row])
             bad = int((~one.good).sum())
             reasons.append(f"{bad:,} by {name}, which must {one.rule}, as {value} at row {row} does not")
-    text = f"{int((~good).sum()):,} of {len(good):,} rows of {path} are left out: {'; '.join(reasons)}"
+    text = (
+        f"{int((~good).sum()):,} of {len(good):,} rows of {called(path)} are left out: {'; '.join(reasons)}"
+    )
     kept = {name: Column(one.values[good], one.good[good], one.rule) for name, one in columns.items()}
     return table.filter(good), kept, [text]
 
@@ -154,9 +156,9 @@ def _order(numbers: NDArray[Any] | None, column: pl.Series, path: Path) -> NDArr
     missing = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
     if missing.any():
         row = missing.arg_true()[0]
-        raise ValueError(f"{path}: cannot sort by {column.name!r}, which has no value at row {row}")
+        raise ValueError(f"{called(path)}: cannot sort by {column.name!r}, which has no value at row {row}")
     if column.dtype.is_nested():
-        raise ValueError(f"{path}: cannot sort by {column.name!r}, whose values have no order")
+        raise ValueError(f"{called(path)}: cannot sort by {column.name!r}, whose values have no order")
     if column.dtype == pl.String and not np.isnan(as_numbers := numbers_of(column)).any():
         return np.argsort(as_numbers, kind="stable")
     return np.argsort(column.rank("dense").to_numpy(), kind="stable")

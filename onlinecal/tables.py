@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onlinecal.catalogue import did_you_mean
-from onlinecal.formats import frame_of, names_of, open_source, readable
+from onlinecal.formats import called, frame_of, names_of, open_source, readable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -85,17 +85,17 @@ def read_frame(
     """
     source = open_source(path)
     if source.is_blank:
-        raise ValueError(f"{path} holds no rounds")
+        raise ValueError(f"{called(path)} holds no rounds")
     with readable(path, source.form):
         names = names_of(source)
         chosen = list(dict.fromkeys(wanted))
         if not set(chosen) <= set(names) and source.form == "csv" and all(map(_is_number, names)):
-            raise ValueError(f"{path} has no header: its first line is {', '.join(names)}")
-        check_columns(names, chosen, path)
+            raise ValueError(f"{called(path)} has no header: its first line is {', '.join(names)}")
+        check_columns(names, chosen, called(path))
         kept = {name: names[name] for name in chosen} if chosen else names
         frame = frame_of(source, kept, as_written, dates)
     if frame.height == 0:
-        raise ValueError(f"{path} holds no rounds")
+        raise ValueError(f"{called(path)} holds no rounds")
     return frame
 
 

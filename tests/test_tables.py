@@ -82,6 +82,7 @@ AS_THEY_ARE = {
     "windows.csv": b"stra\xdfe,p,y\n\xe4,0.25,1\n\xe4,1,0\n",
     "words.csv": b"p,y\n25%,Yes\n100 %,no\n",
     "arrays.npz": ARRAYS.getvalue(),
+    "array.json": b' [\n {"p": 0.25, "y": true}, {"y": 0, "p": 1}]',
     "lines.jsonl.gz": gzip.compress(b'{"p": 0.25, "y": true}\n{"p": "1", "y": 0}\n'),
 }
 
@@ -143,7 +144,7 @@ def test_columns_are_read_as_options_say(tmp_path):
         ("p,y\n0.5,won\n", {"positive": "Won"}, "never has the value 'Won'; did you mean 'won'"),
         ("p,y\n0.5,won\n0.5,NA\n", {"positive": "won"}, "'y' must have a value, got 'NA' at row 1"),
         ("p,y\n2,1\n3,1\n", {"drop_invalid": True}, "got '2' at row 0"),
-        ("p,y\n2,1\n0.3,x\n", {"drop_invalid": True}, "no row has a good value in each"),
+        ("p,y\n2,1\n0.3,x\n", {"drop_invalid": True}, "no row has good values"),
         ("p,y\n2,1\n", {"percent": True, "logits": True}, "exclude each other"),
     ],
 )

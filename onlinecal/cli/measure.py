@@ -13,7 +13,9 @@ from onlinecal.cli.errors import CHECK_FAILED, warn
 from onlinecal.cli.measured import Column, error_table, write
 from onlinecal.cli.reading import FILES, DropInvalid, Logits, Percent, Positive
 from onlinecal.columns import Reading
+from onlinecal.formats import called
 from onlinecal.rounds import group_numbers, read_rounds
+from onlinecal.tables import read_columns
 
 if TYPE_CHECKING:
     from onlinecal.measures.chance import MeasureName
@@ -33,12 +35,12 @@ ADVICE = " (then name it with --group, or the p-values are wrong), or is the fil
 def measure(
     file: Annotated[Path, typer.Argument(help=f"The forecasts: {FILES}")],
     forecast: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option("--forecast", help="A column of forecasts; may be repeated, to see them side by side."),
-    ],
+    ] = None,
     outcome: Annotated[
-        str, typer.Option("--outcome", help="The column of outcomes: 0/1, or shares in [0, 1].")
-    ],
+        str | None, typer.Option("--outcome", help="The column of outcomes: 0/1, or shares in [0, 1].")
+    ] = None,
     sort: Annotated[
         str | None,
         typer.Option("--sort", help="A column to order the rounds by. No measure depends on the order."),
@@ -105,6 +107,11 @@ def measure(
     """
     from onlinecal.cli.output import print_json, results
 
+    if not forecast or outcome is None:
+        missing = "--outcome', the column of outcomes" if forecast else "--forecast', a column of forecasts"
+        raise ValueError(
+            f"Missing option '{missing}. {called(file)} has the columns {', '.join(read_columns(file))}"
+        )
     if exact and budget is not None:
         raise ValueError("--exact and --budget exclude each other: exact takes what it needs")
     if budget is not None and not budget > 0:

@@ -214,7 +214,10 @@ class _History:
         if groups is not None:
             named = check_vector(groups, "groups")
             check_same_length(p, named, "forecasts and groups")
-            found = np.unique(named, return_inverse=True)[1]
+            try:
+                found = np.unique(named, return_inverse=True)[1]
+            except TypeError as error:
+                raise ValueError(f"groups must be values of one kind, none missing: {error}") from error
             # groups of one row each are no groups
             self.members = found if found.max() + 1 < len(p) else None
 

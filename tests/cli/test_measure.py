@@ -281,8 +281,12 @@ GOOD = ["games.csv", "--forecast", "p", "--outcome", "won"]
     [
         ("p,won\n0.5,1\n", ["nowhere.csv", *GOOD[1:]], "no such file: nowhere.csv"),
         ("p,won\n0.5,1\n", GOOD[1:], "Missing argument"),
-        ("p,won\n0.5,1\n", GOOD[:3], "Missing option '--outcome'"),
-        ("p,won\n0.5,1\n", [GOOD[0], *GOOD[3:]], "Missing option '--forecast'"),
+        ("p,won\n0.5,1\n", GOOD[:3], "'--outcome', the column of outcomes. games.csv has the columns p, won"),
+        (
+            "p,won\n0.5,1\n",
+            [GOOD[0], *GOOD[3:]],
+            "Missing option '--forecast', a column of forecasts. games.csv has",
+        ),
         ("p,won\n0.5,1\n", [*GOOD, "--forecast", "p"], "a forecast is listed twice: p, p"),
         ("p,won\n0.5,1\n", [*GOOD, "--forecast", "q"], "has no column 'q'"),
         ("p,won\n0.5,1\n", [*GOOD[:4], "wn"], "has no column 'wn'; did you mean 'won'?"),

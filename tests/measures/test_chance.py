@@ -116,6 +116,7 @@ def test_draws_can_be_watched_and_limited():
         ({"forecasts": [0.5, 1.5]}, "forecasts must lie in"),
         ({"n_draws": 0}, "n_draws must be a whole number of at least 1, got 0"),
         ({"groups": [1]}, "forecasts and groups"),
+        ({"groups": ["a", None]}, "groups must be values of one kind"),
         ({"bins": 0}, "bins must be"),
         ({"limit": -1.0}, "limit must be a positive number"),
         ({"seed": -1}, "seed must be"),
