@@ -179,7 +179,16 @@ def read_forecasts(column: pl.Series, reading: Reading | None) -> Column:
 def numbers_of(column: pl.Series, words: dict[str, int] = NUMBER_WORDS) -> NDArray[np.float64]:
     """A column's numbers, shape (T,), also those written as texts; NaN for what is none."""
     import numpy as np
+    import polars as pl
 
+    if column.dtype == pl.String:
+        plain = column.str.strip_chars().cast(pl.Float64, strict=False)
+        numbers = plain.fill_null(math.nan).to_numpy().copy()
+        for row in plain.is_null().arg_true():
+            numbers[row] = _number(column[row], words)
+        return numbers
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        return column.cast(pl.Float64).fill_null(math.nan).to_numpy()
     return np.array([_number(value, words) for value in column.to_list()], dtype=np.float64)
 
 

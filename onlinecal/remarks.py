@@ -100,11 +100,14 @@ def outcome_remarks(
 
 
 def run_remarks(outcomes: NDArray[Any], forecasts: Floats, outcome: str, advice: str) -> list[str]:
-    """A remark if outcomes, shape (T,), change much less often than independent ones with these chances."""
+    """A remark if outcomes, shape (T,), change much less often than independent ones with these chances.
+
+    Those that never change have a remark of their own.
+    """
     changes = int((outcomes[1:] != outcomes[:-1]).sum())
     p, q = forecasts[1:], forecasts[:-1]
     expected = float((p * (1.0 - q) + q * (1.0 - p)).sum())
-    if expected < LEAST_CHANGES or changes * FACTOR >= expected:
+    if expected < LEAST_CHANGES or changes == 0 or changes * FACTOR >= expected:
         return []
     return [
         f"{outcome} changes {changes:,} times from row to row, independent outcomes would about "
@@ -139,7 +142,7 @@ def _worse(name: str, than: str, scores: Mapping[str, tuple[float, float]], marg
         for score, (own, other) in scores.items()
         if own > other * (1.0 + WORSE) + margin
     ]
-    return [f"{name} is worse than {than}: {', '.join(texts)}"] if texts else []
+    return [f"{name}: worse than {than}, {', '.join(texts)}"] if texts else []
 
 
 def agreement(table: Floats, counts: NDArray[np.int64], labels: NDArray[np.int64]) -> tuple[float, float]:

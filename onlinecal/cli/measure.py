@@ -172,8 +172,8 @@ def _remarks(rounds: Rounds, outcome: str, group: str | None) -> list[str]:
     found = []
     for column, forecasts in rounds.forecasts.items():
         found += outcome_remarks(rounds.outcomes, forecasts, outcome, column)
-        if group is None:
-            found += run_remarks(rounds.outcomes, forecasts, outcome, ADVICE)[: not found]
+    if group is None:
+        found += run_remarks(rounds.outcomes, next(iter(rounds.forecasts.values())), outcome, ADVICE)
     return list(dict.fromkeys([*rounds.remarks, *found]))
 
 

@@ -89,7 +89,7 @@ def from_file(
     remarks = [*found.remarks, *outcome_remarks(outcomes, forecasts, outcome, forecast)]
     features = _recorded(forecasts)
     if known is None:
-        remarks += run_remarks(outcomes, forecasts, outcome, ADVICE)[: not remarks]
+        remarks += run_remarks(outcomes, forecasts, outcome, ADVICE)
     else:
         known = known[:count]
         rows = np.arange(1, count + 1)

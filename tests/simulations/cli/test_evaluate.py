@@ -276,4 +276,4 @@ def test_what_went_out_stands_beside_what_came_in(tmp_path):
     assert float(mean[4].removesuffix(" %")) == pytest.approx(change, abs=0.06)
     assert float(constant[3]) == pytest.approx(0.25, abs=0.01)
     upside_down = run("--file", path, "--forecast", "q", "--outcome", "y", "--budget", "0.01")
-    assert "base forecasts on a.csv is worse than a constant: Brier score" in upside_down.stderr
+    assert "base forecasts on a.csv: worse than a constant, Brier score" in upside_down.stderr
