@@ -80,7 +80,13 @@ def _comparable(rounds: Rounds, settled_at: str, sort: str | None) -> tuple[NDAr
         times, settled = numbers_of(made), numbers_of(column)
         if not (np.isnan(times).any() or np.isnan(settled).any()):
             return times, settled
+    kinds = [
+        "number" if one.dtype.is_numeric() else "time" if one.dtype.is_temporal() else str(one.dtype)
+        for one in (made, column)
+    ]
     try:
+        if kinds[0] != kinds[1]:
+            raise pl.exceptions.SchemaError
         both = pl.concat([made.alias("t").to_frame(), column.alias("t").to_frame()], how="vertical_relaxed")
     except pl.exceptions.PolarsError as error:
         raise ValueError(

@@ -247,6 +247,7 @@ def test_labels_come_when_their_column_says(tmp_path):
     p = rng.random(200)
     path = tmp_path / "a.csv"
     frame = pl.DataFrame({"p": p, "y": (rng.random(200) < p).astype(int), "at": np.arange(200) + 5, "t": 3.0})
+    frame = frame.with_columns(day=pl.lit("day one"))
     frame.write_csv(path)
     file = ["--file", path, "--forecast", "p", "--outcome", "y", "--budget", "0.01", "--json"]
     assert run(*file, "--settled-at", "at").stdout == run(*file, "--late", 5).stdout
@@ -255,6 +256,7 @@ def test_labels_come_when_their_column_says(tmp_path):
         (["--settled-at", "p"], "holds no row numbers"),
         (["--settled-at", "at", "--group", "t"], "exclude each other"),
         (["--group", "t", "--late", 1], "--late excludes"),
+        (["--settled-at", "day", "--sort", "at"], "'day' and 'at' cannot be compared: String and Int64"),
         (["--settled-at", "y", "--sort", "at"], "before the forecast itself, which is of at"),
     ):
         answer = run(*file, *options)
