@@ -148,7 +148,7 @@ def test_the_number_of_bins_can_be_chosen(history, common):
 
 def test_columns_stand_side_by_side(history, common):
     rounded, raw, outcomes = history
-    first, second = columns(*common, "--forecast", "raw")
+    first, second = columns(*common, "--forecast", "raw", "--draws", 0)
     assert (first["forecast"], second["forecast"]) == ("rounded", "raw")
     assert first["ece"] == pytest.approx(measures.expected_calibration_error(rounded, outcomes))
     assert second["ece"] == pytest.approx(measures.expected_calibration_error(raw, outcomes))
@@ -354,7 +354,7 @@ def test_forecasts_worse_than_a_constant_or_than_the_first_column_are_remarked_o
     y = (rng.random(300) < p).astype(int)
     path = tmp_path / "a.csv"
     pl.DataFrame({"p": p, "tame": 0.25 + p / 2, "wild": 1 - p, "won": y}).write_csv(path)
-    good = run(path, "--forecast", "p", "--outcome", "won", "--draws", 0)
+    good = run(path, "--forecast", "p", "--outcome", "won", "--draws", 0, "--budget", 0.01)
     assert good.stderr == ""
     answer = run(
         path, "--forecast", "p", "--forecast", "tame", "--forecast", "wild", "--outcome", "won", "--draws", 0
@@ -379,7 +379,7 @@ def test_a_file_is_not_a_folder_to_write_into(common, tmp_path):
 )
 def test_the_basketball_forecasts_are_as_known():
     (column,) = columns(
-        NBA, "--forecast", "prob1", "--outcome", "prob1_outcome", "--sort", "date", "--average"
+        NBA, "--forecast", "prob1", "--outcome", "prob1_outcome", "--sort", "date", "--average", "--draws", 0
     )
     assert column["rounds"] == 8886
     assert column["brier"] == pytest.approx(0.2147, abs=5e-5)

@@ -36,7 +36,7 @@ def test_means_are_those_over_all_outcomes_and_scores_those_of_the_measures(meas
     free = np.flatnonzero((FORECASTS > 0) & (FORECASTS < 1))[:8]
     p = FORECASTS[[0, 7, *free]]
     is_quick = not measure.endswith("distance")
-    chance = chance_level(p, measure, [0] * len(p), n_draws=2000 if is_quick else 3)
+    chance = chance_level(p, measure, [0] * len(p), n_draws=1000 if is_quick else 3)
     assert chance.score == pytest.approx(score(p, np.zeros(len(p), np.uint8)))
     assert chance.is_exact == (measure in ("brier", "log_loss", "ece"))
     if is_quick:
@@ -58,9 +58,9 @@ def test_p_values_keep_their_level(measure):
     """At most a with probability at most a, ties and all; near 0 for forecasts that are wrong."""
     rng = np.random.default_rng(0)
     p = rng.integers(1, 5, 60) / 5
-    found = np.array([chance_level(p, measure, rng.random(60) < p, 19, seed).p_value for seed in range(300)])
+    found = np.array([chance_level(p, measure, rng.random(60) < p, 19, seed).p_value for seed in range(150)])
     for level in (0.05, 0.2, 0.5):
-        assert (found <= level).mean() <= level + 3 * np.sqrt(level * (1 - level) / 300)
+        assert (found <= level).mean() <= level + 3 * np.sqrt(level * (1 - level) / 150)
     assert (found <= 0.5).mean() > 0.35
     many = np.tile(p, 9)
     assert chance_level(many, measure, rng.random(540) < 1 - many, 199).p_value == 1 / 200
