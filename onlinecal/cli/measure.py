@@ -18,6 +18,9 @@ from onlinecal.rounds import group_numbers, read_rounds
 from onlinecal.tables import read_columns
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from onlinecal.measures import MulticalibrationReport
     from onlinecal.measures.chance import MeasureName
     from onlinecal.rounds import Rounds
 
@@ -32,61 +35,74 @@ MOST_EFFORT = 1.0
 ADVICE = " (then name it with --group, or the p-values are wrong), or is the file sorted by it?"
 
 
+Forecasts = Annotated[
+    list[str] | None,
+    typer.Option("--forecast", help="A column of forecasts; may be repeated, to see them side by side."),
+]
+OutcomeColumn = Annotated[
+    str | None, typer.Option("--outcome", help="The column of outcomes: 0/1, or shares in [0, 1].")
+]
+Sort = Annotated[
+    str | None,
+    typer.Option("--sort", help="A column to order the rounds by. No measure depends on the order."),
+]
+Average = Annotated[
+    bool, typer.Option("--average", "--normalize", help="Averages over rounds only, also with --json.")
+]
+Exact = Annotated[
+    bool,
+    typer.Option("--exact", help="The distance itself, however long it takes: seconds, or hours."),
+]
+Budget = Annotated[
+    float | None,
+    typer.Option("--budget", help="Effort for the distance; 1, the default, is about a second."),
+]
+Bins = Annotated[int, typer.Option("--bins", min=1, max=1_000_000, help="Bins of the ECE in bins.")]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--groups", help="A column whose values are groups, also with those of another; may be repeated."
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option("--group", help="A column; rows with one value in it share an outcome, as in a match."),
+]
+Draws = Annotated[
+    int | None,
+    typer.Option(
+        "--draws",
+        min=0,
+        help="Draws for what chance would score, also of the distances (slow); 0: leave it out. Default: "
+        "up to 199, fewer for long files, and not of the distances.",
+    ),
+]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")]
+Plot = Annotated[
+    bool, typer.Option("--plot", help="Table and pictures, in results/measure if there is no --out.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+
+
 def measure(
     file: Annotated[Path, typer.Argument(help=f"The forecasts: {FILES}")],
-    forecast: Annotated[
-        list[str] | None,
-        typer.Option("--forecast", help="A column of forecasts; may be repeated, to see them side by side."),
-    ] = None,
-    outcome: Annotated[
-        str | None, typer.Option("--outcome", help="The column of outcomes: 0/1, or shares in [0, 1].")
-    ] = None,
-    sort: Annotated[
-        str | None,
-        typer.Option("--sort", help="A column to order the rounds by. No measure depends on the order."),
-    ] = None,
-    average: Annotated[
-        bool, typer.Option("--average", "--normalize", help="Averages over rounds only, also with --json.")
-    ] = False,
-    exact: Annotated[
-        bool,
-        typer.Option("--exact", help="The distance itself, however long it takes: seconds, or hours."),
-    ] = False,
-    budget: Annotated[
-        float | None,
-        typer.Option("--budget", help="Effort for the distance; 1, the default, is about a second."),
-    ] = None,
-    bins: Annotated[
-        int, typer.Option("--bins", min=1, max=1_000_000, help="Bins of the ECE in bins.")
-    ] = BINS,
-    groups: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--groups", help="A column whose values are groups, also with those of another; may be repeated."
-        ),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option("--group", help="A column; rows with one value in it share an outcome, as in a match."),
-    ] = None,
-    draws: Annotated[
-        int | None,
-        typer.Option(
-            "--draws",
-            min=0,
-            help="Draws for what chance would score, also of the distances (slow); 0: leave it out. Default: "
-            "up to 199, fewer for long files, and not of the distances.",
-        ),
-    ] = None,
+    forecast: Forecasts = None,
+    outcome: OutcomeColumn = None,
+    sort: Sort = None,
+    average: Average = False,
+    exact: Exact = False,
+    budget: Budget = None,
+    bins: Bins = BINS,
+    groups: Groups = None,
+    group: Group = None,
+    draws: Draws = None,
     positive: Positive = None,
     percent: Percent = False,
     logits: Logits = False,
     drop_invalid: DropInvalid = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")] = None,
-    plot: Annotated[
-        bool, typer.Option("--plot", help="Table and pictures, in results/measure if there is no --out.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    out: Out = None,
+    plot: Plot = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how far from calibrated recorded forecasts are.
 
@@ -108,32 +124,17 @@ def measure(
     from onlinecal.cli.output import print_json, results
 
     if not forecast or outcome is None:
-        missing = "--outcome', the column of outcomes" if forecast else "--forecast', a column of forecasts"
-        raise ValueError(
-            f"Missing option '{missing}. {called(file)} has the columns {', '.join(read_columns(file))}"
-        )
-    if exact and budget is not None:
-        raise ValueError("--exact and --budget exclude each other: exact takes what it needs")
-    if budget is not None and not budget > 0:
-        raise ValueError(f"budget must be positive, got {budget!r}")
+        raise _missing(file, bool(forecast))
     folder = out or (Path("results/measure") if plot else None)
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file, not a folder to write into")
-    if len(set(forecast)) < len(forecast):
-        raise ValueError(f"a forecast is listed twice: {', '.join(forecast)}")
+    _check_request(forecast, exact, budget, folder)
     reading = Reading(positive, percent, logits, drop_invalid)
     named = [*(groups or []), *([] if group is None else [group])]
     rounds = read_rounds(file, outcome, forecast, sort=sort, more=named, shares=True, reading=reading)
-    are_whole = rounds.outcomes.dtype.kind != "f"
     remarks = _remarks(rounds, outcome, group)
-    if not are_whole:
+    if not (are_whole := rounds.outcomes.dtype.kind != "f"):
         remarks.append(_left_out(rounds, outcome, exact, bool(groups)))
     warn(remarks)
-    reports = {}
-    if groups and are_whole:
-        from onlinecal.cli.recalibrating.group_tables import group_reports, group_table
-
-        reports = group_reports(rounds, groups, bins)
+    reports = _group_reports(rounds, groups, bins) if groups and are_whole else {}
     effort = math.inf if exact and are_whole else budget or 1.0
     columns = _measure(rounds, effort, bins, draws if are_whole else 0, group)
     worse = _comparisons(columns)
@@ -157,12 +158,47 @@ def measure(
     else:
         console = results()
         console.print(error_table(columns, rounds.name, bins, average))
-        for name, report in reports.items():
-            console.print(group_table(name, report, bins))
+        for shown in _group_tables(reports, bins):
+            console.print(shown)
         for line in [*broken, *map(str, files)]:
             console.print(line, soft_wrap=True)
     if broken:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _check_request(forecast: list[str], exact: bool, budget: float | None, folder: Path | None) -> None:
+    """Refuse options that make no sense."""
+    if exact and budget is not None:
+        raise ValueError("--exact and --budget exclude each other: exact takes what it needs")
+    if budget is not None and not budget > 0:
+        raise ValueError(f"budget must be positive, got {budget!r}")
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file, not a folder to write into")
+    if len(set(forecast)) < len(forecast):
+        raise ValueError(f"a forecast is listed twice: {', '.join(forecast)}")
+
+
+def _missing(file: Path, has_forecast: bool) -> ValueError:
+    """Which column is to be named, and which there are."""
+    missing = "--outcome', the column of outcomes" if has_forecast else "--forecast', a column of forecasts"
+    known = ", ".join(read_columns(file))
+    return ValueError(f"Missing option '{missing}. {called(file)} has the columns {known}")
+
+
+def _group_reports(rounds: Rounds, groups: list[str], bins: int) -> dict[str, MulticalibrationReport]:
+    """What is right in each group, for every column of forecasts."""
+    from onlinecal.cli.recalibrating.group_tables import group_reports
+
+    return group_reports(rounds, groups, bins)
+
+
+def _group_tables(reports: dict[str, MulticalibrationReport], bins: int) -> list[Table]:
+    """A table of each report."""
+    if not reports:
+        return []
+    from onlinecal.cli.recalibrating.group_tables import group_table
+
+    return [group_table(name, report, bins) for name, report in reports.items()]
 
 
 def _remarks(rounds: Rounds, outcome: str, group: str | None) -> list[str]:

@@ -21,63 +21,78 @@ DEFAULT_ROUNDS = 20_000
 RECORDED = "forecasts"
 
 
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        help="logistic (on standardised features), bayes or tree; may be repeated. Default: logistic.",
+    ),
+]
+River = Annotated[
+    str | None, typer.Option("--river", help="A dataset that comes with river: Phishing, Bananas, ...")
+]
+File = Annotated[
+    Path | None,
+    typer.Option("--file", help=f"Recorded forecasts instead of a model: {FILES}"),
+]
+ForecastColumn = Annotated[str | None, typer.Option("--forecast", help="Its column of forecasts.")]
+OutcomeColumn = Annotated[str | None, typer.Option("--outcome", help="Its column of outcomes, 0/1.")]
+Sort = Annotated[str | None, typer.Option("--sort", help="Its column to order the rounds by.")]
+SettledAt = Annotated[
+    str | None,
+    typer.Option(
+        "--settled-at",
+        help="Its column of when outcomes became known: times as in --sort, or else row numbers from 0.",
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        "--group", help="Its column of what shares an outcome, as a match; known after its last row."
+    ),
+]
+Streams = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stream",
+        help="A stream made to break recalibrators: flip, fold, drift or threshold; may be repeated.",
+    ),
+]
+Rounds = Annotated[
+    int | None,
+    typer.Option("--rounds", min=1, help=f"T. Default: all there are; {DEFAULT_ROUNDS} of a --stream."),
+]
+Late = Annotated[
+    int, typer.Option("--late", min=0, help="Each label comes so many rounds after its forecast.")
+]
+BucketNumber = Annotated[
+    str, typer.Option("--buckets", help='Of the calibrated classifier: a number, or "auto".')
+]
+Budget = Annotated[
+    float, typer.Option("--budget", help="Effort for each distance; 1 is about a second at most.")
+]
+
+
 def evaluate(
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            help="logistic (on standardised features), bayes or tree; may be repeated. Default: logistic.",
-        ),
-    ] = None,
-    river: Annotated[
-        str | None, typer.Option("--river", help="A dataset that comes with river: Phishing, Bananas, ...")
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", help=f"Recorded forecasts instead of a model: {FILES}"),
-    ] = None,
-    forecast: Annotated[str | None, typer.Option("--forecast", help="Its column of forecasts.")] = None,
-    outcome: Annotated[str | None, typer.Option("--outcome", help="Its column of outcomes, 0/1.")] = None,
-    sort: Annotated[str | None, typer.Option("--sort", help="Its column to order the rounds by.")] = None,
-    settled_at: Annotated[
-        str | None,
-        typer.Option(
-            "--settled-at",
-            help="Its column of when outcomes became known: times as in --sort, or else row numbers from 0.",
-        ),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            "--group", help="Its column of what shares an outcome, as a match; known after its last row."
-        ),
-    ] = None,
+    model: Models = None,
+    river: River = None,
+    file: File = None,
+    forecast: ForecastColumn = None,
+    outcome: OutcomeColumn = None,
+    sort: Sort = None,
+    settled_at: SettledAt = None,
+    group: Group = None,
     positive: Positive = None,
     percent: Percent = False,
     logits: Logits = False,
     drop_invalid: DropInvalid = False,
-    stream: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--stream",
-            help="A stream made to break recalibrators: flip, fold, drift or threshold; may be repeated.",
-        ),
-    ] = None,
-    rounds: Annotated[
-        int | None,
-        typer.Option("--rounds", min=1, help=f"T. Default: all there are; {DEFAULT_ROUNDS} of a --stream."),
-    ] = None,
+    stream: Streams = None,
+    rounds: Rounds = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of a --stream.")] = 0,
-    late: Annotated[
-        int, typer.Option("--late", min=0, help="Each label comes so many rounds after its forecast.")
-    ] = 0,
+    late: Late = 0,
     slack: Annotated[float, typer.Option("--slack", help="Of the calibrated classifier.")] = 1.0,
-    buckets: Annotated[
-        str, typer.Option("--buckets", help='Of the calibrated classifier: a number, or "auto".')
-    ] = "1",
-    budget: Annotated[
-        float, typer.Option("--budget", help="Effort for each distance; 1 is about a second at most.")
-    ] = 1.0,
+    buckets: BucketNumber = "1",
+    budget: Budget = 1.0,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")] = None,
     plot: Annotated[
         bool, typer.Option("--plot", help="Table and pictures, in results/evaluate if there is no --out.")
