@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     )
     from onlinecal.measures import (
         CalibrationMonitor as CalibrationMonitor,
+        brier_decomposition as brier_decomposition,
         calibration_distance as calibration_distance,
         calibration_distance_from_counts as calibration_distance_from_counts,
+        chance_level as chance_level,
         classwise_calibration_error as classwise_calibration_error,
         confidence_calibration_error as confidence_calibration_error,
         decision_calibration_error as decision_calibration_error,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,16 @@ SHOWN = 5
 """So many of the classes that are missing are named."""
 ERRORS = 2.0
 """An accuracy is below chance when so many standard errors do not reach it."""
+
+
+WORSE = 1e-3
+"""Scores must differ by this share to be called worse."""
+LEAST_ROUNDS = 20
+"""Of fewer rounds no scores are compared with a constant's, found in hindsight."""
+FACTOR = 3.0
+"""Outcomes come in runs if they change less often than they should by this factor."""
+LEAST_CHANGES = 30.0
+"""Outcomes that should change less often than this are left alone."""
 
 
 class LabelWarning(UserWarning):
@@ -87,6 +97,52 @@ def outcome_remarks(
                 f"chance ({_percent(chance)}): is {outcome} what was forecast, or its opposite?"
             )
     return remarks
+
+
+def run_remarks(outcomes: NDArray[Any], forecasts: Floats, outcome: str, advice: str) -> list[str]:
+    """A remark if outcomes, shape (T,), change much less often than independent ones with these chances.
+
+    Those that never change have a remark of their own.
+    """
+    changes = int((outcomes[1:] != outcomes[:-1]).sum())
+    p, q = forecasts[1:], forecasts[:-1]
+    expected = float((p * (1.0 - q) + q * (1.0 - p)).sum())
+    if expected < LEAST_CHANGES or changes == 0 or changes * FACTOR >= expected:
+        return []
+    return [
+        f"{outcome} changes {changes:,} times from row to row, independent outcomes would about "
+        f"{round(expected):,} times: do rows share an outcome, as those of one match do{advice}"
+    ]
+
+
+def constant_remarks(name: str, rounds: float, scores: Mapping[str, tuple[float, float]]) -> list[str]:
+    """A remark if forecasts of so many rounds score worse than the best constant in hindsight.
+
+    `scores`: by its name, the average score of the forecasts and of the constant. What learning the constant
+    costs, about log(T)/2 in all, is allowed for.
+    """
+    if rounds < LEAST_ROUNDS:
+        return []
+    return _worse(name, "a constant", scores, math.log(rounds + 1) / 2 / rounds)
+
+
+def input_remarks(name: str, than: str, scores: Mapping[str, tuple[float, float]]) -> list[str]:
+    """A remark if forecasts score worse than those that came in; `scores` as of `constant_remarks`."""
+    return _worse(name, than, scores, 0.0)
+
+
+def beside(scores: Mapping[str, float], others: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Each score with the other of the same name."""
+    return {name: (score, others[name]) for name, score in scores.items()}
+
+
+def _worse(name: str, than: str, scores: Mapping[str, tuple[float, float]], margin: float) -> list[str]:
+    texts = [
+        f"{score} {own:.4f} instead of {other:.4f}"
+        for score, (own, other) in scores.items()
+        if own > other * (1.0 + WORSE) + margin
+    ]
+    return [f"{name}: worse than {than}, {', '.join(texts)}"] if texts else []
 
 
 def agreement(table: Floats, counts: NDArray[np.int64], labels: NDArray[np.int64]) -> tuple[float, float]:

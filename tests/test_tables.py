@@ -1,17 +1,16 @@
 """The one reader of tables: columns of files, as they are or as outcomes and forecasts."""
 
+import gzip
+import io
+import sys
+
 import numpy as np
 import polars as pl
 import pytest
 
-from onlinecal.tables import (
-    check_columns,
-    forecast_column,
-    outcome_column,
-    read_columns,
-    read_frame,
-    read_history,
-)
+from onlinecal.columns import Reading, forecast_column, outcome_column
+from onlinecal.rounds import read_history, read_rounds
+from onlinecal.tables import check_columns, read_columns, read_frame
 
 FRAME = pl.DataFrame({"p": [0.25, 1.0], "y": [1, 0], "day": ["2024-01-02", "2024-01-01"]})
 
@@ -44,7 +43,7 @@ def test_numbers_may_be_texts_and_booleans_but_nothing_else(tmp_path):
     assert outcome_column(ones, tmp_path).tolist() == [1, 1, 0, 0]
     assert outcome_column(pl.Series("y", [True, False]), tmp_path).dtype == np.uint8
     assert forecast_column(pl.Series("p", ["0.5", "1"]), tmp_path).tolist() == [0.5, 1.0]
-    for values, got in (([1, 2], "2"), (["1", "yes"], "'yes'"), ([True, None], "nothing")):
+    for values, got in (([1, 2], "2"), (["1", "maybe"], "'maybe'"), ([True, None], "nothing")):
         with pytest.raises(ValueError, match=f"column 'y' must be 0, 1 or boolean, got {got} at row 1"):
             outcome_column(pl.Series("y", values), tmp_path)
     with pytest.raises(ValueError, match=r"column 'p' must lie in \[0, 1\], got nan at row 0"):
@@ -55,7 +54,7 @@ def test_what_is_no_table_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="no such file"):
         read_frame(tmp_path / "a.csv")
     for name, text, words in (
-        ("a.txt", "p\n1\n", "cannot tell what"),
+        ("a.txt", "p\n1\n", 'cannot tell what .* Standard input, "-", is read without one'),
         ("a.csv", "p,y\n", "holds no rounds"),
         ("b.csv", " \n\n", "holds no rounds"),
         ("a.parquet", "p\n1\n", "cannot be read as parquet"),
@@ -65,3 +64,90 @@ def test_what_is_no_table_is_refused(tmp_path):
             read_frame(tmp_path / name)
     with pytest.raises(ValueError, match=r"the table has no column 'z'\. Its columns: p"):
         check_columns(["p"], ["z"])
+
+
+ROWS = "p{0}y\n0.25{0}1\n1{0}0\n"
+PACKED = gzip.compress(ROWS.format(",").encode())
+ARRAYS = io.BytesIO()
+np.savez(ARRAYS, p=np.array([0.25, 1.0]), y=np.array([True, False]), q=np.array([[0.2, 0.8], [0.5, 0.5]]))
+AS_THEY_ARE = {
+    "semicolons.csv": ROWS.format(";").encode(),
+    "tabs.tsv": ROWS.format("\t").encode(),
+    "bars.csv": ROWS.format("|").encode(),
+    "spaces.csv": ROWS.format(" , ").encode(),
+    "quotes.csv": b'"p";"y";"a, b, c, d"\n0.25;1;"x, y"\n1;0;z\n',
+    "packed.csv.gz": PACKED,
+    "marked.csv": ROWS.format(",").replace("\n", "\r\n").encode("utf-8-sig") + b"\r\n\r\n",
+    "excel.csv": ROWS.format("\t").encode("utf-16"),
+    "windows.csv": b"stra\xdfe,p,y\n\xe4,0.25,1\n\xe4,1,0\n",
+    "words.csv": b"p,y\n25%,Yes\n100 %,no\n",
+    "arrays.npz": ARRAYS.getvalue(),
+    "array.json": b' [\n {"p": 0.25, "y": true}, {"y": 0, "p": 1}]',
+    "lines.jsonl.gz": gzip.compress(b'{"p": 0.25, "y": true}\n{"p": "1", "y": 0}\n'),
+}
+
+
+@pytest.mark.parametrize("name", AS_THEY_ARE)
+def test_files_are_read_as_they_are_also_from_a_pipe(tmp_path, monkeypatch, name):
+    content = AS_THEY_ARE[name]
+    (tmp_path / name).write_bytes(content)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    for path, called in ((tmp_path / name, name), ("-", "standard input")):
+        history = read_history(path, "y", "p")
+        assert history.name == called
+        assert history.outcomes.tolist() == [1, 0]
+        assert history.forecasts.tolist() == [0.25, 1.0]
+
+
+def test_tables_in_npz_are_columns_and_must_be_equally_long(tmp_path):
+    (tmp_path / "a.npz").write_bytes(ARRAYS.getvalue())
+    assert read_columns(tmp_path / "a.npz") == ["p", "y", "q_0", "q_1"]
+    assert read_history(tmp_path / "a.npz", "y", "q_1").forecasts.tolist() == [0.8, 0.5]
+    np.savez(tmp_path / "b.npz", p=[0.5], y=[0, 1])
+    with pytest.raises(ValueError, match="columns of unequal length: p 1, y 2"):
+        read_history(tmp_path / "b.npz", "y", "p")
+
+
+def rounds_of(path, text, **options):
+    path.write_text(text)
+    return read_rounds(path, "y", ["p"], reading=Reading(**options))
+
+
+def test_columns_are_read_as_options_say(tmp_path):
+    path = tmp_path / "a.csv"
+    found = rounds_of(path, "p,y\n63,b\n5%,a\n0,c\n", positive="b", percent=True)
+    assert found.forecasts["p"].tolist() == [0.63, 0.05, 0.0]
+    assert found.outcomes.tolist() == [1, 0, 0]
+    assert found.remarks == ["2 values of y count as 0: 'a', 'c'"]
+    found = rounds_of(path, "p,y\n0,2\n-1000,1\ninf,2.0\n", positive="2", logits=True)
+    assert found.forecasts["p"].tolist() == [0.5, 0.0, 1.0]
+    assert found.outcomes.tolist() == [1, 0, 1]
+    found = rounds_of(path, "p,y\n0.5,1\n,0\nNA,0\n0.5,maybe\n1,0\n", drop_invalid=True)
+    assert found.forecasts["p"].tolist() == [0.5, 1.0]
+    assert found.frame["p"].to_list() == [0.5, 1.0]
+    (text,) = found.remarks
+    assert text.startswith("3 of 5 rows of")
+    assert "2 by p, which must lie in [0, 1], as nothing at row 1 does not; 1 by y" in text
+    assert "as 'maybe' at row 3" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("p;y\n0,5;1\n", {}, "got '0,5' at row 0: a decimal comma"),
+        ("p,y\n0,5,1\n", {}, "a row has more fields than the header: decimal commas"),
+        ("0.5,1\n0.3,0\n", {}, "has no header"),
+        ("p,y\n50,1\n", {}, r"are they percentages \(--percent\)"),
+        ("p,y\n0.5,1\n-3,1\n", {}, r"got '-3' at row 1: are they log-odds \(--logits\)"),
+        ("p,y\n0.5,1\nNA,1\n", {}, r"got 'NA' at row 1 \(1 rows like that\); --drop-invalid"),
+        ("p,y\n0.5,won\n0.5,lost\n", {}, "--positive LABEL says .* its values: 'won', 'lost'"),
+        ("p,y\n0.5,won\n", {"positive": "Won"}, "never has the value 'Won'; did you mean 'won'"),
+        ("p,y\n0.5,won\n0.5,NA\n", {"positive": "won"}, "'y' must have a value, got 'NA' at row 1"),
+        ("p,y\n2,1\n3,1\n", {"drop_invalid": True}, "got '2' at row 0"),
+        ("p,y\n2,1\n0.3,x\n", {"drop_invalid": True}, "no row has good values"),
+        ("p,y\n2,1\n", {"percent": True, "logits": True}, "exclude each other"),
+    ],
+)
+def test_refusals_say_what_may_help(tmp_path, text, options, words):
+    with pytest.raises(ValueError, match=words):
+        rounds_of(tmp_path / "a.csv", text, **options)

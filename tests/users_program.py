@@ -31,7 +31,9 @@ from onlinecal import (
     OneStepAhead,
     PlattScaling,
     SimplexAlmostOneStepAhead,
+    brier_decomposition,
     calibration_distance,
+    chance_level,
     decision_calibration_error,
     expected_calibration_error,
     multicalibration_error,
@@ -132,6 +134,9 @@ distance: CalibrationDistance = calibration_distance(p, y, "exact", normalize=Tr
 calibration_distance(p, y, "fast")  # error: arg-type
 calibration_distance(p)  # error: call-arg
 error: float = expected_calibration_error(p, y, bins=10) + smooth_calibration_error(p, y)
+by_chance: float = chance_level(p, "smooth", y, n_draws=9).mean + brier_decomposition(p, y).miscalibration
+chance_level(p, lambda p, y: float(p @ y), seed=[1, 2], groups=y)
+chance_level(p, "ace")  # error: arg-type
 smooth_calibration_error(p, y, bins=10)  # error: call-arg
 lp_calibration_interval(table, y, method="bootstrap").upper
 lp_calibration_interval(table, y, method="jackknife")  # error: arg-type

@@ -1,11 +1,11 @@
-"""Streams from files: CSV, JSON Lines and Parquet."""
+"""Streams from files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from adversaries.replayed.streams import Stream
-from onlinecal.tables import read_history
+from onlinecal.rounds import read_history
 
 
 def replay_file(
@@ -15,14 +15,15 @@ def replay_file(
     time: str | None = None,
     sort: str | None = None,
 ) -> Stream:
-    """A stream from a CSV (.csv), JSON Lines (.jsonl, .ndjson) or Parquet (.parquet, .pq) file.
+    """A stream from a CSV (.csv, .tsv), JSON Lines (.jsonl, .ndjson), Parquet (.parquet, .pq) or NPZ file.
 
     Parameters
     ----------
     path
-        The file; its extension says how to read it. A CSV file starts with a header.
+        The file; its extension says how to read it, also with .gz; "-" is standard input. A CSV starts with
+        a header; fields are apart by commas, semicolons, tabs or bars.
     outcome
-        The column of outcomes: 0 and 1, or booleans (in text files also true/false in any case).
+        The column of outcomes: 0 and 1, or booleans (as texts also true/false, yes/no, in any case).
     forecast
         The column of forecasts made for them, in [0, 1], which become the hints; None for no hints.
     time

@@ -3,67 +3,111 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onlinecal.cli.errors import CHECK_FAILED, warn
-from onlinecal.tables import number, read_history
+from onlinecal.cli.measured import Column, error_table, write
+from onlinecal.cli.reading import FILES, DropInvalid, Logits, Percent, Positive
+from onlinecal.columns import Reading
+from onlinecal.formats import called
+from onlinecal.rounds import group_numbers, read_rounds
+from onlinecal.tables import read_columns
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from onlinecal.measures.summary import Errors
-    from onlinecal.tables import History
+    from onlinecal.measures import MulticalibrationReport
+    from onlinecal.measures.chance import MeasureName
+    from onlinecal.rounds import Rounds
 
 BINS = 15
+BY_CHANCE: tuple[MeasureName, ...] = ("brier", "log_loss", "miscalibration", "ece", "ece_bins", "smooth")
+SLOW: tuple[MeasureName, ...] = ("lower_distance", "distance")
+MOST_DRAWS, LEAST_DRAWS = 199, 19
+DRAWN_ROUNDS = 2_000_000
+"""So many rounds are drawn in all, unless that is too few or too many draws: seconds."""
+MOST_EFFORT = 1.0
+"""For each distance in a p-value, the file's own too, however much is made for the one that is shown."""
+ADVICE = " (then name it with --group, or the p-values are wrong), or is the file sorted by it?"
+
+
+Forecasts = Annotated[
+    list[str] | None,
+    typer.Option("--forecast", help="A column of forecasts; may be repeated, to see them side by side."),
+]
+OutcomeColumn = Annotated[
+    str | None, typer.Option("--outcome", help="The column of outcomes: 0/1, or shares in [0, 1].")
+]
+Sort = Annotated[
+    str | None,
+    typer.Option("--sort", help="A column to order the rounds by. No measure depends on the order."),
+]
+Average = Annotated[
+    bool, typer.Option("--average", "--normalize", help="Averages over rounds only, also with --json.")
+]
+Exact = Annotated[
+    bool,
+    typer.Option("--exact", help="The distance itself, however long it takes: seconds, or hours."),
+]
+Budget = Annotated[
+    float | None,
+    typer.Option("--budget", help="Effort for the distance; 1, the default, is about a second."),
+]
+Bins = Annotated[int, typer.Option("--bins", min=1, max=1_000_000, help="Bins of the ECE in bins.")]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--groups", help="A column whose values are groups, also with those of another; may be repeated."
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option("--group", help="A column; rows with one value in it share an outcome, as in a match."),
+]
+Draws = Annotated[
+    int | None,
+    typer.Option(
+        "--draws",
+        min=0,
+        help="Draws for what chance would score, also of the distances (slow); 0: leave it out. Default: "
+        "up to 199, fewer for long files, and not of the distances.",
+    ),
+]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")]
+Plot = Annotated[
+    bool, typer.Option("--plot", help="Table and pictures, in results/measure if there is no --out.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 
 
 def measure(
-    file: Annotated[Path, typer.Argument(help="The forecasts: CSV, JSON Lines or Parquet.")],
-    forecast: Annotated[
-        list[str],
-        typer.Option("--forecast", help="A column of forecasts; may be repeated, to see them side by side."),
-    ],
-    outcome: Annotated[
-        str, typer.Option("--outcome", help="The column of outcomes: 0/1, or shares in [0, 1].")
-    ],
-    sort: Annotated[
-        str | None,
-        typer.Option("--sort", help="A column to order the rounds by. No measure depends on the order."),
-    ] = None,
-    average: Annotated[
-        bool, typer.Option("--average", "--normalize", help="Averages over rounds only, also with --json.")
-    ] = False,
-    exact: Annotated[
-        bool,
-        typer.Option("--exact", help="The distance itself, however long it takes: seconds, or hours."),
-    ] = False,
-    budget: Annotated[
-        float | None,
-        typer.Option("--budget", help="Effort for the distance; 1, the default, is about a second."),
-    ] = None,
-    bins: Annotated[
-        int, typer.Option("--bins", min=1, max=1_000_000, help="Bins of the ECE in bins.")
-    ] = BINS,
-    groups: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--groups", help="A column whose values are groups, also with those of another; may be repeated."
-        ),
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")] = None,
-    plot: Annotated[
-        bool, typer.Option("--plot", help="Table and pictures, in results/measure if there is no --out.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    file: Annotated[Path, typer.Argument(help=f"The forecasts: {FILES}")],
+    forecast: Forecasts = None,
+    outcome: OutcomeColumn = None,
+    sort: Sort = None,
+    average: Average = False,
+    exact: Exact = False,
+    budget: Budget = None,
+    bins: Bins = BINS,
+    groups: Groups = None,
+    group: Group = None,
+    draws: Draws = None,
+    positive: Positive = None,
+    percent: Percent = False,
+    logits: Logits = False,
+    drop_invalid: DropInvalid = False,
+    out: Out = None,
+    plot: Plot = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how far from calibrated recorded forecasts are.
 
-    Errors are sums over rounds, then in brackets averages; "a … b" is a proven bracket, "=" exact.
+    Errors are sums over rounds, then in brackets averages; "a … b" is a proven bracket, "=" exact. "if
+    calibrated": what perfectly calibrated forecasts like these would score, and how often as much (p-value).
 
     docs/measures.md says how to read each number. Exit code 1 if the measures contradict each other.
 
@@ -74,40 +118,37 @@ def measure(
     [bold]onlinecal measure games.csv --forecast elo --forecast market --outcome won --average[/bold]
 
     [bold]onlinecal measure loans.csv --forecast risk --outcome defaulted --groups sex --groups region[/bold]
+
+    [bold]zcat matches.tsv.gz | onlinecal measure - --forecast p --outcome result --positive home[/bold]
     """
     from onlinecal.cli.output import print_json, results
 
-    if exact and budget is not None:
-        raise ValueError("--exact and --budget exclude each other: exact takes what it needs")
-    if budget is not None and not budget > 0:
-        raise ValueError(f"budget must be positive, got {budget!r}")
+    if not forecast or outcome is None:
+        raise _missing(file, bool(forecast))
     folder = out or (Path("results/measure") if plot else None)
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file, not a folder to write into")
-    histories = _read(file, forecast, outcome, sort)
-    are_whole = histories[0].outcomes.dtype.kind != "f"
-    remarks = _remarks(histories, forecast, outcome)
-    if not are_whole:
-        remarks.append(_left_out(histories[0], outcome, exact, bool(groups)))
+    _check_request(forecast, exact, budget, folder)
+    reading = Reading(positive, percent, logits, drop_invalid)
+    named = [*(groups or []), *([] if group is None else [group])]
+    rounds = read_rounds(file, outcome, forecast, sort=sort, more=named, shares=True, reading=reading)
+    remarks = _remarks(rounds, outcome, group)
+    if not (are_whole := rounds.outcomes.dtype.kind != "f"):
+        remarks.append(_left_out(rounds, outcome, exact, bool(groups)))
     warn(remarks)
-    reports = {}
-    if groups and are_whole:
-        from onlinecal.cli.recalibrating.group_tables import group_reports, group_table
-
-        reports = group_reports(file, forecast, outcome, groups, bins)
-    errors, witnesses = _measure(
-        histories, forecast, math.inf if exact and are_whole else budget or 1.0, bins
-    )
-    files = [] if folder is None else _write(histories, errors, witnesses, folder)
-    broken = [text for one in errors for text in one.broken_bounds()]
+    reports = _group_reports(rounds, groups, bins) if groups and are_whole else {}
+    effort = math.inf if exact and are_whole else budget or 1.0
+    columns = _measure(rounds, effort, bins, draws if are_whole else 0, group)
+    worse = _comparisons(columns)
+    warn(worse)
+    remarks += worse
+    files = [] if folder is None else write(rounds, columns, folder)
+    broken = [text for one in columns for text in one.errors.broken_bounds()]
     if as_json:
-        shown = [one.averages for one in errors] if average else errors
         print_json(
             {
                 "file": str(file),
                 "per_round": average,
                 "bins": bins,
-                "columns": [asdict(one) for one in shown],
+                "columns": [one.record(average) for one in columns],
                 "broken": broken,
                 "warnings": remarks,
                 **({"groups": {name: one.rows() for name, one in reports.items()}} if groups else {}),
@@ -116,148 +157,120 @@ def measure(
         )
     else:
         console = results()
-        console.print(error_table(errors, file.name, bins, average))
-        for name, report in reports.items():
-            console.print(group_table(name, report, bins))
+        console.print(error_table(columns, rounds.name, bins, average))
+        for shown in _group_tables(reports, bins):
+            console.print(shown)
         for line in [*broken, *map(str, files)]:
             console.print(line, soft_wrap=True)
     if broken:
         raise typer.Exit(CHECK_FAILED)
 
 
-def error_table(errors: Sequence[Errors], name: str, bins: int, average: bool) -> Table:
-    """A column per forecast, a line per measure: the sum over rounds, then in brackets the average."""
-    from onlinecal.cli.output import table
-
-    def both(total: float, one: Errors) -> str:
-        per_round = f"{total / one.rounds:.4f}"
-        return per_round if average else f"{number(total)} ({per_round})"
-
-    def between(low: float, high: float, one: Errors) -> str:
-        if average:
-            return bracket(low / one.rounds, high / one.rounds) or both(high, one)
-        ends = bracket(low, high)
-        return f"{ends} ({high / one.rounds:.4f})" if ends else both(high, one)
-
-    def distance(one: Errors) -> str:
-        if one.distance_low == one.distance_high:
-            return f"= {both(one.distance_high, one)}"
-        return between(one.distance_low, one.distance_high, one)
-
-    def sandwich(one: Errors) -> str:
-        ends = (one.smooth / 2, one.lower_distance_high, 2 * one.smooth)
-        return " ≤ ".join(f"{end / one.rounds:.4f}" if average else number(end) for end in ends)
-
-    are_whole = all(isinstance(one.ones, int) for one in errors)
-    lines: list[tuple[str, Callable[[Errors], str]]] = [
-        ("rounds", lambda one: number(one.rounds)),
-        (
-            "outcomes that were 1" if are_whole else "sum of the outcomes",
-            lambda one: f"{number(one.ones)} ({one.ones / one.rounds:.4f})",
-        ),
-        ("ECE by exact value", lambda one: both(one.ece, one)),
-        (f"ECE in {bins} bin{'s' * (bins > 1)}", lambda one: both(one.ece_bins, one)),
-        ("smooth calibration error (smCE)", lambda one: both(one.smooth, one)),
-        (
-            "lower distance to calibration",
-            lambda one: between(one.lower_distance_low, one.lower_distance_high, one),
-        ),
-        ("distance to calibration", distance),
-        ("Brier score", lambda one: both(one.brier, one)),
-        ("Brier score of the best constant", lambda one: both(one.brier_constant, one)),
-        ("½ smCE ≤ lower distance ≤ 2 smCE", sandwich),
-    ]
-    unit = "averages over rounds" if average else "sums over rounds (averages)"
-    return table(
-        f"{name}: {unit}",
-        ["", *(one.forecast for one in errors)],
-        [(label, *(show(one) for one in errors)) for label, show in lines],
-    )
+def _check_request(forecast: list[str], exact: bool, budget: float | None, folder: Path | None) -> None:
+    """Refuse options that make no sense."""
+    if exact and budget is not None:
+        raise ValueError("--exact and --budget exclude each other: exact takes what it needs")
+    if budget is not None and not budget > 0:
+        raise ValueError(f"budget must be positive, got {budget!r}")
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file, not a folder to write into")
+    if len(set(forecast)) < len(forecast):
+        raise ValueError(f"a forecast is listed twice: {', '.join(forecast)}")
 
 
-def bracket(low: float, high: float) -> str:
-    """Both ends with as many digits as it takes to tell them apart; "" if six are not enough."""
-    whole = len(f"{high:.0f}") if high >= 1 else 0
-    for digits in (4, 5, 6):
-        first, second = (f"{end:,.{max(0, digits - whole)}f}" for end in (low, high))
-        if first != second:
-            return f"{first} … {second}"
-    return ""
+def _missing(file: Path, has_forecast: bool) -> ValueError:
+    """Which column is to be named, and which there are."""
+    missing = "--outcome', the column of outcomes" if has_forecast else "--forecast', a column of forecasts"
+    known = ", ".join(read_columns(file))
+    return ValueError(f"Missing option '{missing}. {called(file)} has the columns {known}")
 
 
-def _read(file: Path, forecasts: list[str], outcome: str, sort: str | None) -> list[History]:
-    """The file's rounds, once per column of forecasts."""
-    if len(set(forecasts)) < len(forecasts):
-        raise ValueError(f"a forecast is listed twice: {', '.join(forecasts)}")
-    return [read_history(file, outcome, column, sort=sort, shares=True) for column in forecasts]
+def _group_reports(rounds: Rounds, groups: list[str], bins: int) -> dict[str, MulticalibrationReport]:
+    """What is right in each group, for every column of forecasts."""
+    from onlinecal.cli.recalibrating.group_tables import group_reports
+
+    return group_reports(rounds, groups, bins)
 
 
-def _remarks(histories: list[History], forecasts: list[str], outcome: str) -> list[str]:
+def _group_tables(reports: dict[str, MulticalibrationReport], bins: int) -> list[Table]:
+    """A table of each report."""
+    if not reports:
+        return []
+    from onlinecal.cli.recalibrating.group_tables import group_table
+
+    return [group_table(name, report, bins) for name, report in reports.items()]
+
+
+def _remarks(rounds: Rounds, outcome: str, group: str | None) -> list[str]:
     """What looks wrong in the columns, each text once."""
-    from onlinecal.remarks import outcome_remarks
+    from onlinecal.remarks import outcome_remarks, run_remarks
 
-    found = [
-        text
-        for history, column in zip(histories, forecasts, strict=True)
-        for text in outcome_remarks(history.outcomes, history.forecasts, outcome, column)
-    ]
-    return list(dict.fromkeys(found))
+    found = []
+    for column, forecasts in rounds.forecasts.items():
+        found += outcome_remarks(rounds.outcomes, forecasts, outcome, column)
+    if group is None:
+        found += run_remarks(rounds.outcomes, next(iter(rounds.forecasts.values())), outcome, ADVICE)
+    return list(dict.fromkeys([*rounds.remarks, *found]))
 
 
-def _left_out(history: History, outcome: str, exact: bool, groups: bool) -> str:
+def _comparisons(columns: Sequence[Column]) -> list[str]:
+    """Which columns are worse than the best constant, and which than the one that is named first."""
+    from onlinecal.remarks import beside, constant_remarks, input_remarks
+
+    found = []
+    first = columns[0].errors.averages
+    for one in (column.errors.averages for column in columns):
+        scores = {"Brier score": one.brier, "log loss": one.log_loss}
+        constant = {"Brier score": one.brier_constant, "log loss": one.log_loss_constant}
+        before = {"Brier score": first.brier, "log loss": first.log_loss}
+        found += constant_remarks(one.forecast, one.rounds, beside(scores, constant))
+        found += input_remarks(one.forecast, first.forecast, beside(scores, before))
+    return found
+
+
+def _left_out(rounds: Rounds, outcome: str, exact: bool, groups: bool) -> str:
     """What is not said of outcomes that are shares, and why."""
-    split = int(((history.outcomes > 0) & (history.outcomes < 1)).sum())
+    split = int(((rounds.outcomes > 0) & (rounds.outcomes < 1)).sum())
     text = (
-        f"{outcome} lies between 0 and 1 in {split:,} of {len(history.outcomes):,} rounds, so forecasts are "
+        f"{outcome} lies between 0 and 1 in {split:,} of {len(rounds.outcomes):,} rounds, so forecasts are "
         "measured as those of its mean. The exact distance is left out, which is NP-hard to find then: there "
         "is a bracket"
     )
     if exact:
         text += ", also with --exact"
     text += "; the lower distance is that of y rounds with outcome 1 and 1 - y with outcome 0"
+    text += "; what chance would score is left out, which depends on more than the mean"
     return text + ("; --groups is left out, its errors are those of events" if groups else "")
 
 
-def _measure(
-    histories: list[History], forecasts: list[str], budget: float, bins: int
-) -> tuple[list[Errors], list[Any]]:
-    """The measures of every column and their witnesses; an infinite budget makes the distance exact."""
+def _measure(rounds: Rounds, budget: float, bins: int, draws: int | None, group: str | None) -> list[Column]:
+    """The measures of every column; an infinite budget makes the distance exact."""
     from onlinecal.cli.output import progress
+    from onlinecal.measures.chance import chance_levels
     from onlinecal.measures.summary import all_errors
 
-    errors, witnesses = [], []
+    measures = BY_CHANCE if draws is None else (*BY_CHANCE, *SLOW)
+    if draws is None:
+        draws = min(MOST_DRAWS, max(LEAST_DRAWS, DRAWN_ROUNDS // len(rounds.outcomes)))
+    together = None if group is None else group_numbers(rounds, group)
+    columns = []
     with progress() as bar:
-        task = bar.add_task("columns", total=len(histories))
-        for history, column in zip(histories, forecasts, strict=True):
+        task = bar.add_task("columns", total=len(rounds.forecasts) * (1 + draws))
+        for column, p in rounds.forecasts.items():
             bar.update(task, description=f"measuring {column}")
-            assert history.forecasts is not None
-            one, witness = all_errors(column, history.forecasts, history.outcomes, budget=budget, bins=bins)
-            errors.append(one)
-            witnesses.append(witness)
-            bar.advance(task)
-    return errors, witnesses
-
-
-def _write(histories: list[History], errors: list[Errors], witnesses: list[Any], folder: Path) -> list[Path]:
-    """Write results.csv (sums), reliability and transport, each picture beside a CSV of its numbers."""
-    import polars as pl
-
-    from onlinecal.plots import reliability_data, transport_data
-    from onlinecal.plots.files import write_figure
-    from onlinecal.plots.panels import named, reliability_panels, transport_panels
-    from onlinecal.tables import write_table
-
-    written = [write_table(pl.DataFrame([asdict(one) for one in errors]), folder / "results.csv")]
-    shown, moved = [], []
-    for history, one, witness in zip(histories, errors, witnesses, strict=True):
-        p, y = history.forecasts, history.outcomes
-        assert p is not None
-        shown.append(named(reliability_data(p, y), one.forecast, history.name))
-        moved.append(named(transport_data(p, y, witness=witness), one.forecast, history.name))
-    for name, draw, parts in (
-        ("reliability", reliability_panels, shown),
-        ("transport", transport_panels, moved),
-    ):
-        numbers = pl.concat(parts)
-        written.append(write_figure(draw(numbers), numbers, folder / name))
-    return written
+            errors, witness = all_errors(column, p, rounds.outcomes, budget=budget, bins=bins)
+            bar.update(task, advance=1, description=f"what chance would score, {column}")
+            found = []
+            if draws:
+                found = chance_levels(
+                    p,
+                    measures,
+                    rounds.outcomes,
+                    draws,
+                    groups=together,
+                    bins=bins,
+                    budget=min(budget, MOST_EFFORT),
+                    progress=lambda *_: bar.advance(task),
+                )
+            columns.append(Column(errors, dict(zip(measures, found, strict=False)), witness))
+    return columns

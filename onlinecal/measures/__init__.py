@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from onlinecal.measures.chance import ChanceLevel as ChanceLevel, chance_level as chance_level
     from onlinecal.measures.decision.errors import (
         decision_calibration_error as decision_calibration_error,
         decision_loss_gap as decision_loss_gap,
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
         decision_losses as decision_losses,
     )
     from onlinecal.measures.decision.width import confidence_width as confidence_width
+    from onlinecal.measures.decomposition import (
+        BrierDecomposition as BrierDecomposition,
+        brier_decomposition as brier_decomposition,
+    )
     from onlinecal.measures.distance.calibration_distance import (
         CalibrationDistance as CalibrationDistance,
         calibration_distance as calibration_distance,

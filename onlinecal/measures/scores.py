@@ -57,9 +57,20 @@ def class_scores(probabilities: Floats, labels: NDArray[np.int64]) -> ClassScore
     )
 
 
+def log_costs(given: Floats) -> Floats:
+    """The log loss of each outcome that was given this probability, of any shape."""
+    costs: Floats = -np.log(np.clip(given, CLIP, None))
+    return costs
+
+
 def log_loss(given: Floats) -> float:
     """Average of -log of the probabilities that were given to what happened, shape (T,)."""
-    return float(-np.log(np.clip(given, CLIP, None)).mean())
+    return float(log_costs(given).mean())
+
+
+def cross_entropy(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> float:
+    """Sum over rounds of the log loss; outcomes between 0 and 1 are shares of both."""
+    return float((outcomes * log_costs(forecasts) + (1.0 - outcomes) * log_costs(1.0 - forecasts)).sum())
 
 
 def brier_score(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> float:

@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.measures.decomposition import brier_decomposition
 from onlinecal.measures.distance.calibration_distance import CalibrationDistance, calibration_distance
 from onlinecal.measures.distance.fractional.lower import lower_calibration_distance
 from onlinecal.measures.expected import expected_calibration_error
-from onlinecal.measures.scores import best_constant_brier, brier_score
+from onlinecal.measures.scores import best_constant_brier, brier_score, cross_entropy
 from onlinecal.measures.smooth import smooth_calibration_error
 
 Floats = NDArray[np.float64]
@@ -87,6 +88,10 @@ class Errors:
         Where the distance to calibration lies; the two are equal when it is known exactly.
     brier, brier_constant
         Sum of (p - y)^2 of the forecasts, and of the best constant forecast in hindsight.
+    miscalibration, discrimination
+        Of `brier_decomposition`: brier = miscalibration - discrimination + brier_constant.
+    log_loss, log_loss_constant
+        Sum of -log of what was given to the outcomes, by the forecasts and by the best constant.
 
     """
 
@@ -102,6 +107,10 @@ class Errors:
     distance_high: float
     brier: float
     brier_constant: float
+    miscalibration: float
+    discrimination: float
+    log_loss: float
+    log_loss_constant: float
 
     @property
     def averages(self) -> Errors:
@@ -131,6 +140,7 @@ def all_errors(
     """Every measure of a column of forecasts, and the witness of its distance; inf makes that exact."""
     one = summarize(forecasts, outcomes, budget=budget)
     lower = lower_calibration_distance(forecasts, outcomes)
+    parts = brier_decomposition(forecasts, outcomes)
     errors = Errors(
         forecast=forecast,
         rounds=one.rounds,
@@ -144,6 +154,10 @@ def all_errors(
         distance_high=one.distance.upper,
         brier=one.brier,
         brier_constant=one.brier_constant,
+        miscalibration=parts.miscalibration,
+        discrimination=parts.discrimination,
+        log_loss=cross_entropy(forecasts, outcomes),
+        log_loss_constant=cross_entropy(np.full(one.rounds, one.ones / one.rounds), outcomes),
     )
     return errors, one.distance.witness
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from onlinecal.cli.errors import CHECK_FAILED, warn
+from onlinecal.cli.reading import FILES, DropInvalid, Logits, Percent, Positive
+from onlinecal.columns import Reading
 
 if TYPE_CHECKING:
     from onlinecal.wrappers.strategies.buckets import Buckets
@@ -19,46 +21,78 @@ DEFAULT_ROUNDS = 20_000
 RECORDED = "forecasts"
 
 
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        help="logistic (on standardised features), bayes or tree; may be repeated. Default: logistic.",
+    ),
+]
+River = Annotated[
+    str | None, typer.Option("--river", help="A dataset that comes with river: Phishing, Bananas, ...")
+]
+File = Annotated[
+    Path | None,
+    typer.Option("--file", help=f"Recorded forecasts instead of a model: {FILES}"),
+]
+ForecastColumn = Annotated[str | None, typer.Option("--forecast", help="Its column of forecasts.")]
+OutcomeColumn = Annotated[str | None, typer.Option("--outcome", help="Its column of outcomes, 0/1.")]
+Sort = Annotated[str | None, typer.Option("--sort", help="Its column to order the rounds by.")]
+SettledAt = Annotated[
+    str | None,
+    typer.Option(
+        "--settled-at",
+        help="Its column of when outcomes became known: times as in --sort, or else row numbers from 0.",
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        "--group", help="Its column of what shares an outcome, as a match; known after its last row."
+    ),
+]
+Streams = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stream",
+        help="A stream made to break recalibrators: flip, fold, drift or threshold; may be repeated.",
+    ),
+]
+Rounds = Annotated[
+    int | None,
+    typer.Option("--rounds", min=1, help=f"T. Default: all there are; {DEFAULT_ROUNDS} of a --stream."),
+]
+Late = Annotated[
+    int, typer.Option("--late", min=0, help="Each label comes so many rounds after its forecast.")
+]
+BucketNumber = Annotated[
+    str, typer.Option("--buckets", help='Of the calibrated classifier: a number, or "auto".')
+]
+Budget = Annotated[
+    float, typer.Option("--budget", help="Effort for each distance; 1 is about a second at most.")
+]
+
+
 def evaluate(
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            help="logistic (on standardised features), bayes or tree; may be repeated. Default: logistic.",
-        ),
-    ] = None,
-    river: Annotated[
-        str | None, typer.Option("--river", help="A dataset that comes with river: Phishing, Bananas, ...")
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", help="Recorded forecasts instead of a model: CSV, JSON Lines or Parquet."),
-    ] = None,
-    forecast: Annotated[str | None, typer.Option("--forecast", help="Its column of forecasts.")] = None,
-    outcome: Annotated[str | None, typer.Option("--outcome", help="Its column of outcomes, 0/1.")] = None,
-    sort: Annotated[str | None, typer.Option("--sort", help="Its column to order the rounds by.")] = None,
-    stream: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--stream",
-            help="A stream made to break recalibrators: flip, fold, drift or threshold; may be repeated.",
-        ),
-    ] = None,
-    rounds: Annotated[
-        int | None,
-        typer.Option("--rounds", min=1, help=f"T. Default: all there are; {DEFAULT_ROUNDS} of a --stream."),
-    ] = None,
+    model: Models = None,
+    river: River = None,
+    file: File = None,
+    forecast: ForecastColumn = None,
+    outcome: OutcomeColumn = None,
+    sort: Sort = None,
+    settled_at: SettledAt = None,
+    group: Group = None,
+    positive: Positive = None,
+    percent: Percent = False,
+    logits: Logits = False,
+    drop_invalid: DropInvalid = False,
+    stream: Streams = None,
+    rounds: Rounds = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of a --stream.")] = 0,
-    late: Annotated[
-        int, typer.Option("--late", min=0, help="Each label comes so many rounds after its forecast.")
-    ] = 0,
+    late: Late = 0,
     slack: Annotated[float, typer.Option("--slack", help="Of the calibrated classifier.")] = 1.0,
-    buckets: Annotated[
-        str, typer.Option("--buckets", help='Of the calibrated classifier: a number, or "auto".')
-    ] = "1",
-    budget: Annotated[
-        float, typer.Option("--budget", help="Effort for each distance; 1 is about a second at most.")
-    ] = 1.0,
+    buckets: BucketNumber = "1",
+    budget: Budget = 1.0,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")] = None,
     plot: Annotated[
         bool, typer.Option("--plot", help="Table and pictures, in results/evaluate if there is no --out.")
@@ -67,8 +101,9 @@ def evaluate(
 ) -> None:
     """Compare a classifier with its recalibrations: Platt scaling, bin means, and the calibrated one.
 
-    Every round is forecast before its label is learnt. All errors are averages over rounds. With more than
-    two labels the event is that the top label is right. Exit code 1 if a proven bound was broken.
+    Every round is forecast before its label is learnt. All errors are averages over rounds; "± base" is the
+    difference from the model alone. With more than two labels the event is that the top label is right. Exit
+    code 1 if a proven bound was broken.
 
     Examples:
 
@@ -76,19 +111,25 @@ def evaluate(
 
     [bold]onlinecal evaluate --file games.csv --forecast probability --outcome won --sort date[/bold]
 
+    [bold]onlinecal evaluate --file matches.csv --forecast p --outcome won --group match[/bold]
+
     [bold]onlinecal evaluate --stream flip --stream fold --rounds 50000[/bold]
     """
     from onlinecal.cli.output import print_json, results
-    from simulations.evaluation.reporting import machine_readable, score_table, write_evaluations
+    from simulations.evaluation.reporting import comparisons, machine_readable, score_table, write_evaluations
 
     if not budget > 0:
         raise ValueError(f"budget must be positive, got {budget!r}")
-    sources = _sources(river, file, forecast, outcome, sort, stream, rounds, seed)
+    columns = Columns(forecast, outcome, sort, settled_at, group)
+    reading = Reading(positive, percent, logits, drop_invalid)
+    sources = _sources(river, file, columns, reading, stream, rounds, seed, late)
     names = _model_names(model, sources)
     remarks = [text for source in sources for text in source.remarks]
     warn(remarks)
     evaluations = _play(sources, names, late, slack, _buckets(buckets), budget)
     scores = [one.score for one in evaluations]
+    worse = comparisons(scores)
+    warn(worse)
     files = []
     if plot or out is not None:
         files = write_evaluations(evaluations, out or Path("results/evaluate"))
@@ -98,25 +139,48 @@ def evaluate(
         for text in one.broken_bounds()
     ]
     if as_json:
-        print_json(machine_readable(scores, broken, files, remarks))
+        print_json(machine_readable(scores, broken, files, [*remarks, *worse]))
     else:
         console = results()
-        console.print(score_table(scores, late))
+        console.print(score_table(scores, _lateness(late, columns)))
         for line in [*broken, *map(str, files)]:
             console.print(line, soft_wrap=True)
     if broken:
         raise typer.Exit(CHECK_FAILED)
 
 
+class Columns(NamedTuple):
+    """The columns of a file, and what names them."""
+
+    forecast: str | None
+    outcome: str | None
+    sort: str | None
+    settled_at: str | None
+    group: str | None
+
+    def options(self) -> list[str]:
+        """The options that were given."""
+        return [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value is not None]
+
+
+def _lateness(late: int, columns: Columns) -> str:
+    """When labels came, for the title."""
+    if columns.settled_at is not None:
+        return f", labels at {columns.settled_at}"
+    if columns.group is not None:
+        return f", labels after the last row of each {columns.group}"
+    return f", labels {late} rounds late" if late else ""
+
+
 def _sources(
     river: str | None,
     file: Path | None,
-    forecast: str | None,
-    outcome: str | None,
-    sort: str | None,
+    columns: Columns,
+    reading: Reading,
     stream: list[str] | None,
     rounds: int | None,
     seed: int,
+    late: int,
 ) -> list[Source]:
     """Whatever is named; ValueError if that is none or more than one kind, or options do not go together."""
     from simulations.evaluation import sources
@@ -127,14 +191,21 @@ def _sources(
         raise ValueError(f"{' and '.join(named)} exclude each other")
     if not named:
         raise ValueError("what to evaluate on? One of --river, --file or --stream is needed")
-    columns = {"--forecast": forecast, "--outcome": outcome, "--sort": sort}
     if file is not None:
+        forecast, outcome, sort, settled_at, group = columns
         if forecast is None or outcome is None:
             raise ValueError("--file needs --forecast and --outcome, the columns of forecasts and outcomes")
-        return [sources.from_file(file, outcome, forecast, sort, rounds)]
-    for option, value in columns.items():
-        if value is not None:
-            raise ValueError(f"{option} names a column of a file: it needs --file")
+        if late and (settled_at is not None or group is not None):
+            raise ValueError("--late excludes --settled-at and --group, which say when labels come")
+        return [
+            sources.from_file(
+                file, outcome, forecast, sort, rounds, settled_at=settled_at, group=group, reading=reading
+            )
+        ]
+    for option in columns.options():
+        raise ValueError(f"{option} names a column of a file: it needs --file")
+    if reading != Reading():
+        raise ValueError("--positive, --percent, --logits and --drop-invalid say how to read a --file")
     if river is not None:
         return [sources.from_river(river, rounds)]
     chosen = stream or []

@@ -12,7 +12,7 @@ from onlinecal.catalogue import did_you_mean
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.catalogue import StrategyName
 
-CALIBRATED = "calibrated"
+BASE, CALIBRATED = "base", "calibrated"
 
 
 class Recorded(base.Classifier):
@@ -57,7 +57,7 @@ def methods(
     strategy: StrategyName = "top-label" if is_multiclass else "auto"
     CalibratedClassifier(Recorded(), slack=slack, n_buckets=n_buckets)
     return {
-        "base": lambda model: model,
+        BASE: lambda model: model,
         "Platt": PlattScaling,
         "mean": BinnedMean,
         CALIBRATED: lambda model: CalibratedClassifier(

@@ -11,24 +11,54 @@ import msgspec
 
 from onlinecal.cli.output import table
 from onlinecal.measures.scores import BINS
+from onlinecal.remarks import beside, constant_remarks, input_remarks
+from simulations.evaluation.models import BASE, CALIBRATED
 from simulations.evaluation.scoring import Evaluation, Score
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def score_table(scores: Sequence[Score], late: int) -> Table:
-    """A line per stream, model and method; averages over rounds."""
+def score_table(scores: Sequence[Score], late: str) -> Table:
+    """A line per stream, model and method, and one for the best constant; averages over rounds.
+
+    Beside Brier score and log loss stands how far they are from those of the model alone.
+    """
     streams = {score.stream: score.rounds for score in scores}
     title = ", ".join(f"{name} ({rounds:,} rounds)" for name, rounds in streams.items())
-    labels = f", labels {late} rounds late" if late else ""
+    lines = []
+    for base, group in by_model(scores):
+        lines += [_line(score, base) for score in group]
+        constant = [base.stream, base.model, "best constant"]
+        for own, other in zip(base.constants.values(), base.losses.values(), strict=True):
+            constant += [f"{own:.4f}", _change(own, other)]
+        lines.append([*constant, *[""] * 5])
     return table(
-        f"{title}{labels}: averages per round",
-        ["stream", "model", "", "Brier", "log loss", f"ECE ({BINS} bins)", "ECE", "distance to calibration",
-         "certificate", "guarantee"],
-        [_line(score) for score in scores],
+        f"{title}{late}: averages per round",
+        ["stream", "model", "", "Brier", "± base", "log loss", "± base", f"ECE ({BINS} bins)", "ECE",
+         "distance to calibration", "certificate", "guarantee"],
+        lines,
         left=3,
     )  # fmt: skip
+
+
+def by_model(scores: Sequence[Score]) -> list[tuple[Score, list[Score]]]:
+    """The scores of each model on each stream, and among them those of the model itself."""
+    groups: dict[tuple[str, str], list[Score]] = {}
+    for score in scores:
+        groups.setdefault((score.stream, score.model), []).append(score)
+    return [(next(one for one in group if one.method == BASE), group) for group in groups.values()]
+
+
+def comparisons(scores: Sequence[Score]) -> list[str]:
+    """Where the model or its calibrated version is worse than a constant, or the latter than the model."""
+    texts = []
+    for base, group in by_model(scores):
+        for one in (one for one in group if one.method in (BASE, CALIBRATED)):
+            name = f"{one.method} {one.model} on {one.stream}"
+            texts += constant_remarks(name, one.rounds, beside(one.losses, one.constants))
+            texts += input_remarks(name, f"{base.method} {base.model}", beside(one.losses, base.losses))
+    return texts
 
 
 def machine_readable(
@@ -66,18 +96,26 @@ def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[P
     return written
 
 
-def _line(score: Score) -> list[str]:
+def _line(score: Score, base: Score) -> list[str]:
     low, high = f"{score.distance_lower:.4f}", f"{score.distance_upper:.4f}"
-    errors = (score.brier, score.log_loss, score.ece_bins, score.ece)
     proofs = (score.certificate, score.guarantee)
     return [
         score.stream,
         score.model,
         score.method,
-        *(f"{value:.4f}" for value in errors),
+        f"{score.brier:.4f}",
+        "" if score is base else _change(score.brier, base.brier),
+        f"{score.log_loss:.4f}",
+        "" if score is base else _change(score.log_loss, base.log_loss),
+        f"{score.ece_bins:.4f}",
+        f"{score.ece:.4f}",
         high if low == high else f"{low} … {high}",
         *("–" if value is None else f"{value:.4f}" for value in proofs),
     ]
+
+
+def _change(value: float, base: float) -> str:
+    return f"{100 * (value / base - 1):+.1f} %" if base else "–"
 
 
 def _file_name(*parts: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from river import base
 
 from onlinecal import CalibratedClassifier
-from onlinecal.measures.scores import event_scores
+from onlinecal.measures.scores import best_constant_brier, cross_entropy, event_scores
 from onlinecal.measures.summary import unkept
 from simulations.evaluation.sources import Source
 from simulations.games.measuring import Game, measure_recorded
@@ -35,6 +34,8 @@ class Score(msgspec.Struct, frozen=True):
         Where the distance to calibration lies.
     certificate, guarantee
         What the method can prove of itself, and what that cannot exceed; None if it proves nothing.
+    brier_constant, log_loss_constant
+        Of the best constant forecast in hindsight.
     """
 
     stream: str
@@ -50,6 +51,18 @@ class Score(msgspec.Struct, frozen=True):
     distance_upper: float
     certificate: float | None
     guarantee: float | None
+    brier_constant: float
+    log_loss_constant: float
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """What the forecasts are worth, by the names of the scores."""
+        return {"Brier score": self.brier, "log loss": self.log_loss}
+
+    @property
+    def constants(self) -> dict[str, float]:
+        """The same of the best constant."""
+        return {"Brier score": self.brier_constant, "log loss": self.log_loss_constant}
 
     def broken_bounds(self) -> list[str]:
         """Every proven inequality that was not kept, in words; empty if all is well."""
@@ -96,6 +109,8 @@ def evaluate(
 ) -> Evaluation:
     """Play a model through a stream, each label coming when `late` more rounds have been asked about.
 
+    Or when the source says so, if it does.
+
     With two labels the event forecast is the label True, with more that the model's top label is right.
     Rounds in which a model that has learnt nothing yet announces nothing are not scored.
     """
@@ -104,7 +119,9 @@ def evaluate(
     checkpoints: list[int] = []
     certificates: list[float] = []
     guarantees: list[float] = []
-    waiting: deque[tuple[Any, Any]] = deque()
+    labels: list[Any] = []
+    order, upto = _schedule(source, late)
+    learnt = 0
     stops = set(np.linspace(0, len(source), n_checkpoints + 1).astype(int)[1:].tolist())
     proving = model if isinstance(model, CalibratedClassifier) else None
     ask = top_label if source.is_multiclass else probability_of_true
@@ -114,9 +131,10 @@ def evaluate(
         if p is not None:
             forecasts.append(p)
             outcomes.append(bool(label == event))
-        waiting.append((x, label))
-        while len(waiting) > (late if t + 1 < len(source) else 0):
-            model.learn_one(*waiting.popleft())
+        labels.append(label)
+        for row in order[learnt : upto[t]]:
+            model.learn_one(source.features[row], labels[row])
+        learnt = upto[t]
         if t + 1 in stops:
             checkpoints.append(len(forecasts))
             if proving is not None:
@@ -129,6 +147,19 @@ def evaluate(
     game = measure_recorded(p_array, y_array, method, title, budget=budget)
     score = _score(game, source.name, model_name, certificates[-1:], guarantees[-1:])
     return Evaluation(score, game, checkpoints, certificates, guarantees)
+
+
+def _schedule(source: Source, late: int) -> tuple[list[int], list[int]]:
+    """The rounds in the order in which their labels come, and how many have come after each round.
+
+    Of labels that come at once the oldest is first; after the last round all have come.
+    """
+    count = len(source)
+    due = np.arange(1 + late, count + 1 + late) if source.known_from is None else source.known_from
+    order = np.argsort(due, kind="stable")
+    upto = np.searchsorted(due[order], np.arange(1, count + 1), side="right")
+    upto[-1:] = count
+    return order.tolist(), upto.tolist()
 
 
 def probability_of_true(model: base.Classifier, x: Any) -> tuple[Any, float | None]:
@@ -166,6 +197,8 @@ def _score(game: Game, stream: str, model: str, certificate: list[float], guaran
         distance_upper=one.distance_upper / rounds,
         certificate=certificate[0] / rounds if certificate else None,
         guarantee=guarantee[0] / rounds if guarantee else None,
+        brier_constant=best_constant_brier(rounds, one.ones) / rounds,
+        log_loss_constant=cross_entropy(np.full(rounds, one.ones / rounds), game.outcomes) / rounds,
     )
 
 

@@ -10,10 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import adversaries
 from adversaries.replayed.streams import BINARY, SEVERAL, river_dataset
-from onlinecal.remarks import outcome_remarks
+from onlinecal.columns import Reading
+from onlinecal.late import known_from
+from onlinecal.remarks import outcome_remarks, run_remarks
+from onlinecal.rounds import read_rounds
+from onlinecal.wrappers.late_labels import MOST_PENDING
 from simulations.games.opponents import first_rounds
+
+ADVICE = "? Their outcomes leak into each other's forecasts: --group COL or --settled-at COL keeps them apart"
 
 Floats = NDArray[np.float64]
 
@@ -37,6 +42,8 @@ class Source:
         Whether the features are a model's forecasts, so that there is no model to choose.
     remarks
         What looks wrong in the columns of a file.
+    known_from
+        For each round the first one before which its label is learnt, shape (T,); None: the next round.
     """
 
     name: str
@@ -45,6 +52,7 @@ class Source:
     is_multiclass: bool = False
     recorded: bool = True
     remarks: Sequence[str] = ()
+    known_from: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.features)
@@ -60,15 +68,39 @@ def from_river(name: str, rounds: int | None) -> Source:
     return Source(name, features[:count], lambda t, _: kept[t], is_multiclass, recorded=False)
 
 
-def from_file(path: Path, outcome: str, forecast: str, sort: str | None, rounds: int | None) -> Source:
-    """Recorded forecasts of a file; errors as from `adversaries.replay_file`."""
-    stream = adversaries.replay_file(path, outcome, forecast, sort=sort)
-    assert stream.hints is not None
-    count = first_rounds(rounds, len(stream), stream.name)
-    forecasts, outcomes = stream.hints[:count], stream.outcomes[:count]
+def from_file(
+    path: Path,
+    outcome: str,
+    forecast: str,
+    sort: str | None,
+    rounds: int | None,
+    *,
+    settled_at: str | None = None,
+    group: str | None = None,
+    reading: Reading | None = None,
+) -> Source:
+    """Recorded forecasts of a file; errors as from `read_rounds`, `known_from` and for too few rounds."""
+    more = [name for name in (settled_at, group) if name is not None]
+    found = read_rounds(path, outcome, [forecast], sort=sort, more=more, reading=reading)
+    known = known_from(found, settled_at, group, sort)
+    count = first_rounds(rounds, len(found.outcomes), found.name)
+    forecasts, outcomes = found.forecasts[forecast][:count], found.outcomes[:count]
     labels = [bool(y) for y in outcomes]
-    remarks = outcome_remarks(outcomes, forecasts, outcome, forecast)
-    return Source(stream.name, _recorded(forecasts), lambda t, _: labels[t], remarks=remarks)
+    remarks = [*found.remarks, *outcome_remarks(outcomes, forecasts, outcome, forecast)]
+    features = _recorded(forecasts)
+    if known is None:
+        remarks += run_remarks(outcomes, forecasts, outcome, ADVICE)
+    else:
+        known = known[:count]
+        rows = np.arange(1, count + 1)
+        most = int((rows - np.searchsorted(np.sort(known), rows, side="right")).max())
+        if most > MOST_PENDING:
+            remarks.append(
+                f"{most:,} forecasts are open at once, the oldest beyond {MOST_PENDING:,} are given up"
+            )
+        # labels find their forecasts by features, and do not come in the order of the rows
+        features = [{**x, "row": row} for row, x in enumerate(features)]
+    return Source(found.name, features, lambda t, _: labels[t], remarks=remarks, known_from=known)
 
 
 def hard(name: str, rounds: int, seed: int) -> Source:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import sklearn.metrics
 from typer.testing import CliRunner
 
 from onlinecal import measures
@@ -67,6 +68,10 @@ def expected(p, y, bins=15, **options):
         "distance_high": distance.upper,
         "brier": float(np.sum((p - y) ** 2)),
         "brier_constant": float(np.sum((y - y.mean()) ** 2)),
+        "miscalibration": measures.brier_decomposition(p, y).miscalibration,
+        "discrimination": measures.brier_decomposition(p, y).discrimination,
+        "log_loss": sklearn.metrics.log_loss(y, np.clip(p, 1e-15, 1 - 1e-15), normalize=False),
+        "log_loss_constant": sklearn.metrics.log_loss(y, np.full(len(y), y.mean()), normalize=False),
     }
 
 
@@ -74,6 +79,7 @@ def test_json_has_the_numbers_of_the_library(history, common):
     rounded, _, outcomes = history
     (column,) = columns(*common)
     assert column.pop("forecast") == "rounded"
+    assert set(column.pop("chance")) == {"brier", "log_loss", "miscalibration", "ece", "ece_bins", "smooth"}
     assert column == pytest.approx(expected(rounded, outcomes))
 
 
@@ -91,9 +97,11 @@ def test_the_table_shows_sums_and_averages(history, common):
         ("ECE in 15 bins", "ece_bins"),
         ("smooth calibration error (smCE)", "smooth"),
         ("Brier score", "brier"),
-        ("Brier score of the best constant", "brier_constant"),
+        ("+ Brier score of the best constant", "brier_constant"),
+        ("= miscalibration", "miscalibration"),
+        ("log loss", "log_loss"),
     ):
-        total, average = re.fullmatch(r"([\d.]+) \(([\d.]+)\)", lines[label]).groups()
+        total, average = re.fullmatch(r"([\d.]+) \(([\d.]+)\)", lines[label].split("  ")[0]).groups()
         assert float(total) == pytest.approx(numbers[name], abs=0.06)
         assert float(average) == pytest.approx(numbers[name] / ROUNDS, abs=6e-5)
     half, middle, twice = map(float, lines["½ smCE ≤ lower distance ≤ 2 smCE"].split(" ≤ "))
@@ -120,11 +128,14 @@ def test_a_bracket_shows_both_ends(table):
 
 def test_averages_are_the_sums_over_rounds(common):
     (sums,), (averages,) = columns(*common), columns(*common, "--average")
-    for name in set(sums) - {"forecast", "rounds", "ones"}:
+    for name in set(sums) - {"forecast", "rounds", "ones", "chance"}:
         assert averages[name] == pytest.approx(sums[name] / ROUNDS)
     assert averages["rounds"] == ROUNDS
     assert run(*common, "--average").stdout == run(*common, "--normalize").stdout
     assert f"{sums['ece'] / ROUNDS:.4f}" in run(*common, "--average").stdout
+    by_chance, mean = sums["chance"]["smooth"], averages["chance"]["smooth"]["mean"]
+    assert mean == pytest.approx(by_chance["mean"] / ROUNDS)
+    assert averages["chance"]["smooth"]["p_value"] == by_chance["p_value"]
     assert "(" not in run(*common, "--average").stdout.split("ECE by exact value")[1].split("\n")[0]
 
 
@@ -137,16 +148,24 @@ def test_the_number_of_bins_can_be_chosen(history, common):
 
 def test_columns_stand_side_by_side(history, common):
     rounded, raw, outcomes = history
-    first, second = columns(*common, "--forecast", "raw")
+    first, second = columns(*common, "--forecast", "raw", "--draws", 0)
     assert (first["forecast"], second["forecast"]) == ("rounded", "raw")
     assert first["ece"] == pytest.approx(measures.expected_calibration_error(rounded, outcomes))
     assert second["ece"] == pytest.approx(measures.expected_calibration_error(raw, outcomes))
     heading = run(*common, "--forecast", "raw").stdout.splitlines()[2]
+    assert heading.split() == [
+        "rounded",
+        *["if", "calibrated", "p-value", "raw", "if", "calibrated", "p-value"],
+    ]
+    heading = run(*common, "--forecast", "raw", "--draws", 0).stdout.splitlines()[2]
     assert heading.split() == ["rounded", "raw"]
 
 
 def test_no_number_depends_on_the_order(common):
-    assert columns(*common, "--sort", "day") == [pytest.approx(column) for column in columns(*common)]
+    (sorted_by_day,), (as_written,) = columns(*common, "--sort", "day"), columns(*common)
+    for one in (sorted_by_day, as_written):
+        one["brier_by_chance"] = one.pop("chance")["brier"]["mean"]
+    assert sorted_by_day == pytest.approx(as_written)
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
@@ -262,8 +281,12 @@ GOOD = ["games.csv", "--forecast", "p", "--outcome", "won"]
     [
         ("p,won\n0.5,1\n", ["nowhere.csv", *GOOD[1:]], "no such file: nowhere.csv"),
         ("p,won\n0.5,1\n", GOOD[1:], "Missing argument"),
-        ("p,won\n0.5,1\n", GOOD[:3], "Missing option '--outcome'"),
-        ("p,won\n0.5,1\n", [GOOD[0], *GOOD[3:]], "Missing option '--forecast'"),
+        ("p,won\n0.5,1\n", GOOD[:3], "'--outcome', the column of outcomes. games.csv has the columns p, won"),
+        (
+            "p,won\n0.5,1\n",
+            [GOOD[0], *GOOD[3:]],
+            "Missing option '--forecast', a column of forecasts. games.csv has",
+        ),
         ("p,won\n0.5,1\n", [*GOOD, "--forecast", "p"], "a forecast is listed twice: p, p"),
         ("p,won\n0.5,1\n", [*GOOD, "--forecast", "q"], "has no column 'q'"),
         ("p,won\n0.5,1\n", [*GOOD[:4], "wn"], "has no column 'wn'; did you mean 'won'?"),
@@ -291,6 +314,58 @@ def test_wrong_requests_get_one_line_and_write_nothing(tmp_path, monkeypatch, te
     assert [path.name for path in tmp_path.iterdir()] == ["games.csv"]
 
 
+def test_what_chance_would_score_stands_beside_it(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("p,won\n0.25,1\n0.25,0\n0.5,1\n1,1\n")
+    given = (path, "--forecast", "p", "--outcome", "won", "--draws", 9)
+    (column,) = columns(*given)
+    for name, found in column["chance"].items():
+        chance = measures.chance_level([0.25, 0.25, 0.5, 1], name, [1, 0, 1, 1], 9)
+        assert (found["mean"], found["p_value"]) == (chance.mean, chance.p_value)
+        assert list(found["quantiles"].values()) == list(chance.quantiles.values())
+    assert set(column["chance"]) >= {"lower_distance", "distance", "brier"}
+    assert re.search(r"\n Brier score +0.88 \(0.2188\) +0.62 \(0.1562\) +[01].*\n", run(*given).stdout)
+
+
+def test_rows_that_share_an_outcome_are_noticed_and_can_be_named(tmp_path):
+    rng = np.random.default_rng(3)
+    match = np.repeat(np.arange(60), 50)
+    p = np.repeat(rng.random(60), 50)
+    y = np.repeat(rng.random(60) < p[::50], 50).astype(int)
+    path = tmp_path / "matches.csv"
+    pl.DataFrame({"p": p, "won": y, "match": [f"m{one}" for one in match]}).write_csv(path)
+    given = (path, "--forecast", "p", "--outcome", "won", "--budget", 0.01)
+    answer = run(*given, "--json")
+    assert "do rows share an outcome" in answer.stderr
+    (alone,) = json.loads(answer.stdout)["columns"]
+    answer = run(*given, "--group", "match", "--json")
+    assert answer.stderr == ""
+    (together,) = json.loads(answer.stdout)["columns"]
+    assert alone["chance"]["smooth"]["p_value"] == 1 / 200
+    assert together["chance"]["smooth"]["p_value"] > 0.05
+    assert together["chance"]["brier"]["mean"] == alone["chance"]["brier"]["mean"]
+    path.write_text("p,won,match\n0.5,1,\n")
+    assert "no value at row 0" in run(*given, "--group", "match").stderr
+
+
+def test_forecasts_worse_than_a_constant_or_than_the_first_column_are_remarked_on(tmp_path):
+    rng = np.random.default_rng(4)
+    p = rng.random(300).round(2)
+    y = (rng.random(300) < p).astype(int)
+    path = tmp_path / "a.csv"
+    pl.DataFrame({"p": p, "tame": 0.25 + p / 2, "wild": 1 - p, "won": y}).write_csv(path)
+    good = run(path, "--forecast", "p", "--outcome", "won", "--draws", 0, "--budget", 0.01)
+    assert good.stderr == ""
+    answer = run(
+        path, "--forecast", "p", "--forecast", "tame", "--forecast", "wild", "--outcome", "won", "--draws", 0
+    )
+    said = " ".join(answer.stderr.split())
+    assert f"tame: worse than p, Brier score {((0.25 + p / 2 - y) ** 2).mean():.4f} instead of" in said
+    assert "wild: worse than a constant, Brier score" in said
+    assert "tame: worse than a constant" not in said
+    assert " p: worse" not in said
+
+
 def test_a_file_is_not_a_folder_to_write_into(common, tmp_path):
     (tmp_path / "out").write_text("mine")
     answer = run(*common, "--out", tmp_path / "out")
@@ -304,7 +379,7 @@ def test_a_file_is_not_a_folder_to_write_into(common, tmp_path):
 )
 def test_the_basketball_forecasts_are_as_known():
     (column,) = columns(
-        NBA, "--forecast", "prob1", "--outcome", "prob1_outcome", "--sort", "date", "--average"
+        NBA, "--forecast", "prob1", "--outcome", "prob1_outcome", "--sort", "date", "--average", "--draws", 0
     )
     assert column["rounds"] == 8886
     assert column["brier"] == pytest.approx(0.2147, abs=5e-5)

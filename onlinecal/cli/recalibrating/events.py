@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from onlinecal.cli.recalibrating.options import EventColumns, Rows
 from onlinecal.cli.recalibrating.parts import fitted_rows
 from onlinecal.cli.recalibrating.report import Report, Scores, measure_lines
+from onlinecal.columns import forecast_column, outcome_column
 from onlinecal.measures.scores import BINS, event_scores
 from onlinecal.remarks import outcome_remarks
-from onlinecal.tables import check_columns, forecast_column, outcome_column, read_columns, read_frame
+from onlinecal.tables import check_columns, read_columns, read_frame
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from onlinecal.cli.recalibrating.events import column, read_events
+from onlinecal.cli.recalibrating.events import column
 from onlinecal.measures.groups.report import MulticalibrationReport, multicalibration_report
 from onlinecal.recalibration.groups.maker import GroupMaker
+from onlinecal.rounds import Rounds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,28 +73,21 @@ def _range_names(bounds: tuple[float, ...]) -> list[str]:
     return [f"below {ends[0]}", *middle, f"from {ends[-1]}"]
 
 
-def group_reports(
-    file: Path, forecasts: list[str], outcome: str, groups: list[str], n_levels: int
-) -> dict[str, MulticalibrationReport]:
+def group_reports(rounds: Rounds, groups: list[str], n_levels: int) -> dict[str, MulticalibrationReport]:
     """A report for every column of forecasts: everyone, all values of the columns, all pairs of two columns.
 
-    Raises ValueError for columns that are not there or hold no forecasts or outcomes.
+    Raises ValueError for columns of groups that are listed twice.
     """
-    answer = {}
-    for name in forecasts:
-        rounds = read_events(file, outcome, name)
-        maker = GroupMaker()
-        try:
-            table = GroupColumns.of(rounds.frame, groups)(rounds.frame)
-        except ValueError as error:
-            raise ValueError(f"{file}: {error}") from error
-        members = maker.fit(table, len(rounds.rows))
-        assert rounds.forecasts is not None
-        assert rounds.outcomes is not None
-        answer[name] = multicalibration_report(
-            rounds.forecasts, rounds.outcomes, members, n_levels, maker.names_
-        )
-    return answer
+    try:
+        table = GroupColumns.of(rounds.frame, groups)(rounds.frame)
+    except ValueError as error:
+        raise ValueError(f"{rounds.name}: {error}") from error
+    maker = GroupMaker()
+    members = maker.fit(table, rounds.frame.height)
+    return {
+        name: multicalibration_report(forecasts, rounds.outcomes, members, n_levels, maker.names_)
+        for name, forecasts in rounds.forecasts.items()
+    }
 
 
 def group_table(name: str, report: MulticalibrationReport, n_levels: int) -> Table:

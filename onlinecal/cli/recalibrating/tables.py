@@ -12,7 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from onlinecal.catalogue import did_you_mean
-from onlinecal.tables import check_columns, check_file, read_columns, read_frame
+from onlinecal.formats import check_file
+from onlinecal.tables import check_columns, read_columns, read_frame
 from onlinecal.validation import check_labels, check_probability_rows
 
 Floats = NDArray[np.float64]
@@ -81,7 +82,7 @@ def read_table(path: Path, probabilities: str | None = None, label: str | None =
     FileNotFoundError, ValueError
         If there is no such file, array or column, or values are no probabilities or labels.
     """
-    check_file(path, ".npz")
+    check_file(path)
     try:
         if path.suffix.lower() == ".npz":
             return _from_arrays(path, probabilities, label)
@@ -131,7 +132,7 @@ def read_names(path: Path) -> list[str]:
     """The names of a file's columns or arrays."""
     if path.suffix.lower() != ".npz":
         return read_columns(path)
-    check_file(path, ".npz")
+    check_file(path)
     with np.load(path, allow_pickle=False) as arrays:
         return list(arrays.files)
 

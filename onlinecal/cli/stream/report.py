@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
     from onlinecal.engine.keys.state import Summary
     from onlinecal.engine.ledger.report import KeyReport, Report
+    from onlinecal.engine.ledger.scores import Scores
+
+
+SCORES = ["Brier score", "log loss"]
 
 
 class Order(StrEnum):
@@ -31,6 +35,12 @@ def report(
     sort: Annotated[
         Order, typer.Option("--sort", help="Which keys come first; certificate: those with the largest sum.")
     ] = Order.certificate,
+    scores: Annotated[
+        bool,
+        typer.Option(
+            "--scores/--no-scores", help="Brier score and log loss, for which every settled round is read."
+        ),
+    ] = True,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the pictures.")] = None,
     plot: Annotated[
         bool, typer.Option("--plot", help="Pictures, in results/stream if there is no --out.")
@@ -40,7 +50,8 @@ def report(
     """Show what a ledger holds at this moment: rounds, open forecasts, certificates, key by key.
 
     Reads only, and may be asked while `onlinecal stream` is writing. Certificates and guarantees are sums
-    over rounds, then in brackets averages.
+    over rounds, then in brackets averages; Brier scores and log losses are averages, of the hints that came
+    in, then of the forecasts that went out.
 
     Examples:
 
@@ -48,17 +59,20 @@ def report(
 
     [bold]onlinecal stream report --ledger rain.db --plot[/bold]
     """
+    from onlinecal.cli.errors import warn
     from onlinecal.cli.output import print_json, results
     from onlinecal.engine.ledger.report import read_report
 
     folder = out or (Path("results/stream") if plot else None)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
-    found = read_report(ledger)
+    found = read_report(ledger, scores)
+    remarks = comparisons(found)
+    warn(remarks)
     listed = first_keys(found.keys, sort, keys)
     pictures = [] if folder is None else draw_report(found, folder)
     if as_json:
-        print_json(machine_readable(found, listed, pictures))
+        print_json({**machine_readable(found, listed, pictures), "warnings": remarks})
         return
     console = results()
     console.print(totals(found))
@@ -105,6 +119,10 @@ def totals(found: Report) -> Table:
         ("certificate, all keys together", both(total.certificate, total)),
         ("guarantee, all keys together", both(total.guarantee, total)),
     ]
+    if (scores := found.scores) is not None:
+        for name in scores.losses:
+            lines.append((f"{name}, {arrow(scores)}", inwards(scores, name)))
+            lines.append((f"{name} of the best constant of each key", f"{scores.constants[name]:.4f}"))
     return table(escape(found.path), ["", ""], lines)
 
 
@@ -124,6 +142,10 @@ def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
             both(one.certificate, one),
             both(one.guarantee, one),
             "–" if one.oldest is None else ago(found, one.oldest),
+            *(
+                "–" if key.scores is None else inwards(key.scores, name)
+                for name in ("Brier score", "log loss")
+            ),
         )
         for key in listed
         for one in [key.summary]
@@ -131,7 +153,34 @@ def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
     how = "by name" if order is Order.name else f"{order.value} first"
     some = "all" if len(listed) == len(found.keys) else f"{number(len(listed))} of {number(len(found.keys))}"
     columns = ["key", "rounds", "open", "expired", "certificate", "guarantee", "oldest open forecast"]
+    columns += SCORES
     return table(f"{some} keys, {how}", columns, rows)
+
+
+def arrow(scores: Scores) -> str:
+    """What came in and what went out, in words."""
+    return "forecasts" if scores.hints is None else "hints → forecasts"
+
+
+def inwards(scores: Scores, name: str) -> str:
+    """A score of the hints, if there are some, and of the forecasts."""
+    out = f"{scores.losses[name]:.4f}"
+    return out if scores.hints is None else f"{scores.hints[name]:.4f} → {out}"
+
+
+def comparisons(found: Report) -> list[str]:
+    """Whether all forecasts together are worse than their hints, or than the best constant of each key."""
+    from onlinecal.remarks import beside, constant_remarks, input_remarks
+
+    if (scores := found.scores) is None:
+        return []
+    per_key = scores.rounds / sum(
+        key.scores is not None for key in found.keys
+    )  # each learns its own constant
+    texts = constant_remarks("what went out", per_key, beside(scores.losses, scores.constants))
+    if scores.hints is not None:
+        texts += input_remarks("what went out", "the hints", beside(scores.losses, scores.hints))
+    return texts
 
 
 def ago(found: Report, number_then: int) -> str:

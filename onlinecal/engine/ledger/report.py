@@ -16,14 +16,19 @@ from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Logged
 from onlinecal.engine.ledger.replay import CHUNK, check_same, take
+from onlinecal.engine.ledger.scores import Scores, read_scores, scores_of_all
 
 
 class KeyReport(Struct, frozen=True):
-    """A key's name, the place of its configuration (-1: the default) and its summary."""
+    """A key's name, the place of its configuration (-1: the default), its summary and its scores.
+
+    `scores` is None if they were not asked for, or no round is settled.
+    """
 
     name: str
     config: int
     summary: Summary
+    scores: Scores | None = None
 
 
 class OpenForecast(Struct, frozen=True):
@@ -48,6 +53,8 @@ class Report(Struct, frozen=True):
         All keys together: a union of calibrated sequences is calibrated, so certificates add up.
     oldest
         The open forecast that was asked for first.
+    scores
+        What the settled forecasts of all keys are worth; None as in `KeyReport`.
     """
 
     path: str
@@ -58,6 +65,7 @@ class Report(Struct, frozen=True):
     keys: list[KeyReport]
     total: Summary
     oldest: OpenForecast | None
+    scores: Scores | None = None
 
 
 def total_of(summaries: Iterable[Summary]) -> Summary:
@@ -80,9 +88,10 @@ def config_of(ledger: Ledger) -> EngineConfig:
         return msgspec.json.decode(written, type=EngineConfig)
 
 
-def read_report(path: str | Path) -> Report:
+def read_report(path: str | Path, scores: bool = False) -> Report:
     """The report of a ledger, which may be in use; nothing is written.
 
+    With `scores` it says what the forecasts are worth, for which every settled round is read.
     Raises LedgerError if there is no ledger, or it is damaged.
     """
     ledger = Ledger(Path(path), read_only=True)
@@ -93,11 +102,12 @@ def read_report(path: str | Path) -> Report:
             while events := ledger.log(after, CHUNK):
                 after = events[-1].number
                 take(keys, ledger, events)
+            worth = read_scores(ledger) if scores else {}
             lines = []
             for line in ledger.summaries():
                 state = keys.states.get(line[0])
                 summary = state.summary() if state else keys.cold_summary(*line, ledger)
-                lines.append(KeyReport(line[0], line[1], summary))
+                lines.append(KeyReport(line[0], line[1], summary, worth.get(line[0])))
             total = total_of(line.summary for line in lines)
             oldest = None
             if total.oldest is not None:
@@ -105,7 +115,17 @@ def read_report(path: str | Path) -> Report:
                 key = next(line.name for line in lines if line.summary.oldest == total.oldest)
                 oldest = OpenForecast(total.oldest, id, key, time)
             queries, closings = ledger.counts()
-            return Report(str(path), keys.config, queries + closings, queries, closings, lines, total, oldest)
+            return Report(
+                str(path),
+                keys.config,
+                queries + closings,
+                queries,
+                closings,
+                lines,
+                total,
+                oldest,
+                scores_of_all(worth.values()),
+            )
     finally:
         ledger.close()
 

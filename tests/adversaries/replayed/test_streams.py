@@ -174,7 +174,7 @@ def test_a_missing_file_and_an_unknown_extension_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no such file: .*none\.csv"):
         replay_file(tmp_path / "none.csv")
     (tmp_path / "games.xlsx").write_text("y\n1\n")
-    with pytest.raises(ValueError, match=r"known: \.csv, \.jsonl"):
+    with pytest.raises(ValueError, match=r"known: \.csv, \.json, \.jsonl"):
         replay_file(tmp_path / "games.xlsx")
 
 

@@ -48,7 +48,7 @@ NET, EVENTS = "net.csv", "events.csv"
         (EVENTS, "--method groups --forecast risk --outcome side --group old", "must be 0, 1 or boolean"),
         (EVENTS, "--method boost --outcome ill --features age,side", "column 'side' must hold numbers"),
         (EVENTS, "--method boost --outcome ill --features ill,age", "cannot be a feature too"),
-        ("net.npz", "--method boost --outcome ill", "cannot tell what"),
+        ("net.npz", "--method boost --outcome ill", "has no column 'ill'"),
     ],
 )
 def test_wrong_requests_are_refused_in_one_line(folder, file, arguments, words):

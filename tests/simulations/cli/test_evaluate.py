@@ -1,6 +1,7 @@
 """The verb `evaluate`: a table of true numbers, pictures beside their CSV, one line for wrong requests."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -201,3 +202,80 @@ def test_ties_in_a_file_are_named_by_their_row(tmp_path):
     path.write_text("p,won\n0.5,1\n0.4,0.5\n")
     line = refused("--file", path, "--forecast", "p", "--outcome", "won")
     assert "column 'won' must be 0, 1 or boolean, got '0.5' at row 1" in line
+
+
+MATCHES, MINUTES = 50, 40
+
+
+@pytest.fixture(scope="module")
+def matches(tmp_path_factory):
+    """Two matches at a time: chances that wander to their outcomes, which are known at the end."""
+    rng = np.random.default_rng(7)
+    rows = []
+    for match in range(MATCHES):
+        walk = 0.4 * rng.standard_normal(MINUTES).cumsum()
+        won = int(walk[-1] > 0)
+        start = MINUTES * (match // 2)
+        for minute in range(MINUTES):
+            p = 1 / (1 + np.exp(-walk[minute] / 2))
+            rows.append((start + minute, p, ["no", "yes"][won], f"m{match}", start + MINUTES - 1))
+    path = tmp_path_factory.mktemp("matches") / "matches.csv"
+    frame = pl.DataFrame(rows, ["minute", "p", "won", "match", "end"], orient="row")
+    frame.sort("minute", maintain_order=True).write_csv(path)
+    return path
+
+
+def test_outcomes_of_matches_do_not_leak_into_their_own_rows(matches):
+    """Settled at once they "improve" the forecasts; at the end of the match there is little to learn."""
+    file = ["--file", matches, "--forecast", "p", "--outcome", "won", "--budget", "0.01"]
+    at_once = run(*file, "--sort", "match", "--json")
+    assert "leak into each other" in at_once.stderr
+    first = {one["method"]: one["brier"] for one in json.loads(at_once.stdout)["scores"]}
+    assert first["Platt"] < 0.9 * first["base"]
+    for options in (["--group", "match"], ["--settled-at", "end"]):
+        answer = run(*file, "--sort", "minute", *options, "--json")
+        assert "leak" not in answer.stderr
+        scores = {one["method"]: one for one in json.loads(answer.stdout)["scores"]}
+        assert scores["base"]["brier"] == pytest.approx(first["base"])
+        assert min(one["brier"] for one in scores.values()) > 0.97 * first["base"]
+        assert scores["calibrated"]["distance_lower"] <= scores["calibrated"]["certificate"]
+
+
+def test_labels_come_when_their_column_says(tmp_path):
+    """Row numbers: a schedule that --late can write too gives its figures, and wrong ones are refused."""
+    rng = np.random.default_rng(8)
+    p = rng.random(200)
+    path = tmp_path / "a.csv"
+    frame = pl.DataFrame({"p": p, "y": (rng.random(200) < p).astype(int), "at": np.arange(200) + 5, "t": 3.0})
+    frame = frame.with_columns(day=pl.lit("day one"))
+    frame.write_csv(path)
+    file = ["--file", path, "--forecast", "p", "--outcome", "y", "--budget", "0.01", "--json"]
+    assert run(*file, "--settled-at", "at").stdout == run(*file, "--late", 5).stdout
+    for options, words in (
+        (["--settled-at", "t"], "has 3.0 at row 4, before the forecast itself, which is of row 4"),
+        (["--settled-at", "p"], "holds no row numbers"),
+        (["--settled-at", "at", "--group", "t"], "exclude each other"),
+        (["--group", "t", "--late", 1], "--late excludes"),
+        (["--settled-at", "day", "--sort", "at"], "'day' and 'at' cannot be compared: String and Int64"),
+        (["--settled-at", "y", "--sort", "at"], "before the forecast itself, which is of at"),
+    ):
+        answer = run(*file, *options)
+        assert answer.exit_code == 2
+        assert words in answer.stderr
+
+
+def test_what_went_out_stands_beside_what_came_in(tmp_path):
+    rng = np.random.default_rng(9)
+    p = rng.random(300).round(1)
+    path = tmp_path / "a.csv"
+    pl.DataFrame({"p": p, "y": (rng.random(300) < p).astype(int), "q": 1 - p}).write_csv(path)
+    answer = run("--file", path, "--forecast", "p", "--outcome", "y", "--budget", "0.01")
+    lines = [re.split(r"\s{2,}", line.strip()) for line in answer.stdout.splitlines()]
+    base, mean, constant = (
+        next(line for line in lines if name in line) for name in ("base", "mean", "best constant")
+    )
+    change = 100 * (float(mean[3]) / float(base[3]) - 1)
+    assert float(mean[4].removesuffix(" %")) == pytest.approx(change, abs=0.06)
+    assert float(constant[3]) == pytest.approx(0.25, abs=0.01)
+    upside_down = run("--file", path, "--forecast", "q", "--outcome", "y", "--budget", "0.01")
+    assert "base forecasts on a.csv: worse than a constant, Brier score" in upside_down.stderr

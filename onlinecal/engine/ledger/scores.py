@@ -1,0 +1,143 @@
+"""What the settled forecasts of a ledger are worth, beside the hints that came with their queries."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import Struct
+
+from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.records import loaded
+from onlinecal.measures.scores import CLIP
+
+SETTLED = (
+    "SELECT k.name, q.hint, q.probability, c.value FROM closings AS c JOIN queries AS q ON q.number = c.query"
+    " JOIN keys AS k ON k.number = q.key WHERE c.value IS NOT NULL ORDER BY c.number"
+)
+
+
+class Scores(Struct, frozen=True):
+    """Averages over settled rounds; of several classes the Brier score is a sum over classes.
+
+    Attributes
+    ----------
+    rounds
+        How many: those with a hint, if any has one, else all.
+    brier_hint, log_loss_hint
+        Of the hints; None if there are none.
+    brier, log_loss
+        Of the forecasts.
+    brier_constant, log_loss_constant
+        Of the best constant in hindsight, one for each key.
+    """
+
+    rounds: int
+    brier_hint: float | None
+    log_loss_hint: float | None
+    brier: float
+    log_loss: float
+    brier_constant: float
+    log_loss_constant: float
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Of the forecasts, by the names of the scores."""
+        return {"Brier score": self.brier, "log loss": self.log_loss}
+
+    @property
+    def constants(self) -> dict[str, float]:
+        """Of the best constants."""
+        return {"Brier score": self.brier_constant, "log loss": self.log_loss_constant}
+
+    @property
+    def hints(self) -> dict[str, float] | None:
+        """Of the hints; None if there are none."""
+        if self.brier_hint is None or self.log_loss_hint is None:
+            return None
+        return {"Brier score": self.brier_hint, "log loss": self.log_loss_hint}
+
+
+@dataclass
+class _Sums:
+    """Sums over rounds that all have a hint, or all have none."""
+
+    rounds: int = 0
+    given: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    hinted: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    outcomes: Counter[Any] = field(default_factory=Counter)
+    has_classes: bool = False
+
+    def add(self, hint: Any, probability: Any, value: Any) -> None:
+        self.rounds += 1
+        self.outcomes[value] += 1
+        self.has_classes = isinstance(probability, dict)
+        for sums, forecast in ((self.given, probability), (self.hinted, hint)):
+            if forecast is not None:
+                brier, log_loss = round_scores(forecast, value)
+                sums[0] += brier
+                sums[1] += log_loss
+
+
+def read_scores(ledger: Ledger) -> dict[str, Scores]:
+    """The scores of every key that has settled rounds, by its name; a few seconds a million rounds."""
+    sums: dict[str, tuple[_Sums, _Sums]] = {}
+    with ledger.content_errors():
+        for key, hint, probability, value in ledger.connection.execute(SETTLED):
+            if key not in sums:
+                sums[key] = _Sums(), _Sums()
+            sums[key][hint is not None].add(loaded(hint), loaded(probability), value)
+        return {key: _averages(*both) for key, both in sums.items()}
+
+
+def scores_of_all(every: Iterable[Scores]) -> Scores | None:
+    """All keys together, only those with hints if there are any; each round weighs the same. None of none."""
+    listed = list(every)
+    listed = [one for one in listed if one.hints is not None] or listed
+    if not listed:
+        return None
+    rounds = sum(one.rounds for one in listed)
+
+    def mean(name: str) -> float:
+        return math.fsum(one.rounds * getattr(one, name) for one in listed) / rounds
+
+    told = listed[0].hints is not None
+    return Scores(
+        rounds,
+        mean("brier_hint") if told else None,
+        mean("log_loss_hint") if told else None,
+        mean("brier"),
+        mean("log_loss"),
+        mean("brier_constant"),
+        mean("log_loss_constant"),
+    )
+
+
+def round_scores(forecast: Any, value: Any) -> tuple[float, float]:
+    """Squared error and log loss of a probability of 1, or of probabilities by class, after this outcome."""
+    if not isinstance(forecast, dict):
+        p, y = float(forecast), float(value)
+        return (p - y) ** 2, y * _log_cost(p) + (1.0 - y) * _log_cost(1.0 - p)
+    given = forecast.get(str(value), 0.0)
+    return sum(p * p for p in forecast.values()) - 2.0 * given + 1.0, _log_cost(given)
+
+
+def _log_cost(given: float) -> float:
+    return -math.log(max(given, CLIP))
+
+
+def _averages(unhinted: _Sums, hinted: _Sums) -> Scores:
+    sums = hinted if hinted.rounds else unhinted
+    n = sums.rounds
+    best: Any = {str(value): count / n for value, count in sums.outcomes.items()}
+    if not sums.has_classes:
+        best = sum(value * count for value, count in sums.outcomes.items()) / n
+    constants = [0.0, 0.0]
+    for value, count in sums.outcomes.items():
+        brier, log_loss = round_scores(best, value)
+        constants = [constants[0] + count / n * brier, constants[1] + count / n * log_loss]
+    told = [one / n for one in sums.hinted] if hinted.rounds else [None, None]
+    return Scores(n, *told, *(one / n for one in sums.given), *constants)

@@ -1,0 +1,164 @@
+"""The rounds of a file: outcomes, columns of forecasts and whatever else is asked for, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from onlinecal.columns import (
+    Column,
+    Reading,
+    check_values,
+    numbers_of,
+    other_values,
+    read_forecasts,
+    read_outcomes,
+    whole_if_all_are,
+)
+from onlinecal.formats import called, name_of
+from onlinecal.tables import read_frame
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+
+class History(NamedTuple):
+    """The rounds of a file: its name, outcomes (T,), forecasts (T,) or None, times (T,) or None.
+
+    Outcomes are uint8 if all are 0 or 1, else float64.
+    """
+
+    name: str
+    outcomes: NDArray[Any]
+    forecasts: NDArray[np.float64] | None
+    times: NDArray[Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """The rows of a file that could be read, in order: outcomes, columns of forecasts, and all read columns.
+
+    `remarks` says what was left out, and which values count as 0 though there are several.
+    """
+
+    name: str
+    outcomes: NDArray[Any]
+    forecasts: dict[str, NDArray[np.float64]]
+    frame: pl.DataFrame
+    remarks: list[str] = field(default_factory=list)
+
+
+def read_history(
+    path: str | Path,
+    outcome: str,
+    forecast: str | None = None,
+    time: str | None = None,
+    sort: str | None = None,
+) -> History:
+    """Rounds of a file; arguments and errors as of `adversaries.replay_file`."""
+    more = [] if time is None else [time]
+    rounds = read_rounds(path, outcome, [] if forecast is None else [forecast], sort=sort, more=more)
+    return History(
+        rounds.name,
+        rounds.outcomes,
+        None if forecast is None else rounds.forecasts[forecast],
+        None if time is None else rounds.frame[time].to_numpy(),
+    )
+
+
+def read_rounds(
+    path: str | Path,
+    outcome: str,
+    forecasts: Sequence[str],
+    *,
+    sort: str | None = None,
+    more: Iterable[str] = (),
+    shares: bool = False,
+    reading: Reading | None = None,
+) -> Rounds:
+    """Outcomes, columns of forecasts and `more` columns of a file, ordered by `sort`; see `read_frame`.
+
+    With `shares` outcomes may also lie between 0 and 1. Errors name an option only if there is a `reading`.
+    """
+    path = Path(path)
+    numbered = [outcome, *forecasts]
+    named = [*numbered, *more, *([] if sort is None else [sort])]
+    table = read_frame(path, named, numbered, dates=True)  # as written, for exact errors
+    columns = {name: read_forecasts(table[name], reading) for name in forecasts}
+    columns[outcome] = read_outcomes(table[outcome], path, shares, reading)
+    remarks = []
+    if reading is not None and reading.positive is not None:
+        remarks += other_values(table[outcome], reading.positive)
+    if reading is not None and reading.drop_invalid:
+        table, columns, dropped = _without_bad(table, columns, path)
+        remarks += dropped
+    for name in (outcome, *forecasts):
+        check_values(table[name], columns[name], path, reading)
+    numbers: dict[str, NDArray[Any]] = {name: column.values for name, column in columns.items()}
+    numbers[outcome] = whole_if_all_are(numbers[outcome])
+    if sort is not None:
+        order = _order(numbers.get(sort), table[sort], path)
+        table = table[order]
+        numbers = {name: values[order] for name, values in numbers.items()}
+    told = {name: numbers[name].astype("float64") for name in forecasts}
+    return Rounds(name_of(path), numbers[outcome], told, table.with_columns(**numbers), remarks)
+
+
+def group_numbers(rounds: Rounds, name: str) -> NDArray[np.int64]:
+    """A column as numbers 0, 1, ... of its values, shape (T,); ValueError names a row without a value."""
+    import numpy as np
+
+    column = rounds.frame[name]
+    if column.null_count():
+        row = column.is_null().arg_true()[0]
+        raise ValueError(f"{rounds.name}: column {name!r} has no value at row {row}, so no group")
+    return np.unique(column.rank("dense").to_numpy(), return_inverse=True)[1].astype(np.int64)
+
+
+def _without_bad(
+    table: pl.DataFrame, columns: dict[str, Column], path: Path
+) -> tuple[pl.DataFrame, dict[str, Column], list[str]]:
+    """Only rows whose values are all good, and a remark on the others; ValueError if none is left."""
+    import numpy as np
+
+    good = np.logical_and.reduce([column.good for column in columns.values()])
+    if good.all():
+        return table, columns, []
+    if not good.any():
+        for name, column in columns.items():
+            if not column.good.any():
+                check_values(table[name], column, path, None)
+        raise ValueError(f"{called(path)}: no row has good values in all of the columns {', '.join(columns)}")
+    reasons = []
+    for name, one in columns.items():
+        if not one.good.all():
+            row = int(one.good.argmin())
+            value = "nothing" if table[name][row] is None else repr(table[name][row])
+            bad = int((~one.good).sum())
+            reasons.append(f"{bad:,} by {name}, which must {one.rule}, as {value} at row {row} does not")
+    text = (
+        f"{int((~good).sum()):,} of {len(good):,} rows of {called(path)} are left out: {'; '.join(reasons)}"
+    )
+    kept = {name: Column(one.values[good], one.good[good], one.rule) for name, one in columns.items()}
+    return table.filter(good), kept, [text]
+
+
+def _order(numbers: NDArray[Any] | None, column: pl.Series, path: Path) -> NDArray[np.intp]:
+    import numpy as np
+    import polars as pl
+
+    if numbers is not None:
+        return np.argsort(numbers, kind="stable")
+    missing = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
+    if missing.any():
+        row = missing.arg_true()[0]
+        raise ValueError(f"{called(path)}: cannot sort by {column.name!r}, which has no value at row {row}")
+    if column.dtype.is_nested():
+        raise ValueError(f"{called(path)}: cannot sort by {column.name!r}, whose values have no order")
+    if column.dtype == pl.String and not np.isnan(as_numbers := numbers_of(column)).any():
+        return np.argsort(as_numbers, kind="stable")
+    return np.argsort(column.rank("dense").to_numpy(), kind="stable")

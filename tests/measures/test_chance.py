@@ -1,0 +1,144 @@
+"""What chance would score: formulas against enumeration, p-values that keep their level; Brier's parts."""
+
+from itertools import product
+from math import comb
+
+import numpy as np
+import pytest
+from sklearn.isotonic import IsotonicRegression
+
+from onlinecal.measures import (
+    brier_decomposition,
+    calibration_distance,
+    chance_level,
+    expected_calibration_error,
+    lower_calibration_distance,
+    smooth_calibration_error,
+)
+from onlinecal.measures.scores import event_scores
+
+FORECASTS = np.array([0.0, 0.2, 0.2, 0.2, 0.7, 0.7, 0.5, 1.0, 1 / 3, 1 / 3, 1 / 3])
+SCORES = {
+    "brier": lambda p, y: len(p) * event_scores(p, y).brier,
+    "log_loss": lambda p, y: len(p) * event_scores(p, y).log_loss,
+    "miscalibration": lambda p, y: brier_decomposition(p, y).miscalibration,
+    "ece": expected_calibration_error,
+    "ece_bins": lambda p, y: expected_calibration_error(p, y, bins=15),
+    "smooth": smooth_calibration_error,
+    "lower_distance": lambda p, y: lower_calibration_distance(p, y).upper,
+    "distance": lambda p, y: calibration_distance(p, y).upper,
+}
+
+
+@pytest.mark.parametrize("measure", SCORES)
+def test_means_are_those_over_all_outcomes_and_scores_those_of_the_measures(measure):
+    score, mean = SCORES[measure], 0.0
+    free = np.flatnonzero((FORECASTS > 0) & (FORECASTS < 1))[:8]
+    p = FORECASTS[[0, 7, *free]]
+    is_quick = not measure.endswith("distance")
+    chance = chance_level(p, measure, [0] * len(p), n_draws=1000 if is_quick else 3)
+    assert chance.score == pytest.approx(score(p, np.zeros(len(p), np.uint8)))
+    assert chance.is_exact == (measure in ("brier", "log_loss", "ece"))
+    if is_quick:
+        for bits in product((0, 1), repeat=len(free)):
+            y = np.array([0, 1, *bits], np.uint8)
+            mean += np.prod(np.where(y == 1, p, 1 - p)) * score(p, y)
+        assert chance.mean == pytest.approx(mean, rel=1e-12 if chance.is_exact else 0.05)
+
+
+def test_the_expected_error_is_exact_where_forecasts_times_rounds_are_whole():
+    n = 6
+    for v in (0.5, 1 / 3, 0.1):
+        mean = sum(abs(v * n - k) * comb(n, k) * v**k * (1 - v) ** (n - k) for k in range(n + 1))
+        assert chance_level([v] * n, "ece", n_draws=1).mean == pytest.approx(mean, rel=1e-12)
+
+
+@pytest.mark.parametrize("measure", ["brier", "ece", "smooth"])
+def test_p_values_keep_their_level(measure):
+    """At most a with probability at most a, ties and all; near 0 for forecasts that are wrong."""
+    rng = np.random.default_rng(0)
+    p = rng.integers(1, 5, 60) / 5
+    found = np.array([chance_level(p, measure, rng.random(60) < p, 19, seed).p_value for seed in range(150)])
+    for level in (0.05, 0.2, 0.5):
+        assert (found <= level).mean() <= level + 3 * np.sqrt(level * (1 - level) / 150)
+    assert (found <= 0.5).mean() > 0.35
+    many = np.tile(p, 9)
+    assert chance_level(many, measure, rng.random(540) < 1 - many, 199).p_value == 1 / 200
+
+
+def test_rows_of_one_group_share_their_chance():
+    """A hundred rows a match: taken as independent, calibrated forecasts look wrong; grouped, they do not."""
+    rng = np.random.default_rng(1)
+    match = np.repeat(np.arange(40), 100)
+    p = np.repeat(rng.random(40), 100)
+    found = []
+    for seed in range(40):
+        y = np.repeat(rng.random(40) < p[::100], 100)
+        assert seed or chance_level(p, "smooth", y, 99, seed).p_value == 0.01
+        found.append(chance_level(p, "smooth", y, 19, seed, groups=match).p_value)
+    assert 0.2 < np.mean(found) < 0.8
+    chance = chance_level(p, "brier", n_draws=400, groups=match)
+    alone = chance_level(p, "brier", n_draws=400)
+    assert chance.mean == alone.mean
+    width, narrow = (one.quantiles[0.95] - one.quantiles[0.05] for one in (chance, alone))
+    assert 7 < width / narrow < 14
+
+
+def test_draws_repeat_and_are_not_those_that_made_the_forecasts():
+    rng = np.random.default_rng(0)
+    p = rng.random(500)
+    first, again = (chance_level(p, "smooth", n_draws=20) for _ in range(2))
+    assert first == again
+    assert first != chance_level(p, "smooth", n_draws=20, seed=1)
+    own = chance_level(p, smooth_calibration_error, n_draws=20)
+    assert own.mean == pytest.approx(first.mean)
+    assert chance_level(p, "smooth", n_draws=20, normalize=True).mean == pytest.approx(first.mean / 500)
+    # were the uniforms those of the forecasts, no outcome of a first draw would be 1
+    assert chance_level(p, lambda _, y: float(y.sum()), n_draws=1).mean > 200
+
+
+def test_draws_can_be_watched_and_limited():
+    seen = []
+    chance = chance_level(
+        [0.5] * 3, "brier", [1, 1, 0], 10**9, limit=1e-9, progress=lambda *at: seen.append(at)
+    )
+    assert chance.n_draws == 1
+    assert chance.p_value in (0.5, 1.0)
+    assert seen == [(1, 10**9)]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"measure": "ace"}, "measure must be one of brier, .*, got 'ace'"),
+        ({"outcomes": [0.5, 1.0]}, "outcomes must be .* 0.5"),
+        ({"outcomes": [1]}, "forecasts and outcomes"),
+        ({"forecasts": [0.5, 1.5]}, "forecasts must lie in"),
+        ({"n_draws": 0}, "n_draws must be a whole number of at least 1, got 0"),
+        ({"groups": [1]}, "forecasts and groups"),
+        ({"groups": ["a", None]}, "groups must be values of one kind"),
+        ({"bins": 0}, "bins must be"),
+        ({"limit": -1.0}, "limit must be a positive number"),
+        ({"seed": -1}, "seed must be"),
+    ],
+)
+def test_bad_input_is_refused_by_name(given, words):
+    with pytest.raises(ValueError, match=words):
+        chance_level(**{"forecasts": [0.5, 0.5], "measure": "ece_bins", "outcomes": [0, 1], **given})
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_the_parts_of_the_brier_score(shares):
+    rng = np.random.default_rng(2)
+    p = rng.integers(0, 21, 400) / 20
+    y = rng.random(400) if shares else rng.random(400) < p**2
+    found = brier_decomposition(p, y)
+    assert found.brier == pytest.approx(((p - y) ** 2).sum())
+    assert found.brier == pytest.approx(found.miscalibration - found.discrimination + found.uncertainty)
+    isotonic = IsotonicRegression(out_of_bounds="clip").fit(p, y).predict(p)
+    assert found.miscalibration == pytest.approx(found.brier - ((isotonic - y) ** 2).sum())
+    assert found.uncertainty == pytest.approx(((y.mean() - y) ** 2).sum())
+    assert min(found.miscalibration, found.discrimination) >= 0
+    assert brier_decomposition(p, y, normalize=True).miscalibration == pytest.approx(
+        found.miscalibration / 400
+    )
