@@ -107,8 +107,9 @@ class AlmostOneStepAhead(GridForecaster):
         """What the certificate cannot exceed, whatever the outcomes: known before they are.
 
         On a uniform grid with a horizon this is the bound at the horizon (or at the present round,
-        once that is later); otherwise the bound at the present round. If several forecasts have been
-        open at once, it includes what that may cost.
+        once that is later); otherwise the bound at the present round. With the first hint that of a
+        uniform grid rises, by less than 1: for this hints are followed from the first visit on. If several
+        forecasts have been open at once, it includes what that may cost.
         """
         return self.promise(max(self.horizon or 0, self.n_rounds))
 

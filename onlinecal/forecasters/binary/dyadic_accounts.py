@@ -94,9 +94,14 @@ def unbiased_are_free(memory: Memory) -> bool:
 
 @inlined
 def owed(memory: Memory, point: int, bias: int) -> int:
-    """What the base grid's guarantee does not cover of a bias: all off that grid, else what is beyond c."""
-    debt = abs(bias) - memory[BOUND] * (point & (memory[BASE] - 1) == 0)
-    return debt * (debt > 0)
+    """What the base grid's guarantee does not cover of a bias: all off that grid, else what is beyond c.
+
+    Without exact accounts the latter is nothing, but for late labels, and not counted.
+    """
+    on_base = point & (memory[BASE] - 1) == 0
+    debt = abs(bias) - memory[BOUND] * on_base
+    exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
+    return debt * ((debt > 0) & (exact | (not on_base)))
 
 
 @inlined

@@ -19,7 +19,7 @@ class Terms(NamedTuple):
 
     def _on_uniform(self, memory: NDArray[np.int64]) -> tuple[int, guarantees.Biases, bool]:
         """The cells, the bounds of biases now, and whether points without bias may accept both outcomes."""
-        m, freed = int(uniform.cells_of(memory)), bool(memory[uniform.HINTED] and memory[uniform.FREED])
+        m, freed = int(uniform.cells_of(memory)), bool(memory[uniform.HINTED])
         return m, guarantees.with_hints(self.biases, m) if freed else self.biases, freed
 
     def promise(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:

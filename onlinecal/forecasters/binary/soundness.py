@@ -98,8 +98,8 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
         require((head[STEP], head[SHIFT]) == (like[STEP], like[SHIFT]), "its units")
         points, sums = np.arange(cells + 1) << head[SHIFT], memory[TABLE:]
         _check_table(head, points, sums)
-        require(head[FREED] <= head[TILT], "its flags")
-        if head[HINTED] and head[FREED]:
+        require(head[HINTED] <= head[FREED] <= head[TILT], "its flags")
+        if head[HINTED]:
             beyond = np.maximum(np.abs(sums - points) - head[HIGH], 0)
             require(int(beyond.sum()) == head[EXCESS], "its biases")
         return

@@ -44,9 +44,9 @@ from onlinecal.forecasters.binary.cells import (
 
 FORMAT_UNIFORM = 1
 
-# The machine's own part of the header. SHIFT: a cell is 2^SHIFT units wide. HINTED: whether hints were given.
-# EXCESS: sum over points of (|bias| - c)^+, kept once hints were given. SHARED: whether outcomes were shares.
-# FREED: whether points without bias may accept both outcomes, as they did not in version 0.1.
+# The machine's own part of the header. SHIFT: a cell is 2^SHIFT units wide. FREED: points without bias may
+# accept both outcomes once there are hints, as they did not in version 0.1; HINTED: whether there were any.
+# EXCESS: sum over points of (|bias| - c)^+, kept since then. SHARED: whether outcomes were shares.
 SHIFT, HINTED, EXCESS, SHARED, FREED = range(COMMON, COMMON + 5)
 UNIT_BITS = 28
 """Units of at most about 2^-28, once outcomes are shares."""
@@ -124,8 +124,7 @@ def covered(memory: Memory) -> bool:
     if memory[SHARED]:
         # what rounding costs is within the guarantee too
         price += fine + 1
-    freed = memory[HINTED] and memory[FREED]
-    return bool(freed and memory[MOVED] + 2 * fine * memory[EXCESS] <= price * memory[ROUNDS])
+    return bool(memory[HINTED] and memory[MOVED] + 2 * fine * memory[EXCESS] <= price * memory[ROUNDS])
 
 
 @inlined
@@ -165,17 +164,16 @@ def expect_hints(memory: Memory) -> None:
     On an odd number of cells with slack 1/2 no point would ever accept both outcomes, and hints be without
     effect: so that the two in the middle do, c is at least 1/2 + 1/(2m) now.
     """
-    if memory[HINTED]:
+    if memory[HINTED] or memory[FREED] == 0:
         return
+    total, m = 0, cells_of(memory)
     memory[HINTED] = 1
-    if memory[FREED]:
-        total, m = 0, cells_of(memory)
-        memory[HIGH] = max(memory[HIGH], ((m + 1) >> 1) << memory[SHIFT])
-        memory[LOW] = memory[SCALE] - memory[HIGH]
-        for index in range(m + 1):
-            bias = memory[TABLE + index] - (index << memory[SHIFT])
-            total += beyond(memory, bias)
-        memory[EXCESS] = total
+    memory[HIGH] = max(memory[HIGH], ((m + 1) >> 1) << memory[SHIFT])
+    memory[LOW] = memory[SCALE] - memory[HIGH]
+    for index in range(m + 1):
+        bias = memory[TABLE + index] - (index << memory[SHIFT])
+        total += beyond(memory, bias)
+    memory[EXCESS] = total
 
 
 @inlined
@@ -207,7 +205,7 @@ def charge_point(memory: Memory, lower: int, step: int, above: int, y: int, repo
     bias = new - memory[TILT] * point
     memory[SPREAD] += abs(bias) - abs(bias - change)
     charge_inside(memory, lower, step, point, reported)
-    if memory[HINTED] & memory[FREED]:
+    if memory[HINTED]:
         memory[EXCESS] += beyond(memory, bias) - beyond(memory, bias - change)
     cell = index - above + (above & (new < low)) - ((1 - above) & (new > high))
     memory[LOWER] = cell << shift
