@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
-# Spark runs for seconds here: translating its code once, simply, takes half of what the best translation takes
+# Spark runs for seconds here: its code translated once, simply, takes half the time of the best translation
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_collection_finish() -> None:
-    """A million objects stay for good once all tests are known: from here on collections of garbage pass them by."""
+    """A million objects are here to stay once all tests are known: collections of garbage pass them by."""
     gc.collect()
     gc.freeze()
 
