@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from typing import Any
 
@@ -13,9 +12,6 @@ from hypothesis import HealthCheck, settings
 # a slow or busy machine is no fault of what is tested
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
-
-# Spark runs for seconds here: its code translated once, simply, takes half the time of the best translation
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_collection_finish() -> None:
