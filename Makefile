@@ -2,16 +2,21 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# what pip would do on one core; a library's file that is no Python of this version is none of ours
+BYTECODE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 
 .PHONY: demo demo-spark test benchmarks wheel clean
 
 $(VENV)/.run: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(INSTALL) -e .
+	@$(BYTECODE)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(INSTALL) -e '.[dev]'
+	@$(BYTECODE)
 	@touch $@
 
 demo: $(VENV)/.run  ## forecast against every adversary, draw distance to calibration against T
@@ -19,7 +24,8 @@ demo: $(VENV)/.run  ## forecast against every adversary, draw distance to calibr
 	$(BIN)/onlinecal plot results/demo
 
 $(VENV)/.spark: $(VENV)/.run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark]'
+	$(INSTALL) -e '.[spark]'
+	@$(BYTECODE)
 	@touch $@
 
 demo-spark: $(VENV)/.spark  ## a thousand streams on Spark, on two executors of this machine; needs Java 17
@@ -39,7 +45,7 @@ wheel: $(VENV)/.dev  ## build the wheel, install it in a clean environment, try 
 	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT \
 	&& $(PYTHON) -m venv "$$scratch/venv" \
-	&& "$$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check dist/*.whl \
+	&& "$$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile dist/*.whl \
 	&& cd "$$scratch" && set -x \
 	&& venv/bin/onlinecal --help > /dev/null \
 	&& venv/bin/onlinecal simulate --rounds 2000

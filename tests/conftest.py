@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Any
 
@@ -11,6 +12,13 @@ from hypothesis import HealthCheck, settings
 # a slow or busy machine is no fault of what is tested
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+def pytest_collection_finish() -> None:
+    """A million objects are here to stay once all tests are known: collections of garbage pass them by."""
+    gc.collect()
+    gc.freeze()
+
 
 EXTRAS = ("pandas", "pyarrow", "pyspark", "starlette", "uvicorn", "httptools", "dask", "distributed", "ray")
 """What `pip install onlinecal` does not bring, by the names they are imported by."""

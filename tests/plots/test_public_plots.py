@@ -13,7 +13,7 @@ from onlinecal import AlmostOneStepAhead, calibration_distance, plots
 from onlinecal.plots.intervals import wilson_interval
 from onlinecal.plots.own_axes import OURS
 
-T = 400
+T = 200
 RNG = np.random.default_rng(3)
 FORECASTS = RNG.random(T)
 OUTCOMES = (RNG.random(T) < 0.2 + 0.5 * FORECASTS).astype(int)

@@ -20,18 +20,22 @@ def violation(f, y, inside):
 def value_patches(p, y, members, alpha, m):
     """Forecasts after the patches; per patch the level, the group, the violation and the fall."""
     f, story = grid(p, m), []
-    while max(violation(f, y, members[:, g]) for g in range(members.shape[1])) > alpha:
+    while True:
         cells = [
             (cell.mean() * (v - y[cell].mean()) ** 2, v, g, cell)
             for v in np.unique(f)
             for g in range(members.shape[1])
             if (cell := (f == v) & members[:, g]).any()
         ]
+        violations = np.zeros(members.shape[1])
+        for part, _, g, _ in cells:
+            violations[g] += part
+        if violations.max() <= alpha:
+            return f, story
         worst, v, g, cell = max(cells, key=lambda item: item[0])
         before = np.mean((f - y) ** 2)
         f = np.where(cell, grid(y[cell].mean(), m), f)
         story.append((v, g, worst, before - np.mean((f - y) ** 2)))
-    return f, story
 
 
 @st.composite

@@ -49,8 +49,8 @@ def test_more_groups_than_fit_into_a_word(n_groups):
     rng = np.random.default_rng(n_groups)
     members = rng.random((300, n_groups)) < 0.3
     p, y = rng.random(300), rng.integers(0, 2, 300)
-    model = GroupRecalibrator(0.02).fit(p, y, members)
-    expected, story = value_patches(p, y, members, 0.02, 50)
+    model = GroupRecalibrator(0.03).fit(p, y, members)
+    expected, story = value_patches(p, y, members, 0.03, model.n_levels_)
     assert model.n_patches_ == len(story) > 10
     assert model.predict(p, members) == pytest.approx(expected)
 
