@@ -6,8 +6,9 @@ import math
 from typing import Any, NamedTuple
 
 from onlinecal.forecasters import AlmostOneStepAhead
+from onlinecal.wrappers.strategies import three_maps
 from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
-from onlinecal.wrappers.strategies.steering import FORECAST, TICKET, new_steering, steered, steered_hint
+from onlinecal.wrappers.strategies.steering import FORECAST, new_steering, steered
 
 
 class Ticket(NamedTuple):
@@ -61,7 +62,12 @@ class Projection:
         self._compile()
 
     def _compile(self) -> None:
-        self._steered = steered(self._table.machine.rules)
+        self._steered = steered(self._table.machine.rules, self._state.size)
+
+    def steer_as_before(self) -> None:
+        """Steer as version 0.1.0 did, from the first round on."""
+        self._state = three_maps.new_steering()
+        self._compile()
 
     def ask(self, raw: float) -> float:
         """Issue a forecast for a model's probability; its ticket stays here until the next one.
@@ -69,10 +75,10 @@ class Projection:
         NaN counts as 1/2, and values are moved into [0, 1].
         """
         if self._last:
-            hint = steered_hint(self._state, raw)
+            hint = self._steered.hint(self._state, raw)
             self._table = self.tables[min(int(hint * (self._last + 1)), self._last)]
         elif self._splitting is not None:
-            self._table = self.tables[self._splitting.find(steered_hint(self._state, raw))]
+            self._table = self.tables[self._splitting.find(self._steered.hint(self._state, raw))]
         return self._steered.ask(self._table.memory, self._state, raw)
 
     def settle(self, outcome: int) -> None:
@@ -94,12 +100,12 @@ class Projection:
 
     def ticket(self) -> Ticket:
         """A copy of the ticket, for a forecast that must wait while others are issued."""
-        return Ticket(self.tables.index(self._table), tuple(self._state[:TICKET].tolist()))
+        return Ticket(self.tables.index(self._table), tuple(self._state[: self._steered.ticket].tolist()))
 
     def present(self, ticket: Ticket) -> None:
         """Put a ticket back in its place, to be settled next."""
         self._table = self.tables[ticket.bucket]
-        self._state[:TICKET] = ticket.kept
+        self._state[: len(ticket.kept)] = ticket.kept
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_steered"}
