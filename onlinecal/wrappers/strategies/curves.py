@@ -125,10 +125,13 @@ def curvature(answer: float, error: float) -> float:
 
 
 @kernel_part
-def learn_smooth(state: Any, at: int, features: int, answer: float, outcome: int, rate: float) -> None:
-    """Let a smooth curve learn what followed its answer."""
+def learn_smooth(
+    state: Any, at: int, features: int, answer: float, outcome: int, rate: float, part: float
+) -> None:
+    """Let a smooth curve learn what followed its answer, or a part of it."""
     error = outcome - answer
-    v = curvature(answer, error)
+    v = part * curvature(answer, error)
+    error, rate = part * error, part * rate
     cov = at + N_FEATURES
     gains = features + N_FEATURES
     spread = 0.0
@@ -148,10 +151,13 @@ def learn_smooth(state: Any, at: int, features: int, answer: float, outcome: int
 
 
 @kernel_part
-def learn_free(state: Any, at: int, knots: int, answer: float, outcome: int, rate: float) -> None:
-    """Let a free curve learn what followed its answer."""
+def learn_free(
+    state: Any, at: int, knots: int, answer: float, outcome: int, rate: float, part: float
+) -> None:
+    """Let a free curve learn what followed its answer, or a part of it."""
     error = outcome - answer
-    v = curvature(answer, error)
+    v = part * curvature(answer, error)
+    error, rate = part * error, part * rate
     spread = 0.0
     for i in range(N_TOUCHED):
         spread += state[at + N_KNOTS + int(state[knots + 2 * i])] * state[knots + 2 * i + 1] ** 2

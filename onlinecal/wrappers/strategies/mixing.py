@@ -39,12 +39,20 @@ def mixture(state: Any, answers: int, weights: int, n: int) -> float:
 
 @kernel_part
 def reweigh(
-    state: Any, answers: int, weights: int, n: int, outcome: int, share: float, first: float, rest: float
+    state: Any,
+    answers: int,
+    weights: int,
+    n: int,
+    outcome: int,
+    eta: float,
+    share: float,
+    first: float,
+    rest: float,
 ) -> None:
     """Weigh n answers by an outcome; of the share the first gets 1/first, each other 1/rest."""
     total = 0.0
     for i in range(n):
-        state[weights + i] *= math.exp(-ETA * (state[answers + i] - outcome) ** 2)
+        state[weights + i] *= math.exp(-eta * (state[answers + i] - outcome) ** 2)
         total += state[weights + i]
     for i in range(n):
         parts = rest if i else first

@@ -5,8 +5,12 @@ a free one that forget slowly, and the same that forget fast (`curves`). The mix
 shifted by an intercept, in logits, that follows the outcomes. What comes out is kept away from 0 and 1 by
 1/(2t + 4) in round t = 0, 1, ...
 
-Summed over T rounds the squared errors exceed those of the probabilities themselves by at most
-(3/2) ln(T + 8), and those of each curve by ln(4)/2 more (docs/theory.md, section 7).
+An outcome that comes late counts for less: forecasts that were open together, with outcomes that come
+together, may be one observation. If n events (forecasts asked for, outcomes learnt) came between a forecast
+and its outcome, weights, intercept and slow curves learn 1/(n + 1) of it, fast curves the root of that.
+
+With outcomes in time, the sum of T squared errors exceeds that of the probabilities themselves by at most
+(3/2) ln(T + 6), and that of each curve by ln(4)/2 more (docs/theory.md, section 7).
 
 References
 ----------
@@ -48,7 +52,7 @@ from onlinecal.wrappers.strategies.curves import (
     write_features,
     write_knots,
 )
-from onlinecal.wrappers.strategies.mixing import mixture, reweigh
+from onlinecal.wrappers.strategies.mixing import ETA, mixture, reweigh
 from onlinecal.wrappers.strategies.three_maps import within
 
 N_ANSWERS = 5
@@ -58,14 +62,17 @@ PATIENCE = 4.0
 """How much of the last stage's weight is shared: 4/(t + 8), so that it can follow sudden changes."""
 
 # Layout of a steering state. The open ticket: cell, forecast, five answers of which the probability is the
-# first, half its stretched logit, the mixture and the shifted mixture. Rounds, intercept of the last stage,
-# logits of 0 and of 1, weights of both stages. Room for features and knots, then the curves.
+# first, half its stretched logit, the mixture and the shifted mixture, the events by then. Rounds, events
+# (forecasts asked for, outcomes learnt), intercept of the last stage, logits of 0 and of 1, weights of both
+# stages. Room for features and knots, then the curves.
 CELL_LOWER, CELL_STEP, FORECAST, ANSWERS = 0, 1, 2, 3
 STRETCHED = ANSWERS + N_ANSWERS
 LAST = STRETCHED + 1
-TICKET = LAST + 2
+ASKED = LAST + 2
+TICKET = ASKED + 1
 """Length of the ticket, at the front of the state."""
-ROUNDS, INTERCEPT, LOWEST, HIGHEST, WEIGHTS = TICKET, TICKET + 1, TICKET + 2, TICKET + 3, TICKET + 4
+ROUNDS, EVENTS, INTERCEPT, LOWEST, HIGHEST = TICKET, TICKET + 1, TICKET + 2, TICKET + 3, TICKET + 4
+WEIGHTS = HIGHEST + 1
 LAST_WEIGHTS = WEIGHTS + N_ANSWERS
 FEATURES = LAST_WEIGHTS + 2
 KNOTS = FEATURES + 2 * N_FEATURES
@@ -97,7 +104,8 @@ def unfold(state: Any) -> None:
 def steer(state: Any, p: float) -> float:
     """What is made of a probability p; the ticket is left in the state."""
     u = stretched(p, state[LOWEST], state[HIGHEST])
-    state[ANSWERS], state[STRETCHED] = p, u
+    state[EVENTS] += 1.0
+    state[ANSWERS], state[STRETCHED], state[ASKED] = p, u, state[EVENTS]
     unfold(state)
     for i in range(2):
         at = CURVES + i * (SMOOTH + FREE)
@@ -115,19 +123,23 @@ def steer(state: Any, p: float) -> float:
 def learn(state: Any, outcome: int) -> None:
     """Learn the outcome of the ticket: weights, intercept, curves."""
     rounds, p = state[ROUNDS], state[ANSWERS]
-    reweigh(state, ANSWERS, WEIGHTS, N_ANSWERS, outcome, 1.0 / (rounds + 2.0), 2.0, 8.0)
-    reweigh(state, LAST, LAST_WEIGHTS, 2, outcome, PATIENCE / (rounds + 2.0 * PATIENCE), 2.0, 2.0)
-    state[INTERCEPT] += SHIFT_RATE * (outcome - state[LAST + 1])
+    part = 1.0 / (1.0 + state[EVENTS] - state[ASKED])
+    eta = ETA * part
+    reweigh(state, ANSWERS, WEIGHTS, N_ANSWERS, outcome, eta, 1.0 / (rounds + 2.0), 2.0, 8.0)
+    reweigh(state, LAST, LAST_WEIGHTS, 2, outcome, eta, PATIENCE / (rounds + 2.0 * PATIENCE), 2.0, 2.0)
+    state[INTERCEPT] += part * SHIFT_RATE * (outcome - state[LAST + 1])
     unfold(state)
     for i in range(2):
         at = CURVES + i * (SMOOTH + FREE)
-        learn_smooth(state, at, FEATURES, state[ANSWERS + 1 + 2 * i], outcome, RATES[i])
-        learn_free(state, at + SMOOTH, KNOTS, state[ANSWERS + 2 + 2 * i], outcome, RATES[i])
+        learn_smooth(state, at, FEATURES, state[ANSWERS + 1 + 2 * i], outcome, RATES[i], part)
+        learn_free(state, at + SMOOTH, KNOTS, state[ANSWERS + 2 + 2 * i], outcome, RATES[i], part)
+        part = math.sqrt(part)
     if 0.0 < p < 1.0:
         logit = math.exp(state[STRETCHED]) - math.exp(-state[STRETCHED])
         state[LOWEST] = min(state[LOWEST], logit)
         state[HIGHEST] = max(state[HIGHEST], logit)
     state[ROUNDS] = rounds + 1.0
+    state[EVENTS] += 1.0
 
 
 class Hinting:

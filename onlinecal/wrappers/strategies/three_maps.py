@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.binary.cells import clip
-from onlinecal.wrappers.strategies.mixing import mixture, reweigh
+from onlinecal.wrappers.strategies.mixing import ETA, mixture, reweigh
 
 PLATT_RATE = 0.05
 N_BINS = 20
@@ -122,7 +122,7 @@ def steer(state: Any, p: float) -> float:
 @kernel_part
 def learn(state: Any, outcome: int) -> None:
     """Learn the outcome of the ticket: weights, Platt's curve, the bin."""
-    reweigh(state, ANSWERS, WEIGHTS, 3, outcome, 1.0 / (state[ROUNDS] + 2.0), 3.0, 3.0)
+    reweigh(state, ANSWERS, WEIGHTS, 3, outcome, ETA, 1.0 / (state[ROUNDS] + 2.0), 3.0, 3.0)
     state[ROUNDS] += 1.0
     p = state[ANSWERS]
     by_slope, by_intercept = platt_gradient(p, state[ANSWERS + 1], outcome)
