@@ -23,7 +23,9 @@ FAMILIES = {
     "the forecast is the truth": ("honest_", ""),
     "all": ("", ""),
 }
-PLAYERS = ("steering", "slack 1", "slack 1.5", "slack 2", "base", "obs", "platt05", "win_beta", "calibeat20")
+SCORES = ("Brier", "log loss", "window")
+OWN = ("steering", "slack 1", "slack 1.5", "slack 2")
+PLAYERS = ("steering", "slack 1", "slack 2", "base", "obs", "platt05", "win_beta", "calibeat20")
 
 
 def steered(p, y):
@@ -69,19 +71,19 @@ def test_against_the_best_rival_in_hindsight(note):
             )
             for player, score in (rivals | own).items()
         }
-    note("Brier score, log loss (% above the best rival of each stream), worst bias of 1000 rounds; means")
+    note("% above the best rival of each stream, and the worst bias of 1000 rounds; means over the streams")
+    note(f"streams, {', '.join(PLAYERS)}")
     for family, (start, end) in FAMILIES.items():
         names = [name for name in rows if name.startswith(start) and name.endswith(end)]
-        note(f"{family} ({len(names)})")
-        for player in PLAYERS:
-            brier, log, window = np.mean([rows[name][player] for name in names], axis=0)
-            note(f"    {player:12s} {brier:+7.2f} {log:+7.2f} {window:.4f}")
-    for player in PLAYERS[:4]:
+        means = np.array([[rows[name][player] for name in names] for player in PLAYERS]).mean(1).T
+        for title, places, line in zip(SCORES, ("+.2f", "+.2f", ".4f"), means, strict=True):
+            note(f"| {family}, {len(names)} | {title} | {' | '.join(format(x, places) for x in line)} |")
+    for player in OWN:
         brier, log, window = np.array([row[player] for row in rows.values()]).T
         raw = np.array([row["base"] for row in rows.values()])
         above = (100.0 + np.array([brier, log])) / (100.0 + raw[:, :2].T) * 100.0 - 100.0
         note(
-            f"{player}: Brier mean {brier.mean():+.2f}, median {np.median(brier):+.2f}, worst {brier.max():+.2f};"
+            f"{player}: Brier {brier.mean():+.2f}, median {np.median(brier):+.2f}, worst {brier.max():+.2f};"
             f" log loss mean {log.mean():+.2f}, worst {log.max():+.2f}; window {window.mean():.4f};"
             f" above the model at most {above[0].max():+.2f} (Brier), {above[1].max():+.2f} (log loss)"
         )

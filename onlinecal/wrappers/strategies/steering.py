@@ -10,7 +10,7 @@ together, may be one observation. If n events (forecasts asked for, outcomes lea
 and its outcome, weights, intercept and slow curves learn 1/(n + 1) of it, fast curves the root of that.
 
 With outcomes in time, the sum of T squared errors exceeds that of the probabilities themselves by at most
-(3/2) ln(T + 6), and that of each curve by ln(4)/2 more (docs/theory.md, section 7).
+(3/2) ln(T + 6), and that of each curve by ln(4)/2 more (docs/theory.md, Theorem 17c).
 
 References
 ----------
@@ -52,7 +52,7 @@ from onlinecal.wrappers.strategies.curves import (
     write_features,
     write_knots,
 )
-from onlinecal.wrappers.strategies.mixing import ETA, mixture, reweigh
+from onlinecal.wrappers.strategies.mixing import ETA, mixed, reweigh
 from onlinecal.wrappers.strategies.three_maps import within
 
 N_ANSWERS = 5
@@ -111,12 +111,12 @@ def steer(state: Any, p: float) -> float:
         at = CURVES + i * (SMOOTH + FREE)
         state[ANSWERS + 1 + 2 * i] = smooth(state, at, FEATURES)
         state[ANSWERS + 2 + 2 * i] = free(state, at + SMOOTH, KNOTS, u)
-    mixed = mixture(state, ANSWERS, WEIGHTS, N_ANSWERS)
-    inner = clip(mixed, 1e-6, 1.0 - 1e-6)
-    state[LAST] = mixed
+    first = mixed(state, ANSWERS, WEIGHTS, N_ANSWERS)
+    inner = clip(first, 1e-6, 1.0 - 1e-6)
+    state[LAST] = first
     state[LAST + 1] = sigmoid(math.log(inner / (1.0 - inner)) + state[INTERCEPT])
     least = 0.5 / (state[ROUNDS] + 2.0)
-    return clip(mixture(state, LAST, LAST_WEIGHTS, 2), least, 1.0 - least)
+    return clip(mixed(state, LAST, LAST_WEIGHTS, 2), least, 1.0 - least)
 
 
 @kernel_part

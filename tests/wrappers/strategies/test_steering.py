@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from onlinecal.wrappers.strategies import steering
 from onlinecal.wrappers.strategies.curves import FREE, N_FEATURES, N_KNOTS, SMOOTH, prior
-from onlinecal.wrappers.strategies.mixing import mixture, pooled_loss
+from onlinecal.wrappers.strategies.mixing import mixed, pooled_loss
 from onlinecal.wrappers.strategies.projection import Projection
 from onlinecal.wrappers.strategies.steering import ANSWERS, CURVES, N_ANSWERS, SIZE, WEIGHTS
 
@@ -109,10 +109,10 @@ def test_the_share_that_lets_an_answer_come_back_is_needed():
 )
 def test_no_outcome_costs_a_mixture_more_than_the_pooled_loss(answers, weights):
     state = [*answers, *(weight / sum(weights) for weight in weights)]
-    mixed = mixture(state, 0, 5, 5)
-    assert 0.0 <= mixed <= 1.0
+    answer = mixed(state, 0, 5, 5)
+    assert 0.0 <= answer <= 1.0
     for outcome in (0, 1):
-        assert (mixed - outcome) ** 2 <= pooled_loss(state, 0, 5, 5, outcome) + 1e-12
+        assert (answer - outcome) ** 2 <= pooled_loss(state, 0, 5, 5, outcome) + 1e-12
 
 
 EXTREME = (0.0, 1.0, 5e-324, 1e-300, 1e-17, 0.5, 1.0 - 2.0**-53, math.nan, -3.0, 7.0)
