@@ -7,8 +7,8 @@ constant. The stretched logit, 2 asinh(logit/2), is the logit near 0 and grows l
 probabilities of 1e-300 and 1e-20 are still told apart, and neither has all the leverage.
 
 Both are followed by an extended Kalman filter, the free curve by one that neglects covariances. Instead of
-adding noise, each outcome moves the covariance towards the prior's by a rate, about one in the number of
-rounds that are remembered: the filter forgets, and is never less sure than it was at the start.
+noise that is added, each outcome moves the covariance towards the prior's, whose variances are 1, by a rate:
+the filter forgets, and is never less sure than it was at the start.
 
 References
 ----------
@@ -44,17 +44,11 @@ FREE = 2 * N_KNOTS
 """Floats of a free curve: offsets at the knots of both kinds and everywhere, then their variances."""
 
 
-@kernel_part
-def prior(feature: int) -> float:
-    """The variance of a smooth curve's coefficient; that of any offset of a free curve is 1."""
-    return 0.25 if feature < 2 else 1.0
-
-
 def start_smooth(state: Any, at: int) -> None:
     """Write a new smooth curve into a state: it leaves the stretched logit as it is."""
     state[at] = state[at + 1] = 1.0
     for i in range(N_FEATURES):
-        state[at + N_FEATURES * (i + 1) + i] = prior(i)
+        state[at + N_FEATURES * (i + 1) + i] = 1.0
 
 
 def start_free(state: Any, at: int) -> None:
@@ -147,7 +141,7 @@ def learn_smooth(
         for j in range(N_FEATURES):
             place = cov + N_FEATURES * i + j
             state[place] = (1.0 - rate) * (state[place] - v * state[gains + i] * state[gains + j] / scale)
-        state[cov + (N_FEATURES + 1) * i] += rate * prior(i)
+        state[cov + (N_FEATURES + 1) * i] += rate
 
 
 @kernel_part
