@@ -22,10 +22,10 @@ from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Strategy, Wai
 class CalibratedClassifier(LateLabels[Waiting]):
     """Wrap a river classifier: its skill is kept, its probabilities stay calibrated under any drift.
 
-    The model's probability is first steered: itself and four curves that learn from the labels, slow and
-    fast ones, are mixed by how well each does. The mixture is the hint; Almost-One-Step-Ahead answers with
-    the nearest forecast that keeps the distance to calibration bounded, whatever labels come. The hint is
-    always read before the model learns the label.
+    The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
+    ones, and the running mean of its bin are mixed by how well each does. The mixture is the hint;
+    Almost-One-Step-Ahead answers with the nearest forecast that keeps the distance to calibration bounded,
+    whatever labels come. The hint is always read before the model learns the label.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ def write_knots(state: Any, to: int, p: float, u: float) -> None:
 
 
 @kernel_part
-def smooth(state: Any, at: int, features: int) -> float:
+def smooth_answer(state: Any, at: int, features: int) -> float:
     """What a smooth curve answers."""
     z = 0.0
     for i in range(N_FEATURES):
@@ -104,7 +104,7 @@ def smooth(state: Any, at: int, features: int) -> float:
 
 
 @kernel_part
-def free(state: Any, at: int, knots: int, u: float) -> float:
+def free_answer(state: Any, at: int, knots: int, u: float) -> float:
     """What a free curve answers."""
     z = 2.0 * u
     for i in range(N_TOUCHED):

@@ -31,7 +31,7 @@ def pooled_loss(state: Any, answers: int, weights: int, n: int, outcome: int) ->
 
 
 @kernel_part
-def mixed(state: Any, answers: int, weights: int, n: int) -> float:
+def mixed_answer(state: Any, answers: int, weights: int, n: int) -> float:
     """One answer for n weighted ones: no outcome costs it more than the pooled loss."""
     if_none, if_one = pooled_loss(state, answers, weights, n, 0), pooled_loss(state, answers, weights, n, 1)
     return clip(0.5 + 0.5 * (if_none - if_one), 0.0, 1.0)

@@ -1,16 +1,16 @@
 """Steering: a model's probability is mapped to a better one, by what followed its probabilities so far.
 
-Five answers are mixed by Vovk's aggregating algorithm (`mixing`): the probability itself, a smooth curve and
-a free one that forget slowly, and the same that forget fast (`curves`). The mixture is then mixed with itself
-shifted by an intercept, in logits, that follows the outcomes. What comes out is kept away from 0 and 1 by
-1/(2t + 4) in round t = 0, 1, ...
+Six answers are mixed by Vovk's aggregating algorithm (`mixing`): the probability itself, a smooth curve and
+a free one that forget slowly, the same that forget fast (`curves`), and the running mean of the outcomes in
+its bin. The mixture is then mixed with itself shifted by an intercept, in logits, that follows the outcomes.
+What comes out is kept away from 0 and 1 by 1/(2t + 4) in round t = 0, 1, ...
 
 An outcome that comes late counts for less: forecasts that were open together, with outcomes that come
 together, may be one observation. If n events (forecasts asked for, outcomes learnt) came between a forecast
-and its outcome, weights, intercept and slow curves learn 1/(n + 1) of it, fast curves the root of that.
+and its outcome, weights, intercept, bins and slow curves learn 1/(n + 1) of it, fast curves the root of that.
 
 With outcomes in time, the sum of T squared errors exceeds that of the probabilities themselves by at most
-(3/2) ln(T + 6), and that of each curve by ln(4)/2 more (docs/theory.md, Theorem 17c).
+(3/2) ln(T + 6), and that of each other answer by ln(5)/2 more (docs/theory.md, Theorem 17c).
 
 References
 ----------
@@ -41,30 +41,30 @@ from onlinecal.wrappers.strategies.curves import (
     N_TOUCHED,
     RATES,
     SMOOTH,
-    free,
+    free_answer,
     learn_free,
     learn_smooth,
     sigmoid,
-    smooth,
+    smooth_answer,
     start_free,
     start_smooth,
     stretched,
     write_features,
     write_knots,
 )
-from onlinecal.wrappers.strategies.mixing import ETA, mixed, reweigh
-from onlinecal.wrappers.strategies.three_maps import within
+from onlinecal.wrappers.strategies.mixing import ETA, mixed_answer, reweigh
+from onlinecal.wrappers.strategies.three_maps import N_BINS, bin_mean, bin_of, within
 
-N_ANSWERS = 5
+N_ANSWERS = 6
 SHIFT_RATE = 0.02
 """Of the intercept that the last stage follows, in logits for an error of 1."""
 PATIENCE = 4.0
 """How much of the last stage's weight is shared: 4/(t + 8), so that it can follow sudden changes."""
 
-# Layout of a steering state. The open ticket: cell, forecast, five answers of which the probability is the
+# Layout of a steering state. The open ticket: cell, forecast, six answers of which the probability is the
 # first, half its stretched logit, the mixture and the shifted mixture, the events by then. Rounds, events
 # (forecasts asked for, outcomes learnt), intercept of the last stage, logits of 0 and of 1, weights of both
-# stages. Room for features and knots, then the curves.
+# stages. Room for features and knots, the curves, sums and counts of bins.
 CELL_LOWER, CELL_STEP, FORECAST, ANSWERS = 0, 1, 2, 3
 STRETCHED = ANSWERS + N_ANSWERS
 LAST = STRETCHED + 1
@@ -77,14 +77,16 @@ LAST_WEIGHTS = WEIGHTS + N_ANSWERS
 FEATURES = LAST_WEIGHTS + 2
 KNOTS = FEATURES + 2 * N_FEATURES
 CURVES = KNOTS + 2 * N_TOUCHED
-SIZE = CURVES + 2 * (SMOOTH + FREE)
+SUMS = CURVES + 2 * (SMOOTH + FREE)
+COUNTS = SUMS + N_BINS
+SIZE = COUNTS + N_BINS
 
 
 def new_steering() -> NDArray[np.float64]:
     """The state before the first round: half the weight is the probability's own."""
     state = np.zeros(SIZE)
     state[WEIGHTS] = state[LAST_WEIGHTS] = state[LAST_WEIGHTS + 1] = 0.5
-    state[WEIGHTS + 1 : WEIGHTS + N_ANSWERS] = 0.125
+    state[WEIGHTS + 1 : WEIGHTS + N_ANSWERS] = 0.1
     state[LOWEST], state[HIGHEST] = -EDGE, EDGE
     for i in range(2):
         at = CURVES + i * (SMOOTH + FREE)
@@ -109,24 +111,29 @@ def steer(state: Any, p: float) -> float:
     unfold(state)
     for i in range(2):
         at = CURVES + i * (SMOOTH + FREE)
-        state[ANSWERS + 1 + 2 * i] = smooth(state, at, FEATURES)
-        state[ANSWERS + 2 + 2 * i] = free(state, at + SMOOTH, KNOTS, u)
-    first = mixed(state, ANSWERS, WEIGHTS, N_ANSWERS)
+        state[ANSWERS + 1 + 2 * i] = smooth_answer(state, at, FEATURES)
+        state[ANSWERS + 2 + 2 * i] = free_answer(state, at + SMOOTH, KNOTS, u)
+    b = bin_of(p, N_BINS)
+    state[ANSWERS + 5] = bin_mean(state[SUMS + b], state[COUNTS + b], b, N_BINS)
+    first = mixed_answer(state, ANSWERS, WEIGHTS, N_ANSWERS)
     inner = clip(first, 1e-6, 1.0 - 1e-6)
     state[LAST] = first
     state[LAST + 1] = sigmoid(math.log(inner / (1.0 - inner)) + state[INTERCEPT])
     least = 0.5 / (state[ROUNDS] + 2.0)
-    return clip(mixed(state, LAST, LAST_WEIGHTS, 2), least, 1.0 - least)
+    return clip(mixed_answer(state, LAST, LAST_WEIGHTS, 2), least, 1.0 - least)
 
 
 @kernel_part
 def learn(state: Any, outcome: int) -> None:
-    """Learn the outcome of the ticket: weights, intercept, curves."""
+    """Learn the outcome of the ticket: weights, intercept, bin, curves."""
     rounds, p = state[ROUNDS], state[ANSWERS]
     part = 1.0 / (1.0 + state[EVENTS] - state[ASKED])
     eta = ETA * part
-    reweigh(state, ANSWERS, WEIGHTS, N_ANSWERS, outcome, eta, 1.0 / (rounds + 2.0), 2.0, 8.0)
+    reweigh(state, ANSWERS, WEIGHTS, N_ANSWERS, outcome, eta, 1.0 / (rounds + 2.0), 2.0, 10.0)
     reweigh(state, LAST, LAST_WEIGHTS, 2, outcome, eta, PATIENCE / (rounds + 2.0 * PATIENCE), 2.0, 2.0)
+    b = bin_of(p, N_BINS)
+    state[SUMS + b] += part * outcome
+    state[COUNTS + b] += part
     state[INTERCEPT] += part * SHIFT_RATE * (outcome - state[LAST + 1])
     unfold(state)
     for i in range(2):

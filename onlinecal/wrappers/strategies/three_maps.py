@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.binary.cells import clip
-from onlinecal.wrappers.strategies.mixing import ETA, mixed, reweigh
+from onlinecal.wrappers.strategies.mixing import ETA, mixed_answer, reweigh
 
 PLATT_RATE = 0.05
 N_BINS = 20
@@ -116,7 +116,7 @@ def consult(state: Any, p: float) -> None:
 def steer(state: Any, p: float) -> float:
     """The mixture's probability for a raw probability p: no outcome costs it more than the pooled loss."""
     consult(state, p)
-    return mixed(state, ANSWERS, WEIGHTS, 3)
+    return mixed_answer(state, ANSWERS, WEIGHTS, 3)
 
 
 @kernel_part
