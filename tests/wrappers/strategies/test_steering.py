@@ -167,6 +167,27 @@ def test_the_ranking_of_saturated_forecasts_is_kept():
     assert best + 0.1 * (constant - best) >= ((q - y) ** 2).mean()
 
 
+@pytest.mark.parametrize(("biased", "allowed"), [(0.0, 1.04), (0.7, 0.97)])
+def test_a_match_whose_rows_wait_for_one_outcome_is_one_observation(biased, allowed):
+    """300 matches of 50 rows, labelled together at the end: honest rows stay, biased ones are put right."""
+    rng = np.random.default_rng(5)
+    state, own, model = steering.new_steering(), 0.0, 0.0
+    for _ in range(300):
+        start = rng.normal(0.0, 0.8)
+        outcome = int(rng.random() < 1.0 / (1.0 + math.exp(-start)))
+        # log odds given a Brownian motion that drifts with the outcome
+        steps = (2 * outcome - 1) * 0.01 + math.sqrt(0.02) * rng.normal(size=50)
+        tickets = []
+        for p in (1.0 / (1.0 + np.exp(-(start + np.cumsum(steps) + biased)))).tolist():
+            own += (STEERING.hint(state, p) - outcome) ** 2
+            model += (p - outcome) ** 2
+            tickets.append(state[: STEERING.ticket].copy())
+        for ticket in tickets:
+            state[: STEERING.ticket] = ticket
+            STEERING.learn(state, outcome)
+    assert own <= allowed * model
+
+
 @pytest.mark.parametrize("kind", ["folded", "drift", "adversary"])
 @pytest.mark.parametrize("n_buckets", [1, 8])
 def test_brier_score_within_twice_the_certificate_of_the_best_constant_per_bucket(kind, n_buckets):
