@@ -85,13 +85,18 @@ def write_knots(state: Any, to: int, p: float, u: float) -> None:
     """Five knots of a free curve about p, each followed by its share in the offset."""
     x = (u + REACH) / SPACING
     knot = min(int(x), N_LOGIT - 2)
-    state[to], state[to + 1] = knot, 1.0 - (x - knot)
-    state[to + 2], state[to + 3] = knot + 1, x - knot
+    state[to] = knot
+    state[to + 1] = 1.0 - (x - knot)
+    state[to + 2] = knot + 1
+    state[to + 3] = x - knot
     x = p * N_PLAIN
     knot = min(int(x), N_PLAIN - 1)
-    state[to + 4], state[to + 5] = N_LOGIT + knot, 1.0 - (x - knot)
-    state[to + 6], state[to + 7] = N_LOGIT + knot + 1, x - knot
-    state[to + 8], state[to + 9] = N_KNOTS - 1, 1.0
+    state[to + 4] = N_LOGIT + knot
+    state[to + 5] = 1.0 - (x - knot)
+    state[to + 6] = N_LOGIT + knot + 1
+    state[to + 7] = x - knot
+    state[to + 8] = N_KNOTS - 1
+    state[to + 9] = 1.0
 
 
 @kernel_part
@@ -126,22 +131,26 @@ def learn_smooth(
     error = outcome - answer
     v = part * curvature(answer, error)
     error, rate = part * error, part * rate
-    cov = at + N_FEATURES
     gains = features + N_FEATURES
+    place = at + N_FEATURES
     spread = 0.0
     for i in range(N_FEATURES):
         gain = 0.0
         for j in range(N_FEATURES):
-            gain += state[cov + N_FEATURES * i + j] * state[features + j]
+            gain += state[place] * state[features + j]
+            place += 1
         state[gains + i] = gain
         spread += gain * state[features + i]
     scale = 1.0 + v * spread
+    place = at + N_FEATURES
     for i in range(N_FEATURES):
-        state[at + i] += state[gains + i] * error / scale
+        step = state[gains + i] / scale
+        state[at + i] += step * error
         for j in range(N_FEATURES):
-            place = cov + N_FEATURES * i + j
-            state[place] = (1.0 - rate) * (state[place] - v * state[gains + i] * state[gains + j] / scale)
-        state[cov + (N_FEATURES + 1) * i] += rate
+            learnt = state[place] - v * step * state[gains + j]
+            state[place] = learnt - rate * learnt
+            place += 1
+        state[place + i - N_FEATURES] += rate
 
 
 @kernel_part

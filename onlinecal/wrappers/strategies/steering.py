@@ -107,7 +107,9 @@ def steer(state: Any, p: float) -> float:
     """What is made of a probability p; the ticket is left in the state."""
     u = stretched(p, state[LOWEST], state[HIGHEST])
     state[EVENTS] += 1.0
-    state[ANSWERS], state[STRETCHED], state[ASKED] = p, u, state[EVENTS]
+    state[ANSWERS] = p
+    state[STRETCHED] = u
+    state[ASKED] = state[EVENTS]
     unfold(state)
     for i in range(2):
         at = CURVES + i * (SMOOTH + FREE)
