@@ -61,7 +61,7 @@ def warm_wrappers() -> None:
     """The wrapper around a classifier, of two labels and of several."""
     from river import naive_bayes
 
-    from onlinecal import CalibratedClassifier
+    from onlinecal import CalibratedClassifier, GroupCalibratedClassifier
     from onlinecal.wrappers.strategies.catalogue import StrategyName
 
     cases: list[tuple[StrategyName, int, int]] = [("auto", 2, 1), ("auto", 2, 2), ("simplex", 3, 1)]
@@ -70,6 +70,12 @@ def warm_wrappers() -> None:
         for t in range(40):
             model.predict_proba_one({"x": t % 5})
             model.learn_one({"x": t % 5}, t % labels)
+    shared = GroupCalibratedClassifier(
+        naive_bayes.GaussianNB(), {"zero": lambda x: x["x"] == 0}, scheme="shared"
+    )
+    for t in range(4):
+        shared.predict_proba_one({"x": t})
+        shared.learn_one({"x": t}, t % 2)
 
 
 def warm_distance() -> None:

@@ -26,10 +26,10 @@ from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Strategy, Wai
 class CalibratedClassifier(LateLabels[Waiting]):
     """Wrap a river classifier: its skill is kept, its probabilities stay calibrated under any drift.
 
-    The model's probability is first steered: itself, its online Platt scaling and the running mean of
-    its bin are mixed, by how well each does. The mixture is the hint; Almost-One-Step-Ahead answers with
-    the nearest forecast that keeps the distance to calibration bounded, whatever labels come. The hint is
-    always read before the model learns the label.
+    The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
+    ones, and the running mean of its bin are mixed by how well each does. The mixture is the hint;
+    Almost-One-Step-Ahead answers with the nearest forecast that keeps the distance to calibration bounded,
+    whatever labels come. The hint is always read before the model learns the label.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class CalibratedClassifier(LateLabels[Waiting]):
         stream is then within twice the certificate of the best constant in each bucket, chosen in
         hindsight. At the default slack, without horizon and late labels, that is at most
         4 sqrt(3 n_buckets T). With "auto" buckets are halved as rounds go by: the Brier score is then, on
-        every stream, at most 8.24 T^(2/3) + 4 sqrt(3 T) + log(T + 1)/2 + 2 above the model's own.
+        every stream, at most 8.24 T^(2/3) + 4 sqrt(3 T) + 3/2 log(T + 6) above the model's own.
     strategy
         "binary": the probability of the positive label (True, or 1, or the first label seen) is
         calibrated; any other label counts as the other outcome. "simplex": the probabilities of all

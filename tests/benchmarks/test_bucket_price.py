@@ -40,6 +40,6 @@ def test_the_price_on_real_streams(note):
             f"{kind or 'all':8s} {len(chosen):3d}  {figures}  {chosen[:, -1].mean():.1f}  better on {better}"
         )
     _, one, split, certified, paid, _, _, _ = np.array(list(rows.values())).T
-    assert split.mean() <= one.mean() + 0.0003
+    assert split.mean() <= one.mean() + 0.0004
     assert (split <= one + 0.0015).all()
     assert (paid <= 2.5 * certified).all()

@@ -6,7 +6,7 @@ from river import base
 
 from onlinecal.validation import check_count
 from onlinecal.wrappers.maps.probability_map import MappedClassifier
-from onlinecal.wrappers.strategies.steering import N_BINS, bin_mean, bin_of
+from onlinecal.wrappers.strategies.three_maps import N_BINS, bin_mean, bin_of
 
 
 class BinnedMean(MappedClassifier):

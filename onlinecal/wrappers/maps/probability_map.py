@@ -9,7 +9,7 @@ from river import base
 
 from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.wrappers.labels import Label, Labels, normalised
-from onlinecal.wrappers.strategies.steering import within
+from onlinecal.wrappers.strategies.three_maps import within
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 

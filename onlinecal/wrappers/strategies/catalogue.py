@@ -47,6 +47,8 @@ def renewed(state: dict[str, Any]) -> dict[str, Any]:
     then = {"_projections", "_joint", "_surprises", "_plan", "_kind"}
     now = {name: value for name, value in state.items() if name not in then}
     strategies = new_strategies(state["slack"], state["n_buckets"], state["horizon"])
+    for strategy in strategies.values():
+        strategy.steered_as_before = True
     for (plan, label), projection in state["_projections"].items():
         strategies[plan].projections[label] = projection
     certain, simplex = strategies[Certain.name], strategies[Simplex.name]

@@ -8,17 +8,10 @@ from typing import Any, NamedTuple
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import MOVED
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
+from onlinecal.wrappers.strategies import three_maps
 from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
 from onlinecal.wrappers.strategies.moments import Moments, Surprises
-from onlinecal.wrappers.strategies.steering import (
-    CELL_LOWER,
-    CELL_STEP,
-    FORECAST,
-    TICKET,
-    new_steering,
-    steered,
-    steered_hint,
-)
+from onlinecal.wrappers.strategies.steering import CELL_LOWER, CELL_STEP, FORECAST, new_steering, steered
 
 
 class Ticket(NamedTuple):
@@ -84,9 +77,14 @@ class Projection:
         self._compile()
 
     def _compile(self) -> None:
-        self._steered = steered(self._table.rules)
+        self._steered = steered(self._table.rules, self._state.size)
         for table in self.tables:
             table.expect_hints()
+
+    def steer_as_before(self) -> None:
+        """Steer as version 0.1.0 did, from the first round on."""
+        self._state = three_maps.new_steering()
+        self._compile()
 
     def ask(self, raw: float) -> float:
         """Issue a forecast for a model's probability; its ticket stays here until the next one.
@@ -94,10 +92,10 @@ class Projection:
         NaN counts as 1/2, and values are moved into [0, 1].
         """
         if self._last:
-            hint = steered_hint(self._state, raw)
+            hint = self._steered.hint(self._state, raw)
             self._table = self.tables[min(int(hint * (self._last + 1)), self._last)]
         elif self._splitting is not None:
-            self._table = self.tables[self._splitting.find(steered_hint(self._state, raw))]
+            self._table = self.tables[self._splitting.find(self._steered.hint(self._state, raw))]
         return self._steered.ask(self._table.memory, self._state, raw)
 
     def settle(self, outcome: int) -> None:
@@ -131,12 +129,12 @@ class Projection:
 
     def ticket(self) -> Ticket:
         """A copy of the ticket, for a forecast that must wait while others are issued."""
-        return Ticket(self.tables.index(self._table), tuple(self._state[:TICKET].tolist()))
+        return Ticket(self.tables.index(self._table), tuple(self._state[: self._steered.ticket].tolist()))
 
     def present(self, ticket: Ticket) -> None:
         """Put a ticket back in its place, to be settled next."""
         self._table = self.tables[ticket.bucket]
-        self._state[:TICKET] = ticket.kept
+        self._state[: len(ticket.kept)] = ticket.kept
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_steered"}

@@ -1,23 +1,30 @@
-"""Maps from a model's probability to a better one, learnt online, and a mixture that follows the best.
+"""Steering: a model's probability is mapped to a better one, by what followed its probabilities so far.
 
-Three maps of the raw probability p compete: p itself, a logistic curve (Platt), and the running mean of
-the outcomes in p's bin. Vovk's aggregating algorithm mixes their answers; a share of the weight is given
-out evenly again in each round t, 1/(t + 2) of it, so that a map that was wrong before the world changed
-can come back. Summed over T rounds, the mixture's squared error exceeds that of the best single map by
-at most (ln 3)/2 + ln(T + 1)/2, and by at most ln(3 T + 3)/2 more for each change of the best map.
+Six answers are mixed by Vovk's aggregating algorithm (`mixing`): the probability itself, a smooth curve and
+a free one that forget slowly, the same that forget fast (`curves`), and the running mean of the outcomes in
+its bin. The mixture is then mixed with itself shifted by an intercept, in logits, that follows the outcomes.
+What comes out is kept away from 0 and 1 by 1/(2t + 4) in round t = 0, 1, ...
+
+An outcome that comes late counts for less: forecasts that were open together, with outcomes that come
+together, may be one observation. If n events (forecasts asked for, outcomes learnt) came between a forecast
+and its outcome, weights, intercept, bins and slow curves learn 1/(n + 1) of it, fast curves the root of that.
+
+With outcomes in time, the sum of T squared errors exceeds that of the probabilities themselves by at most
+(3/2) ln(T + 6), and that of each other answer by ln(5)/2 more (docs/theory.md, Theorem 17c).
 
 References
 ----------
-Vovk (1990), aggregating strategies, and (1998), a game of prediction with expert advice (squared error).
-Herbster and Warmuth (1998), tracking the best expert (the shared weight). Platt (1999), probabilistic
-outputs for support vector machines. Foster and Hart (2021), forecast hedging and calibration (bins).
+Vovk (1990, 1998), Herbster and Warmuth (1998), see `mixing`; Krichevsky and Trofimov (1981) for the distance
+from 0 and 1.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from functools import cache
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,138 +34,138 @@ from numpy.typing import NDArray
 from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.forecasters.rules import Rules
-
-ETA = 2.0
-"""Learning rate of the weights; squared errors on [0, 1] can be aggregated at no greater one."""
-PLATT_RATE = 0.05
-N_BINS = 20
-CLIP = 1e-4
-"""Probabilities are kept this far from 0 and 1 before the logit."""
-
-# Layout of a steering state: the open ticket (cell, forecast, and what the maps made of the raw
-# probability, which comes first among them), three weights, rounds, slope and intercept, sums and counts
-# of the bins.
-CELL_LOWER, CELL_STEP, FORECAST, ANSWERS, WEIGHTS, ROUNDS, SLOPE, INTERCEPT, SUMS = (
-    0,
-    1,
-    2,
-    3,
-    6,
-    9,
-    10,
-    11,
-    12,
+from onlinecal.wrappers.strategies import three_maps
+from onlinecal.wrappers.strategies.curves import (
+    EDGE,
+    FREE,
+    N_FEATURES,
+    N_TOUCHED,
+    RATES,
+    SMOOTH,
+    free_answer,
+    learn_free,
+    learn_smooth,
+    sigmoid,
+    smooth_answer,
+    start_free,
+    start_smooth,
+    stretched,
+    write_features,
+    write_knots,
 )
-TICKET = ANSWERS + 3
+from onlinecal.wrappers.strategies.mixing import ETA, mixed_answer, reweigh
+from onlinecal.wrappers.strategies.three_maps import N_BINS, bin_mean, bin_of, within
+
+N_ANSWERS = 6
+SHIFT_RATE = 0.02
+"""Of the intercept that the last stage follows, in logits for an error of 1."""
+PATIENCE = 4.0
+"""How much of the last stage's weight is shared: 4/(t + 8), so that it can follow sudden changes."""
+
+# Layout of a steering state. The open ticket: cell, forecast, six answers of which the probability is the
+# first, half its stretched logit, the mixture and the shifted mixture, the events by then. Rounds, events
+# (forecasts asked for, outcomes learnt), intercept of the last stage, logits of 0 and of 1, weights of both
+# stages. Room for features and knots, the curves, sums and counts of bins.
+CELL_LOWER, CELL_STEP, FORECAST, ANSWERS = 0, 1, 2, 3
+STRETCHED = ANSWERS + N_ANSWERS
+LAST = STRETCHED + 1
+ASKED = LAST + 2
+TICKET = ASKED + 1
 """Length of the ticket, at the front of the state."""
+ROUNDS, EVENTS, INTERCEPT, LOWEST, HIGHEST = TICKET, TICKET + 1, TICKET + 2, TICKET + 3, TICKET + 4
+WEIGHTS = HIGHEST + 1
+LAST_WEIGHTS = WEIGHTS + N_ANSWERS
+FEATURES = LAST_WEIGHTS + 2
+KNOTS = FEATURES + 2 * N_FEATURES
+CURVES = KNOTS + 2 * N_TOUCHED
+SUMS = CURVES + 2 * (SMOOTH + FREE)
 COUNTS = SUMS + N_BINS
-# floats count every round up to 2^53; a grid machine behind the steering bears fewer
 SIZE = COUNTS + N_BINS
 
 
 def new_steering() -> NDArray[np.float64]:
-    """The state before the first round: equal weights, Platt's map the identity, empty bins."""
+    """The state before the first round: half the weight is the probability's own."""
     state = np.zeros(SIZE)
-    state[WEIGHTS : WEIGHTS + 3] = 1.0 / 3.0
-    state[SLOPE] = 1.0
+    state[WEIGHTS] = state[LAST_WEIGHTS] = state[LAST_WEIGHTS + 1] = 0.5
+    state[WEIGHTS + 1 : WEIGHTS + N_ANSWERS] = 0.1
+    state[LOWEST], state[HIGHEST] = -EDGE, EDGE
+    for i in range(2):
+        at = CURVES + i * (SMOOTH + FREE)
+        start_smooth(state, at)
+        start_free(state, at + SMOOTH)
     return state
 
 
 @kernel_part
-def within(p: float) -> float:
-    """The value of p moved into [0, 1]; NaN, no opinion, counts as 1/2."""
-    p = float(p)
-    if p != p:
-        return 0.5
-    return clip(p, 0.0, 1.0)
-
-
-@kernel_part
-def logit(p: float) -> float:
-    """log(p / (1 - p)) with p kept within [CLIP, 1 - CLIP]."""
-    p = clip(p, CLIP, 1.0 - CLIP)
-    return math.log(p / (1.0 - p))
-
-
-@kernel_part
-def platt(slope: float, intercept: float, p: float) -> float:
-    """Platt's map: a logistic curve in the logit of p."""
-    z = slope * logit(p) + intercept
-    return 1.0 / (1.0 + math.exp(-clip(z, -30.0, 30.0)))
-
-
-@kernel_part
-def platt_gradient(p: float, answer: float, outcome: int) -> tuple[float, float]:
-    """Derivatives of the log loss in slope and intercept, where the map answered p with `answer`."""
-    error = answer - outcome
-    return error * logit(p), error
-
-
-@kernel_part
-def bin_of(p: float, n_bins: int) -> int:
-    """Which of n equal-width bins holds p; 1 belongs to the last."""
-    return min(int(p * n_bins), n_bins - 1)
-
-
-@kernel_part
-def bin_mean(total: float, count: float, bin: int, n_bins: int) -> float:
-    """The mean outcome of a bin, with its centre counted as one more outcome."""
-    return (total + (bin + 0.5) / n_bins) / (count + 1.0)
-
-
-@kernel_part
-def consult(state: Any, p: float) -> None:
-    """Note in the ticket what the three maps make of p."""
-    b = bin_of(p, N_BINS)
-    state[ANSWERS] = p
-    state[ANSWERS + 1] = platt(state[SLOPE], state[INTERCEPT], p)
-    state[ANSWERS + 2] = bin_mean(state[SUMS + b], state[COUNTS + b], b, N_BINS)
-
-
-@kernel_part
-def pooled_loss(state: Any, outcome: int) -> float:
-    """The squared error that the weighted answers amount to, were this the outcome."""
-    mass = 0.0
-    for i in range(3):
-        mass += state[WEIGHTS + i] * math.exp(-ETA * (state[ANSWERS + i] - outcome) ** 2)
-    return -math.log(mass) / ETA
+def unfold(state: Any) -> None:
+    """Write the features and the knots of the ticket's probability into their room."""
+    write_features(state, FEATURES, state[ANSWERS], state[STRETCHED])
+    write_knots(state, KNOTS, state[ANSWERS], state[STRETCHED])
 
 
 @kernel_part
 def steer(state: Any, p: float) -> float:
-    """The mixture's probability for a raw probability p: no outcome costs it more than the pooled loss."""
-    consult(state, p)
-    mixed = 0.5 + 0.5 * (pooled_loss(state, 0) - pooled_loss(state, 1))
-    return clip(mixed, 0.0, 1.0)
+    """What is made of a probability p; the ticket is left in the state."""
+    u = stretched(p, state[LOWEST], state[HIGHEST])
+    state[EVENTS] += 1.0
+    state[ANSWERS] = p
+    state[STRETCHED] = u
+    state[ASKED] = state[EVENTS]
+    unfold(state)
+    for i in range(2):
+        at = CURVES + i * (SMOOTH + FREE)
+        state[ANSWERS + 1 + 2 * i] = smooth_answer(state, at, FEATURES)
+        state[ANSWERS + 2 + 2 * i] = free_answer(state, at + SMOOTH, KNOTS, u)
+    b = bin_of(p, N_BINS)
+    state[ANSWERS + 5] = bin_mean(state[SUMS + b], state[COUNTS + b], b, N_BINS)
+    first = mixed_answer(state, ANSWERS, WEIGHTS, N_ANSWERS)
+    inner = clip(first, 1e-6, 1.0 - 1e-6)
+    state[LAST] = first
+    state[LAST + 1] = sigmoid(math.log(inner / (1.0 - inner)) + state[INTERCEPT])
+    least = 0.5 / (state[ROUNDS] + 2.0)
+    return clip(mixed_answer(state, LAST, LAST_WEIGHTS, 2), least, 1.0 - least)
 
 
 @kernel_part
 def learn(state: Any, outcome: int) -> None:
-    """Learn the outcome of the ticket: weights, Platt's curve, the bin."""
-    total = 0.0
-    for i in range(3):
-        state[WEIGHTS + i] *= math.exp(-ETA * (state[ANSWERS + i] - outcome) ** 2)
-        total += state[WEIGHTS + i]
-    share = 1.0 / (state[ROUNDS] + 2.0)
-    for i in range(3):
-        state[WEIGHTS + i] = (1.0 - share) * state[WEIGHTS + i] / total + share / 3.0
-    state[ROUNDS] += 1.0
-    p = state[ANSWERS]
-    by_slope, by_intercept = platt_gradient(p, state[ANSWERS + 1], outcome)
-    state[SLOPE] -= PLATT_RATE * by_slope
-    state[INTERCEPT] -= PLATT_RATE * by_intercept
+    """Learn the outcome of the ticket: weights, intercept, bin, curves."""
+    rounds, p = state[ROUNDS], state[ANSWERS]
+    part = 1.0 / (1.0 + state[EVENTS] - state[ASKED])
+    eta = ETA * part
+    reweigh(state, ANSWERS, WEIGHTS, N_ANSWERS, outcome, eta, 1.0 / (rounds + 2.0), 2.0, 10.0)
+    reweigh(state, LAST, LAST_WEIGHTS, 2, outcome, eta, PATIENCE / (rounds + 2.0 * PATIENCE), 2.0, 2.0)
     b = bin_of(p, N_BINS)
-    state[SUMS + b] += outcome
-    state[COUNTS + b] += 1.0
+    state[SUMS + b] += part * outcome
+    state[COUNTS + b] += part
+    state[INTERCEPT] += part * SHIFT_RATE * (outcome - state[LAST + 1])
+    unfold(state)
+    for i in range(2):
+        at = CURVES + i * (SMOOTH + FREE)
+        learn_smooth(state, at, FEATURES, state[ANSWERS + 1 + 2 * i], outcome, RATES[i], part)
+        learn_free(state, at + SMOOTH, KNOTS, state[ANSWERS + 2 + 2 * i], outcome, RATES[i], part)
+        part = math.sqrt(part)
+    if 0.0 < p < 1.0:
+        logit = math.exp(state[STRETCHED]) - math.exp(-state[STRETCHED])
+        state[LOWEST] = min(state[LOWEST], logit)
+        state[HIGHEST] = max(state[HIGHEST], logit)
+    state[ROUNDS] = rounds + 1.0
+    state[EVENTS] += 1.0
 
 
-@compiled
-def steered_hint(state: NDArray[np.float64], raw: float) -> float:
-    """The hint alone: what chooses the bucket, where there are several."""
-    return steer(state, within(raw))
+class Hinting:
+    """Steering alone, as compiled entry points: a `namespace`.
+
+    hint(state, raw) -> what is made of a model's probability (NaN is 1/2); its ticket is left in the state.
+    learn(state, outcome) learns the ticket's outcome.
+    ticket: its length, at the front of the state.
+    """
+
+    hint: ClassVar[Callable[[NDArray[np.float64], float], float]]
+    learn: ClassVar[Callable[[NDArray[np.float64], int], None]]
+    ticket: ClassVar[int]
 
 
-class Steered:
+class Steered(Hinting):
     """A grid machine behind steering, as compiled entry points: a `namespace`.
 
     ask(memory, state, raw) -> the forecast; its ticket is left in the state.
@@ -169,10 +176,34 @@ class Steered:
     settle: ClassVar[Callable[[NDArray[np.int64], NDArray[np.float64], int], bool]]
 
 
+def edition(size: int) -> ModuleType:
+    """How a state of so many floats is steered: those of version 0.1.0 go on as they did."""
+    return three_maps if size == three_maps.SIZE else sys.modules[__name__]
+
+
 @cache
-def steered(rules: Rules) -> type[Steered]:
-    """The entry points for a machine's rules (see `onlinecal.forecasters.rules`)."""
+def hinting(size: int) -> type[Hinting]:
+    """The entry points for states of a size; what is not called is not compiled."""
+    rules = edition(size)
+    steer, learn = rules.steer, rules.learn
+
+    @compiled
+    def hint(state: NDArray[np.float64], raw: float) -> float:
+        return steer(state, within(raw))
+
+    @compiled
+    def learn_outcome(state: NDArray[np.float64], outcome: int) -> None:
+        learn(state, outcome)
+
+    return namespace(Hinting, hint=hint, learn=learn_outcome, ticket=rules.TICKET)
+
+
+@cache
+def steered(rules: Rules, size: int = SIZE) -> type[Steered]:
+    """The entry points for a machine's rules (see `onlinecal.forecasters.rules`) and states of a size."""
     announce, charge, has_room = rules.announce, rules.settle, rules.has_room
+    steer, learn = edition(size).steer, edition(size).learn
+    alone = hinting(size)
 
     @compiled
     def ask(memory: NDArray[np.int64], state: NDArray[np.float64], raw: float) -> float:
@@ -195,6 +226,9 @@ def steered(rules: Rules) -> type[Steered]:
     table, floats = types.int64[::1], types.float64[::1]
     return namespace(
         Steered,
+        hint=alone.hint,
+        learn=alone.learn,
+        ticket=alone.ticket,
         ask=entry_point(ask, table, floats, types.float64),
         settle=entry_point(settle, table, floats, types.int64),
     )

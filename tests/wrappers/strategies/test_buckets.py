@@ -16,7 +16,6 @@ from onlinecal import AlmostOneStepAhead, CalibratedClassifier
 from onlinecal.wrappers.strategies import projection
 from onlinecal.wrappers.strategies.buckets import PATIENCE, SplittingBuckets
 from onlinecal.wrappers.strategies.projection import Projection
-from onlinecal.wrappers.strategies.steering import steered_hint
 from tests.wrappers.scripted import Said, coins, distance, played
 
 
@@ -166,14 +165,14 @@ def test_the_wrapper_is_near_the_model_on_every_stream(kind, slack):
     wrapped = Projection(slack, "auto", None)
     rows = []
     for t, raw in enumerate(raws.tolist()):
-        hint = steered_hint(wrapped._state, raw)
+        hint = wrapped._steered.hint(wrapped._state, raw)
         p = wrapped.ask(raw)
         y = answer(p, raw) if made is None else int(made[t])
         rows.append((p, hint, wrapped.ticket().bucket, y))
         wrapped.settle(y)
     p, hints, bucket, y = np.array(rows).T
     T = np.arange(1, n + 1)
-    steering = (math.log(3) + np.log(T + 1)) / 2
+    steering = 1.5 * np.log(T + 6) - 1
     allowed = 8.24 * slack ** (1 / 3) * T ** (2 / 3) + 4 * np.sqrt(3 * slack * T)
     assert (np.cumsum((p - y) ** 2 - (hints - y) ** 2) <= allowed).all()
     assert (np.cumsum((p - y) ** 2 - (raws - y) ** 2) <= allowed + steering).all()

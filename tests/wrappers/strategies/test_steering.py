@@ -11,42 +11,54 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal.wrappers.strategies import steering
+from onlinecal.wrappers.strategies.curves import FREE, N_FEATURES, N_KNOTS, SMOOTH
+from onlinecal.wrappers.strategies.mixing import mixed_answer, pooled_loss
 from onlinecal.wrappers.strategies.projection import Projection
-from onlinecal.wrappers.strategies.steering import ANSWERS, COUNTS, INTERCEPT, N_BINS, SLOPE, SUMS, WEIGHTS
+from onlinecal.wrappers.strategies.steering import ANSWERS, CURVES, N_ANSWERS, SIZE, WEIGHTS
 
 PROBABILITIES = st.floats(0, 1)
+STEERING = steering.hinting(SIZE)
 
 
 def steered(rounds):
-    """Squared errors of the mixture, shape (T,), and of the three maps, shape (T, 3)."""
+    """Squared errors of what came out, shape (T,), and of the six answers, shape (T, 6)."""
     state = steering.new_steering()
-    mixed, maps = [], []
+    mixed, answers = [], []
     for p, outcome in rounds:
-        mixed.append((steering.steer(state, p) - outcome) ** 2)
-        maps.append((state[ANSWERS : ANSWERS + 3] - outcome) ** 2)
-        steering.learn(state, outcome)
-    return np.array(mixed), np.array(maps).reshape(-1, 3)
+        mixed.append((STEERING.hint(state, p) - outcome) ** 2)
+        answers.append((state[ANSWERS : ANSWERS + N_ANSWERS] - outcome) ** 2)
+        STEERING.learn(state, outcome)
+    return np.array(mixed), np.array(answers).reshape(-1, N_ANSWERS)
 
 
-def best_with_changes(maps, price):
-    """The least sum of squared errors of any sequence of maps, with a price for every change."""
-    totals = np.zeros(3)
-    for losses in maps:
+def hints(p, y):
+    """What is made of forecasts, shape (T,), each before its outcome is learnt."""
+    state, found = steering.new_steering(), []
+    for raw, outcome in zip(np.asarray(p).tolist(), np.asarray(y).astype(int).tolist(), strict=True):
+        found.append(STEERING.hint(state, raw))
+        STEERING.learn(state, outcome)
+    return np.array(found)
+
+
+def best_with_changes(answers, price):
+    """The least sum of squared errors of any sequence of answers, with a price for every change."""
+    totals = np.array([0.0] + [math.log(5.0) / 2.0] * (N_ANSWERS - 1))
+    for losses in answers:
         totals = np.minimum(totals, totals.min() + price) + losses
     return totals.min()
 
 
 def check_regret(rounds):
-    mixed, maps = steered(rounds)
+    mixed, answers = steered(rounds)
     count = len(rounds)
-    allowed = math.log(3.0) / 2.0 + math.log(count + 1.0) / 2.0
-    assert mixed.sum() <= maps.sum(0).min() + allowed + 1e-9
-    assert mixed.sum() <= best_with_changes(maps, math.log(3.0 * count + 3.0) / 2.0) + allowed + 1e-9
+    allowed = 1.5 * math.log(count + 6.0) - 1.0
+    assert mixed.sum() <= answers[:, 0].sum() + allowed
+    assert mixed.sum() <= best_with_changes(answers, math.log(10.0 * count) / 2.0) + allowed
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(PROBABILITIES, st.integers(0, 1)), min_size=1, max_size=120))
-def test_regret_to_the_best_map_on_every_sequence(rounds):
+def test_regret_to_the_best_answer_on_every_sequence(rounds):
     check_regret(rounds)
 
 
@@ -66,52 +78,114 @@ def test_regret_on_worlds_that_change(kind, changes):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_regret_against_an_opponent_who_plays_on_the_mixture(seed):
-    """Each outcome is the one that costs the mixture more than the map that leads."""
+    """Each outcome is the one that costs what came out more than the probability itself."""
     rng = np.random.default_rng(seed)
-    state, rounds, totals = steering.new_steering(), [], np.zeros(3)
-    for _ in range(1500):
+    state, rounds = steering.new_steering(), []
+    for _ in range(3000):
         p = float(rng.choice([0.2, 0.5, 0.9]))
-        mixed = steering.steer(state, p)
-        answers = state[ANSWERS : ANSWERS + 3].copy()
-        leader = answers[int(np.argmin(totals))]
-        outcome = max((0, 1), key=lambda y: (mixed - y) ** 2 - (leader - y) ** 2)
-        totals += (answers - outcome) ** 2
-        steering.learn(state, outcome)
+        mixed = STEERING.hint(state, p)
+        outcome = max((0, 1), key=lambda y: (mixed - y) ** 2 - (p - y) ** 2)
+        STEERING.learn(state, outcome)
         rounds.append((p, outcome))
     check_regret(rounds)
 
 
-def test_the_share_that_lets_a_map_come_back_is_needed():
-    """After a flip the mixture follows the map that was wrong before: the bound with changes is not idle."""
+def test_the_share_that_lets_an_answer_come_back_is_needed():
+    """After a flip what comes out follows what was wrong before: the bound with changes is not idle."""
     rng = np.random.default_rng(0)
     rounds = []
     for t in range(6000):
         p = rng.random()
         rounds.append((p, int(rng.random() < (p if t < 3000 else 0.5))))
-    mixed, maps = steered(rounds)
-    assert mixed.sum() < maps.sum(0).min() + 1.0
-    assert mixed[:3000].sum() < maps[:3000].sum(0).min() + 5.0
-    assert mixed[3000:].sum() < maps[3000:].sum(0).min() + 5.0
+    mixed, answers = steered(rounds)
+    assert mixed.sum() < answers.sum(0).min() + 1.0
+    assert mixed[:3000].sum() < answers[:3000].sum(0).min() + 5.0
+    assert mixed[3000:].sum() < answers[3000:].sum(0).min() + 5.0
 
 
 @settings(max_examples=300, deadline=None)
 @given(
-    p=PROBABILITIES,
-    weights=st.lists(st.floats(1e-6, 1.0), min_size=3, max_size=3),
-    slope=st.floats(-5, 5),
-    intercept=st.floats(-5, 5),
-    mean=PROBABILITIES,
+    st.lists(PROBABILITIES, min_size=5, max_size=5), st.lists(st.floats(1e-6, 1.0), min_size=5, max_size=5)
 )
-def test_no_outcome_costs_the_mixture_more_than_the_pooled_loss(p, weights, slope, intercept, mean):
-    state = steering.new_steering()
-    state[WEIGHTS : WEIGHTS + 3] = np.array(weights) / sum(weights)
-    state[SLOPE], state[INTERCEPT] = slope, intercept
-    state[SUMS : SUMS + N_BINS] = 1000.0 * mean
-    state[COUNTS : COUNTS + N_BINS] = 1000.0
-    mixed = steering.steer(state, p)
-    assert 0.0 <= mixed <= 1.0
+def test_no_outcome_costs_a_mixture_more_than_the_pooled_loss(answers, weights):
+    state = [*answers, *(weight / sum(weights) for weight in weights)]
+    answer = mixed_answer(state, 0, 5, 5)
+    assert 0.0 <= answer <= 1.0
     for outcome in (0, 1):
-        assert (mixed - outcome) ** 2 <= steering.pooled_loss(state, outcome) + 1e-12
+        assert (answer - outcome) ** 2 <= pooled_loss(state, 0, 5, 5, outcome) + 1e-12
+
+
+EXTREME = (0.0, 1.0, 5e-324, 1e-300, 1e-17, 0.5, 1.0 - 2.0**-53, math.nan, -3.0, 7.0)
+
+
+@pytest.mark.parametrize("kind", ["random", "opposite", "agreeing"])
+def test_curves_stay_sane_whatever_comes(kind):
+    """Covariances stay between 0 and those of the prior, what comes out is never surer than it may be."""
+    rng = np.random.default_rng(0)
+    state = steering.new_steering()
+    for t in range(20_000):
+        p = EXTREME[rng.integers(len(EXTREME))] if t % 2 else rng.random()
+        outcome = {"random": t % 3 == 0, "opposite": p < 0.5, "agreeing": p > 0.5}[kind]
+        hint = STEERING.hint(state, p)
+        assert 0.5 / (t + 2.0) <= hint <= 1.0 - 0.5 / (t + 2.0)
+        STEERING.learn(state, int(outcome))
+        if t % 500 == 499:
+            assert np.isfinite(state).all()
+            assert state[WEIGHTS : WEIGHTS + N_ANSWERS].sum() == pytest.approx(1.0)
+            for at in (CURVES, CURVES + SMOOTH + FREE):
+                covariance = state[at + N_FEATURES : at + SMOOTH].reshape(N_FEATURES, N_FEATURES)
+                for part in (covariance, np.eye(N_FEATURES) - covariance):
+                    assert np.linalg.eigvalsh((part + part.T) / 2.0).min() > -1e-9
+                variances = state[at + SMOOTH + N_KNOTS : at + SMOOTH + FREE]
+                assert ((variances > 0.0) & (variances <= 1.0)).all()
+
+
+def log_loss(p, y):
+    return -np.log(np.maximum(np.where(y, p, 1.0 - p), 1e-15)).mean()
+
+
+@pytest.mark.parametrize("kind", ["even", "sure", "rare"])
+def test_next_to_nothing_is_lost_where_nothing_can_be_gained(kind):
+    """Forecasts that are the truth: within 1 % of their Brier score and of their log loss."""
+    rng = np.random.default_rng(3)
+    logit = {"even": 1.5, "sure": 4.0, "rare": 1.2}[kind] * rng.normal(size=40_000) - 6.0 * (kind == "rare")
+    p = 1.0 / (1.0 + np.exp(-logit))
+    y = rng.random(40_000) < p
+    q = hints(p, y)
+    assert ((q - y) ** 2).mean() <= 1.01 * ((p - y) ** 2).mean()
+    assert log_loss(q, y) <= 1.01 * log_loss(p, y)
+
+
+def test_the_ranking_of_saturated_forecasts_is_kept():
+    """All forecasts are below 1e-13, and how far below says nearly all there is to say."""
+    rng = np.random.default_rng(4)
+    depth = rng.uniform(30.0, 700.0, 5000)
+    truth = 1.0 / (1.0 + (depth / 120.0) ** 3)
+    y = rng.random(5000) < truth
+    q = hints(np.exp(-depth), y)
+    best, constant = ((truth - y) ** 2).mean(), y.mean() * (1.0 - y.mean())
+    assert best + 0.1 * (constant - best) >= ((q - y) ** 2).mean()
+
+
+@pytest.mark.parametrize(("biased", "allowed"), [(0.0, 1.04), (0.7, 0.97)])
+def test_a_match_whose_rows_wait_for_one_outcome_is_one_observation(biased, allowed):
+    """300 matches of 50 rows, labelled together at the end: honest rows stay, biased ones are put right."""
+    rng = np.random.default_rng(5)
+    state, own, model = steering.new_steering(), 0.0, 0.0
+    for _ in range(300):
+        start = rng.normal(0.0, 0.8)
+        outcome = int(rng.random() < 1.0 / (1.0 + math.exp(-start)))
+        # log odds given a Brownian motion that drifts with the outcome
+        steps = (2 * outcome - 1) * 0.01 + math.sqrt(0.02) * rng.normal(size=50)
+        tickets = []
+        for p in (1.0 / (1.0 + np.exp(-(start + np.cumsum(steps) + biased)))).tolist():
+            own += (STEERING.hint(state, p) - outcome) ** 2
+            model += (p - outcome) ** 2
+            tickets.append(state[: STEERING.ticket].copy())
+        for ticket in tickets:
+            state[: STEERING.ticket] = ticket
+            STEERING.learn(state, outcome)
+    assert own <= allowed * model
 
 
 @pytest.mark.parametrize("kind", ["folded", "drift", "adversary"])

@@ -1,0 +1,97 @@
+"""Steering, and the wrapper, against online rivals, each stream's best one chosen in hindsight."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onlinecal.wrappers.strategies.projection import Projection
+from onlinecal.wrappers.strategies.steering import SIZE, hinting, new_steering
+
+STREAMS = Path(__file__).parents[3] / "shared" / "data" / "streams"
+RIVALS = STREAMS / "rivals.json"
+FAMILIES = {
+    "logistic regression": ("real_", "_lr"),
+    "naive Bayes": ("real_", "_nb"),
+    "Hoeffding trees, forests": ("real_", ("_ht", "_arf")),
+    "generators that drift": ("syn_", ""),
+    "the truth moves": ("shift_", ""),
+    "1 in 200": ("rare_", ""),
+    "the forecast is the truth": ("honest_", ""),
+    "all": ("", ""),
+}
+SCORES = ("Brier", "log loss", "window")
+OWN = ("steering", "slack 1", "slack 1.5", "slack 2")
+PLAYERS = ("steering", "slack 1", "slack 2", "base", "obs", "platt05", "win_beta", "calibeat20")
+
+
+def steered(p, y):
+    """What steering makes of each forecast."""
+    state, found, steering = new_steering(), [], hinting(SIZE)
+    for raw, outcome in zip(p.tolist(), y.tolist(), strict=True):
+        found.append(steering.hint(state, raw))
+        steering.learn(state, outcome)
+    return np.array(found)
+
+
+def announced(p, y, slack):
+    """What the wrapper announces of two labels."""
+    part, found = Projection(slack, 1, None), []
+    for raw, outcome in zip(p.tolist(), y.tolist(), strict=True):
+        found.append(part.ask(raw))
+        part.settle(outcome)
+    return np.array(found)
+
+
+def scores(q, y):
+    """Brier score, log loss of forecasts at least 0.001 from wrong, worst bias of 1000 rounds."""
+    w = min(1000, len(y) // 3)
+    biases = np.abs(np.add.reduceat(q - y, np.arange(0, len(y), w)))[: len(y) // w] / w
+    log_loss = -np.log(np.maximum(np.where(y == 1, q, 1.0 - q), 1e-3)).mean()
+    return {"brier": ((q - y) ** 2).mean(), "log": log_loss, "window": biases.max()}
+
+
+@pytest.mark.skipif(not RIVALS.exists(), reason="needs ../shared/data/streams")
+def test_against_the_best_rival_in_hindsight(note):
+    rows = {}
+    for name, rivals in json.loads(RIVALS.read_text()).items():
+        stream = np.load(STREAMS / f"{name}.npz")
+        p, y = stream["p"].astype(float), stream["y"].astype(int)
+        own = {"steering": scores(steered(p, y), y)}
+        own |= {f"slack {slack:g}": scores(announced(p, y, slack), y) for slack in (1, 1.5, 2)}
+        best = {kind: min(rival[kind] for rival in rivals.values()) for kind in ("brier", "log")}
+        rows[name] = {
+            player: (
+                100.0 * (score["brier"] / best["brier"] - 1.0),
+                100.0 * (score["log"] / best["log"] - 1.0),
+                score["window"],
+            )
+            for player, score in (rivals | own).items()
+        }
+    note("% above the best rival of each stream, and the worst bias of 1000 rounds; means over the streams")
+    note(f"streams, {', '.join(PLAYERS)}")
+    for family, (start, end) in FAMILIES.items():
+        names = [name for name in rows if name.startswith(start) and name.endswith(end)]
+        means = np.array([[rows[name][player] for name in names] for player in PLAYERS]).mean(1).T
+        for title, places, line in zip(SCORES, ("+.2f", "+.2f", ".4f"), means, strict=True):
+            note(f"| {family}, {len(names)} | {title} | {' | '.join(format(x, places) for x in line)} |")
+    for player in OWN:
+        brier, log, window = np.array([row[player] for row in rows.values()]).T
+        raw = np.array([row["base"] for row in rows.values()])
+        above = (100.0 + np.array([brier, log])) / (100.0 + raw[:, :2].T) * 100.0 - 100.0
+        note(
+            f"{player}: Brier {brier.mean():+.2f}, median {np.median(brier):+.2f}, worst {brier.max():+.2f};"
+            f" log loss mean {log.mean():+.2f}, worst {log.max():+.2f}; window {window.mean():.4f};"
+            f" above the model at most {above[0].max():+.2f} (Brier), {above[1].max():+.2f} (log loss)"
+        )
+        if player in ("steering", "slack 2"):
+            assert brier.mean() <= -1.4
+            assert np.median(brier) <= 0.0
+            assert brier.max() <= 1.2
+            assert log.mean() <= -1.2
+            assert window.mean() <= 0.015
+        if player == "steering":
+            assert above.max() <= 1.0
