@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,15 +17,12 @@ from onlinecal.forecasters.binary.cells import (
     NO_HINT,
     REPORTS,
     ROUNDS,
-    SCALE,
     STEP,
-    TABLE,
-    TILT,
     Report,
     report,
 )
 from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
-from onlinecal.forecasters.binary.dyadic_search import END
+from onlinecal.forecasters.binary.look_ahead import LookAhead, look_ahead_of
 from onlinecal.forecasters.binary.promises import Terms
 from onlinecal.forecasters.binary.replaying import play, play_with_window
 from onlinecal.forecasters.binary.soundness import check_grid_memory, require
@@ -55,13 +52,6 @@ MOST_CELLS = 1 << 28
 def check_slack(slack: Any) -> None:
     """Refuse a slack below 1/2, where no valid cell need exist, or one that is no number."""
     check_number(slack, "slack", 0.5, MOST_SLACK)
-
-
-class LookAhead(NamedTuple):
-    """The charged sequence, point by point: `points` in [0, 1] ascending, `biases` alpha(point)."""
-
-    points: NDArray[np.float64]
-    biases: NDArray[np.float64]
 
 
 class GridForecaster(base.Classifier):
@@ -298,10 +288,4 @@ class GridForecaster(base.Classifier):
     @property
     def look_ahead(self) -> LookAhead:
         """The bias table: what One-Step-Ahead would have reported so far, and its bias at each point."""
-        memory, scale = self.memory, int(self.memory[SCALE])
-        if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            sums = uniform.in_use(memory)[TABLE:]
-            points = np.arange(len(sums)) << memory[uniform.SHIFT]
-        else:
-            points, sums = memory[TABLE : memory[END] : 2], memory[TABLE + 1 : memory[END] : 2]
-        return LookAhead(points / scale, (sums - memory[TILT] * points) / scale)
+        return look_ahead_of(self.memory)
