@@ -85,7 +85,7 @@ def new_memory(rule: str, slack: float, report: str, tuned: int) -> NDArray[np.i
     memory += [0, 0, UNIT, memory[TILT] * UNIT]
     memory[END] = len(memory)
     step = next_step(memory)
-    memory[WISH] = step if tuned == BY_EXACT_ACCOUNTS else 0
+    memory[WISH] = step if tuned & TUNED_BY == BY_EXACT_ACCOUNTS else 0
     enter_cell(memory, search_cell(memory, 0, UNIT, step, unbiased_are_free(memory)), step)
     return np.array(memory)
 

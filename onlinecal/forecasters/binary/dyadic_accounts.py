@@ -28,6 +28,8 @@ MOST_ROUNDS = 1 << 43
 """So many rounds t are served: `next_step` shifts numbers up to 12 * 2^16 * (t + 1)."""
 EAGERNESS = 2
 """2 kappa = 2^-EAGERNESS says how eagerly the self-tuning grid refines: best on coins, safe elsewhere."""
+MORE_EAGERNESS = 1
+"""So much more eagerly where hints are announced: they are moved less, for a greater certificate."""
 ALLOWANCE = Fraction(5, 3)
 """Bias on orphans, in multiples of c, that no savings need to cover: what nested grids leave unused."""
 
@@ -35,8 +37,9 @@ ALLOWANCE = Fraction(5, 3)
 # half steps. PACE: c/d in units of 2^-16. BOUND: c in units of 2^-28. BASE: the base grid's step.
 # LIMIT: the last round before the level must be chosen anew. SAVED and ORPHANED: the two accounts.
 TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED, WISH = range(OWN, OWN + 9)
-TUNED_BY, BY_ACCOUNTS, BY_EXACT_ACCOUNTS, SHARED = 3, 1, 2, 4
-"""The bits of TUNED: by which rule the level is chosen (0: nested), and whether outcomes were shares."""
+TUNED_BY, BY_ACCOUNTS, BY_EXACT_ACCOUNTS, SHARED, EAGER = 3, 1, 2, 4, 8
+"""The bits of TUNED: by which rule the level is chosen (0: nested), whether outcomes were shares, and whether the
+grid refines more eagerly."""
 
 
 @inlined
@@ -64,7 +67,7 @@ def next_step(memory: Memory) -> int:
     limit = last_round(pace, level)
     if exact or (memory[TUNED] & TUNED_BY and affordable(memory)):
         visited = max(1, (memory[END] - TABLE) // 2 - 2)
-        reach = (pace * visited) >> EAGERNESS
+        reach = (pace * visited) >> (EAGERNESS + MORE_EAGERNESS * (memory[TUNED] & EAGER != 0))
         while level < LEVELS and t > (reach << level) >> 16:
             level += 1
         if level < LEVELS:

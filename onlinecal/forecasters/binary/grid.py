@@ -22,6 +22,7 @@ from onlinecal.forecasters.binary.cells import (
     report,
 )
 from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
+from onlinecal.forecasters.binary.dyadic_accounts import BY_EXACT_ACCOUNTS, EAGER
 from onlinecal.forecasters.binary.look_ahead import LookAhead, look_ahead_of
 from onlinecal.forecasters.binary.promises import Terms
 from onlinecal.forecasters.binary.replaying import play, play_with_window
@@ -107,11 +108,8 @@ class GridForecaster(base.Classifier):
                     f"{m} cells bear, got {horizon!r}"
                 )
         else:
-            self._adopt(
-                dyadic.new_memory(
-                    rule, float(slack), report, dyadic.BY_EXACT_ACCOUNTS if grid != "nested" else 0
-                )
-            )
+            tuned = BY_EXACT_ACCOUNTS | (EAGER if report == "hint" else 0)
+            self._adopt(dyadic.new_memory(rule, float(slack), report, 0 if grid == "nested" else tuned))
         if window is not None:
             self.window = window
             self._window = Window(window, self.memory)
