@@ -37,13 +37,13 @@ class CalibratedClassifier(LateLabels[Waiting]):
         The model to wrap; pipelines and other wrappers are welcome.
     slack
         How far a grid point's bias may grow: more slack follows the model more closely, for a weaker
-        guarantee. At least 0.5.
+        guarantee. At least 0.5; by default 1.5, for "simplex" 1.
     n_buckets
         Separate bias tables for that many equal-width buckets of the hint: the Brier score of a binary
         stream is then within twice the certificate of the best constant in each bucket, chosen in
         hindsight. At the default slack, without horizon and late labels, that is at most
-        4 sqrt(3 n_buckets T). With "auto" buckets are halved as rounds go by: the Brier score is then, on
-        every stream, at most 8.24 T^(2/3) + 4 sqrt(3 T) + 3/2 log(T + 6) above the model's own.
+        4 sqrt(4.5 n_buckets T). With "auto" buckets are halved as rounds go by: the Brier score is then, on
+        every stream, at most 9.44 T^(2/3) + 4 sqrt(4.5 T) + 3/2 log(T + 6) above the model's own.
     strategy
         "binary": the probability of the positive label (True, or 1, or the first label seen) is
         calibrated; any other label counts as the other outcome. "simplex": the probabilities of all
@@ -99,7 +99,7 @@ class CalibratedClassifier(LateLabels[Waiting]):
     def __init__(
         self,
         classifier: base.Classifier,
-        slack: float = 1.0,
+        slack: float | None = None,
         n_buckets: Buckets = 1,
         strategy: StrategyName = "auto",
         horizon: int | None = None,
@@ -121,7 +121,8 @@ class CalibratedClassifier(LateLabels[Waiting]):
                     f"window={window} does not go with n_buckets='auto': nothing is proven of windows where "
                     "buckets split; name a number of them"
                 )
-        check_slack(slack)
+        if slack is not None:
+            check_slack(slack)
         self.slack = slack
         self.n_buckets = n_buckets
         self.strategy = strategy

@@ -90,7 +90,9 @@ def evaluate(
     rounds: Rounds = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of a --stream.")] = 0,
     late: Late = 0,
-    slack: Annotated[float, typer.Option("--slack", help="Of the calibrated classifier.")] = 1.0,
+    slack: Annotated[
+        float | None, typer.Option("--slack", help="Of the calibrated classifier; by default its own.")
+    ] = None,
     buckets: BucketNumber = "1",
     budget: Budget = 1.0,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")] = None,
@@ -241,7 +243,7 @@ def _buckets(text: str) -> Buckets:
 
 
 def _play(
-    sources: list[Source], names: list[str], late: int, slack: float, buckets: Buckets, budget: float
+    sources: list[Source], names: list[str], late: int, slack: float | None, buckets: Buckets, budget: float
 ) -> list[Evaluation]:
     """Every method on every model on every stream."""
     from onlinecal.cli.output import progress

@@ -47,7 +47,7 @@ def create(name: str, is_multiclass: bool = False) -> base.Classifier:
 
 
 def methods(
-    slack: float, n_buckets: Buckets, is_multiclass: bool = False
+    slack: float | None, n_buckets: Buckets, is_multiclass: bool = False
 ) -> dict[str, Callable[[base.Classifier], base.Classifier]]:
     """The model itself and its three recalibrations, by the names they have in tables.
 

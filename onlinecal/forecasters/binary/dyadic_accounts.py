@@ -38,8 +38,8 @@ ALLOWANCE = Fraction(5, 3)
 # LIMIT: the last round before the level must be chosen anew. SAVED and ORPHANED: the two accounts.
 TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED, WISH = range(OWN, OWN + 9)
 TUNED_BY, BY_ACCOUNTS, BY_EXACT_ACCOUNTS, SHARED, EAGER = 3, 1, 2, 4, 8
-"""The bits of TUNED: by which rule the level is chosen (0: nested), whether outcomes were shares, and whether the
-grid refines more eagerly."""
+"""The bits of TUNED: by which rule the level is chosen (0: nested), whether outcomes were shares, and whether
+the grid refines more eagerly."""
 
 
 @inlined

@@ -29,16 +29,21 @@ def chosen(strategy: str, n_labels: int, windowed: bool = False) -> str:
     return Classwise.name if windowed and name == Simplex.name else name
 
 
+SLACK, SIMPLEX_SLACK = 1.5, 1.0
+"""Defaults: for bias tables of single labels, and for several labels together."""
+
+
 def new_strategies(
-    slack: float, n_buckets: Buckets, horizon: int | None, moments: Moments | None = None
+    slack: float | None, n_buckets: Buckets, horizon: int | None, moments: Moments | None = None
 ) -> dict[str, Strategy]:
     """One of each by name, before its first round.
 
     Bounds are added up in this order, on which the last bit of a sum depends.
     """
     kinds = Binary, Classwise, TopLabel
-    several: list[Strategy] = [kind(slack, n_buckets, horizon, moments) for kind in kinds]
-    several += [Certain(moments), Simplex(slack, n_buckets, horizon)]
+    each, joint = (SLACK, SIMPLEX_SLACK) if slack is None else (slack, slack)
+    several: list[Strategy] = [kind(each, n_buckets, horizon, moments) for kind in kinds]
+    several += [Certain(moments), Simplex(joint, n_buckets, horizon)]
     return {strategy.name: strategy for strategy in several}
 
 
