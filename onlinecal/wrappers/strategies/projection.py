@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import MOVED
+from onlinecal.forecasters.binary.dyadic_accounts import EAGER, TUNED
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
 from onlinecal.wrappers.strategies import three_maps
 from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
@@ -67,6 +68,8 @@ class Projection:
                 biases = Biases(float(slack), 0)
                 settings["n_cells"] = window_cells(moments.window, biases, 1.0, number)
         self.tables = [AlmostOneStepAhead(slack=slack, report="hint", **settings) for _ in range(number)]
+        for table in self.tables:
+            table.refine_eagerly()
         self.surprises = 0
         self._moments, self._recent = moments, Surprises()
         self._table = self.tables[0]
@@ -81,8 +84,10 @@ class Projection:
         for table in self.tables:
             table.expect_hints()
 
-    def steer_as_before(self) -> None:
-        """Steer as version 0.1.0 did, from the first round on."""
+    def go_on_as_before(self) -> None:
+        """Steer and project as version 0.1.0 did, from the first round on."""
+        for table in self.tables:
+            table.memory = table.machine.rules.as_first_edition(table.memory)
         self._state = three_maps.new_steering()
         self._compile()
 
@@ -123,6 +128,8 @@ class Projection:
             splitting.halve(place)
             for _ in range(2):
                 table = self._table.clone()
+                if self._table.memory[TUNED] & EAGER:
+                    table.refine_eagerly()
                 table.expect_hints()
                 table.note_late(self._late)
                 self.tables.append(table)
