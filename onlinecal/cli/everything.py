@@ -58,10 +58,10 @@ def warm_simplex() -> None:
 
 
 def warm_wrappers() -> None:
-    """The wrapper around a classifier, of two labels and of several."""
+    """The wrapper around a classifier, of two labels and of several; columns of probabilities."""
     from river import naive_bayes
 
-    from onlinecal import CalibratedClassifier, GroupCalibratedClassifier
+    from onlinecal import CalibratedClassifier, GroupCalibratedClassifier, recalibrate_stream
     from onlinecal.wrappers.strategies.catalogue import StrategyName
 
     cases: list[tuple[StrategyName, int, int]] = [("auto", 2, 1), ("auto", 2, 2), ("simplex", 3, 1)]
@@ -76,6 +76,9 @@ def warm_wrappers() -> None:
     for t in range(4):
         shared.predict_proba_one({"x": t})
         shared.learn_one({"x": t}, t % 2)
+    forecasts, outcomes = _history()
+    for horizon in (None, ROUNDS):
+        recalibrate_stream(forecasts, outcomes, horizon=horizon)
 
 
 def warm_distance() -> None:

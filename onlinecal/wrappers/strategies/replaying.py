@@ -67,7 +67,7 @@ def play(
 
 @cache
 def replaying(rules: Rules, size: int) -> Callable[..., bool]:
-    """replay(memory, state, kept, places, free, done, raw, outcomes, *schedule, *tapes) -> whether all is done.
+    """replay(memory, state, kept, places, free, done, raw, outcomes, *schedule, *tapes) -> if all is done.
 
     If not, the memory has no room; `done` says how many rows were asked about, and how many settled. Tickets
     of open rows wait in rows of `kept`, those named in `places`; of `free`, a stack, the rest.
