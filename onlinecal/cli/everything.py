@@ -58,10 +58,10 @@ def warm_simplex() -> None:
 
 
 def warm_wrappers() -> None:
-    """The wrapper around a classifier, of two labels and of several; columns of probabilities."""
+    """The wrapper around a classifier, of two labels and of several."""
     from river import naive_bayes
 
-    from onlinecal import CalibratedClassifier, GroupCalibratedClassifier, recalibrate_stream
+    from onlinecal import CalibratedClassifier, GroupCalibratedClassifier
     from onlinecal.wrappers.strategies.catalogue import StrategyName
 
     cases: list[tuple[StrategyName, int, int]] = [("auto", 2, 1), ("auto", 2, 2), ("simplex", 3, 1)]
@@ -76,9 +76,18 @@ def warm_wrappers() -> None:
     for t in range(4):
         shared.predict_proba_one({"x": t})
         shared.learn_one({"x": t}, t % 2)
+
+
+def warm_stream() -> None:
+    """Columns of probabilities, with and without a horizon."""
+    from onlinecal import LabelWarning, recalibrate_stream
+
     forecasts, outcomes = _history()
-    for horizon in (None, ROUNDS):
-        recalibrate_stream(forecasts, outcomes, horizon=horizon)
+    with warnings.catch_warnings():
+        # that there is nothing to gain in so few rows
+        warnings.simplefilter("ignore", LabelWarning)
+        for horizon in (None, ROUNDS):
+            recalibrate_stream(forecasts, outcomes, horizon=horizon)
 
 
 def warm_distance() -> None:
@@ -150,6 +159,7 @@ LIBRARY: dict[str, Callable[[], None]] = {
     "forecasters": warm_forecasters,
     "simplex forecaster": warm_simplex,
     "wrappers": warm_wrappers,
+    "recalibrate_stream": warm_stream,
     "distance to calibration": warm_distance,
     "other measures": warm_measures,
     "LpRecalibrator": warm_lp_recalibrator,
