@@ -23,5 +23,6 @@ if TYPE_CHECKING:
         RecalibratedStream as RecalibratedStream,
         recalibrate_stream as recalibrate_stream,
     )
+    from onlinecal.wrappers.stream_report import StreamReport as StreamReport
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

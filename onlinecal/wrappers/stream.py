@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.late import first_knowing
-from onlinecal.measures.scores import best_constant_brier, brier_score, cross_entropy
-from onlinecal.remarks import beside, constant_remarks, input_remarks, warn_of
+from onlinecal.remarks import warn_of
 from onlinecal.validation import (
     check_count,
     check_outcomes,
@@ -23,44 +22,11 @@ from onlinecal.validation import (
 from onlinecal.wrappers.strategies.catalogue import SLACK
 from onlinecal.wrappers.strategies.projection import Projection
 from onlinecal.wrappers.strategies.replaying import Schedule
+from onlinecal.wrappers.stream_report import StreamReport, report_of
 
 Floats = NDArray[np.float64]
 UNITS = "D", "ms", "us", "ns"
 """Of numpy's times those that polars reads."""
-
-
-@dataclass(frozen=True)
-class StreamReport:
-    """What a column of forecasts was worth before and after, and what is proven of it.
-
-    Attributes
-    ----------
-    n_rounds
-        How many rows.
-    brier_in, brier_out, brier_constant
-        Average of (p - y)^2 of what came in, of what went out, and of the best constant in hindsight.
-    log_loss_in, log_loss_out, log_loss_constant
-        The same for -log of what was given to the outcome; probabilities are kept 1e-15 away from 0.
-    certificate, guarantee
-        Proven bounds on the distance to calibration of what went out, sums over rows: from what happened,
-        and beforehand.
-    remarks
-        In words, if what went out is worse than what came in or than the constant.
-    groups
-        The report of each group by its key, in the order in which they come; empty without groups.
-    """
-
-    n_rounds: int
-    brier_in: float
-    brier_out: float
-    brier_constant: float
-    log_loss_in: float
-    log_loss_out: float
-    log_loss_constant: float
-    certificate: float
-    guarantee: float
-    remarks: tuple[str, ...] = ()
-    groups: dict[Any, StreamReport] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,15 +56,15 @@ class RecalibratedStream:
 
 
 class Group(NamedTuple):
-    """One stream among those of a column: its key, its rows, and for these in which order they settle.
+    """One stream among those of a column: its key, its rows, and in which order these settle.
 
-    `settled` has for each settled row the first row of the column that may know it.
+    `known` has for each row, as they settle, the first row of the column that knows it.
     """
 
     key: Hashable
     rows: NDArray[np.int64]
     schedule: Schedule
-    settled: NDArray[np.int64]
+    known: NDArray[np.int64]
 
 
 def recalibrate_stream(
@@ -168,26 +134,31 @@ def recalibrate_stream(
     check_slack(slack := SLACK if slack is None else slack)
     if horizon is not None:
         check_count(horizon, "horizon")
-    known, settled = _known(settled_at, times, p)
-    out, jumps = np.empty(len(p)), np.zeros(len(p), np.longdouble)
-    bounds: dict[Any, tuple[float, float]] = {}
-    parts = list(_groups(groups, known, settled))
-    for key, rows, schedule, at in parts:
-        projection = Projection(slack, 1, horizon)
+    parts = _groups(groups, *_known(settled_at, times, p))
+    out, running, bounds = _played(p, y, parts, lambda: Projection(slack, 1, horizon))
+    certificate, guarantee = (float(sum(each)) for each in zip(*bounds, strict=True))
+    by_group: dict[Any, StreamReport] = {}
+    if groups is not None:
+        for (key, rows, *_), each in zip(parts, bounds, strict=True):
+            by_group[key] = report_of(p[rows], out[rows], y[rows], *each)
+    report = report_of(p, out, y, certificate, guarantee, by_group)
+    warn_of(report.remarks)
+    return RecalibratedStream(_like(probabilities, out), running, guarantee, report)
+
+
+def _played(
+    p: Floats, y: NDArray[np.uint8], parts: list[Group], new_projection: Callable[[], Projection]
+) -> tuple[Floats, Floats, list[tuple[float, float]]]:
+    """Forecasts (T,), running certificates (T,), and by group the certificate and guarantee."""
+    # sums of differences of doubles: in more digits, so that of one group they are its certificates again
+    out, jumps, bounds = np.empty(len(p)), np.zeros(len(p), np.longdouble), []
+    for _, rows, schedule, known in parts:
+        projection = new_projection()
         tapes = projection.replay(p[rows], y[rows], schedule)
         out[rows] = tapes.forecasts
-        np.add.at(jumps, at - 1, np.diff(tapes.certificates.astype(np.longdouble), prepend=0.0))
-        bounds[key] = projection.certificate, projection.guarantee
-    certificate, guarantee = (float(sum(each)) for each in zip(*bounds.values(), strict=True))
-    by_group = (
-        {}
-        if groups is None
-        else {key: _report(p[rows], out[rows], y[rows], *bounds[key]) for key, rows, *_ in parts}
-    )
-    report = _report(p, out, y, certificate, guarantee, by_group)
-    warn_of(report.remarks)
-    running = np.cumsum(jumps).astype(np.float64)
-    return RecalibratedStream(_like(probabilities, out), running, guarantee, report)
+        np.add.at(jumps, known - 1, np.diff(tapes.certificates.astype(np.longdouble), prepend=0.0))
+        bounds.append((projection.certificate, projection.guarantee))
+    return out, np.cumsum(jumps).astype(np.float64), bounds
 
 
 def _checked(probabilities: ArrayLike, outcomes: ArrayLike) -> tuple[Floats, NDArray[np.uint8]]:
@@ -217,15 +188,17 @@ def _known(
     return known.astype(np.int64), settled
 
 
-def _groups(groups: ArrayLike | None, known: NDArray[np.int64], settled: NDArray[Any]) -> Iterator[Group]:
+def _groups(groups: ArrayLike | None, known: NDArray[np.int64], settled: NDArray[Any]) -> list[Group]:
     """The streams among the rows, in the order in which they begin."""
     parts: dict[Hashable, NDArray[np.int64]] = {None: np.arange(len(known))}
     if groups is not None:
         parts = _rows_by_key(groups, known)
+    found = []
     for key, rows in parts.items():
         order = np.argsort(settled[rows], kind="stable")
         at = known[rows][order]
-        yield Group(key, rows, Schedule(order, np.searchsorted(rows, at)), at)
+        found.append(Group(key, rows, Schedule(order, np.searchsorted(rows, at)), at))
+    return found
 
 
 def _rows_by_key(groups: Any, known: NDArray[np.int64]) -> dict[Hashable, NDArray[np.int64]]:
@@ -255,45 +228,6 @@ def _series(values: Any, name: str, p: Floats) -> Any:
             f"probabilities and {name} must have the same length, got {len(p)} and {len(values)}"
         )
     return values.alias(name)
-
-
-def _report(
-    p: Floats,
-    out: Floats,
-    y: NDArray[np.uint8],
-    certificate: float,
-    guarantee: float,
-    groups: dict[Any, StreamReport] | None = None,
-) -> StreamReport:
-    n, ones = len(y), float(y.sum())
-    before, after = _losses(p, y), _losses(out, y)
-    constant = {
-        "Brier score": best_constant_brier(n, ones) / n,
-        "log loss": cross_entropy(np.full(n, ones / n), y) / n,
-    }
-    remarks = input_remarks("what comes out", "what came in", beside(after, before))
-    remarks += constant_remarks("what comes out", n, beside(after, constant))
-    (brier_in, log_in), (brier_out, log_out), (brier, log) = (
-        tuple(one.values()) for one in (before, after, constant)
-    )
-    return StreamReport(
-        n,
-        brier_in,
-        brier_out,
-        brier,
-        log_in,
-        log_out,
-        log,
-        certificate,
-        guarantee,
-        tuple(remarks),
-        groups or {},
-    )
-
-
-def _losses(p: Floats, y: NDArray[np.uint8]) -> dict[str, float]:
-    """Averages over rows, by what remarks call them."""
-    return {"Brier score": brier_score(p, y) / len(y), "log loss": cross_entropy(p, y) / len(y)}
 
 
 def _like(given: Any, values: Floats) -> Any:

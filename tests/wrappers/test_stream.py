@@ -149,6 +149,7 @@ def test_the_report_compares_and_warns():
         -np.mean(y * np.log(y.mean()) + (1 - y) * np.log(1 - y.mean()))
     )
     assert report.remarks == ()
+    assert f"came out      {report.brier_out:12.4f}{report.log_loss_out:10.4f}" in str(report)
     with pytest.warns(LabelWarning, match="worse than what came in") as warned:
         worse = recalibrate_stream((y + 0.01 * rng.random(2000)) / 1.01, y, np.full(2000, 2000), slack=0.5)
     assert warned[0].filename == __file__

@@ -14,7 +14,7 @@ from onlinecal.forecasters.binary.guarantees import Biases, window_cells
 from onlinecal.wrappers.strategies import three_maps
 from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
 from onlinecal.wrappers.strategies.moments import Moments, Surprises
-from onlinecal.wrappers.strategies.replaying import Schedule, Tapes, play
+from onlinecal.wrappers.strategies.replaying import Schedule, Tapes, replayed
 from onlinecal.wrappers.strategies.steering import CELL_LOWER, CELL_STEP, FORECAST, new_steering, steered
 
 
@@ -121,7 +121,7 @@ class Projection:
         window, and with one bucket.
         """
         self.note_late(schedule.most_late)
-        tapes = play(self._table, self._state, raw, outcomes, schedule)
+        tapes = replayed(self._table, self._state, raw, outcomes, schedule)
         self._table.resume()
         return tapes
 

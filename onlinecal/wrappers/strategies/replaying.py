@@ -50,7 +50,7 @@ def in_time(rounds: int) -> Schedule:
     return Schedule(rows, rows + 1)
 
 
-def play(
+def replayed(
     table: AlmostOneStepAhead, state: Floats, raw: Floats, outcomes: NDArray[np.uint8], schedule: Schedule
 ) -> Tapes:
     """Play probabilities and outcomes on a table and a steering state, all of shape (T,)."""
