@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import MOVED
 from onlinecal.forecasters.binary.dyadic_accounts import EAGER, TUNED
@@ -12,6 +15,7 @@ from onlinecal.forecasters.binary.guarantees import Biases, window_cells
 from onlinecal.wrappers.strategies import three_maps
 from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
 from onlinecal.wrappers.strategies.moments import Moments, Surprises
+from onlinecal.wrappers.strategies.replaying import Schedule, Tapes, replayed
 from onlinecal.wrappers.strategies.steering import CELL_LOWER, CELL_STEP, FORECAST, new_steering, steered
 
 
@@ -114,6 +118,17 @@ class Projection:
             table.charge_window(*cell, outcome, moved, self._moments.now)
         if self._splitting is not None:
             self._split(self._splitting)
+
+    def replay(self, raw: NDArray[np.float64], outcomes: NDArray[np.uint8], schedule: Schedule) -> Tapes:
+        """Ask about so many model's probabilities, settling in between what the schedule says; shapes (T,).
+
+        What it leaves is what `ask`, `ticket`, `present` and `settle` would leave, row by row. Only without
+        window, and with one bucket.
+        """
+        self.note_late(schedule.most_late)
+        tapes = replayed(self._table, self._state, raw, outcomes, schedule)
+        self._table.resume()
+        return tapes
 
     def surprise(self) -> None:
         """Count a round with outcome 1 that was not forecast."""
