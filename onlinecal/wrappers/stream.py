@@ -209,7 +209,10 @@ def _rows_by_key(groups: Any, known: NDArray[np.int64]) -> dict[Hashable, NDArra
     for row, key in enumerate(keys):
         if key is None or key != key:
             raise ValueError(f"groups must name a key for every row, got {key!r} at row {row}")
-        of_row[row] = numbers.setdefault(key, len(numbers))
+        try:
+            of_row[row] = numbers.setdefault(key, len(numbers))
+        except TypeError as error:
+            raise ValueError(f"groups must be keys with a hash, got {key!r} at row {row}") from error
     ends = np.cumsum(np.bincount(of_row))[:-1]
     return dict(zip(numbers, np.split(np.argsort(of_row, kind="stable"), ends), strict=True))
 

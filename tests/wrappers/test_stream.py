@@ -189,6 +189,7 @@ TIMES = {"times": [1, 2, 3, 4]}
         (TIMES, "times say nothing without settled_at"),
         ({"groups": ["a", "b"]}, "probabilities and groups must have the same length, got 4 and 2"),
         ({"groups": ["a", None, "a", "b"]}, "groups must name a key for every row, got None at row 1"),
+        ({"groups": ["a", {}, "a", "b"]}, "groups must be keys with a hash, got {} at row 1"),
         ({"slack": 0.2}, "slack must be"),
         ({"horizon": 0}, "horizon must be"),
     ],

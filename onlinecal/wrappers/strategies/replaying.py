@@ -44,12 +44,6 @@ class Schedule(NamedTuple):
         return int((rows - np.searchsorted(self.known, rows, side="right")).max(initial=0))
 
 
-def in_time(rounds: int) -> Schedule:
-    """Each outcome is known to the next forecast."""
-    rows = np.arange(rounds)
-    return Schedule(rows, rows + 1)
-
-
 def replayed(
     table: AlmostOneStepAhead, state: Floats, raw: Floats, outcomes: NDArray[np.uint8], schedule: Schedule
 ) -> Tapes:
