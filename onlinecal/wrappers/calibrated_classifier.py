@@ -7,7 +7,7 @@ from typing import Any
 from river import base
 
 from onlinecal.forecasters.binary.grid import check_slack
-from onlinecal.forecasters.binary.windows import MOST_WINDOW
+from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
 from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label, plain

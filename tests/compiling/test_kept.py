@@ -20,7 +20,7 @@ from onlinecal.compiling.kept import KernelCache
 from onlinecal.compiling.sources import _sources, fingerprint
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.compiled import MACHINES
-from onlinecal.forecasters.binary.dyadic import FORMAT_DYADIC
+from onlinecal.forecasters.binary.grids.dyadic import FORMAT_DYADIC
 from onlinecal.measures.lp import errors as multiclass
 from onlinecal.recalibration.lp import kernels as lp_kernels
 from simulations.games.duel import duel_loop
@@ -235,7 +235,7 @@ def test_code_depends_on_every_source_behind_it(own, tmp_path, name):
         (lp_kernels.advance, {"onlinecal.measures.lp.level_sets", "onlinecal.recalibration.lp.state"}),
         (
             MACHINES[FORMAT_DYADIC].advance,
-            {"onlinecal.forecasters.binary.dyadic_search", "onlinecal.forecasters.binary.cells"},
+            {"onlinecal.forecasters.binary.grids.dyadic_search", "onlinecal.forecasters.binary.cells"},
         ),
         (
             duel_loop(AlmostOneStepAhead().rules, coin_step, 1),

@@ -19,7 +19,7 @@ from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhea
 from onlinecal.forecasters.binary.cells import MOVED, NO_HINT, ROUNDS
 from onlinecal.forecasters.binary.compiled import FULL, certain_rounds, enlarged
 from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory
-from onlinecal.forecasters.binary.windows import NO_ROUNDS, Window
+from onlinecal.forecasters.binary.windowing.windows import NO_ROUNDS, Window
 from onlinecal.validation import check_probability, share_of
 
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, namespace
 from onlinecal.compiling.borrowed import borrowed
-from onlinecal.forecasters.binary import dyadic, uniform
 from onlinecal.forecasters.binary.cells import (
     BRIM,
     FORMAT,
@@ -29,7 +28,8 @@ from onlinecal.forecasters.binary.cells import (
     report,
     to_units,
 )
-from onlinecal.forecasters.binary.guided import guided
+from onlinecal.forecasters.binary.grids import dyadic, uniform
+from onlinecal.forecasters.binary.guides.guided import guided
 from onlinecal.forecasters.rules import Rules
 
 FULL = -1.0

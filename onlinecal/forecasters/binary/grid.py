@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
-from onlinecal.forecasters.binary import dyadic, guarantees, uniform
+from onlinecal.forecasters.binary import guarantees
 from onlinecal.forecasters.binary.cells import (
     FORMAT,
     LOWER,
@@ -23,12 +23,13 @@ from onlinecal.forecasters.binary.cells import (
     report,
 )
 from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
-from onlinecal.forecasters.binary.dyadic_accounts import BY_EXACT_ACCOUNTS, EAGER
+from onlinecal.forecasters.binary.grids import dyadic, uniform
+from onlinecal.forecasters.binary.grids.dyadic_accounts import BY_EXACT_ACCOUNTS, EAGER
 from onlinecal.forecasters.binary.look_ahead import LookAhead, look_ahead_of
 from onlinecal.forecasters.binary.promises import Terms
 from onlinecal.forecasters.binary.replaying import play, play_with_window
 from onlinecal.forecasters.binary.soundness import check_grid_memory, require
-from onlinecal.forecasters.binary.windows import MOST_WINDOW, Window
+from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW, Window
 from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.rules import Rules
 from onlinecal.forecasters.tokens import Forecast

@@ -11,8 +11,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from onlinecal.forecasters.binary.cells import AT_HINT, BRIM, FINE, REPORT, SCALE, Memory
-from onlinecal.forecasters.binary.dyadic_accounts import ALLOWANCE, MOST_ROUNDS, last_round
-from onlinecal.forecasters.binary.uniform import SHARED, cells_of
+from onlinecal.forecasters.binary.grids.dyadic_accounts import ALLOWANCE, MOST_ROUNDS, last_round
+from onlinecal.forecasters.binary.grids.uniform import SHARED, cells_of
 
 
 class Biases(NamedTuple):

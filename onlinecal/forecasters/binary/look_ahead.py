@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.forecasters.binary import uniform
 from onlinecal.forecasters.binary.cells import FORMAT, SCALE, TABLE, TILT
-from onlinecal.forecasters.binary.dyadic_search import END
+from onlinecal.forecasters.binary.grids import uniform
+from onlinecal.forecasters.binary.grids.dyadic_search import END
 
 
 class LookAhead(NamedTuple):

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.forecasters.binary import dyadic, guarantees, uniform
+from onlinecal.forecasters.binary import guarantees
 from onlinecal.forecasters.binary.cells import AT_HINT, FINE, FORMAT, MIDPOINT, REPORT, SCALE, STEP
+from onlinecal.forecasters.binary.grids import dyadic, uniform
 
 
 class Terms(NamedTuple):

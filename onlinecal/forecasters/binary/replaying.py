@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.forecasters.binary import uniform
 from onlinecal.forecasters.binary.cells import FORMAT, ROUNDS
 from onlinecal.forecasters.binary.compiled import MACHINES, enlarged
-from onlinecal.forecasters.binary.guided import new_guide
-from onlinecal.forecasters.binary.window_table import windowed_replay
-from onlinecal.forecasters.binary.windows import Window
+from onlinecal.forecasters.binary.grids import uniform
+from onlinecal.forecasters.binary.guides.guided import new_guide
+from onlinecal.forecasters.binary.windowing.window_table import windowed_replay
+from onlinecal.forecasters.binary.windowing.windows import Window
 
 
 def play(memory: NDArray[np.int64], tapes: tuple[NDArray[Any], ...]) -> NDArray[np.int64]:

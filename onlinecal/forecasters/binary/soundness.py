@@ -30,7 +30,7 @@ from onlinecal.forecasters.binary.cells import (
     TABLE,
     TILT,
 )
-from onlinecal.forecasters.binary.dyadic_accounts import (
+from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     BASE,
     BOUND,
     BY_ACCOUNTS,
@@ -45,8 +45,8 @@ from onlinecal.forecasters.binary.dyadic_accounts import (
     WISH,
     unbiased_are_free,
 )
-from onlinecal.forecasters.binary.dyadic_search import ABOVE, BELOW, END
-from onlinecal.forecasters.binary.uniform import (
+from onlinecal.forecasters.binary.grids.dyadic_search import ABOVE, BELOW, END
+from onlinecal.forecasters.binary.grids.uniform import (
     EXCESS,
     FORMAT_UNIFORM,
     FREED,
@@ -57,7 +57,7 @@ from onlinecal.forecasters.binary.uniform import (
     new_memory,
     refined,
 )
-from onlinecal.forecasters.binary.uniform import (
+from onlinecal.forecasters.binary.grids.uniform import (
     SHARED as UNIFORM_SHARED,
 )
 

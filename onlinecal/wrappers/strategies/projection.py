@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import MOVED
-from onlinecal.forecasters.binary.dyadic_accounts import EAGER, TUNED
+from onlinecal.forecasters.binary.grids.dyadic_accounts import EAGER, TUNED
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
 from onlinecal.wrappers.strategies import three_maps
 from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets

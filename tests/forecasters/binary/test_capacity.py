@@ -12,8 +12,9 @@ from onlinecal import AlmostOneStepAhead, CalibratedClassifier, SimplexAlmostOne
 from onlinecal.engine import Engine, Outcome, Query
 from onlinecal.forecasters import RunningMean
 from onlinecal.forecasters.baselines import mixing
-from onlinecal.forecasters.binary import cells, dyadic
+from onlinecal.forecasters.binary import cells
 from onlinecal.forecasters.binary.cells import FINE, MOVED, REPORT, ROUNDS, SCALE, SPREAD
+from onlinecal.forecasters.binary.grids import dyadic
 from onlinecal.forecasters.simplex.machine import table as simplex
 from tests.forecasters.configurations import ANYTIME, RULES, label
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal.forecasters.binary.cells import LOWER, STEP, TABLE
-from onlinecal.forecasters.binary.dyadic_search import ABOVE, BELOW, END, find
+from onlinecal.forecasters.binary.grids.dyadic_search import ABOVE, BELOW, END, find
 from tests.forecasters.configurations import ANYTIME, fresh, hinted_sequences, label
 
 

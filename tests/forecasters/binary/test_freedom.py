@@ -10,7 +10,7 @@ import pytest
 
 from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import HIGH, TABLE
-from onlinecal.forecasters.binary.uniform import EXCESS, in_use
+from onlinecal.forecasters.binary.grids.uniform import EXCESS, in_use
 from tests.forecasters.configurations import fresh, label
 
 ROUNDS = 10**6

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
 from onlinecal.compiling.bits import highest_bit, lowest_bit
-from onlinecal.forecasters.binary import dyadic, guided
 from onlinecal.forecasters.binary.cells import SCALE, report
-from onlinecal.forecasters.binary.guided import LOGGED, new_guide
-from onlinecal.forecasters.binary.marks import mark, mark_run, marks_length, nearest_marked
+from onlinecal.forecasters.binary.grids import dyadic
+from onlinecal.forecasters.binary.guides import guided
+from onlinecal.forecasters.binary.guides.guided import LOGGED, new_guide
+from onlinecal.forecasters.binary.guides.marks import mark, mark_run, marks_length, nearest_marked
 from tests.forecasters.configurations import fresh, label
 
 CONFIGS = [

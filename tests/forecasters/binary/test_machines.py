@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead
-from onlinecal.forecasters.binary import dyadic, uniform
 from onlinecal.forecasters.binary.cells import HIGH, LOW, LOWER, NO_HINT, SCALE, STEP, TABLE, TILT, report
-from onlinecal.forecasters.binary.dyadic_search import find, sum_from
+from onlinecal.forecasters.binary.grids import dyadic, uniform
+from onlinecal.forecasters.binary.grids.dyadic_search import find, sum_from
 from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences, label
 
 

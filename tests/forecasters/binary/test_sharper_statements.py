@@ -121,7 +121,7 @@ def test_with_late_labels_in_every_order_no_point_passes_its_bound(config, open_
 @pytest.mark.parametrize("report", ["midpoint", "hint"])
 def test_the_account_of_the_self_tuning_grid_with_late_labels(report, most_open, seed, withdrawn):
     """O <= S + (5/3) c + (D + 1)(1 + d), the account itself and not only what follows from it."""
-    from onlinecal.forecasters.binary.dyadic import FINE_BITS, ORPHANED, SAVED, UNIT
+    from onlinecal.forecasters.binary.grids.dyadic import FINE_BITS, ORPHANED, SAVED, UNIT
 
     rng = np.random.default_rng(seed)
     forecaster = AlmostOneStepAhead(report=report)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
 from onlinecal.forecasters.binary.cells import MOVED
-from onlinecal.forecasters.binary.windows import Window
+from onlinecal.forecasters.binary.windowing.windows import Window
 from tests.forecasters.configurations import ANYTIME, RULES, UNIFORM, fresh, hinted_sequences, label
 
 TOLERANCE = 1e-9

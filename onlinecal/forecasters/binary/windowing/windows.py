@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from onlinecal.forecasters.binary.cells import FINE, ROUNDS, SCALE
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.binary.window_table import (
+from onlinecal.forecasters.binary.windowing.window_table import (
     ENTRY,
     FIRST,
     GRAIN,

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling.bits import lowest_bit
-from onlinecal.forecasters.binary import dyadic, uniform
 from onlinecal.forecasters.binary.cells import (
     FORMAT,
     HIGH,
@@ -28,7 +27,8 @@ from onlinecal.forecasters.binary.cells import (
     inlined,
     part,
 )
-from onlinecal.forecasters.binary.dyadic_accounts import (
+from onlinecal.forecasters.binary.grids import dyadic, uniform
+from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     BASE,
     LEVELS,
     PACE,
@@ -37,8 +37,8 @@ from onlinecal.forecasters.binary.dyadic_accounts import (
     may_play,
     unbiased_are_free,
 )
-from onlinecal.forecasters.binary.dyadic_search import END, find, sum_from
-from onlinecal.forecasters.binary.marks import mark, mark_run, marks_length, nearest_marked
+from onlinecal.forecasters.binary.grids.dyadic_search import END, find, sum_from
+from onlinecal.forecasters.binary.guides.marks import mark, mark_run, marks_length, nearest_marked
 
 # The header of a guide. SHIFTS: the binary logarithms of the steps that the SLOTS have marks for; NONE: for
 # none. KNOWN: how many changes those marks know of. PAIRS: the same of the points whose pairs are

@@ -18,7 +18,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from onlinecal.forecasters.binary.cells import ROUNDS, SPREAD, TABLE, TILT, Memory, inlined, part
-from onlinecal.forecasters.binary.dyadic_search import END, OWN, sum_from
+from onlinecal.forecasters.binary.grids.dyadic_search import END, OWN, sum_from
 
 FORMAT_DYADIC = 2
 LEVELS = 28

@@ -32,7 +32,7 @@ from onlinecal.forecasters.binary.cells import (
     rises_at_ends,
     travelled,
 )
-from onlinecal.forecasters.binary.dyadic_accounts import (
+from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     ALLOWANCE,
     BASE,
     BOUND,
@@ -57,7 +57,7 @@ from onlinecal.forecasters.binary.dyadic_accounts import (
     owed,
     unbiased_are_free,
 )
-from onlinecal.forecasters.binary.dyadic_search import (
+from onlinecal.forecasters.binary.grids.dyadic_search import (
     ABOVE,
     BELOW,
     END,

@@ -1,0 +1,1 @@
+"""Grid machines: the uniform grid, and dyadic ones without a horizon."""
