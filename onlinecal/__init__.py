@@ -53,6 +53,8 @@ if TYPE_CHECKING:
         GroupCalibratedClassifier as GroupCalibratedClassifier,
         LpCalibratedClassifier as LpCalibratedClassifier,
         PlattScaling as PlattScaling,
+        RecalibratedStream as RecalibratedStream,
+        recalibrate_stream as recalibrate_stream,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

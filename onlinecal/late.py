@@ -8,6 +8,7 @@ from onlinecal.columns import numbers_of
 from onlinecal.rounds import Rounds, group_numbers
 
 if TYPE_CHECKING:
+    import polars as pl
     from numpy.typing import NDArray
 
 
@@ -46,36 +47,65 @@ def known_from(
         return last[of_group] + 1
     if settled_at is None:
         return None
-    times, settled = _comparable(rounds, settled_at, sort)
-    early = settled < times
+    column = rounds.frame[settled_at]
+    times = None if sort is None else rounds.frame[sort]
+    advice = "--sort must name the column of the forecasts'"
+    return first_knowing(column, times, f"{rounds.name}: column {settled_at!r}", advice)[0]
+
+
+def first_knowing(
+    settled_at: pl.Series, times: pl.Series | None, called: str, advice: str
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """For each row the first one that knows its outcome, and numbers in the order of settling; both (T,).
+
+    Parameters
+    ----------
+    settled_at
+        When each outcome became known: in units of `times`, or without those the number of a row.
+    times
+        Of the forecasts, never decreasing.
+    called
+        What errors call `settled_at`.
+    advice
+        What to do where times take the place of row numbers.
+
+    Raises ValueError as `known_from` does, and for times that decrease.
+    """
+    import numpy as np
+
+    made, settled = _comparable(settled_at, times, called, advice)
+    falls = made[1:] < made[:-1]
+    if times is not None and falls.any():
+        row = int(falls.argmax()) + 1
+        raise ValueError(
+            f"{times.name} must not decrease, got {times[row]} at row {row} after {times[row - 1]}: "
+            "sort the rows"
+        )
+    early = settled < made
     if early.any():
         row = int(early.argmax())
-        own = f"row {row}" if sort is None else f"{sort} {rounds.frame[sort][row]}"
+        own = f"row {row}" if times is None else f"{times.name} {times[row]}"
         raise ValueError(
-            f"{rounds.name}: column {settled_at!r} has {rounds.frame[settled_at][row]} at row {row}, "
-            f"before the forecast itself, which is of {own}"
+            f"{called} has {settled_at[row]} at row {row}, before the forecast itself, which is of {own}"
         )
-    return np.maximum(np.searchsorted(times, settled, side="right"), rows + 1)
+    rows = np.arange(len(settled))
+    return np.maximum(np.searchsorted(made, settled, side="right"), rows + 1), settled
 
 
-def _comparable(rounds: Rounds, settled_at: str, sort: str | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The times of forecasts, increasing, and of outcomes, both as numbers of shape (T,)."""
+def _comparable(
+    column: pl.Series, made: pl.Series | None, called: str, advice: str
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The times of forecasts and of outcomes, both as numbers of shape (T,)."""
     import numpy as np
     import polars as pl
 
-    column = rounds.frame[settled_at]
-    if column.null_count():
-        row = column.is_null().arg_true()[0]
-        raise ValueError(f"{rounds.name}: column {settled_at!r} has no value at row {row}")
-    if sort is None:
+    _check_present(column, called)
+    if made is None:
         settled = numbers_of(column)
         if np.isnan(settled).any() or (settled != np.floor(settled)).any():
-            raise ValueError(
-                f"{rounds.name}: column {settled_at!r} holds no row numbers but {column[0]}: of times, "
-                "--sort must name the column of the forecasts'"
-            )
+            raise ValueError(f"{called} holds no row numbers but {column[0]}: of times, {advice}")
         return np.arange(len(settled)), settled
-    made = rounds.frame[sort]
+    _check_present(made, made.name)
     if made.dtype == pl.String and column.dtype == pl.String:
         times, settled = numbers_of(made), numbers_of(column)
         if not (np.isnan(times).any() or np.isnan(settled).any()):
@@ -90,7 +120,14 @@ def _comparable(rounds: Rounds, settled_at: str, sort: str | None) -> tuple[NDAr
         both = pl.concat([made.alias("t").to_frame(), column.alias("t").to_frame()], how="vertical_relaxed")
     except pl.exceptions.PolarsError as error:
         raise ValueError(
-            f"{rounds.name}: {settled_at!r} and {sort!r} cannot be compared: {column.dtype} and {made.dtype}"
+            f"{called} and {made.name!r} cannot be compared: {column.dtype} and {made.dtype}"
         ) from error
     ranks = both["t"].rank("dense").to_numpy()
     return ranks[: len(made)], ranks[len(made) :]
+
+
+def _check_present(column: pl.Series, called: str) -> None:
+    """ValueError names the first row without a value."""
+    missing = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
+    if missing.any():
+        raise ValueError(f"{called} has no value at row {missing.arg_true()[0]}")

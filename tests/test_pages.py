@@ -77,6 +77,7 @@ BEFORE = {
     "adversaries": before_adversaries,
     "recalibrate-decisions": lambda: borrowed("lenet-5-cifar-10.npz"),
     "recalibrate-lp": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
+    "recalibrate-stream": lambda: borrowed("nba_games.csv"),
     "scale": before_scale,
 }
 """What a page takes for granted: files in the reader's folder, and names."""

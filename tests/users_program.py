@@ -37,6 +37,7 @@ from onlinecal import (
     decision_calibration_error,
     expected_calibration_error,
     multicalibration_error,
+    recalibrate_stream,
 )
 from onlinecal import Nonsense  # error: attr-defined
 from onlinecal import plots
@@ -117,6 +118,10 @@ GroupCalibratedClassifier(model, groups=3)  # error: arg-type
 GroupCalibratedClassifier(model, ["sex"], scheme="own")  # error: arg-type
 LpCalibratedClassifier(model, within="shift", window=100)
 LpCalibratedClassifier(model, estimation="plugin")  # error: arg-type
+stream = recalibrate_stream(p, y, settled_at=[1, 1, 3, 3], groups=["a", "a", "b", "b"], slack=1.0)
+worth: float = stream.report().brier_out
+recalibrate_stream(p)  # error: call-arg
+stream.update(0.5)  # error: attr-defined
 
 LpRecalibrator(p=2, estimation="pools", classes=["a", "b", "c"]).fit(table, y).predict_proba(table)
 LpRecalibrator(within="nothing")  # error: arg-type

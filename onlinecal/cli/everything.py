@@ -78,6 +78,18 @@ def warm_wrappers() -> None:
         shared.learn_one({"x": t}, t % 2)
 
 
+def warm_stream() -> None:
+    """Columns of probabilities, with and without a horizon."""
+    from onlinecal import LabelWarning, recalibrate_stream
+
+    forecasts, outcomes = _history()
+    with warnings.catch_warnings():
+        # that there is nothing to gain in so few rows
+        warnings.simplefilter("ignore", LabelWarning)
+        for horizon in (None, ROUNDS):
+            recalibrate_stream(forecasts, outcomes, horizon=horizon)
+
+
 def warm_distance() -> None:
     """The distance to calibration, of short and of long histories."""
     from onlinecal import calibration_distance
@@ -147,6 +159,7 @@ LIBRARY: dict[str, Callable[[], None]] = {
     "forecasters": warm_forecasters,
     "simplex forecaster": warm_simplex,
     "wrappers": warm_wrappers,
+    "recalibrate_stream": warm_stream,
     "distance to calibration": warm_distance,
     "other measures": warm_measures,
     "LpRecalibrator": warm_lp_recalibrator,

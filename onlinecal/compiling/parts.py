@@ -58,9 +58,6 @@ class PartLowering(NativeLowering):
         flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
         super().run_pass(state)
         result = state["cr"]
-        if issubclass(type(state.library), LoweredLibrary):
-            name = result.fndesc.llvm_func_name
-            state.library._final_module.get_function(name).add_function_attribute("noinline")
         if result.env.consts:
             raise NotImplementedError(f"{state.func_id.func_qualname} is a part and uses Python objects")
         # never called: dispatchers want something built in to know a part by

@@ -19,5 +19,10 @@ if TYPE_CHECKING:
     from onlinecal.wrappers.lp_calibrated_classifier import LpCalibratedClassifier as LpCalibratedClassifier
     from onlinecal.wrappers.maps.binned_mean import BinnedMean as BinnedMean
     from onlinecal.wrappers.maps.platt_scaling import PlattScaling as PlattScaling
+    from onlinecal.wrappers.stream import (
+        RecalibratedStream as RecalibratedStream,
+        recalibrate_stream as recalibrate_stream,
+    )
+    from onlinecal.wrappers.stream_report import StreamReport as StreamReport
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -37,7 +37,7 @@ class CalibratedClassifier(LateLabels[Waiting]):
         The model to wrap; pipelines and other wrappers are welcome.
     slack
         How far a grid point's bias may grow: more slack follows the model more closely, for a weaker
-        guarantee. At least 0.5; by default 1.5, for "simplex" 1.
+        guarantee. At least 0.5; by default 1.5, and 1 with a horizon or a window and for "simplex".
     n_buckets
         Separate bias tables for that many equal-width buckets of the hint: the Brier score of a binary
         stream is then within twice the certificate of the best constant in each bucket, chosen in

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from adversaries import Adversary, MulticlassAdversary, Step
 from onlinecal.compiling import compiled
+from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import Playable, Rules
 from onlinecal.validation import check_choice, check_probabilities
@@ -71,7 +73,7 @@ def play(
     Parameters
     ----------
     forecaster
-        Plays on from its present state, and is changed.
+        Plays on from its present state, and is changed; its window, if it has one, holds the last rounds.
     adversary
         Its phases are played from round 0; the object itself is left as it is.
     rounds
@@ -96,6 +98,9 @@ def play(
     guide = np.empty(0) if hints is None else check_probabilities(hints, "hints")
     if hints is not None and len(guide) != rounds:
         raise ValueError(f"hints must be one for each of the {rounds} rounds, got {len(guide)}")
+    windowed = None
+    if isinstance(forecaster, AlmostOneStepAhead) and forecaster.window is not None:
+        windowed, forecaster = forecaster, deepcopy(forecaster)
     if hints is not None:
         forecaster.expect_hints()
     rng = adversary.generator()
@@ -127,6 +132,9 @@ def play(
             if progress is not None:
                 progress(stop - first)
     forecaster.resume()
+    if windowed is not None:
+        # the loop keeps no windows: a replay of the same rounds does
+        windowed.replay(tape.outcomes, hints)
     return Duel(*tape, np.array([forecaster.promise(played_before + int(t)) for t in checkpoints]))
 
 

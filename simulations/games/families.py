@@ -11,6 +11,7 @@ from onlinecal.forecasters import AlmostOneStepAhead, OneStepAhead, baselines
 from onlinecal.forecasters.baselines.grid import MOST_CELLS as MOST_BASELINE_CELLS
 from onlinecal.forecasters.binary.cells import REPORTS
 from onlinecal.forecasters.binary.grid import MOST_CELLS, MOST_SLACK, RULES, Grid, Rule
+from onlinecal.forecasters.binary.windows import MOST_WINDOW
 from onlinecal.forecasters.rules import Playable
 from onlinecal.specs import Parameter
 from simulations.games.duel import DRAWS
@@ -24,6 +25,9 @@ RULE = Parameter("rule", "balanced", "which biases it keeps small", form=RULES)
 CELLS = Parameter("cells", None, "cells of its grid", low=1, high=MOST_CELLS, form="whole")
 MIDPOINT = Parameter("report", "midpoint", "the point of a cell it announces", form=REPORTS)
 LOWER = replace(MIDPOINT, default="lower")
+WINDOW = Parameter(
+    "window", None, "rounds that a certificate is also kept of", low=1, high=MOST_WINDOW, form="whole"
+)
 BASELINE_CELLS = replace(CELLS, high=MOST_BASELINE_CELLS)
 PRIOR = Parameter("prior", 1.0, "outcomes of each sort taken for granted", low=1e-9, high=1e9)
 DRAW = Parameter("draw", "hidden", "whether adversaries are shown what it draws", form=DRAWS)
@@ -73,16 +77,18 @@ class Family(Entry):
 def _grid_family(
     name: str, summary: str, grid: Grid, rule: Rule, parameters: tuple[Parameter, ...], rate: str, source: str
 ) -> Family:
-    """Almost-One-Step-Ahead with this rule on this kind of grid."""
+    """Almost-One-Step-Ahead with this rule on such a grid, a uniform one for the window if there is one."""
 
     def build(settings: Settings, rounds: int, seed: int) -> Playable:
+        window = settings["window"]
         return AlmostOneStepAhead(
-            horizon=rounds if grid == "uniform" else None,
+            horizon=rounds if grid == "uniform" and window is None else None,
             n_cells=settings.get("cells"),
             grid=grid,
             rule=settings.get("rule", rule),
             slack=settings.get("slack", 0.5),
             report=settings["report"],
+            window=window,
         )
 
     def square_of_factor(settings: Settings) -> float | None:
@@ -91,13 +97,20 @@ def _grid_family(
         if grid == "uniform":
             # 4 c d; the sign rule has 1.75^2 d
             bias = 1.75**2 / 4 if sign else float(settings["slack"])
-            return None if settings["cells"] is not None else 4.0 * bias * reach
+            for_horizon = settings["cells"] is None and settings["window"] is None
+            return 4.0 * bias * reach if for_horizon else None
         if sign:
             return 147 / 16 * reach
         return 12.0 * reach**2 if settings["slack"] == reach else None
 
     return Family(
-        name, summary, build, parameters, rate=rate, source=source, square_of_factor=square_of_factor
+        name,
+        summary,
+        build,
+        (*parameters, WINDOW),
+        rate=rate,
+        source=source,
+        square_of_factor=square_of_factor,
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,6 +19,7 @@ from simulations.games.duel import Duel, play
 from simulations.games.players import Player, finite
 
 Floats = NDArray[np.float64]
+OF_WINDOWS = ("window", "window_certificate", "window_guarantee")
 
 
 class Regret:
@@ -60,6 +63,11 @@ class Measured(Regret, msgspec.Struct, frozen=True):
         Sum of (p - y)^2 of the forecasts, and of the best constant forecast in hindsight.
     seconds
         Time taken to play and to measure.
+    window
+        Of how many rounds the forecaster also keeps a certificate, as its spec says; None without.
+    window_certificate, window_guarantee
+        Its proof for the last so many rounds, and what that cannot exceed for any of them in a row; None
+        where there is none.
     """
 
     forecaster: str
@@ -76,6 +84,9 @@ class Measured(Regret, msgspec.Struct, frozen=True):
     brier: float
     brier_constant: float
     seconds: float
+    window: int | None = None
+    window_certificate: float | None = None
+    window_guarantee: float | None = None
 
     def broken_bounds(self) -> list[str]:
         """Every inequality of the theory that this game did not keep, in words; empty if all is well."""
@@ -87,7 +98,9 @@ class Measured(Regret, msgspec.Struct, frozen=True):
         ]
         steps = [(*lower, *higher) for lower, higher in pairwise(ladder)]
         regret = ("Brier regret", self.regret, "2 x distance to calibration", self.regret_bound)
-        return unkept([regret, *steps], self.rounds)
+        of_window = "window guarantee", self.window_guarantee
+        window = ("window certificate", self.window_certificate, *of_window)
+        return unkept([regret, *steps, window], self.rounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +154,12 @@ def play_and_measure(
         forecaster=player.spec,
         adversary=adversary.name,
         seed=seed_of(adversary),
-        certificate=forecaster.certificate,
-        guarantee=finite(float(duel.guarantees[-1])),
-        bound=player.bound(rounds),
+        promised={
+            "certificate": forecaster.certificate,
+            "guarantee": finite(float(duel.guarantees[-1])),
+            "bound": player.bound(rounds, hints is not None),
+            **{name: getattr(forecaster, name, None) for name in OF_WINDOWS},
+        },
     )
 
 
@@ -172,9 +188,7 @@ def _measure(
     forecaster: str,
     adversary: str,
     seed: int = 0,
-    certificate: float | None = None,
-    guarantee: float | None = None,
-    bound: float | None = None,
+    promised: Mapping[str, Any] = MappingProxyType(dict.fromkeys(("certificate", "guarantee", "bound"))),
 ) -> Game:
     look_ahead = None if duel is None else duel.charged
     one = summarize(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
@@ -187,11 +201,9 @@ def _measure(
         ece=one.ece,
         distance_lower=one.distance.lower,
         distance_upper=one.distance.upper,
-        certificate=certificate,
-        guarantee=guarantee,
-        bound=bound,
         brier=one.brier,
         brier_constant=one.brier_constant,
         seconds=time.perf_counter() - begin,
+        **promised,
     )
     return Game(forecasts, outcomes, one.distance.witness, duel, measured)

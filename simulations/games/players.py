@@ -68,13 +68,21 @@ class Player(Chosen[Family]):
             return f"{root if root != '1' else ''}√T"
         return f"√({factor:g}T)"
 
-    def bound(self, rounds: int) -> float | None:
+    def bound(self, rounds: int, hinted: bool = False) -> float | None:
         """The value of `bound_label`, a sum over rounds; without a formula the forecaster's own guarantee.
 
-        None for a forecaster of which nothing is proven that holds for every game.
+        That of games with hints also where it is above the formula: on uniform grids hints cost up to 1
+        (Theorem 7a). None for a forecaster of which nothing is proven that holds for every game.
         """
         factor = self.family.square_of_factor(self.settings)
-        return finite(self.build(rounds).promise(rounds)) if factor is None else math.sqrt(factor * rounds)
+        formula = None if factor is None else math.sqrt(factor * rounds)
+        if formula is not None and not hinted:
+            return formula
+        forecaster = self.build(rounds)
+        if hinted:
+            forecaster.expect_hints()
+        promise = finite(forecaster.promise(rounds))
+        return promise if formula is None or promise is None else max(formula, promise)
 
 
 def finite(bound: float) -> float | None:

@@ -25,6 +25,7 @@ def comparison(measured: Sequence[Measured], title: str) -> Table:
         ("certificate", lambda one: _both(one.certificate, one.rounds)),
         ("guarantee", lambda one: _both(one.guarantee, one.rounds)),
         ("theorem's bound", _theorem),
+        *(WINDOWS if any(one.window for one in measured) else ()),
         ("Brier score", lambda one: _both(one.brier, one.rounds)),
         ("Brier score of the best constant", lambda one: _both(one.brier_constant, one.rounds)),
         ("Brier regret", lambda one: _both(one.regret, one.rounds)),
@@ -60,6 +61,18 @@ def _both(value: float | None, rounds: int) -> str:
     return "–" if value is None else f"{number(value)} ({value / rounds:.4f})"
 
 
+def _of_window(one: Measured, value: float | None) -> str:
+    return "–" if one.window is None else _both(value, min(one.window, one.rounds))
+
+
+WINDOWS: tuple[tuple[str, Callable[[Measured], str]], ...] = (
+    ("window: the last rounds", lambda one: "–" if one.window is None else f"{one.window:,}"),
+    ("certificate of the window", lambda one: _of_window(one, one.window_certificate)),
+    ("guarantee of any such window", lambda one: _of_window(one, one.window_guarantee)),
+)
+"""What a table says of forecasters with a window."""
+
+
 def _bracket(one: Measured) -> str:
     low, high = number(one.distance_lower), number(one.distance_upper)
     return f"{high if low == high else f'{low} … {high}'} ({one.distance_upper / one.rounds:.4f})"
@@ -68,5 +81,6 @@ def _bracket(one: Measured) -> str:
 def _theorem(one: Measured) -> str:
     if one.bound is None:
         return "–"
-    label = players.create(one.forecaster).bound_label
-    return number(one.bound) if label is None else f"{label} = {number(one.bound)}"
+    player = players.create(one.forecaster)
+    by_formula = player.bound_label is not None and player.bound(one.rounds) == one.bound
+    return f"{player.bound_label} = {number(one.bound)}" if by_formula else number(one.bound)

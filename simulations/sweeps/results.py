@@ -28,7 +28,7 @@ import msgspec
 
 from onlinecal.tables import write_table, write_whole
 from simulations.games import extensions
-from simulations.games.measuring import Measured
+from simulations.games.measuring import OF_WINDOWS, Measured
 from simulations.sweeps.config import Config
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def results_table(measured: Iterable[Measured]) -> pl.DataFrame:
         {**msgspec.structs.asdict(one), "regret": one.regret, "regret_bound": one.regret_bound}
         for one in measured
     ]
-    last = ["seconds"]
+    last = ["seconds", *OF_WINDOWS]
     table = pl.DataFrame(rows, infer_schema_length=None)
     return table.select(pl.exclude(last), *last)
 

@@ -25,7 +25,8 @@ def summarise(results: pl.DataFrame) -> pl.DataFrame:
 
 def broken_bounds(results: pl.DataFrame) -> list[str]:
     """One line for each bound that a game did not keep; empty if every bound held."""
-    fields = [field.name for field in msgspec.structs.fields(Measured)]
+    # results of before windows lack their columns
+    fields = [field.name for field in msgspec.structs.fields(Measured) if field.name in results.columns]
     lines = []
     for row in results.select(fields).to_dicts():
         game = Measured(**row)

@@ -29,7 +29,7 @@ MOST_ROUNDS = 1 << 43
 EAGERNESS = 2
 """2 kappa = 2^-EAGERNESS says how eagerly the self-tuning grid refines: best on coins, safe elsewhere."""
 MORE_EAGERNESS = 1
-"""So much more eagerly where hints are announced: they are moved less, for a greater certificate."""
+"""So much more eagerly where hints are good: they are moved less, for a greater certificate."""
 ALLOWANCE = Fraction(5, 3)
 """Bias on orphans, in multiples of c, that no savings need to cover: what nested grids leave unused."""
 

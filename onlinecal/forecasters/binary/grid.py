@@ -15,6 +15,7 @@ from onlinecal.forecasters.binary.cells import (
     LOWER,
     MOVED,
     NO_HINT,
+    REPORT,
     REPORTS,
     ROUNDS,
     STEP,
@@ -108,8 +109,8 @@ class GridForecaster(base.Classifier):
                     f"{m} cells bear, got {horizon!r}"
                 )
         else:
-            tuned = BY_EXACT_ACCOUNTS | (EAGER if report == "hint" else 0)
-            self._adopt(dyadic.new_memory(rule, float(slack), report, 0 if grid == "nested" else tuned))
+            tuned = 0 if grid == "nested" else BY_EXACT_ACCOUNTS
+            self._adopt(dyadic.new_memory(rule, float(slack), report, tuned))
         if window is not None:
             self.window = window
             self._window = Window(window, self.memory)
@@ -152,6 +153,13 @@ class GridForecaster(base.Classifier):
         """Say that there will be hints, so that `guarantee` takes them into account before the first."""
         if self.memory[FORMAT] == uniform.FORMAT_UNIFORM:
             uniform.expect_hints(self.memory)
+
+    def refine_eagerly(self) -> None:
+        """From before the first round on, let a self-tuning grid go finer sooner: for hints that are good."""
+        tuned, memory = int(self.memory[dyadic.TUNED]), self.memory
+        if memory[FORMAT] == dyadic.FORMAT_DYADIC and tuned:
+            kind = REPORTS[memory[REPORT]]
+            self._adopt(dyadic.new_memory(self.rule, float(self.slack), kind, tuned | EAGER))
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()

@@ -35,13 +35,13 @@ from onlinecal.forecasters.binary.dyadic_accounts import (
     BOUND,
     BY_ACCOUNTS,
     BY_EXACT_ACCOUNTS,
+    EAGER,
     LEVELS,
     PACE,
     PRICE,
     SAVED,
     SHARED,
     TUNED,
-    TUNED_BY,
     WISH,
     unbiased_are_free,
 )
@@ -106,14 +106,14 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
         return
     require(all(head[place] == like[place] for place in CONSTANT_DYADIC), "what its configuration says")
     # what began by an earlier edition's rule goes on by it
-    tuned = head[TUNED] & ~SHARED
-    earlier = tuned == BY_ACCOUNTS and like[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
+    tuned = head[TUNED] & ~(SHARED | EAGER)
+    earlier = tuned == BY_ACCOUNTS == like[TUNED] - 1
     require(tuned == like[TUNED] or earlier, "what its configuration says")
     end = head[END]
     require(TABLE + 4 <= end <= len(memory) and end % 2 == 0, "the end of its table")
     require(head[ROUNDS] <= most_rounds(head[PACE]), "its rounds")
     require(head[SAVED] <= like[SAVED] + gained, "its accounts")
-    for place in (STEP, BASE) if tuned & TUNED_BY != BY_EXACT_ACCOUNTS else (STEP, BASE, WISH):
+    for place in (STEP, BASE, WISH) if tuned == BY_EXACT_ACCOUNTS else (STEP, BASE):
         require(0 < head[place] <= head[SCALE] and head[place] & (head[place] - 1) == 0, "its grids")
     points = memory[TABLE:end:2]
     require(bool((points[1:] > points[:-1]).all()), "the order of its points")

@@ -46,7 +46,7 @@ class AtomForecaster:
     slack 1/2).
     """
 
-    steered_as_before = True
+    goes_on_as_before = True
     """As in `Strategy`."""
 
     def __init__(self, slack: float, report: str, horizon: int | None, n_atoms: int | None) -> None:
@@ -55,15 +55,15 @@ class AtomForecaster:
             reach = 0.5 if report == "midpoint" else 1.0
             self._settings["n_cells"] = cells_for(horizon, slack * n_atoms, reach)
         self.atoms: dict[Members, AtomProjection] = {}
-        self.steered_as_before = False
+        self.goes_on_as_before = False
 
     def ask(self, members: Members, raw: float) -> AtomTicket:
         """Issue a forecast for a model's probability."""
         atom = self.atoms.get(members)
         if atom is None:
             atom = self.atoms[members] = AtomProjection(AlmostOneStepAhead(**self._settings))
-            if self.steered_as_before:
-                atom.steer_as_before()
+            if self.goes_on_as_before:
+                atom.go_on_as_before()
         probability = atom.ask(raw)
         return AtomTicket(members, atom.ticket(), probability)
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import MOVED
+from onlinecal.forecasters.binary.dyadic_accounts import EAGER, TUNED
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
 from onlinecal.wrappers.strategies import three_maps
 from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
 from onlinecal.wrappers.strategies.moments import Moments, Surprises
+from onlinecal.wrappers.strategies.replaying import Schedule, Tapes, replayed
 from onlinecal.wrappers.strategies.steering import CELL_LOWER, CELL_STEP, FORECAST, new_steering, steered
 
 
@@ -67,6 +72,8 @@ class Projection:
                 biases = Biases(float(slack), 0)
                 settings["n_cells"] = window_cells(moments.window, biases, 1.0, number)
         self.tables = [AlmostOneStepAhead(slack=slack, report="hint", **settings) for _ in range(number)]
+        for table in self.tables:
+            table.refine_eagerly()
         self.surprises = 0
         self._moments, self._recent = moments, Surprises()
         self._table = self.tables[0]
@@ -81,8 +88,10 @@ class Projection:
         for table in self.tables:
             table.expect_hints()
 
-    def steer_as_before(self) -> None:
-        """Steer as version 0.1.0 did, from the first round on."""
+    def go_on_as_before(self) -> None:
+        """Steer and project as version 0.1.0 did, from the first round on."""
+        for table in self.tables:
+            table.memory = table.machine.rules.as_first_edition(table.memory)
         self._state = three_maps.new_steering()
         self._compile()
 
@@ -110,6 +119,17 @@ class Projection:
         if self._splitting is not None:
             self._split(self._splitting)
 
+    def replay(self, raw: NDArray[np.float64], outcomes: NDArray[np.uint8], schedule: Schedule) -> Tapes:
+        """Ask about so many model's probabilities, settling in between what the schedule says; shapes (T,).
+
+        What it leaves is what `ask`, `ticket`, `present` and `settle` would leave, row by row. Only without
+        window, and with one bucket.
+        """
+        self.note_late(schedule.most_late)
+        tapes = replayed(self._table, self._state, raw, outcomes, schedule)
+        self._table.resume()
+        return tapes
+
     def surprise(self) -> None:
         """Count a round with outcome 1 that was not forecast."""
         self.surprises += 1
@@ -123,6 +143,8 @@ class Projection:
             splitting.halve(place)
             for _ in range(2):
                 table = self._table.clone()
+                if self._table.memory[TUNED] & EAGER:
+                    table.refine_eagerly()
                 table.expect_hints()
                 table.note_late(self._late)
                 self.tables.append(table)

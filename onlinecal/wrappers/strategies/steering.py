@@ -199,13 +199,12 @@ def hinting(size: int) -> type[Hinting]:
 
 
 @cache
-def steered(rules: Rules, size: int = SIZE) -> type[Steered]:
-    """The entry points for a machine's rules (see `onlinecal.forecasters.rules`) and states of a size."""
+def rounds_of(rules: Rules, size: int = SIZE) -> tuple[Callable[..., float], Callable[..., bool]]:
+    """How a round of a machine's rules behind steering is opened and settled: see `Steered`; for kernels."""
     announce, charge, has_room = rules.announce, rules.settle, rules.has_room
     steer, learn = edition(size).steer, edition(size).learn
-    alone = hinting(size)
 
-    @compiled
+    @kernel_part
     def ask(memory: NDArray[np.int64], state: NDArray[np.float64], raw: float) -> float:
         guide = steer(state, within(raw))
         lower, step, forecast, _ = announce(memory, guide, 0.0)
@@ -214,7 +213,7 @@ def steered(rules: Rules, size: int = SIZE) -> type[Steered]:
         state[FORECAST] = forecast
         return forecast
 
-    @compiled
+    @kernel_part
     def settle(memory: NDArray[np.int64], state: NDArray[np.float64], outcome: int) -> bool:
         if not has_room(memory):
             return False
@@ -222,6 +221,14 @@ def steered(rules: Rules, size: int = SIZE) -> type[Steered]:
         learn(state, outcome)
         return True
 
+    return ask, settle
+
+
+@cache
+def steered(rules: Rules, size: int = SIZE) -> type[Steered]:
+    """The entry points for a machine's rules (see `onlinecal.forecasters.rules`) and states of a size."""
+    ask, settle = rounds_of(rules, size)
+    alone = hinting(size)
     # choosing among versions by the types of the arguments is a third of the cost of a call
     table, floats = types.int64[::1], types.float64[::1]
     return namespace(
@@ -229,6 +236,6 @@ def steered(rules: Rules, size: int = SIZE) -> type[Steered]:
         hint=alone.hint,
         learn=alone.learn,
         ticket=alone.ticket,
-        ask=entry_point(ask, table, floats, types.float64),
-        settle=entry_point(settle, table, floats, types.int64),
+        ask=entry_point(compiled(ask), table, floats, types.float64),
+        settle=entry_point(compiled(settle), table, floats, types.int64),
     )

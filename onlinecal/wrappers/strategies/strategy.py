@@ -73,7 +73,7 @@ class Strategy(ABC):
     """What it is called as a parameter, and in rounds that wait."""
     fewest: ClassVar[int] = 1
     """So many labels there must be to forecast anything."""
-    steered_as_before = True
+    goes_on_as_before = True
     """Whether projections are steered as in version 0.1.0: those of its states are, which do not say."""
 
     def __init__(
@@ -81,15 +81,15 @@ class Strategy(ABC):
     ) -> None:
         self._settings = slack, n_buckets, horizon, moments
         self.projections: dict[Label | None, Projection] = {}
-        self.steered_as_before = False
+        self.goes_on_as_before = False
 
     def projection(self, label: Label | None) -> Projection:
         """The one that forecasts a label."""
         found = self.projections.get(label)
         if found is None:
             found = self.projections[label] = Projection(*self._settings)
-            if self.steered_as_before:
-                found.steer_as_before()
+            if self.goes_on_as_before:
+                found.go_on_as_before()
         return found
 
     def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:

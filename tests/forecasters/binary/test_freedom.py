@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import product
 
 import numpy as np
@@ -103,3 +104,23 @@ def test_on_streams_that_switch_it_costs_at_most_a_quarter(kind):
     today.replay(outcomes)
     before.replay(outcomes)
     assert today.certificate <= 1.25 * before.certificate
+
+
+def test_an_eager_grid_moves_good_hints_less_for_a_greater_certificate_within_the_same_guarantee():
+    rng = np.random.default_rng(3)
+    hints = rng.beta(2, 5, 50_000)
+    outcomes = rng.random(len(hints)) < hints
+    calm, eager = (AlmostOneStepAhead(slack=1.5, report="hint") for _ in range(2))
+    eager.refine_eagerly()
+    moved = [np.abs(one.replay(outcomes, hints) - hints).mean() for one in (calm, eager)]
+    assert moved[1] < 0.95 * moved[0]
+    assert calm.certificate < eager.certificate <= eager.guarantee == calm.guarantee
+    again = pickle.loads(pickle.dumps(eager))
+    assert (
+        again.replay(outcomes[:999], hints[:999]).tolist()
+        == eager.replay(outcomes[:999], hints[:999]).tolist()
+    )
+    uniform = AlmostOneStepAhead(n_cells=5, report="hint")
+    before = uniform.memory.tolist()
+    uniform.refine_eagerly()
+    assert uniform.memory.tolist() == before

@@ -79,7 +79,9 @@ def test_adversaries_are_listed():
 def test_forecasters_are_listed_with_what_is_known():
     assert "linear-optimisation" in run("forecasters").stdout
     rows = {row["name"]: row for row in json.loads(run("forecasters", "--json").stdout)}
-    assert rows["balanced"]["settings"] == "slack=0.5, report=midpoint|lower|upper|hint, cells=(not set)"
+    assert rows["balanced"]["settings"] == (
+        "slack=0.5, report=midpoint|lower|upper|hint, cells=(not set), window=(not set)"
+    )
     assert rows["foster"]["kind"] == "randomised"
     assert "T^(2/3)" in rows["foster"]["known"]
     assert rows["foster"]["source"] == "Foster (1999)"
@@ -129,6 +131,13 @@ def test_simulate_compares_forecasters():
         "regret",
     ):
         assert word in answer.stdout
+
+
+def test_simulate_shows_windows_where_there_are_any():
+    answer = run("simulate", "--forecaster", "balanced:window=50", "--forecaster", "nested", "--rounds", 200)
+    (line,) = [line for line in answer.stdout.splitlines() if "guarantee of any such window" in line]
+    assert line.split()[5:] == ["9", "(0.1800)", "–"]
+    assert "window" not in run("simulate", "--rounds", 200).stdout
 
 
 def test_simulate_speaks_json():

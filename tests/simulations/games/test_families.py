@@ -12,7 +12,7 @@ from tests import ROOT
 EVERY_KIND = [
     "sign", "balanced", "nested", "adaptive", "sign:report=midpoint", "sign:cells=7",
     "balanced:slack=2", "balanced:slack=1,report=hint", "balanced:cells=50", "nested:report=lower,rule=sign",
-    "adaptive:slack=1,report=upper", "adaptive:slack=3",
+    "adaptive:slack=1,report=upper", "adaptive:slack=3", "sign:window=9", "adaptive:window=9",
 ]  # fmt: skip
 
 
@@ -20,7 +20,10 @@ EVERY_KIND = [
 @pytest.mark.parametrize("rounds", [1, 10, 1000, 123_457])
 def test_bound_is_at_least_the_guarantee(spec, rounds):
     player = players.create(spec)
-    assert player.build(rounds).promise(rounds) <= player.bound(rounds) * (1 + 1e-12)
+    forecaster, bound = player.build(rounds), player.bound(rounds)
+    assert forecaster.promise(rounds) <= bound * (1 + 1e-12)
+    forecaster.expect_hints()
+    assert forecaster.promise(rounds) <= player.bound(rounds, hinted=True) * (1 + 1e-12) < bound + 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The line of a table: its figures agree with their definitions, and broken bounds are named."""
 
+from copy import deepcopy
+
 import msgspec
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from onlinecal import calibration_distance, expected_calibration_error
 from onlinecal.measures.distance.levels import is_perfectly_calibrated
 from onlinecal.measures.scores import best_constant_brier
 from simulations.games import players
+from simulations.games.duel import play
 from simulations.games.measuring import measure_recorded, play_and_measure
 
 
@@ -66,3 +69,32 @@ def test_best_constant_is_the_frequency():
     grid = np.linspace(0, 1, 1001)
     best = min(((c - outcomes) ** 2).sum() for c in grid)
     assert best_constant_brier(5, 3) == pytest.approx(best, abs=1e-6)
+
+
+@pytest.mark.parametrize("spec", ["balanced:window=100", "adaptive:slack=1,report=hint,window=100"])
+def test_a_window_is_of_the_last_rounds_of_the_game(spec):
+    """As for a forecaster that learns the same rounds one by one, also where some were learnt before."""
+    hints = np.random.default_rng(1).random(300)
+    adversary = adversaries.create("threshold", 300)
+    game = play_and_measure(players.create(spec), adversary, 300, hints=hints)
+    plain = players.create(spec).build(300)
+    plain.expect_hints()
+    for hint, outcome in zip(hints, game.outcomes, strict=True):
+        plain.observe(plain.forecast(hint=hint), int(outcome))
+    one = game.measured
+    assert (one.window, one.window_certificate, one.window_guarantee) == (
+        100,
+        plain.window_certificate,
+        plain.window_guarantee,
+    )
+    last = calibration_distance(game.forecasts[-100:], game.outcomes[-100:], "exact").exact
+    assert last <= one.window_certificate < one.certificate
+    assert (one.window_guarantee is None) == spec.startswith("adaptive")
+    assert one.broken_bounds() == []
+    if one.window_guarantee is not None:
+        broken = msgspec.structs.replace(one, window_certificate=one.window_guarantee + 1).broken_bounds()
+        assert [line.split(" >")[0].rsplit(" ", 1)[0] for line in broken] == ["window certificate"]
+    twin = deepcopy(plain)
+    twin.replay(play(plain, adversaries.create("coin:bias=0.9"), 200).outcomes)
+    assert plain.n_rounds == 500
+    assert plain.window_certificate == twin.window_certificate != one.window_certificate

@@ -1,0 +1,110 @@
+"""A whole column of a model's probabilities through a projection: one compiled loop, outcomes late or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.compiling import compiled
+from onlinecal.forecasters import AlmostOneStepAhead
+from onlinecal.forecasters.rules import Rules
+from onlinecal.wrappers.strategies.steering import hinting, rounds_of
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Tapes(NamedTuple):
+    """What came of T rows: forecasts (T,), and the certificates after each settled round, as settled (T,)."""
+
+    forecasts: Floats
+    certificates: Floats
+
+
+class Schedule(NamedTuple):
+    """In which order outcomes become known, and to which forecasts; both of shape (T,).
+
+    order
+        The rows as their outcomes become known.
+    known
+        For each of these the first row whose forecast knows it, from its own row + 1 to T; never decreasing.
+    """
+
+    order: Ints
+    known: Ints
+
+    @property
+    def most_late(self) -> int:
+        """The largest number of other forecasts that were open when one was made."""
+        rows = np.arange(len(self.known))
+        return int((rows - np.searchsorted(self.known, rows, side="right")).max(initial=0))
+
+
+def replayed(
+    table: AlmostOneStepAhead, state: Floats, raw: Floats, outcomes: NDArray[np.uint8], schedule: Schedule
+) -> Tapes:
+    """Play probabilities and outcomes on a table and a steering state, all of shape (T,)."""
+    tapes = Tapes(np.empty(len(raw)), np.empty(len(raw)))
+    room = schedule.most_late + 1
+    kept = np.empty((room, hinting(state.size).ticket))
+    places, free, done = np.empty(len(raw), np.int64), np.arange(room), np.zeros(2, np.int64)
+    while not replaying(table.rules, state.size)(
+        table.memory, state, kept, places, free, done, raw, outcomes, *schedule, *tapes
+    ):
+        table.grow()
+    return tapes
+
+
+@cache
+def replaying(rules: Rules, size: int) -> Callable[..., bool]:
+    """replay(memory, state, kept, places, free, done, raw, outcomes, *schedule, *tapes) -> if all is done.
+
+    If not, the memory has no room; `done` says how many rows were asked about, and how many settled. Tickets
+    of open rows wait in rows of `kept`, those named in `places`; of `free`, a stack, the rest.
+    """
+    ask, settle = rounds_of(rules, size)
+    certificate = rules.certificate
+
+    @compiled
+    def replay(
+        memory: Ints,
+        state: Floats,
+        kept: Floats,
+        places: Ints,
+        free: Ints,
+        done: Ints,
+        raw: Floats,
+        outcomes: NDArray[np.uint8],
+        order: Ints,
+        known: Ints,
+        forecasts: Floats,
+        certificates: Floats,
+    ) -> bool:
+        asked, settled = done[0], done[1]
+        length = kept.shape[1]
+        while settled < len(raw):
+            if known[settled] > asked:
+                forecasts[asked] = ask(memory, state, raw[asked])
+                place = free[len(free) - 1 - (asked - settled)]
+                places[asked] = place
+                for i in range(length):
+                    kept[place, i] = state[i]
+                asked += 1
+                continue
+            row = order[settled]
+            place = places[row]
+            for i in range(length):
+                state[i] = kept[place, i]
+            if not settle(memory, state, np.int64(outcomes[row])):
+                done[0], done[1] = asked, settled
+                return False
+            certificates[settled] = certificate(memory)
+            settled += 1
+            free[len(free) - 1 - (asked - settled)] = place
+        return True
+
+    return replay
