@@ -85,7 +85,7 @@ class CalibratedClassifier(LateLabels[Waiting]):
     ...     model.learn_one(x, y)
     >>> model.n_rounds
     1250
-    >>> model.certificate / model.n_rounds < 0.05  # at most 5 points away from calibrated, proven
+    >>> model.certificate / model.n_rounds < 0.06  # at most 6 points away from calibrated, proven
     True
 
     References
