@@ -36,10 +36,10 @@ def share_of(value: Any, name: str = "outcome") -> float:
         outcome = None
     if outcome is not None:
         return float(outcome)
-    share = float(value) if isinstance(value, Real) else math.nan
-    if not 0.0 <= share <= 1.0:
+    is_number: bool = isinstance(value, Real)
+    if not is_number or not 0.0 <= value <= 1.0:
         raise ValueError(f"{name} must be a number in [0, 1], False or True, got {value!r}")
-    return share
+    return float(value)
 
 
 def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:

@@ -96,7 +96,8 @@ def play(engine, keys, rounds, start=0):
 
 def whole(number):
     """As the page writes large numbers."""
-    return f"{round(number, 3):,}".removesuffix(".0")
+    rounded = Decimal(number).quantize(Decimal("0.001"), ROUND_HALF_UP)
+    return f"{float(rounded):,}".removesuffix(".0")
 
 
 def small(number):
