@@ -246,15 +246,17 @@ class GridForecaster(base.Classifier):
         # where the accumulators might not bear it all, what is played is a copy
         fits = len(played) <= certain_rounds(self.memory)
         memory = self.memory if fits else self.memory.copy()
-        if self._window is None:
-            memory = play(memory, tapes)
-        else:
-            window = self._window if fits else deepcopy(self._window)
-            memory = play_with_window(memory, window, tapes)
-            self._window = window
-        self.memory = memory
         self.note_late(len(self._open))
-        self.resume()
+        try:
+            if self._window is None:
+                memory = play(memory, tapes)
+            else:
+                window = self._window if fits else deepcopy(self._window)
+                memory = play_with_window(memory, window, tapes)
+                self._window = window
+            self.memory = memory
+        finally:
+            self.resume()
         return forecasts, points
 
     def note_late(self, others: int) -> None:

@@ -21,10 +21,13 @@ def play(memory: NDArray[np.int64], tapes: tuple[NDArray[Any], ...]) -> NDArray[
     done = 0
     if outcomes.dtype == np.uint8 and len(hints):
         guide = new_guide(memory, len(outcomes))
-        while (done := machine.replay_hinted((memory, guide), *tapes, done)) < len(outcomes):
-            memory = enlarged(memory)
-        if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            uniform.enter_valid(memory)
+        try:
+            while (done := machine.replay_hinted((memory, guide), *tapes, done)) < len(outcomes):
+                memory = enlarged(memory)
+        finally:
+            # an interruption is raised when the loop returns: the rounds are played by then
+            if memory[FORMAT] == uniform.FORMAT_UNIFORM:
+                uniform.enter_valid(memory)
         return memory
     replay = machine.replay if outcomes.dtype == np.uint8 else machine.replay_shares
     while (done := replay(memory, *tapes, done)) < len(outcomes):

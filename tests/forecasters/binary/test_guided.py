@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -114,3 +116,30 @@ def test_lowest_and_highest_bit(word):
     places = [place for place in range(64) if word >> place & 1]
     for same in (word, word - (1 << 64) * (word >> 63)):
         assert (lowest_bit(same), highest_bit(same)) == (places[0], places[-1])
+
+
+@pytest.mark.parametrize("hinted", [True, False])
+@pytest.mark.parametrize("config", [{"n_cells": 51}, {"n_cells": 40, "slack": 0.75}, {}], ids=label)
+def test_an_interrupted_replay_leaves_a_forecaster_that_goes_on(monkeypatch, config, hinted):
+    hints, outcomes = next(streams(4))
+    forecaster, whole = fresh(config), fresh(config)
+    given = (hints,) if hinted else ()
+    whole.replay(outcomes, *given)
+    name = "replay_hinted" if hinted else "replay"
+    machine, replay = forecaster.machine, getattr(forecaster.machine, name)
+
+    def interrupted(*arguments):
+        if replay(*arguments) == ROUNDS:
+            raise KeyboardInterrupt
+        return -1
+
+    # as it is played in one call, the memory has room for all of it
+    forecaster.memory = np.concatenate(
+        [forecaster.memory, np.zeros(2 * ROUNDS * (machine.rules is dyadic), int)]
+    )
+    monkeypatch.setattr(machine, name, staticmethod(interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        forecaster.replay(outcomes, *given)
+    assert forecaster.predict_proba_one({}) == whole.predict_proba_one({})
+    assert forecaster.certificate == whole.certificate
+    assert pickle.loads(pickle.dumps(forecaster)).predict_proba_one({}) == whole.predict_proba_one({})
