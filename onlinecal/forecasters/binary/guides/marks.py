@@ -51,7 +51,10 @@ def mark_run(guide: Memory, start: int, n_cells: int, first: int, last: int) -> 
 
 @inlined
 def nearest_marked(guide: Memory, start: int, n_cells: int, home: int, target: float) -> int:
-    """The marked cell nearest to `target`, in cells, which is in `home`; of two, the lower. There is one."""
+    """The marked cell nearest to `target`, in cells, which is in `home`: home itself, or of two the lower.
+
+    Some cell is marked.
+    """
     words = start + head_length(n_cells)
     number, bit = home >> 6, home & 63
     word = guide[words + number]
