@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.late import first_knowing
 from onlinecal.remarks import warn_of
+from onlinecal.steering.replaying import Schedule
 from onlinecal.validation import (
     check_count,
     check_outcomes,
@@ -21,7 +22,6 @@ from onlinecal.validation import (
 )
 from onlinecal.wrappers.strategies.catalogue import SLACK
 from onlinecal.wrappers.strategies.projection import Projection
-from onlinecal.wrappers.strategies.replaying import Schedule
 from onlinecal.wrappers.stream_report import StreamReport, report_of
 
 Floats = NDArray[np.float64]

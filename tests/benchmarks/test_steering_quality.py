@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from onlinecal.steering.binary import SIZE, hinting, new_steering
 from onlinecal.wrappers.strategies.projection import Projection
-from onlinecal.wrappers.strategies.steering import SIZE, hinting, new_steering
 
 STREAMS = Path(__file__).parents[3] / "shared" / "data" / "streams"
 RIVALS = STREAMS / "rivals.json"

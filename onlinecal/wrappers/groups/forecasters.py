@@ -15,9 +15,9 @@ import numpy as np
 
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.guarantees import cells_for
+from onlinecal.steering.binary import ANSWERS, Hinting, hinting, new_steering
 from onlinecal.wrappers.groups.membership import EVERYONE, Members
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
-from onlinecal.wrappers.strategies.steering import ANSWERS, Hinting, hinting, new_steering
 
 
 class AtomProjection(Projection):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from river import base
 
+from onlinecal.steering.three_maps import N_BINS, bin_mean, bin_of
 from onlinecal.validation import check_count
 from onlinecal.wrappers.maps.probability_map import MappedClassifier
-from onlinecal.wrappers.strategies.three_maps import N_BINS, bin_mean, bin_of
 
 
 class BinnedMean(MappedClassifier):

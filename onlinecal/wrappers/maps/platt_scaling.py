@@ -7,8 +7,8 @@ from typing import Any
 
 from river import base, optim
 
+from onlinecal.steering.three_maps import PLATT_RATE, platt, platt_gradient
 from onlinecal.wrappers.maps.probability_map import MappedClassifier
-from onlinecal.wrappers.strategies.three_maps import PLATT_RATE, platt, platt_gradient
 
 
 class PlattScaling(MappedClassifier):

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from river import base
 
 from onlinecal.forecasters.simplex.input import check_label
+from onlinecal.steering.three_maps import within
 from onlinecal.wrappers.labels import Label, Labels, normalised
-from onlinecal.wrappers.strategies.three_maps import within
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 

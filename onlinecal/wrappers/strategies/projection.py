@@ -12,11 +12,11 @@ from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import MOVED
 from onlinecal.forecasters.binary.grids.dyadic_accounts import EAGER, TUNED
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
-from onlinecal.wrappers.strategies import three_maps
+from onlinecal.steering import three_maps
+from onlinecal.steering.binary import CELL_LOWER, CELL_STEP, FORECAST, new_steering, steered
+from onlinecal.steering.replaying import Schedule, Tapes, replayed
 from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
 from onlinecal.wrappers.strategies.moments import Moments, Surprises
-from onlinecal.wrappers.strategies.replaying import Schedule, Tapes, replayed
-from onlinecal.wrappers.strategies.steering import CELL_LOWER, CELL_STEP, FORECAST, new_steering, steered
 
 
 class Ticket(NamedTuple):

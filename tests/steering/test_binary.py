@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onlinecal.steering.binary import ANSWERS, CURVES, N_ANSWERS, SIZE, WEIGHTS
+from onlinecal.steering.curves import FREE, N_FEATURES, N_KNOTS, SMOOTH
+from onlinecal.steering.mixing import mixed_answer, pooled_loss
 from onlinecal.wrappers.strategies import steering
-from onlinecal.wrappers.strategies.curves import FREE, N_FEATURES, N_KNOTS, SMOOTH
-from onlinecal.wrappers.strategies.mixing import mixed_answer, pooled_loss
 from onlinecal.wrappers.strategies.projection import Projection
-from onlinecal.wrappers.strategies.steering import ANSWERS, CURVES, N_ANSWERS, SIZE, WEIGHTS
 
 PROBABILITIES = st.floats(0, 1)
 STEERING = steering.hinting(SIZE)

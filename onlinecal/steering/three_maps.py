@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.binary.cells import clip
-from onlinecal.wrappers.strategies.mixing import ETA, mixed_answer, reweigh
+from onlinecal.steering.mixing import ETA, mixed_answer, reweigh
 
 PLATT_RATE = 0.05
 N_BINS = 20

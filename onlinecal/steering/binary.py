@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.forecasters.rules import Rules
-from onlinecal.wrappers.strategies import three_maps
-from onlinecal.wrappers.strategies.curves import (
+from onlinecal.steering import three_maps
+from onlinecal.steering.curves import (
     EDGE,
     FREE,
     N_FEATURES,
@@ -53,8 +53,8 @@ from onlinecal.wrappers.strategies.curves import (
     write_features,
     write_knots,
 )
-from onlinecal.wrappers.strategies.mixing import ETA, mixed_answer, reweigh
-from onlinecal.wrappers.strategies.three_maps import N_BINS, bin_mean, bin_of, within
+from onlinecal.steering.mixing import ETA, mixed_answer, reweigh
+from onlinecal.steering.three_maps import N_BINS, bin_mean, bin_of, within
 
 N_ANSWERS = 6
 SHIFT_RATE = 0.02

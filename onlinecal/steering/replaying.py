@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onlinecal.compiling import compiled
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.rules import Rules
-from onlinecal.wrappers.strategies.steering import hinting, rounds_of
+from onlinecal.steering.binary import hinting, rounds_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
