@@ -10,19 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onlinecal.steering.binary import ANSWERS, CURVES, N_ANSWERS, SIZE, WEIGHTS
+from onlinecal.steering.binary import ANSWERS, CURVES, N_ANSWERS, SIZE, WEIGHTS, hinting, new_steering
 from onlinecal.steering.curves import FREE, N_FEATURES, N_KNOTS, SMOOTH
 from onlinecal.steering.mixing import mixed_answer, pooled_loss
-from onlinecal.wrappers.strategies import steering
 from onlinecal.wrappers.strategies.projection import Projection
 
 PROBABILITIES = st.floats(0, 1)
-STEERING = steering.hinting(SIZE)
+STEERING = hinting(SIZE)
 
 
 def steered(rounds):
     """Squared errors of what came out, shape (T,), and of the six answers, shape (T, 6)."""
-    state = steering.new_steering()
+    state = new_steering()
     mixed, answers = [], []
     for p, outcome in rounds:
         mixed.append((STEERING.hint(state, p) - outcome) ** 2)
@@ -33,7 +32,7 @@ def steered(rounds):
 
 def hints(p, y):
     """What is made of forecasts, shape (T,), each before its outcome is learnt."""
-    state, found = steering.new_steering(), []
+    state, found = new_steering(), []
     for raw, outcome in zip(np.asarray(p).tolist(), np.asarray(y).astype(int).tolist(), strict=True):
         found.append(STEERING.hint(state, raw))
         STEERING.learn(state, outcome)
@@ -80,7 +79,7 @@ def test_regret_on_worlds_that_change(kind, changes):
 def test_regret_against_an_opponent_who_plays_on_the_mixture(seed):
     """Each outcome is the one that costs what came out more than the probability itself."""
     rng = np.random.default_rng(seed)
-    state, rounds = steering.new_steering(), []
+    state, rounds = new_steering(), []
     for _ in range(3000):
         p = float(rng.choice([0.2, 0.5, 0.9]))
         mixed = STEERING.hint(state, p)
@@ -122,7 +121,7 @@ EXTREME = (0.0, 1.0, 5e-324, 1e-300, 1e-17, 0.5, 1.0 - 2.0**-53, math.nan, -3.0,
 def test_curves_stay_sane_whatever_comes(kind):
     """Covariances stay between 0 and those of the prior, what comes out is never surer than it may be."""
     rng = np.random.default_rng(0)
-    state = steering.new_steering()
+    state = new_steering()
     for t in range(20_000):
         p = EXTREME[rng.integers(len(EXTREME))] if t % 2 else rng.random()
         outcome = {"random": t % 3 == 0, "opposite": p < 0.5, "agreeing": p > 0.5}[kind]
@@ -171,7 +170,7 @@ def test_the_ranking_of_saturated_forecasts_is_kept():
 def test_a_match_whose_rows_wait_for_one_outcome_is_one_observation(biased, allowed):
     """300 matches of 50 rows, labelled together at the end: honest rows stay, biased ones are put right."""
     rng = np.random.default_rng(5)
-    state, own, model = steering.new_steering(), 0.0, 0.0
+    state, own, model = new_steering(), 0.0, 0.0
     for _ in range(300):
         start = rng.normal(0.0, 0.8)
         outcome = int(rng.random() < 1.0 / (1.0 + math.exp(-start)))
