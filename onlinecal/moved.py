@@ -74,6 +74,7 @@ MOVED = {
         "lp_recalibrator": "recalibrator",
         "lp_sizes": "sizes",
     },
+    ("onlinecal.wrappers", "onlinecal.recalibration.lp"): {"level_set_counts": "counts"},
     ("onlinecal.wrappers", "onlinecal.wrappers"): {"pending": "late_labels"},
     ("onlinecal.wrappers", "onlinecal.wrappers.groups"): {
         "group_books": "forecasters",

@@ -16,6 +16,14 @@ EDITION = 3
 MAX_JUMP = 1e10
 """Seconds, some 300 years: any clock that counts seconds stays below, none that counts milliseconds does."""
 
+Kind = Literal["binary", "simplex", "lp"]
+PARAMETERS: dict[Kind, tuple[str, ...]] = {
+    "binary": ("horizon", "n_cells", "grid", "rule", "slack", "report", "window"),
+    "simplex": ("classes", "horizon", "n_cells", "slack", "report"),
+    "lp": ("classes", "p", "epsilon", "n_levels", "tolerance", "within", "first_fit", "fading"),
+}
+"""What each kind of key can be told."""
+
 
 class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """How the outcomes of a key are forecast. Without anything set: binary, on the grid that tunes itself.
@@ -24,18 +32,23 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     ----------
     kind
         "binary": outcomes in [0, 1], by `AlmostOneStepAhead`. "simplex": the classes' labels, by
-        `SimplexAlmostOneStepAhead`.
+        `SimplexAlmostOneStepAhead`. "lp": the classes' labels; hints are recalibrated under the l_p error as
+        by `LpCalibratedClassifier`, whose certificate is the l_p error of what was said, times the rounds.
     classes
-        The labels of a simplex; None: they are discovered as they come.
+        The labels of a simplex or of "lp"; None: they are discovered as they come.
     horizon, n_cells, grid, rule, slack, report
         Parameters of the forecaster; None: its default. A horizon counts the rounds of one lane.
     window
         Keep a certificate of the key's last so many settled rounds, too (of binary outcomes); its state then
         holds these rounds. Also a parameter of the forecaster: it chooses the grid unless others do.
+    p, epsilon, n_levels, tolerance, within, first_fit, fading
+        Parameters of "lp", as of `LpCalibratedClassifier`; None: 2, .1, 5, its own for epsilon, "shift", 100
+        and none. p is finite.
     lanes
         How many forecasters share a key. A forecast is made by one of them that waits for no outcome, if
         there is one; so with as many lanes as forecasts are ever open at once, labels are never late for
-        any of them, and each keeps the guarantee of its own rounds. The certificates add up.
+        any of them, and each keeps the guarantee of its own rounds. The certificates add up. Late labels do
+        not harm "lp", which has one.
     expire_after
         Seconds after the query's time, on the key's own clock (the latest time of its accepted events), at
         which a forecast stops waiting: it is then never charged, and an outcome that comes later is
@@ -47,7 +60,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         accepted from now on, not how it is forecast, so it may be changed at any time.
     """
 
-    kind: Literal["binary", "simplex"] = "binary"
+    kind: Kind = "binary"
     classes: tuple[str, ...] | None = None
     horizon: int | None = None
     n_cells: int | None = None
@@ -56,6 +69,13 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     slack: float | None = None
     report: str | None = None
     window: int | None = None
+    p: float | None = None
+    epsilon: float | None = None
+    n_levels: int | None = None
+    tolerance: float | None = None
+    within: str | None = None
+    first_fit: int | None = None
+    fading: float | None = None
     lanes: int = 1
     expire_after: float | None = None
     max_jump: float = MAX_JUMP
@@ -64,8 +84,11 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         check_count(self.lanes, "lanes", most=1 << 16)
         for name in ("max_jump",) if self.expire_after is None else ("expire_after", "max_jump"):
             check_number(getattr(self, name), name, 0.0, math.inf, "()", "a positive number of seconds")
-        for name in ("grid", "rule", "window") if self.kind == "simplex" else ("classes",):
-            if getattr(self, name) is not None:
+        if self.kind == "lp" and self.lanes > 1:
+            raise ValueError(f"lanes must be 1 with kind 'lp', got {self.lanes!r}")
+        named = dict.fromkeys(name for names in PARAMETERS.values() for name in names)
+        for name in named:
+            if name not in PARAMETERS[self.kind] and getattr(self, name) is not None:
                 raise ValueError(f"{name} does not go with kind {self.kind!r}, got {getattr(self, name)!r}")
 
 

@@ -82,6 +82,9 @@ class Engine:
     ) -> None:
         self._mutex = threading.RLock()
         self.hot_keys, self.window = hot_keys, window
+        if config is not None:
+            # before there is a file
+            all_settings(config)
         self._ledger = Ledger(None if ledger is None else Path(ledger))
         try:
             self.config = agreed_config(self._ledger, config)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from onlinecal.engine.config import EDITION, MAX_JUMP, EngineConfig, KeyConfig, Match
+from onlinecal.engine.config import EDITION, MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
 from onlinecal.engine.keys.lanes import BinaryLanes, Lanes
 
 NEVER = float("inf")
@@ -17,11 +17,15 @@ def lanes_of(config: KeyConfig, edition: int) -> Lanes:
     """The kind of lanes that a configuration asks for; ValueError if a parameter is out of range."""
     given = {
         name: getattr(config, name)
-        for name in ("horizon", "n_cells", "grid", "rule", "slack", "report", "window")
-        if getattr(config, name) is not None
+        for name in PARAMETERS[config.kind]
+        if getattr(config, name) is not None and name != "classes"
     }
     if config.kind == "binary":
         return BinaryLanes(edition, **given)
+    if config.kind == "lp":
+        from onlinecal.engine.keys.lp_lanes import LpLanes
+
+        return LpLanes(config.classes, **given)
     from onlinecal.engine.keys.simplex_lanes import SimplexLanes
 
     return SimplexLanes(config.classes, edition, **given)

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import random
-from collections import deque
 from typing import Any
 
-import numpy as np
 from river import base
 
-from onlinecal.measures.lp.level_sets import levels_of
-from onlinecal.recalibration.lp.map import LevelSetMap
+from onlinecal.recalibration.lp.online import PANES, OnlineLp
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
 from onlinecal.recalibration.lp.sizes import Estimation
 from onlinecal.validation import check_count, check_open_unit
 from onlinecal.wrappers.labels import Label, plain
-from onlinecal.wrappers.level_set_counts import Key, LevelSetCounts, statistics_of
-from onlinecal.wrappers.refitted import Answer, Floats, Refitted
-
-PANES = 8
-"""Parts of a window; the oldest is forgotten as a whole."""
+from onlinecal.wrappers.refitted import Answer, Refitted
 
 
 class LpCalibratedClassifier(Refitted[LpRecalibrator]):
@@ -112,16 +103,8 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         self.within = within
         self.window = window
         self.fading = fading
-        self._map: LevelSetMap | None = None
-        settings = self._new_recalibrator()
-        needs = settings.settings_for(2)
-        self._levels, self._beta = settings.n_levels_, settings.beta_
-        self._shares = [1.0]
-        if estimation == "pools":
-            sizes = [needs.masses] + [rows for pool in needs.pools for rows in (pool.masses, pool.labels)]
-            self._shares = [float(size) for size in np.cumsum(sizes) / sum(sizes)]
-        self._random = random.Random(seed)
-        self._counts: deque[LevelSetCounts] = deque([self._new_counts()])
+        settings = LpRecalibrator(p, epsilon, delta, n_levels, tolerance, estimation, seed, within)
+        self._online = OnlineLp(settings, window, fading)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Recalibrated probabilities of the labels known so far; they sum to 1.
@@ -130,78 +113,36 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         """
         answer = {plain(label): u for label, u in self.classifier.predict_proba_one(x, **kwargs).items()}
         self._meet(answer)
-        vector = self._vector(answer)
-        if self._map is not None:
-            self._widen()
-            vector = self._map(vector[None])[0]
+        vector = self._online.answer(self._vector(answer))
         return dict(zip(self._columns, vector.tolist(), strict=True))
 
     def _keep(self, answer: Answer, label: Label) -> None:
         self._meet((label, *answer))
-        vector = self._vector(answer)
-        forecast = {j: u for j, u in enumerate(vector.tolist()) if u > 0.0} if self.within == "shift" else {}
-        pool = 0
-        if len(self._shares) > 1:
-            drawn = self._random.random()
-            pool = next(i for i, share in enumerate(self._shares) if drawn <= share or share >= 1.0)
-        self._counts[-1].add(self._key(vector), forecast, self._columns[label], pool)
-        if self.window is not None and self.n_rounds % (self.window // PANES) == 0:
-            self._counts.append(self._new_counts())
-            while len(self._counts) > PANES:
-                self._counts.popleft()
+        self._online.keep(self._vector(answer), self._columns[label])
 
     def recalibrate(self) -> None:
         """Run Algorithm 2 on what is counted, now; nothing happens while fewer than two labels are known."""
-        n_classes = len(self._columns)
-        windows = [counts for counts in self._counts if counts.entries]
-        if n_classes < 2 or not windows:
-            return
-        recalibrator = self._new_recalibrator()
-        recalibrator.settings_for(n_classes)
-        recalibrator.classes_ = np.array(list(self._columns), dtype=object)
-        statistics = statistics_of(
-            windows, n_classes, self._beta, self.within == "shift", self.seed + self.n_fits, self.delta
-        )
-        recalibrator.fit_statistics(statistics)
-        self.recalibrator = recalibrator
-        self._map = recalibrator.map_
-        self.n_fits += 1
-
-    def _new_recalibrator(self) -> LpRecalibrator:
-        return LpRecalibrator(
-            self.p,
-            self.epsilon,
-            self.delta,
-            self.n_levels,
-            self.tolerance,
-            self.estimation,
-            self.seed,
-            self.within,
-        )
-
-    def _new_counts(self) -> LevelSetCounts:
-        return LevelSetCounts(math.ceil(24.0 / self._beta), len(self._shares), self.fading)
+        recalibrator = self._online.fit(list(self._columns))
+        if recalibrator is not None:
+            self.recalibrator = recalibrator
+            self.n_fits += 1
 
     def _most_between_fits(self) -> int:
-        if self.window is not None:
-            return self.window // PANES
-        return math.ceil(1.0 / (1.0 - self.fading)) if self.fading is not None else self.n_rounds
-
-    def _key(self, vector: Floats) -> Key:
-        levels = levels_of(vector, self._levels)
-        found = np.flatnonzero(levels)
-        return tuple(zip(found.tolist(), levels[found].tolist(), strict=True))
-
-    def _widen(self) -> None:
-        """Give the map columns for labels that were met after it was made."""
-        old = self._map
-        if old is None or old.levels.shape[1] == len(self._columns):
-            return
-        width, wider = old.levels.shape[1], len(self._columns)
-        more = ((0, 0), (0, wider - width))
-        levels, values = np.pad(old.levels, more), np.pad(old.values, more)
-        self._map = LevelSetMap(levels, values, old.n_levels, old.shift, old.least * width / wider)
+        return self._online.rounds_to_next()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # in 0.1.0 it had another name
+        # in 0.1.0 it had another name, and what is counted was kept here
         self.__dict__.update({"_columns" if k == "_numbers" else k: value for k, value in state.items()})
+        if "_online" not in state:
+            settings = LpRecalibrator(
+                self.p, self.epsilon, self.delta, self.n_levels, self.tolerance, self.estimation, self.seed,
+                self.within,
+            )  # fmt: skip
+            self._online = OnlineLp(settings, self.window, self.fading)
+            online = self._online
+            online.rounds, online.fits = self.n_rounds, self.n_fits
+            online.map, online.counts, online.random = (
+                self.__dict__.pop(name) for name in ("_map", "_counts", "_random")
+            )
+            for name in ("_levels", "_beta", "_shares"):
+                del self.__dict__[name]

@@ -24,6 +24,7 @@ CONFIG = EngineConfig(
         Match("grid/*", KeyConfig(horizon=500, rule="sign", report="lower")),
         Match("weather/*", KeyConfig(kind="simplex")),
         Match("skies/*", KeyConfig(kind="simplex", classes=CLASSES, lanes=2, expire_after=90.0)),
+        Match("words/*", KeyConfig(kind="lp", first_fit=10, expire_after=90.0)),
     ),
 )
 """Every kind of key."""
@@ -54,13 +55,18 @@ kind = "simplex"
 classes = ["rain", "snow", "sun"]
 lanes = 2
 expire_after = 90.0
+[[keys]]
+match = "words/*"
+kind = "lp"
+first_fit = 10
+expire_after = 90.0
 """
 
-KINDS = ("plain", "lanes", "brief", "brief lanes", "grid", "weather", "skies")
+KINDS = ("plain", "lanes", "brief", "brief lanes", "grid", "weather", "skies", "words")
 
 
 def is_simplex(key):
-    return key.startswith(("weather/", "skies/"))
+    return key.startswith(("weather/", "skies/", "words/"))
 
 
 def hint_for(rng, key):

@@ -7,7 +7,7 @@ import pytest
 from river import base, datasets, naive_bayes
 
 from onlinecal import LpCalibratedClassifier, LpRecalibrator, lp_calibration_error
-from onlinecal.wrappers.level_set_counts import LevelSetCounts
+from onlinecal.recalibration.lp.counts import LevelSetCounts
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 
@@ -85,8 +85,8 @@ def test_memory_is_bounded_by_the_capacity(forgetting):
     model = LpCalibratedClassifier(Told(), n_levels=50, tolerance=0.2, **forgetting)
     table = rng.dirichlet([1.0, 1.0, 1.0], 2000)
     learnt(model, table, rng.integers(0, 3, 2000))
-    assert len(model._counts) <= 8
-    assert all(len(counts.entries) <= 60 for counts in model._counts)
+    assert len(model._online.counts) <= 8
+    assert all(len(counts.entries) <= 60 for counts in model._online.counts)
 
 
 @pytest.mark.parametrize("fading", [None, 0.97])
@@ -126,7 +126,7 @@ def test_pools_on_a_stream():
     )
     first, second = learnt(build(), table, labels), learnt(build(), table, labels)
     assert (answers(first, table[:50]) == answers(second, table[:50])).all()
-    pools = first._counts[0].totals
+    pools = first._online.counts[0].totals
     assert len(pools) == 1 + 2 * len(first.recalibrator.sample_complexity_.pools)
     assert sum(pools) == 3000
 

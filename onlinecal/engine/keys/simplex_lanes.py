@@ -12,10 +12,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from onlinecal.engine.events import LONGEST_NAME, is_name
+from onlinecal.engine.keys.class_labels import ClassLabels
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.simplex.almost_one_step_ahead import SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions, over_known
+from onlinecal.forecasters.simplex.input import MOST_CLASSES, over_known
 from onlinecal.forecasters.simplex.machine.table import HEADER
 from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.forecasters.simplex.soundness import check_simplex_cell, length_of
@@ -35,35 +35,13 @@ class SimplexState(Struct, array_like=True):
     grids: list[tuple[int, int]]
 
 
-class SimplexLanes:
+class SimplexLanes(ClassLabels):
     """Forecasters of several classes that share their parameters."""
 
     def __init__(self, classes: tuple[str, ...] | None, edition: int, **parameters: Any) -> None:
+        super().__init__(classes)
         self.edition = edition
         self.model = SimplexAlmostOneStepAhead(labels=classes, **parameters)
-        self.classes = None if classes is None else frozenset(classes)
-
-    def hint_of(self, hint: Any) -> dict[str, float] | None:
-        """Probabilities by class; classes that a lane has not met yet are allowed if they are discovered."""
-        if hint is None:
-            return None
-        if not isinstance(hint, dict) or not hint:
-            raise ValueError(f"hint must be an object with the classes' probabilities, got {hint!r}")
-        for label in hint:
-            self.outcome_of(label, "the labels of hint")
-        values = check_distributions(list(hint.values()), (len(hint),), "hint")
-        return dict(zip(hint, values.tolist(), strict=True))
-
-    def outcome_of(self, value: Any, name: str = "value") -> str:
-        """The label of a class."""
-        if not is_name(value):
-            raise ValueError(
-                f"{name} must be a class label, a text of 1 to {LONGEST_NAME} characters without NUL, "
-                f"got {value!r}"
-            )
-        if self.classes is not None and value not in self.classes:
-            raise ValueError(f"{name} must be one of the classes {sorted(self.classes)!r}, got {value!r}")
-        return value
 
     def new(self) -> SimplexLane:
         """A lane before its first round."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from onlinecal.engine.batch import Batch, in_seconds, refuse
-from onlinecal.engine.config import EDITION, EngineConfig, KeyConfig
+from onlinecal.engine.config import EDITION, PARAMETERS, EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Query, Rejected
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.ledger.records import Record, Snapshot
@@ -23,6 +23,10 @@ from onlinecal.validation import check_count
 
 VERSION = EDITION
 """The first byte of every state: by which edition of the configuration it is played (see `EngineConfig`)."""
+
+
+NEWER = tuple(name for name in PARAMETERS["lp"] if name != "classes")
+"""Fields of a configuration that older states were made without."""
 
 
 class KeptKey(Struct, array_like=True):
@@ -190,12 +194,13 @@ class KeyStep:
 
 
 def _values_of(config: KeyConfig) -> tuple[Any, ...]:
-    """All fields that forecasts depend on, so not `max_jump`; and not `window`, a newer field, unless set."""
+    """All fields that forecasts depend on, so not `max_jump`; of the newer fields those that are set."""
     values = asdict(config)
     del values["max_jump"]
     if config.window is None:
         del values["window"]
-    return tuple(values.values())
+    newer = [(name, values.pop(name)) for name in NEWER]
+    return *values.values(), *(pair for pair in newer if pair[1] is not None)
 
 
 def _foreign(event: Incoming | Rejected, key: str) -> Rejected | None:

@@ -50,12 +50,16 @@ class LevelSetCounts:
         self.fading = fading
         self.entries: dict[Key, Entry] = {}
         self.totals = [0.0] * n_pools
-        self._paid = 0.0
-        self._weight = 1.0
+        self.paid = 0.0
+        self.weight = 1.0
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # in 0.1.0 some were private
+        self.__dict__.update({name.lstrip("_"): value for name, value in state.items()})
 
     def add(self, key: Key, forecast: dict[int, float], label: int, pool: int = 0) -> None:
         """Count one round: its level set, its probabilities by class number, its label's number, its pool."""
-        weight = self._weight
+        weight = self.weight
         self.totals[pool] += weight
         entry = self.entries.get(key)
         if entry is None:
@@ -68,28 +72,28 @@ class LevelSetCounts:
             for j, u in forecast.items():
                 entry.sums[j] = entry.sums.get(j, 0.0) + weight * u
         if self.fading is not None:
-            self._weight /= self.fading
-            if self._weight > LARGEST_WEIGHT:
-                self._scale(1.0 / self._weight)
+            self.weight /= self.fading
+            if self.weight > LARGEST_WEIGHT:
+                self._scale(1.0 / self.weight)
 
     def _admit(self, key: Key, weight: float) -> Entry | None:
         if len(self.entries) >= self.capacity:
-            paid = min(weight, min(entry.credit for entry in self.entries.values()) - self._paid)
-            self._paid += paid
+            paid = min(weight, min(entry.credit for entry in self.entries.values()) - self.paid)
+            self.paid += paid
             weight -= paid
-            if len(gone := [k for k, entry in self.entries.items() if entry.credit <= self._paid]):
+            if len(gone := [k for k, entry in self.entries.items() if entry.credit <= self.paid]):
                 for k in gone:
                     del self.entries[k]
             if weight <= 0.0 and len(self.entries) >= self.capacity:
                 return None
-        entry = Entry(self._paid + weight, len(self.totals))
+        entry = Entry(self.paid + weight, len(self.totals))
         self.entries[key] = entry
         return entry
 
     def _scale(self, factor: float) -> None:
         """Measure all weights in another unit."""
-        self._weight *= factor
-        self._paid *= factor
+        self.weight *= factor
+        self.paid *= factor
         self.totals = [total * factor for total in self.totals]
         for entry in self.entries.values():
             entry.credit *= factor
@@ -100,7 +104,7 @@ class LevelSetCounts:
     @property
     def rounds(self) -> float:
         """The weight of all rounds in units of the next one's."""
-        return sum(self.totals) / self._weight
+        return sum(self.totals) / self.weight
 
 
 def statistics_of(
@@ -111,7 +115,7 @@ def statistics_of(
     With several pools the first one finds the bins; pools 1 + 2i and 2 + 2i estimate masses and label
     frequencies of groups of 2^i bins. Bins are those with at least beta/6 of the weight.
     """
-    units = [1.0 / window._weight for window in windows]
+    units = [1.0 / window.weight for window in windows]
     keys: dict[Key, float] = {}
     for window, unit in zip(windows, units, strict=True):
         for key, entry in window.entries.items():

@@ -1,0 +1,274 @@
+"""Lanes whose hints are recalibrated under the l_p error: the engine's face of `OnlineLp`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from onlinecal.engine.keys.class_labels import ClassLabels
+from onlinecal.engine.keys.lanes import Issued, Step
+from onlinecal.forecasters.binary.soundness import require
+from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions, check_labels, over_known
+from onlinecal.measures.lp.running import MOST_LEVEL_SETS, RunningLpError
+from onlinecal.recalibration.lp.counts import Entry, LevelSetCounts
+from onlinecal.recalibration.lp.map import LevelSetMap
+from onlinecal.recalibration.lp.online import OnlineLp, level_set_of
+from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
+from onlinecal.validation import check_count, check_number, check_open_unit
+
+MOST_LEVELS = 1000
+MOST_ROUNDS = 1 << 31
+"""Biases then fit 64 bits."""
+MOST_OPEN = 1 << 22
+LevelSet = list[tuple[int, int]]
+Floats = NDArray[np.float64]
+
+
+class StoredEntry(Struct, array_like=True):
+    """A level set that is counted: see `Entry`."""
+
+    level_set: LevelSet
+    credit: float
+    weight: float
+    labels: dict[int, float]
+    sums: dict[int, float]
+
+
+class StoredMap(Struct, array_like=True):
+    """The map in use: for each known level set what its forecasts become, or are shifted by."""
+
+    width: int
+    least: float
+    level_sets: list[LevelSet]
+    values: list[list[float]]
+
+
+class LpState(Struct, array_like=True):
+    """All that a lane is made of besides its parameters."""
+
+    labels: list[str]
+    rounds: int
+    fits: int
+    next_fit: int
+    total: float
+    paid: float
+    unit: float
+    entries: list[StoredEntry]
+    map: StoredMap | None
+    rest: int
+    biases: list[tuple[LevelSet, dict[int, int]]]
+
+
+class LpLanes(ClassLabels):
+    """Recalibrations under the l_p error that share their parameters, see `KeyConfig`."""
+
+    def __init__(
+        self,
+        classes: tuple[str, ...] | None,
+        p: float = 2.0,
+        epsilon: float = 0.1,
+        n_levels: int = 5,
+        tolerance: float | None = None,
+        within: Within = "shift",
+        first_fit: int = 100,
+        fading: float | None = None,
+    ) -> None:
+        super().__init__(classes)
+        self.known = () if classes is None else check_labels(list(classes), "classes")
+        self.p = float(check_number(p, "p", 1.0, 100.0, "(]", "a number above 1, at most 100"))
+        self.first_fit = check_count(first_fit, "first_fit")
+        self.fading = None if fading is None else check_open_unit(fading, "fading")
+        check_count(n_levels, "n_levels", most=MOST_LEVELS)
+        self.settings = LpRecalibrator(self.p, epsilon, 0.05, n_levels, tolerance, "plug-in", 0, within)
+        self.settings.settings_for(2)
+        self.n_levels = n_levels
+
+    def new(self) -> LpLane:
+        """A lane before its first round."""
+        return LpLane(self)
+
+    def load(self, data: bytes) -> LpLane:
+        """The lane that was dumped; ValueError if it cannot be played on."""
+        lane = LpLane(self)
+        lane.take(msgspec.msgpack.decode(data, type=LpState))
+        return lane
+
+
+class LpLane:
+    """One map that follows its key; a forecast needs nothing but what it said to be settled."""
+
+    __slots__ = ("error", "kind", "labels", "next_fit", "numbers", "online")
+
+    def __init__(self, kind: LpLanes) -> None:
+        self.kind, self.next_fit = kind, kind.first_fit
+        self.numbers: dict[str, int] = {label: number for number, label in enumerate(kind.known)}
+        # with those of outcomes that wait for their step
+        self.labels = set(self.numbers)
+        self.online = OnlineLp(kind.settings, None, kind.fading)
+        self.error = RunningLpError(kind.p)
+
+    @property
+    def most_open(self) -> int:
+        """How many forecasts may be open."""
+        return MOST_OPEN
+
+    @property
+    def rounds_left(self) -> int:
+        """So many more rounds fit its integers, whatever they are."""
+        return MOST_ROUNDS - self.rounds
+
+    def admits(self, outcome: str) -> bool:
+        """Whether the class is known, or one more can be told apart; it is known from now on."""
+        if outcome not in self.labels and len(self.labels) >= MOST_CLASSES:
+            return False
+        self.labels.add(outcome)
+        return True
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were settled."""
+        return self.error.rounds
+
+    @property
+    def certificate(self) -> float:
+        """The l_p calibration error of what those rounds' forecasts said, times their number; or a bound."""
+        return self.error.value
+
+    def promise(self, late: int) -> float:
+        """What no forecasts can exceed: see docs/recalibrate-lp.md for why there is no better promise."""
+        return self.rounds * 2.0 ** (1.0 / self.kind.p)
+
+    def window_certificate(self, now: int) -> float:
+        """There is none."""
+        return 0.0
+
+    def window_promise(self, late: int, rounds: int) -> float | None:
+        """Nothing is promised."""
+        return None
+
+    def check_open(self, waiting: list[Issued]) -> None:
+        """ValueError unless each said probabilities of classes that are known, or nothing."""
+        for issued in waiting:
+            told = issued.probability
+            require(isinstance(told, dict) and all(label in self.numbers for label in told), "its forecasts")
+            if told:
+                check_distributions(list(told.values()), (len(told),), "its forecasts")
+            self.kind.hint_of(issued.hint)
+
+    def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
+        """Take the steps one by one."""
+        certificates = []
+        for issued, outcome in steps:
+            if outcome is None:
+                answer = self.online.answer(self._guide(issued.hint)) if self.numbers else np.empty(0)
+                issued.probability = dict(zip(self.numbers, answer.tolist(), strict=False))
+            else:
+                self._settle(issued, self.numbers.setdefault(outcome, len(self.numbers)))
+            certificates.append(self.certificate)
+        return certificates
+
+    def _settle(self, issued: Issued, number: int) -> None:
+        told = {self.numbers[label]: u for label, u in issued.probability.items()}
+        announced = np.zeros(len(self.numbers))
+        announced[list(told)] = list(told.values())
+        self.error.add(level_set_of(announced, self.kind.n_levels), told, number)
+        self.online.keep(self._guide(issued.hint), number)
+        if self.rounds >= self.next_fit:
+            self.online.fit(list(self.numbers))
+            self.next_fit = self.rounds + self.online.rounds_to_next()
+
+    def _guide(self, hint: Mapping[str, float] | None) -> Floats:
+        """A hint over the classes that are known; the weight of others, or of none, is shared out."""
+        given = hint or {}
+        return over_known(np.array([given.get(label, 0.0) for label in self.numbers]))
+
+    def dump(self) -> bytes:
+        """Counts, map and biases."""
+        [counts] = self.online.counts
+        entries = [
+            StoredEntry(list(key), each.credit, each.weights[0], each.labels[0], each.sums)
+            for key, each in counts.entries.items()
+        ]
+        used, error = self.online.map, self.error
+        stored = None
+        if used is not None:
+            level_sets = [
+                [(j, level) for j, level in enumerate(row) if level] for row in used.levels.tolist()
+            ]
+            stored = StoredMap(used.levels.shape[1], float(used.least), level_sets, used.values.tolist())
+        biases = [(list(key), each) for key, each in error.biases.items()]
+        return msgspec.msgpack.encode(
+            LpState(
+                list(self.numbers), error.rounds, self.online.fits, self.next_fit, counts.totals[0],
+                counts.paid, counts.weight, entries, stored, error.rest, biases,
+            )
+        )  # fmt: skip
+
+    def take(self, state: LpState) -> None:
+        """Take up what was dumped; ValueError if it cannot be played on."""
+        k, kind = len(state.labels), self.kind
+        require(len(set(state.labels)) == k <= MOST_CLASSES, "its classes")
+        require(not kind.known or list(kind.known) == state.labels, "its classes")
+        self.numbers = {kind.outcome_of(label): number for number, label in enumerate(state.labels)}
+        self.labels = set(self.numbers)
+        require(0 <= state.rest <= state.rounds < MOST_ROUNDS, "its rounds")
+        require(state.fits >= 0 and state.next_fit > state.rounds, "its runs")
+        online, error = self.online, self.error
+        online.rounds, online.fits, self.next_fit = state.rounds, state.fits, state.next_fit
+        [counts] = online.counts
+        self._take_counts(counts, state)
+        online.map = None if state.map is None else self._taken_map(state.map)
+        error.rounds, error.rest, error.classes = state.rounds, state.rest, k
+        require(len(state.biases) <= min(MOST_LEVEL_SETS, state.rounds - state.rest), "its level sets")
+        for level_set, biases in state.biases:
+            require(all(0 <= j < k for j in biases), "its biases")
+            error.restore(self._level_set(level_set), biases)
+        require(len(error.biases) == len(state.biases), "its level sets")
+
+    def _take_counts(self, counts: LevelSetCounts, state: LpState) -> None:
+        sums = state.total, state.paid, state.unit
+        require(all(isfinite(each) and each >= 0.0 for each in sums) and state.unit > 0.0, "its weights")
+        require(len(state.entries) <= counts.capacity, "its level sets")
+        counts.totals, counts.paid, counts.weight = [state.total], state.paid, state.unit
+        k = len(self.numbers)
+        for stored in state.entries:
+            tables = stored.labels, stored.sums
+            require(all(0 <= j < k for table in tables for j in table), "its level sets")
+            values = [stored.credit, stored.weight, *stored.labels.values(), *stored.sums.values()]
+            require(all(isfinite(each) and each >= 0.0 for each in values), "its weights")
+            whole = sum(stored.labels.values())
+            require(math.isclose(whole, stored.weight, rel_tol=1e-6), "its weights")
+            entry = Entry(stored.credit, 1)
+            entry.weights, entry.labels, entry.sums = [stored.weight], [stored.labels], stored.sums
+            counts.entries[self._level_set(stored.level_set)] = entry
+        require(len(counts.entries) == len(state.entries), "its level sets")
+
+    def _taken_map(self, stored: StoredMap) -> LevelSetMap:
+        width, n_levels = stored.width, self.kind.n_levels
+        require(2 <= width <= len(self.numbers) and 0.0 <= stored.least <= 1.0 / width, "its map")
+        require(len(stored.level_sets) == len(stored.values), "its map")
+        require(all(len(row) == width and all(map(isfinite, row)) for row in stored.values), "its map")
+        levels = np.zeros((len(stored.values), width), np.int64)
+        for row, level_set in zip(levels, stored.level_sets, strict=True):
+            for j, level in self._level_set(level_set):
+                require(j < width, "its map")
+                row[j] = level
+        values = np.array(stored.values, np.float64).reshape(levels.shape)
+        return LevelSetMap(levels, values, n_levels, self.kind.settings.within == "shift", stored.least)
+
+    def _level_set(self, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+        """Classes in order with a level each; ValueError if that is no level set."""
+        level_set = tuple(pairs)
+        classes = [j for j, _ in level_set]
+        require(
+            classes == sorted(set(classes)) and all(0 <= j < len(self.numbers) for j in classes),
+            "its level sets",
+        )
+        require(all(1 <= level <= self.kind.n_levels for _, level in level_set), "its level sets")
+        return level_set
