@@ -43,7 +43,7 @@ def borrowed(name: str) -> None:
 
 
 def before_readme() -> dict[str, Any]:
-    return {"forecasts": [0.2, 0.8, 0.6], "outcomes": [0, 1, 1]}
+    return {"forecasts": [0.2, 0.8, 0.6], "probabilities": [0.4, 0.7, 0.7], "outcomes": [0, 1, 1]}
 
 
 def before_adversaries() -> None:
