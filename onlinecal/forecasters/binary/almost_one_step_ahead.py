@@ -87,8 +87,8 @@ class AlmostOneStepAhead(GridForecaster):
         n_cells: int | None = None,
         grid: Grid = "auto",
         rule: Rule = "balanced",
-        slack: float = 0.5,
-        report: Report = "midpoint",
+        slack: float | None = None,
+        report: Report | None = None,
         window: int | None = None,
     ) -> None:
         super().__init__(horizon, n_cells, grid, rule, slack, report, window)
@@ -156,7 +156,10 @@ class AlmostOneStepAhead(GridForecaster):
         ValueError for any other hint.
         """
         guide = NO_HINT if hint is None else check_probability(hint, "hint")
+        awaited_hints = self.machine.rules.awaits_hints(self.memory)
         lower, step, probability = self.machine.issue(self.memory, guide)
+        if awaited_hints and hint is not None:
+            self.resume()
         self.note_late(len(self._open))
         scale = int(self.memory[SCALE])
         ends = lower / scale, (lower + step) / scale

@@ -13,6 +13,7 @@ from onlinecal.forecasters.binary import guarantees
 from onlinecal.forecasters.binary.cells import (
     FORMAT,
     LOWER,
+    MIDPOINT,
     MOVED,
     NO_HINT,
     REPORT,
@@ -23,8 +24,9 @@ from onlinecal.forecasters.binary.cells import (
     report,
 )
 from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
+from onlinecal.forecasters.binary.defaults import REPORT_WITHOUT_HINTS, SLACK_WITHOUT_HINTS, unset_bits
 from onlinecal.forecasters.binary.grids import dyadic, uniform
-from onlinecal.forecasters.binary.grids.dyadic_accounts import BY_EXACT_ACCOUNTS, EAGER
+from onlinecal.forecasters.binary.grids.dyadic_accounts import BY_EXACT_ACCOUNTS, EAGER, TUNED_BY
 from onlinecal.forecasters.binary.look_ahead import LookAhead, look_ahead_of
 from onlinecal.forecasters.binary.promises import Terms
 from onlinecal.forecasters.binary.replaying import play, play_with_window
@@ -69,20 +71,21 @@ class GridForecaster(base.Classifier):
         n_cells: int | None,
         grid: Grid,
         rule: Rule,
-        slack: float,
-        report: Report,
+        slack: float | None,
+        report: Report | None,
         window: int | None = None,
     ) -> None:
         check_choice(grid, GRIDS, "grid")
         check_choice(rule, RULES, "rule")
+        unset = unset_bits(rule, slack, report)
+        report = REPORT_WITHOUT_HINTS if report is None else report
         check_choice(report, REPORTS, "report")
-        if horizon is not None:
-            check_count(horizon, "horizon")
-        if n_cells is not None:
-            check_count(n_cells, "n_cells", most=MOST_CELLS)
-        if window is not None:
-            check_count(window, "window", most=MOST_WINDOW)
-        check_slack(slack)
+        counts = ("horizon", horizon, None), ("n_cells", n_cells, MOST_CELLS), ("window", window, MOST_WINDOW)
+        for name, count, most in counts:
+            if count is not None:
+                check_count(count, name, most=most)
+        if slack is not None:
+            check_slack(slack)
         fixed = horizon is not None or n_cells is not None or window is not None
         if grid == "uniform" and not fixed:
             raise ValueError(
@@ -90,20 +93,18 @@ class GridForecaster(base.Classifier):
             )
         if grid in ("nested", "adaptive") and n_cells is not None:
             raise ValueError(f"n_cells={n_cells} fixes a uniform grid; it does not go with grid {grid!r}")
-        self.horizon = horizon
-        self.n_cells = n_cells
-        self.grid = grid
-        self.rule = rule
-        self.slack = slack
+        self.horizon, self.n_cells, self.grid, self.rule, self.slack = horizon, n_cells, grid, rule, slack
         self._reach = 0.5 if report == "midpoint" else 1.0
         self._open = OpenForecasts(Forecast)
         self._late = 0
+        begun = rule, SLACK_WITHOUT_HINTS if slack is None else float(slack), report
         if grid == "uniform" or (grid == "auto" and fixed):
+            biases = guarantees.Biases.under(*begun[:2])
             if window is not None and horizon is n_cells is None:
-                m = guarantees.window_cells(window, self._biases, self._reach)
+                m = guarantees.window_cells(window, biases, self._reach)
             else:
-                m = n_cells or guarantees.cells_for(horizon or 1, self._biases.worst, self._reach)
-            self._adopt(uniform.new_memory(m, rule, float(slack), report))
+                m = n_cells or guarantees.cells_for(horizon or 1, biases.worst, self._reach)
+            self._adopt(uniform.new_memory(m, *begun, unset))
             if horizon is not None and horizon > self.most_rounds:
                 raise ValueError(
                     f"horizon must be at most {self.most_rounds}, which is what the integers of a grid of "
@@ -111,7 +112,7 @@ class GridForecaster(base.Classifier):
                 )
         else:
             tuned = 0 if grid == "nested" else BY_EXACT_ACCOUNTS
-            self._adopt(dyadic.new_memory(rule, float(slack), report, tuned))
+            self._adopt(dyadic.new_memory(*begun, tuned, unset))
         if window is not None:
             self.window = window
             self._window = Window(window, self.memory)
@@ -122,14 +123,16 @@ class GridForecaster(base.Classifier):
         self._probability = 0.5
         self.resume()
 
-    @property
-    def _biases(self) -> guarantees.Biases:
-        """What the rule promises of every point's bias."""
-        return guarantees.Biases(0.0, 1) if self.rule == "sign" else guarantees.Biases(float(self.slack), 0)
+    def slack_of(self, memory: NDArray[np.int64]) -> float:
+        """The slack by now of a memory that began as a copy of this forecaster's."""
+        if self.slack is not None:
+            return float(self.slack)
+        return self.machine.rules.slack_by_default(memory)
 
-    @property
-    def _terms(self) -> Terms:
-        return Terms(self._biases, self._reach)
+    def _terms(self, memory: NDArray[np.int64]) -> Terms:
+        """What holds for such a memory."""
+        reach = self._reach if memory[REPORT] == MIDPOINT else 1.0
+        return Terms(guarantees.Biases.under(self.rule, self.slack_of(memory)), reach)
 
     @property
     def rules(self) -> Rules:
@@ -151,16 +154,16 @@ class GridForecaster(base.Classifier):
         self._probability = float(report(self.memory, lower, step, NO_HINT))
 
     def expect_hints(self) -> None:
-        """Say that there will be hints, so that `guarantee` takes them into account before the first."""
-        if self.memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            uniform.expect_hints(self.memory)
+        """Say that there will be hints: what the first of them changes, `guarantee` too, changes now."""
+        self.machine.rules.expect_hints(self.memory)
+        self.resume()
 
     def refine_eagerly(self) -> None:
         """From before the first round on, let a self-tuning grid go finer sooner: for hints that are good."""
         tuned, memory = int(self.memory[dyadic.TUNED]), self.memory
-        if memory[FORMAT] == dyadic.FORMAT_DYADIC and tuned:
-            kind = REPORTS[memory[REPORT]]
-            self._adopt(dyadic.new_memory(self.rule, float(self.slack), kind, tuned | EAGER))
+        if memory[FORMAT] == dyadic.FORMAT_DYADIC and tuned & TUNED_BY:
+            begun = self.rule, self.slack_of(memory), REPORTS[memory[REPORT]]
+            self._adopt(dyadic.new_memory(*begun, tuned | EAGER))
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
@@ -195,7 +198,7 @@ class GridForecaster(base.Classifier):
 
     def _expect_shares(self) -> None:
         """Make the memory ready for outcomes that are neither 0 nor 1."""
-        memory = self.machine.rules.refined(self.memory, float(self.slack))
+        memory = self.machine.rules.refined(self.memory, self.slack_of(self.memory))
         if memory is not self.memory:
             self.memory = memory
             if self._window is not None:
@@ -273,11 +276,11 @@ class GridForecaster(base.Classifier):
         """The bound on any so many consecutive rounds (None: `window`) of such a memory, if it has one."""
         if self.window is None:
             return None
-        return self._terms.window_promise(memory, self.window if rounds is None else rounds, late)
+        return self._terms(memory).window_promise(memory, self.window if rounds is None else rounds, late)
 
     def promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
         """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
-        return self._terms.promise(memory, rounds, late)
+        return self._terms(memory).promise(memory, rounds, late)
 
     @property
     def most_rounds(self) -> int:
@@ -287,7 +290,7 @@ class GridForecaster(base.Classifier):
         (2^32 m with the midpoint); grids without a horizon 2^43, unless slack or late labels are so great
         that the guarantee passes 2^25 before.
         """
-        return self._terms.most_rounds(self.memory, self._late)
+        return self._terms(self.memory).most_rounds(self.memory, self._late)
 
     @property
     def n_rounds(self) -> int:

@@ -25,6 +25,11 @@ class Biases(NamedTuple):
     slack: float
     corners: int
 
+    @classmethod
+    def under(cls, rule: str, slack: float) -> Biases:
+        """What a rule promises of every point's."""
+        return cls(0.0, 1) if rule == "sign" else cls(slack, 0)
+
     @property
     def worst(self) -> float:
         """c: what no point's bias exceeds."""

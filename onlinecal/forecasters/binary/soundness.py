@@ -30,11 +30,14 @@ from onlinecal.forecasters.binary.cells import (
     TABLE,
     TILT,
 )
+from onlinecal.forecasters.binary.defaults import FOLLOWING
+from onlinecal.forecasters.binary.grids import dyadic
 from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     BASE,
     BOUND,
     BY_ACCOUNTS,
     BY_EXACT_ACCOUNTS,
+    DEFAULTS,
     EAGER,
     LEVELS,
     PACE,
@@ -42,10 +45,12 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     SAVED,
     SHARED,
     TUNED,
+    TUNED_BY,
     WISH,
     unbiased_are_free,
 )
 from onlinecal.forecasters.binary.grids.dyadic_search import ABOVE, BELOW, END
+from onlinecal.forecasters.binary.grids.uniform import DEFAULTS as UNIFORM_DEFAULTS
 from onlinecal.forecasters.binary.grids.uniform import (
     EXCESS,
     FORMAT_UNIFORM,
@@ -54,18 +59,17 @@ from onlinecal.forecasters.binary.grids.uniform import (
     SHIFT,
     UNIT_BITS,
     expect_hints,
+    follow_hints,
     new_memory,
     refined,
 )
-from onlinecal.forecasters.binary.grids.uniform import (
-    SHARED as UNIFORM_SHARED,
-)
+from onlinecal.forecasters.binary.grids.uniform import SHARED as UNIFORM_SHARED
 
 if TYPE_CHECKING:
     from onlinecal.forecasters.binary.grid import GridForecaster
 
 CONSTANT = range(FORMAT, FINE + 1)
-CONSTANT_DYADIC = (PRICE, PACE, BOUND)
+CONSTANT_DYADIC = (PRICE, BOUND)
 MOST = 1 << 62
 
 
@@ -83,14 +87,16 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
         require(cells > 0 and len(memory) == TABLE + cells + 1, "its length")
         # how many cells suit a horizon is not for ever; what was begun with others goes on with them
         m = like[SCALE] if forecaster.n_cells is not None else cells
-        if head[UNIFORM_SHARED] or head[HINTED] or cells != like[SCALE]:
-            begun = new_memory(m, forecaster.rule, float(forecaster.slack), REPORTS[like[REPORT]])
-            if head[UNIFORM_SHARED]:
-                begun = refined(begun, float(forecaster.slack))
-            begun[FREED] = head[FREED]
-            if head[HINTED]:
-                expect_hints(begun)
-            like = begun[:TABLE].tolist()
+        changed = head[UNIFORM_SHARED] or head[HINTED] or head[UNIFORM_DEFAULTS] != like[UNIFORM_DEFAULTS]
+        if changed or cells != like[SCALE]:
+            like = _changed(head, m, forecaster)
+        require(head[UNIFORM_DEFAULTS] == like[UNIFORM_DEFAULTS], "its flags")
+    paces = {like[PACE]}
+    if head[FORMAT] == like[FORMAT] != FORMAT_UNIFORM and head[TUNED] & FOLLOWING << DEFAULTS:
+        begun = forecaster.memory.copy()
+        dyadic.expect_hints(begun)
+        like = begun[:TABLE].tolist()
+        paces.add(like[PACE])
     require(all(head[place] == like[place] for place in CONSTANT), "what its configuration says")
     require(head[ROUNDS] >= 0, "its rounds")
     gained = head[ROUNDS] << GAIN
@@ -105,20 +111,36 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
             require(int(beyond.sum()) == head[EXCESS], "its biases")
         return
     require(all(head[place] == like[place] for place in CONSTANT_DYADIC), "what its configuration says")
+    require(head[PACE] in paces, "what its configuration says")
     # what began by an earlier edition's rule goes on by it
-    tuned = head[TUNED] & ~(SHARED | EAGER)
-    earlier = tuned == BY_ACCOUNTS == like[TUNED] - 1
-    require(tuned == like[TUNED] or earlier, "what its configuration says")
+    tuned, alike = head[TUNED] & ~(SHARED | EAGER), like[TUNED] & ~EAGER
+    earlier = tuned == BY_ACCOUNTS == alike - 1
+    require(tuned == alike or earlier, "what its configuration says")
     end = head[END]
     require(TABLE + 4 <= end <= len(memory) and end % 2 == 0, "the end of its table")
     require(head[ROUNDS] <= most_rounds(head[PACE]), "its rounds")
     require(head[SAVED] <= like[SAVED] + gained, "its accounts")
-    for place in (STEP, BASE, WISH) if tuned == BY_EXACT_ACCOUNTS else (STEP, BASE):
+    for place in (STEP, BASE, WISH) if tuned & TUNED_BY == BY_EXACT_ACCOUNTS else (STEP, BASE):
         require(0 < head[place] <= head[SCALE] and head[place] & (head[place] - 1) == 0, "its grids")
     points = memory[TABLE:end:2]
     require(bool((points[1:] > points[:-1]).all()), "the order of its points")
     below, above = _check_table(head, points, memory[TABLE + 1 : end : 2])
     require((head[BELOW], head[ABOVE]) == (TABLE + 2 * below, TABLE + 2 * above), "its cell")
+
+
+def _changed(head: list[int], cells: int, forecaster: GridForecaster) -> list[int]:
+    """The header of a new memory on so many cells, after what hints and shares have changed of `head`."""
+    like = forecaster.memory
+    slack, unset = forecaster.slack_of(like), int(like[UNIFORM_DEFAULTS])
+    begun = new_memory(cells, forecaster.rule, slack, REPORTS[like[REPORT]], unset)
+    if unset and head[UNIFORM_DEFAULTS] == FOLLOWING:
+        follow_hints(begun)
+    if head[UNIFORM_SHARED]:
+        begun = refined(begun, forecaster.slack_of(begun))
+    begun[FREED] = head[FREED]
+    if head[HINTED]:
+        expect_hints(begun)
+    return begun[:TABLE].tolist()
 
 
 def _check_table(head: list[int], points: NDArray[np.int64], sums: NDArray[np.int64]) -> tuple[int, int]:

@@ -28,19 +28,24 @@ from onlinecal.forecasters.binary.cells import (
     Memory,
     header,
     inlined,
-    part,
     rises_at_ends,
     travelled,
+)
+from onlinecal.forecasters.binary.defaults import (
+    FOLLOWING,
+    SLACK_ON_FIXED_GRIDS,
+    SLACK_WITH_HINTS,
+    SLACK_WITHOUT_HINTS,
+    UNSET,
 )
 from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     ALLOWANCE,
     BASE,
     BOUND,
     BY_ACCOUNTS,
-    BY_EXACT_ACCOUNTS,
+    DEFAULTS,
     FINE_BITS,
     FORMAT_DYADIC,
-    LIMIT,
     MOST_ROUNDS,
     ORPHANED,
     PACE,
@@ -50,43 +55,33 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     TUNED,
     TUNED_BY,
     UNIT,
-    WISH,
-    affordable,
     may_play,
-    next_step,
     owed,
     unbiased_are_free,
 )
+from onlinecal.forecasters.binary.grids.dyadic_choice import begin, choose_cell, expect_hints
 from onlinecal.forecasters.binary.grids.dyadic_search import (
-    ABOVE,
-    BELOW,
     END,
-    accepts,
-    enter_cell,
-    enter_neighbour,
     find,
     find_end,
     insert,
     nearest_cell,
-    search_cell,
     sum_from,
 )
 
 
-def new_memory(rule: str, slack: float, report: str, tuned: int) -> NDArray[np.int64]:
+def new_memory(rule: str, slack: float, report: str, tuned: int, defaults: int = 0) -> NDArray[np.int64]:
     """The memory before the first round."""
     memory = header(FORMAT_DYADIC, UNIT, 1 << FINE_BITS, rule, slack, report)
     bound = Fraction(1) if rule == "sign" else Fraction(slack)
     price = 1 if report == "midpoint" else 2
-    memory[TUNED], memory[PRICE], memory[BOUND] = tuned, price, int(bound * UNIT)
+    memory[TUNED], memory[PRICE], memory[BOUND] = tuned | defaults << DEFAULTS, price, int(bound * UNIT)
     memory[PACE] = int(bound * 2 / price * (1 << 16))
     memory[SAVED] = int(ALLOWANCE * bound * 2 * UNIT) * memory[FINE]
     memory[BASE] = UNIT
     memory += [0, 0, UNIT, memory[TILT] * UNIT]
     memory[END] = len(memory)
-    step = next_step(memory)
-    memory[WISH] = step if tuned & TUNED_BY == BY_EXACT_ACCOUNTS else 0
-    enter_cell(memory, search_cell(memory, 0, UNIT, step, unbiased_are_free(memory)), step)
+    begin(memory)
     return np.array(memory)
 
 
@@ -136,15 +131,28 @@ def propose(memory: Memory, hint: float) -> tuple[int, int]:
 
     Where the accounts cover neither whatever happens on a finer grid nor this cell, the base grid's.
     """
-    step = memory[STEP]
     if hint < 0.0:
-        return memory[LOWER], step
+        return memory[LOWER], memory[STEP]
+    expect_hints(memory)
+    step = memory[STEP]
     free, target = unbiased_are_free(memory), hint * UNIT
     while True:
         lower = nearest_cell(memory, target, step, free)
         if may_play(memory, find(memory, lower), find(memory, lower + step), lower, step):
             return lower, step
         step = memory[BASE]
+
+
+def awaits_hints(memory: NDArray[np.int64]) -> bool:
+    """Whether the first hint is still to change slack or report."""
+    return bool(memory[TUNED] & UNSET << DEFAULTS)
+
+
+def slack_by_default(memory: NDArray[np.int64]) -> float:
+    """The slack of a memory by now, if it was not set."""
+    if not memory[TUNED] & FOLLOWING << DEFAULTS:
+        return SLACK_WITHOUT_HINTS
+    return SLACK_WITH_HINTS if memory[TUNED] & TUNED_BY else SLACK_ON_FIXED_GRIDS
 
 
 @inlined
@@ -191,54 +199,6 @@ def travel(memory: Memory, lower: int, step: int, point: int, reported: float) -
     memory[ROUNDS] += 1
     memory[MOVED] += moved
     memory[SAVED] += memory[PRICE] * memory[BASE] * memory[FINE] - moved
-
-
-@inlined
-def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int) -> None:
-    """Make a valid cell of the level that the next round may use the current one.
-
-    `fresh`: a point was charged for the first time. `flipped`: the current cell's end that was charged, the
-    lower (0) or upper (1) one, accepts no more of it.
-    """
-    width = target = memory[STEP]
-    exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
-    due = fresh or memory[ROUNDS] >= memory[LIMIT]
-    if due or not (exact or target == memory[BASE] or affordable(memory)):
-        target = next_step(memory)
-        memory[WISH] = target if exact else memory[WISH]
-    if exact:
-        target = memory[WISH]
-    free = unbiased_are_free(memory)
-    stay = target == width and not (flipped and not enter_neighbour(memory, above, free))
-    certain = free or not exact
-    if not certain:
-        stay = stay or not (due or flipped)
-        stay = stay and is_current_valid(memory)
-        stay = stay and may_play(memory, memory[BELOW], memory[ABOVE], memory[LOWER], width)
-    if stay:
-        return
-    while True:
-        lower = search_around(memory, target, free)
-        if certain or may_play(memory, find(memory, lower), find(memory, lower + target), lower, target):
-            break
-        target = memory[BASE]
-    enter_cell(memory, lower, target)
-
-
-@inlined
-def is_current_valid(memory: Memory) -> bool:
-    """Whether the current cell's ends accept their outcomes, unbiased or not."""
-    below, above = memory[BELOW], memory[ABOVE]
-    lower, upper = memory[LOWER], memory[LOWER] + memory[STEP]
-    return bool(accepts(memory, below, lower, 0, False) and accepts(memory, above, upper, 1, False))
-
-
-@part
-def search_around(memory: Memory, step: int, free: bool) -> int:
-    """The lower end of a valid cell of width `step`, searched outwards from the current cell."""
-    width = max(step, memory[STEP])
-    start = memory[LOWER] & -width
-    return search_cell(memory, start, start + width, step, free)
 
 
 @inlined

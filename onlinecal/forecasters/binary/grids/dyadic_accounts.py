@@ -37,9 +37,9 @@ ALLOWANCE = Fraction(5, 3)
 # half steps. PACE: c/d in units of 2^-16. BOUND: c in units of 2^-28. BASE: the base grid's step.
 # LIMIT: the last round before the level must be chosen anew. SAVED and ORPHANED: the two accounts.
 TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED, WISH = range(OWN, OWN + 9)
-TUNED_BY, BY_ACCOUNTS, BY_EXACT_ACCOUNTS, SHARED, EAGER = 3, 1, 2, 4, 8
+TUNED_BY, BY_ACCOUNTS, BY_EXACT_ACCOUNTS, SHARED, EAGER, DEFAULTS = 3, 1, 2, 4, 8, 4
 """The bits of TUNED: by which rule the level is chosen (0: nested), whether outcomes were shares, and whether
-the grid refines more eagerly."""
+the grid refines more eagerly; from the bit with number DEFAULTS on those of `defaults`."""
 
 
 @inlined
@@ -60,10 +60,7 @@ def next_step(memory: Memory) -> int:
     exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
     if base != memory[BASE]:
         memory[BASE] = base
-        orphaned = 0
-        for index in range(TABLE, memory[END], 2):
-            orphaned += owed(memory, memory[index], memory[index + 1] - memory[TILT] * memory[index])
-        memory[ORPHANED] = orphaned
+        count_debts(memory)
     limit = last_round(pace, level)
     if exact or (memory[TUNED] & TUNED_BY and affordable(memory)):
         visited = max(1, (memory[END] - TABLE) // 2 - 2)
@@ -74,6 +71,15 @@ def next_step(memory: Memory) -> int:
             limit = min(limit, (reach << level) >> 16)
     memory[LIMIT] = limit
     return UNIT >> level
+
+
+@inlined
+def count_debts(memory: Memory) -> None:
+    """Bring ORPHANED up to date after a change of what points owe."""
+    orphaned = 0
+    for index in range(TABLE, memory[END], 2):
+        orphaned += owed(memory, memory[index], memory[index + 1] - memory[TILT] * memory[index])
+    memory[ORPHANED] = orphaned
 
 
 @inlined

@@ -41,21 +41,32 @@ from onlinecal.forecasters.binary.cells import (
     rises_at_ends,
     travelled,
 )
+from onlinecal.forecasters.binary.defaults import (
+    FOLLOWING,
+    KIND_WITH_HINTS,
+    SLACK_ON_FIXED_GRIDS,
+    SLACK_WITHOUT_HINTS,
+    UNSET,
+    UNSET_REPORT,
+    UNSET_SLACK,
+)
 
 FORMAT_UNIFORM = 1
 
 # The machine's own part of the header. SHIFT: a cell is 2^SHIFT units wide. FREED: points without bias may
 # accept both outcomes once there are hints, as they did not in version 0.1; HINTED: whether there were any.
 # EXCESS: sum over points of (|bias| - c)^+, kept since then. SHARED: whether outcomes were shares.
-SHIFT, HINTED, EXCESS, SHARED, FREED = range(COMMON, COMMON + 5)
+# DEFAULTS: the bits of `defaults`.
+SHIFT, HINTED, EXCESS, SHARED, FREED, DEFAULTS = range(COMMON, COMMON + 6)
 UNIT_BITS = 28
 """Units of at most about 2^-28, once outcomes are shares."""
 
 
-def new_memory(n_cells: int, rule: str, slack: float, report: str) -> NDArray[np.int64]:
+def new_memory(n_cells: int, rule: str, slack: float, report: str, defaults: int = 0) -> NDArray[np.int64]:
     """The memory before the first round: any cell is valid then (sign) or the middle one (balanced)."""
     memory = header(FORMAT_UNIFORM, n_cells, max(1, 2**31 // n_cells), rule, slack, report)
     memory[LOWER], memory[STEP], memory[FREED] = (n_cells - 1) // 2, 1, int(rule == "balanced")
+    memory[DEFAULTS] = defaults
     return np.concatenate([memory, memory[TILT] * np.arange(n_cells + 1)])
 
 
@@ -78,7 +89,10 @@ def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
-    """The memory in units small enough for outcomes that are neither 0 nor 1: nothing else changes."""
+    """The memory in units small enough for outcomes that are neither 0 nor 1: nothing else changes.
+
+    `slack` is what it is by now.
+    """
     m, shift = int(memory[SCALE]), UNIT_BITS - int(memory[SCALE] - 1).bit_length()
     if memory[SHARED]:
         return memory
@@ -91,6 +105,7 @@ def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
     finer[ROUNDS], finer[SPREAD] = int(memory[ROUNDS]), int(memory[SPREAD]) << shift
     finer[MOVED] = -((-int(memory[MOVED]) * fine << shift) // int(memory[FINE]))
     finer[SHIFT], finer[SHARED], finer[FREED] = shift, 1, int(memory[FREED])
+    finer[DEFAULTS] = int(memory[DEFAULTS])
     fresh = np.concatenate([finer, table << shift])
     if memory[HINTED]:
         expect_hints(fresh)
@@ -162,8 +177,11 @@ def expect_hints(memory: Memory) -> None:
     """From the first hint on, keep account of what points have beyond c.
 
     On an odd number of cells with slack 1/2 no point would ever accept both outcomes, and hints be without
-    effect: so that the two in the middle do, c is at least 1/2 + 1/(2m) now.
+    effect: so that the two in the middle do, c is at least 1/2 + 1/(2m) now. Slack and report, if not set,
+    change with the first hint, too.
     """
+    if memory[DEFAULTS] & UNSET:
+        follow_hints(memory)
     if memory[HINTED] or memory[FREED] == 0:
         return
     total, m = 0, cells_of(memory)
@@ -174,6 +192,28 @@ def expect_hints(memory: Memory) -> None:
         bias = memory[TABLE + index] - (index << memory[SHIFT])
         total += beyond(memory, bias)
     memory[EXCESS] = total
+
+
+@inlined
+def follow_hints(memory: Memory) -> None:
+    """From the first hint on slack and report, if not set, are those that cost hints no skill."""
+    unset = memory[DEFAULTS]
+    memory[DEFAULTS] = FOLLOWING
+    if unset & UNSET_SLACK:
+        memory[HIGH] = int(SLACK_ON_FIXED_GRIDS * memory[SCALE])
+        memory[LOW] = memory[SCALE] - memory[HIGH]
+    if unset & UNSET_REPORT:
+        memory[REPORT] = KIND_WITH_HINTS
+
+
+def awaits_hints(memory: NDArray[np.int64]) -> bool:
+    """Whether the first hint is still to change slack or report."""
+    return bool(memory[DEFAULTS] & UNSET)
+
+
+def slack_by_default(memory: NDArray[np.int64]) -> float:
+    """The slack of a memory by now, if it was not set."""
+    return SLACK_ON_FIXED_GRIDS if memory[DEFAULTS] & FOLLOWING else SLACK_WITHOUT_HINTS
 
 
 @inlined
