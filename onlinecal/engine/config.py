@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from onlinecal.validation import check_count, check_number
 
-EDITION = 3
+EDITION = 4
 """Today's edition of the forecasters' rules."""
 MAX_JUMP = 1e10
 """Seconds, some 300 years: any clock that counts seconds stays below, none that counts milliseconds does."""
@@ -103,8 +103,8 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """A default, and exceptions in order: the first that matches a key's name holds for it.
 
     `edition` is set by the engine where it matters: by which edition of its rule a simplex chooses the grid
-    for a horizon (2), a binary forecaster its level and what points without bias accept (3). A ledger that
-    names none has the first.
+    for a horizon (2), a binary forecaster its level and what points without bias accept (3), a simplex its
+    grids by the biases that its labels can have (4). A ledger that names none has the first.
     """
 
     default: KeyConfig = KeyConfig()
@@ -121,7 +121,7 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     def for_new_ledger(self, edition: int = EDITION) -> EngineConfig:
         """The configuration with an edition, today's, if it names none and that makes a difference."""
         configs = [self.default, *(match.config for match in self.matches)]
-        matters = any(one.kind == "binary" or (one.report == "hint" and one.horizon) for one in configs)
+        matters = any(one.kind == "binary" or one.n_cells is None for one in configs)
         return replace(self, edition=edition) if matters and not self.edition else self
 
     def without_bounds(self) -> EngineConfig:

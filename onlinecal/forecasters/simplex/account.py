@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from onlinecal.forecasters.simplex.biases import bias_bound
 from onlinecal.forecasters.simplex.guarantees import (
     FOREVER,
-    bias_bound,
     cells_for,
     level_at,
     nested_distance,
@@ -25,7 +25,7 @@ class Account:
     """The parameters of a run, the classes met so far, and what `promise` has to know of the past."""
 
     edition = 1
-    """How a horizon chooses the grid (see `cells_for`), also of pickles that do not say it."""
+    """By which rules grids are chosen (see `cells_for`, `last_rounds`), also of pickles that do not say."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Account:
         if self.horizon is not None:
             chosen = cells_for(self.horizon, k, self.slack, not self.fixed, self.follows, self.edition)
             return chosen, FOREVER
-        level, end = level_at(rounds, k, self.slack, self.follows)
+        level, end = level_at(rounds, k, self.slack, self.follows, self.edition)
         return 1 << level, FOREVER if end is None else min(end, FOREVER)
 
     def enter(self, label: Any, rounds: int, m: int) -> None:
@@ -85,7 +85,7 @@ class Account:
         """What the rounds first..last may add to the distance with the present classes."""
         k = len(self.numbers)
         if self.n_cells is None and self.horizon is None:
-            return nested_distance(first, last, k, self.slack, self.follows)
+            return nested_distance(first, last, k, self.slack, self.follows, self.edition)
         m = self.grid_at(first)[0]
         return max(0, last - first + 1) * reach(k, m, self.follows) / m
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from math import comb
+
+from onlinecal.forecasters.simplex.biases import LAST_TABLED, TABLED_POWERS, bias_bound, bias_formula
 
 MOST_LEVEL = 20
 MOST_CELLS = 1 << MOST_LEVEL
 """The finest grid."""
 FOREVER = 1 << 62
 """More rounds than will ever be played."""
-EDITION = 2
-"""Of the rule that chooses a grid for a horizon; a run keeps to the one that it began with."""
+EDITION = 4
+"""Of the rules that choose the grids, for a horizon or without; a run keeps to those that it began with."""
+COMPUTED = 4
+"""From this edition on the rules know the computed biases of labels, before only the formula."""
 
 
 def radius(k: int, m: int) -> Fraction:
@@ -36,37 +39,18 @@ def reach(k: int, m: int, follows: bool = False) -> Fraction:
     return Fraction(2 * min(m, k // 2)) if follows else radius(k, m)
 
 
-def point_bound(support: int, slack: float | None = None, late: int = 0) -> Fraction:
-    """The most that the biases of a grid point with that many classes of weight above zero can add up to.
-
-    Every bias stays above -c, c = 1 - 1/(2s - 2) or the slack, and above -c - late with late labels.
-    The biases add up to zero, so their absolute values to at most 2 (s - 1) c; without slack and late
-    labels they stay below c too, which makes it 2 floor(s/2) c.
-    """
-    if support < 2:
-        return Fraction(0)
-    if slack is None and late == 0:
-        return 2 * (support // 2) * (1 - Fraction(1, 2 * support - 2))
-    lowest = 1 - Fraction(1, 2 * support - 2) if slack is None else Fraction(slack)
-    return 2 * (support - 1) * (lowest + late)
-
-
-def bias_bound(k: int, m: int, slack: float | None = None, late: int = 0) -> Fraction:
-    """The most that all biases on the grid of m can add up to: C(k, s) C(m-1, s-1) points have support s."""
-    return sum(
-        (
-            comb(k, support) * comb(m - 1, support - 1) * point_bound(support, slack, late)
-            for support in range(2, min(k, m) + 1)
-        ),
-        Fraction(0),
-    )
-
-
 def uniform_guarantee(
-    rounds: int, k: int, m: int, slack: float | None = None, follows: bool = False
+    rounds: int, k: int, m: int, slack: float | None = None, follows: bool = False, edition: int = EDITION
 ) -> Fraction:
-    """T reach/m plus the biases: at most what the certificate can reach on the grid of m."""
-    return rounds * reach(k, m, follows) / m + bias_bound(k, m, slack)
+    """T reach/m plus the biases: at most what the certificate can reach on the grid of m.
+
+    As an edition's rules know it: before `COMPUTED` by the formula.
+    """
+    return rounds * reach(k, m, follows) / m + _bias_known(k, m, slack, edition)
+
+
+def _bias_known(k: int, m: int, slack: float | None, edition: int) -> Fraction:
+    return (bias_bound if edition >= COMPUTED else bias_formula)(k, m, slack)
 
 
 @lru_cache(maxsize=256)
@@ -80,6 +64,34 @@ def cells_for(
 ) -> int:
     """The m with the smallest guarantee at the horizon, of several the smallest; with `dyadic` of the 2^i.
 
+    Computed biases are not convex in m. Where they are known every m is tried while its biases alone are
+    below the best; they grow with m, but for powers of two. Beyond, and with slack, the formula's are convex.
+    """
+
+    def worth(m: int) -> Fraction:
+        return uniform_guarantee(horizon, k, m, slack, follows, edition)
+
+    if edition < COMPUTED or slack is not None:
+        return min(_by_formula(horizon, k, slack, dyadic, follows, edition, 1), key=worth)
+    found = {m: worth(m) for m in (1, *TABLED_POWERS)}
+    least = min(found.values())
+    for m in range(2, LAST_TABLED + 1):
+        if bias_bound(k, m) >= least:
+            break
+        if not dyadic or m & (m - 1) == 0:
+            found[m] = worth(m)
+            least = min(least, found[m])
+    else:
+        beyond = _by_formula(horizon, k, slack, dyadic, follows, edition, LAST_TABLED + 1)
+        found |= {m: worth(m) for m in beyond}
+    return min(found, key=lambda m: (found[m], m))
+
+
+def _by_formula(
+    horizon: int, k: int, slack: float | None, dyadic: bool, follows: bool, edition: int, start: int
+) -> list[int]:
+    """The first and the best m from `start` on, if biases are those of the formula.
+
     Both parts of the guarantee are convex in m from k // 2 on, so there the first m that does not improve is
     the end. So they are below, for barycentres; while reports that follow a hint have the same reach/m there
     as m = 1, which has no biases. Edition 1 overlooked this and stayed at m = 1.
@@ -89,14 +101,14 @@ def cells_for(
         return 1 << i if dyadic else i
 
     def worth(i: int) -> Fraction:
-        return uniform_guarantee(horizon, k, cells(i), slack, follows)
+        return horizon * reach(k, cells(i), follows) / cells(i) + bias_formula(k, cells(i), slack)
 
-    coarsest, finest = (0, MOST_LEVEL) if dyadic else (1, MOST_CELLS)
-    start = coarsest
-    while follows and edition > 1 and cells(start) < k // 2:
-        start += 1
-    best = first_not_improving(worth, start, finest)
-    return cells(min(coarsest, best, key=worth))
+    coarsest = (start - 1).bit_length() if dyadic else start
+    first = coarsest
+    while follows and edition > 1 and cells(first) < k // 2:
+        first += 1
+    best = first_not_improving(worth, first, MOST_LEVEL if dyadic else MOST_CELLS)
+    return [cells(coarsest), cells(best)]
 
 
 def first_not_improving(worth: Callable[[int], Fraction], low: int, high: int) -> int:
@@ -119,7 +131,9 @@ def first_not_improving(worth: Callable[[int], Fraction], low: int, high: int) -
 
 
 @lru_cache(maxsize=256)
-def last_rounds(k: int, slack: float | None = None, follows: bool = False) -> tuple[int, ...]:
+def last_rounds(
+    k: int, slack: float | None = None, follows: bool = False, edition: int = EDITION
+) -> tuple[int, ...]:
     """Without a horizon: the last round that each of the grids m = 1, 2, 4, ... serves, but the finest.
 
     A grid serves until the distance guaranteed so far reaches k - 1 times the bias bound of the next.
@@ -129,7 +143,7 @@ def last_rounds(k: int, slack: float | None = None, follows: bool = False) -> tu
     for level in range(MOST_LEVEL if k > 1 else 0):
         m = 1 << level
         price = reach(k, m, follows) / m
-        rounds = max(0, -(-((k - 1) * bias_bound(k, 2 * m, slack) - spent) // price))
+        rounds = max(0, -(-((k - 1) * _bias_known(k, 2 * m, slack, edition) - spent) // price))
         spent += rounds * price
         last += rounds
         ends.append(last)
@@ -139,10 +153,10 @@ def last_rounds(k: int, slack: float | None = None, follows: bool = False) -> tu
 
 
 def level_at(
-    rounds: int, k: int, slack: float | None = None, follows: bool = False
+    rounds: int, k: int, slack: float | None = None, follows: bool = False, edition: int = EDITION
 ) -> tuple[int, int | None]:
     """The grid 2^level of a round, and the last round that it serves (None: for ever)."""
-    ends = last_rounds(k, slack, follows)
+    ends = last_rounds(k, slack, follows, edition)
     for level, end in enumerate(ends):
         if rounds <= end:
             return level, end
@@ -150,12 +164,17 @@ def level_at(
 
 
 def nested_distance(
-    first: int, last: int, k: int, slack: float | None = None, follows: bool = False
+    first: int,
+    last: int,
+    k: int,
+    slack: float | None = None,
+    follows: bool = False,
+    edition: int = EDITION,
 ) -> Fraction:
     """What the rounds first..last may add to the distance on the nested grids of k classes."""
     total = Fraction(0)
     while first <= last:
-        level, end = level_at(first, k, slack, follows)
+        level, end = level_at(first, k, slack, follows, edition)
         until = last if end is None else min(end, last)
         total += (until - first + 1) * reach(k, 1 << level, follows) / (1 << level)
         first = until + 1

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex.biases import bias_bound, bias_formula
 from onlinecal.forecasters.simplex.guarantees import (
-    bias_bound,
     cells_for,
     last_rounds,
     level_at,
@@ -208,7 +208,7 @@ def test_the_grid_of_a_round_does_not_grow_coarser():
 
 def test_old_points_keep_their_biases_when_the_grid_doubles():
     forecaster = SimplexAlmostOneStepAhead(3)
-    forecaster.replay(outcomes_of("coins", 3, 36, 0))
+    forecaster.replay(outcomes_of("coins", 3, last_rounds(3)[2], 0))
     before = {tuple(x): b.tolist() for x, b in zip(*forecaster.look_ahead, strict=True)}
     scale = forecaster.memory[SCALE]
     forecaster.predict_proba_one({})

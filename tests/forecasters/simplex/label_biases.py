@@ -1,0 +1,81 @@
+"""Adds up the largest biases of the labels, by the machine's own rule, for the table of the package.
+
+`python -m tests.forecasters.simplex.label_biases` prints that table; it takes some five minutes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onlinecal.compiling import compiled
+from onlinecal.forecasters.simplex.machine.labels import earned_label, fresh_label
+from onlinecal.forecasters.simplex.machine.memory import new_memory
+from onlinecal.forecasters.simplex.machine.table import POINT, RECORDS, SCALE, SUPPORT
+
+LAST = {3: 128, 4: 64, 5: 40, 6: 32, 7: 24, 8: 20}
+"""The table has every m up to this, or up to 16, and these powers of two."""
+POWERS = {3: (256, 512), 4: (128, 256), 5: (64, 128), 6: (64,), 7: (32,), 8: (32,), 9: (32,), 10: (32,)}
+
+
+@compiled
+def largest_bias(memory, record, seen):
+    """The largest sum of absolute biases that the record's point ever has, in units of 1/SCALE."""
+    s, scale = memory[record + SUPPORT], memory[SCALE]
+    x, biases = record + POINT, record + POINT + s
+    for c in range(s):
+        memory[biases + c], seen[c] = 0, 0
+    label, largest = fresh_label(memory, x), 0
+    while True:
+        total = 0
+        for c in range(s):
+            memory[biases + c] += memory[x + c] - (scale if c == label else 0)
+            total += abs(memory[biases + c])
+        largest = max(largest, total)
+        if total == 0:
+            if seen[label]:
+                return largest
+            seen[label] = 1
+        label = earned_label(memory, record, label)
+
+
+@compiled
+def sum_over_points(memory, record, seen):
+    """The sum of `largest_bias` over all points of the grid whose coordinates are all above zero."""
+    s = memory[record + SUPPORT]
+    x, rest = record + POINT, record + POINT + s - 1
+    for c in range(s - 1):
+        memory[x + c] = 1
+    memory[rest] = memory[SCALE] - s + 1
+    total = 0
+    while True:
+        total += largest_bias(memory, record, seen)
+        c = s - 2
+        memory[x + c] += 1
+        memory[rest] -= 1
+        while memory[rest] == 0:
+            memory[rest] += memory[x + c] - 2
+            memory[x + c] = 1
+            c -= 1
+            if c < 0:
+                return total
+            memory[x + c] += 1
+
+
+def summed(s, m):
+    """The same for s classes on the grid of m >= s, in units of 1/m."""
+    memory = new_memory(s, m, 1, None, 8)
+    record = int(memory[RECORDS])
+    memory[record + SUPPORT] = s
+    return int(sum_over_points(memory, record, np.zeros(s, np.int64)))
+
+
+def table():
+    """By s: the sums for m = s, s + 1, ... in a row, and those for the powers of two beyond."""
+    rows = {s: [summed(s, m) for m in range(s, LAST.get(s, 16) + 1)] for s in range(3, 17)}
+    return rows, {s: {m: summed(s, m) for m in powers} for s, powers in POWERS.items()}
+
+
+if __name__ == "__main__":
+    rows, powers = table()
+    print(f"ROWS = {rows}")
+    print(f"POWERS = {powers}")

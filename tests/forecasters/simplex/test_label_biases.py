@@ -1,0 +1,102 @@
+"""The computed biases of the labels: section 3 of docs/theory-simplex.md, against the plain reference."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from math import comb, gcd
+
+import numpy as np
+import pytest
+
+from onlinecal import SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex.biases import (
+    LAST_TABLED,
+    TABLED_POWERS,
+    bias_bound,
+    bias_formula,
+    point_bound,
+)
+from onlinecal.forecasters.simplex.guarantees import cells_for, last_rounds, uniform_guarantee
+from tests.forecasters.simplex.label_biases import LAST, POWERS, summed
+from tests.forecasters.simplex.play import outcomes_of
+from tests.forecasters.simplex.reference import Reference, grid_points
+
+
+def on_support(s, m):
+    """The bound of all points of s classes with weight, from those of all points (inclusion, exclusion)."""
+    return sum((-1) ** (s - i) * comb(s, i) * bias_bound(i, m) for i in range(2, s + 1))
+
+
+@pytest.mark.parametrize(("k", "m"), [(3, 3), (3, 4), (3, 7), (3, 8), (4, 4), (4, 6), (5, 5), (5, 6), (6, 7)])
+def test_no_number_of_charges_drives_a_points_bias_beyond_what_is_computed(k, m):
+    """Points are charged for longer than the theorem says that they must be looked at."""
+    total = Fraction(0)
+    for x in grid_points(k, m):
+        support = sum(weight > 0 for weight in x)
+        if support == k:
+            game, largest, last = Reference(k, m), Fraction(0), None
+            for _ in range(2 * k * m // gcd(m, *x)):
+                last = game.tijdeman(x, last)
+                game.counts.setdefault(x, [0] * k)[last] += 1
+                largest = max(largest, sum(abs(game.bias(x, j)) for j in range(k)))
+            assert largest <= point_bound(k)
+            total += largest
+    assert total == on_support(k, m)
+
+
+def test_the_table_is_what_the_machines_rule_gives():
+    sizes = [(s, m) for s in range(3, 17) for m in range(s, 13)]
+    sizes += [(3, 40), (3, LAST[3]), (4, LAST[4]), (5, 24), (6, 20), (7, 17), (8, 16), (3, POWERS[3][0])]
+    for s, m in sizes:
+        assert on_support(s, m) == Fraction(summed(s, m), m)
+
+
+def test_beyond_the_table_the_formula_holds():
+    for s, m in [(3, 129), (4, 65), (9, 17), (17, 18), (3, 1024)]:
+        assert on_support(s, m) == comb(m - 1, s - 1) * point_bound(s)
+    assert bias_bound(4, 20, slack=1.0) == bias_formula(4, 20, 1.0)
+    assert bias_bound(4, 20, late=1) == bias_formula(4, 20, None, 1)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 5, 6, 8, 10, 20])
+def test_biases_grow_with_the_grid_as_the_choice_of_a_grid_relies_on(k):
+    others = [m for m in range(1, LAST_TABLED + 2) if m not in TABLED_POWERS]
+    for a, b in pairwise(others):
+        assert bias_bound(k, a) <= bias_bound(k, b)
+    for m in range(1, 300):
+        assert bias_bound(k, m) <= bias_bound(k, 2 * m)
+
+
+def test_guarantees_are_some_ten_percent_smaller():
+    for k, share in [(3, 0.98), (4, 0.91), (5, 0.92), (6, 0.92)]:
+        for horizon in (10**5, 10**6):
+            before = uniform_guarantee(horizon, k, cells_for(horizon, k, edition=3), edition=3)
+            assert uniform_guarantee(horizon, k, cells_for(horizon, k)) < (share + 0.01) * before
+
+
+def test_hints_without_slack_leave_the_labels_what_they_are():
+    """So the computed biases bound them, too; with late labels it is the formula's that do."""
+    rng = np.random.default_rng(4)
+    forecaster = SimplexAlmostOneStepAhead(4, n_cells=3)
+    forecaster.replay(outcomes_of("drift", 4, 600, 4), rng.dirichlet(np.full(4, 0.4), 600))
+    spread = np.abs(forecaster.look_ahead.biases).sum()
+    assert spread <= bias_bound(4, 3) < bias_formula(4, 3)
+    assert forecaster.guarantee == pytest.approx(float(uniform_guarantee(600, 4, 3)))
+    tokens = [forecaster.forecast() for _ in range(2)]
+    for token in tokens:
+        forecaster.observe(token, 0)
+    assert forecaster.guarantee > float(uniform_guarantee(602, 4, 3) + bias_formula(4, 3) - bias_bound(4, 3))
+
+
+def test_a_run_from_before_keeps_its_grids():
+    for settings in ({"horizon": 10**5}, {}):
+        forecaster = SimplexAlmostOneStepAhead(5, **settings)
+        forecaster._run = older = forecaster.new_run(edition=3)
+        forecaster.replay(outcomes_of("coins", 5, 2000, 1))
+        assert forecaster.certificate <= forecaster.guarantee
+        if settings:
+            assert older.grid_at(1)[0] == cells_for(10**5, 5, edition=3) == 12 != cells_for(10**5, 5)
+        else:
+            assert older.grid_at(2000)[1] == next(end for end in last_rounds(5, edition=3) if end >= 2000)
+            assert last_rounds(5, edition=3) != last_rounds(5)
