@@ -115,15 +115,17 @@ def run_remarks(outcomes: NDArray[Any], forecasts: Floats, outcome: str, advice:
     ]
 
 
-def constant_remarks(name: str, rounds: float, scores: Mapping[str, tuple[float, float]]) -> list[str]:
+def constant_remarks(
+    name: str, rounds: float, scores: Mapping[str, tuple[float, float]], numbers: int = 1
+) -> list[str]:
     """A remark if forecasts of so many rounds score worse than the best constant in hindsight.
 
     `scores`: by its name, the average score of the forecasts and of the constant. What learning the constant
-    costs, about log(T)/2 in all, is allowed for.
+    costs, about log(T)/2 in all for each of its numbers, is allowed for.
     """
     if rounds < LEAST_ROUNDS:
         return []
-    return _worse(name, "a constant", scores, math.log(rounds + 1) / 2 / rounds)
+    return _worse(name, "a constant", scores, numbers * math.log(rounds + 1) / 2 / rounds)
 
 
 def input_remarks(name: str, than: str, scores: Mapping[str, tuple[float, float]]) -> list[str]:

@@ -47,14 +47,19 @@ def event_scores(forecasts: Floats, outcomes: NDArray[np.uint8]) -> EventScores:
 def class_scores(probabilities: Floats, labels: NDArray[np.int64]) -> ClassScores:
     """The scores of probabilities (n, k) and labels (n,)."""
     rows = np.arange(len(labels))
-    errors = probabilities.copy()
-    errors[rows, labels] -= 1.0
     return ClassScores(
-        float((errors**2).sum(axis=1).mean()),
+        class_brier(probabilities, labels),
         log_loss(probabilities[rows, labels]),
         float((probabilities.argmax(axis=1) == labels).mean()),
         confidence_calibration_error(probabilities, labels, BINS, normalize=True),
     )
+
+
+def class_brier(probabilities: Floats, labels: NDArray[np.int64]) -> float:
+    """The Brier score of probabilities (n, k) and labels (n,): a sum over classes, an average over rows."""
+    errors = probabilities.copy()
+    errors[np.arange(len(labels)), labels] -= 1.0
+    return float((errors**2).sum(axis=1).mean())
 
 
 def log_costs(given: Floats) -> Floats:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from river import base
 
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
-from onlinecal.forecasters.simplex.input import check_label
+from onlinecal.forecasters.simplex.input import check_label, check_labels
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.late_labels import NOTHING, LateLabels
@@ -60,9 +61,13 @@ class CalibratedClassifier(LateLabels[Waiting]):
         guarantee of all rounds together grows as fast as the rounds. Not for "simplex": for three labels
         "auto" is then classwise. Nor for buckets that split.
 
+    classes
+        All labels there are, at least two, if they are known beforehand: "auto" then does not change, and of
+        two labels the second is the positive one. None: labels are discovered as they come.
+
     Attributes
     ----------
-    classifier, slack, n_buckets, strategy, horizon, window
+    classifier, slack, n_buckets, strategy, horizon, window, classes
         As given.
 
     Notes
@@ -94,6 +99,7 @@ class CalibratedClassifier(LateLabels[Waiting]):
     """
 
     window: int | None = None
+    classes: Sequence[Label] | None = None
     _moments: Moments | None = None
 
     def __init__(
@@ -104,8 +110,12 @@ class CalibratedClassifier(LateLabels[Waiting]):
         strategy: StrategyName = "auto",
         horizon: int | None = None,
         window: int | None = None,
+        classes: Sequence[Label] | None = None,
     ) -> None:
-        super().__init__(classifier)
+        declared = () if classes is None else check_labels(classes, "classes")
+        if len(declared) == 1:
+            raise ValueError(f"classes must hold at least 2 class labels, got {declared!r}")
+        super().__init__(classifier, declared)
         check_choice(strategy, STRATEGIES, "strategy")
         check_buckets(n_buckets, "n_buckets")
         if horizon is not None:
@@ -128,14 +138,18 @@ class CalibratedClassifier(LateLabels[Waiting]):
         self.strategy = strategy
         self.horizon = horizon
         self.window = window
+        self.classes = classes
         self._moments = None if window is None else Moments(window)
-        self._strategies = new_strategies(slack, n_buckets, horizon, self._moments)
-        self._plan = self._strategies[chosen(strategy, 0)]
+        kind = chosen(strategy, len(declared), window is not None)
+        self._strategies = new_strategies(slack, n_buckets, horizon, self._moments, declared, kind)
+        self._plan = self._strategies[kind]
         # Once both labels are known, the projection of the positive one; None under other plans.
         self._binary: Projection | None = None
         # Unless the open round is that of `_binary`, who forecasts it, and about which labels.
-        self._asking: Strategy = self._strategies[Certain.name]
+        self._asking: Strategy = self._plan
         self._asked: Asked = ()
+        if declared:
+            self._binary = self._plan.sole(self._labels)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Calibrated probabilities of the labels known so far; they sum to 1.
@@ -226,7 +240,8 @@ class CalibratedClassifier(LateLabels[Waiting]):
     @property
     def certificates(self) -> dict[Label, float]:
         """The certificate of each label's forecasts ("classwise"; empty for the other strategies)."""
-        projections = self._strategies[Classwise.name].projections
+        classwise = self._strategies.get(Classwise.name)
+        projections = classwise.projections if classwise else {}
         return {label: projection.certificate for label, projection in projections.items()}
 
     def _answer(self, answer: dict[Label, float]) -> dict[Label, float]:

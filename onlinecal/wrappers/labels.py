@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from onlinecal.forecasters.simplex.input import class_of
 from onlinecal.recalibration.spread import spread_rest
 from onlinecal.remarks import LabelWarning
 
@@ -19,18 +21,33 @@ class Labels:
 
     Of two labels the positive one is True (or 1, for numbers 0 and 1); of other labels it is the first
     that was met as an outcome. Once there are two, `pair` is (negative, positive).
+
+    Parameters
+    ----------
+    declared
+        All labels there are, at least two, if that is known beforehand: no other can then be met, and the
+        second of them is the positive one.
     """
 
-    _strange = False
+    _strange = _declared = False
 
-    def __init__(self) -> None:
+    def __init__(self, declared: Sequence[Label] = ()) -> None:
         self.known: dict[Label, int] = {}
         self.positive: Label | None = None
         self.pair: tuple[Label, Label] | None = None
+        if len(declared):
+            self._declared, self.positive = True, declared[1]
+            self.known = {label: int(label == self.positive) for label in declared}
+            self.pair = (declared[0], declared[1]) if len(declared) == 2 else None
 
     def meet(self, label: Label) -> None:
-        """Take note of an outcome's label; numpy's scalars count as the Python values they equal."""
+        """Take note of an outcome's label; numpy's scalars count as the Python values they equal.
+
+        ValueError if others were declared.
+        """
         label = plain(label)
+        if self._declared:
+            class_of(label, self.known, "y")
         if self.positive is None:
             self.positive = label
             if isinstance(label, (bool, int)) and label in (0, 1):
@@ -91,7 +108,18 @@ def spread_top(masses: dict[Label, float], best: Label, p: float) -> dict[Label,
 
 def normalised(masses: dict[Label, float]) -> dict[Label, float]:
     """Non-negative masses divided by their sum; equal shares if all are zero."""
-    total = sum(masses.values())
+    total = 0.0
+    for mass in masses.values():  # not `sum`, which from Python 3.12 on rounds otherwise
+        total += mass
     if total <= 0.0:
         return {label: 1.0 / len(masses) for label in masses}
     return {label: mass / total for label, mass in masses.items()}
+
+
+def normalised_rows(masses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same for masses of shape (T, k), to the bit."""
+    total = np.zeros((len(masses), 1))
+    for column in masses.T:
+        total[:, 0] += column
+    some = total > 0.0
+    return np.where(some, masses / np.where(some, total, 1.0), 1.0 / masses.shape[1])

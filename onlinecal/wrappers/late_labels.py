@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from river import base
 
-from onlinecal.wrappers.labels import Labels
+from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 T = TypeVar("T")
@@ -121,10 +121,10 @@ class LateRounds(Generic[T]):
 class LateLabels(ClassifierWrapper, LateRounds[T]):
     """Such a wrapper around a classifier: `predict_proba_one` opens the rounds."""
 
-    def __init__(self, classifier: base.Classifier) -> None:
+    def __init__(self, classifier: base.Classifier, declared: Sequence[Label] = ()) -> None:
         ClassifierWrapper.__init__(self, classifier)
         LateRounds.__init__(self)
-        self._labels = Labels()
+        self._labels = Labels(declared)
 
     @abstractmethod
     def _note_late(self, others: int) -> None: ...

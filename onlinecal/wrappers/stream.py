@@ -1,48 +1,42 @@
-"""A column of probabilities and one of outcomes: better probabilities, with a proof, in one call."""
+"""Columns of probabilities and one of outcomes: better probabilities, with a proof, in one call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.forecasters.binary.grid import check_slack
-from onlinecal.late import first_knowing
 from onlinecal.remarks import warn_of
-from onlinecal.steering.replaying import Schedule
-from onlinecal.validation import (
-    check_count,
-    check_outcomes,
-    check_probabilities,
-    check_same_length,
-    check_vector,
-)
-from onlinecal.wrappers.strategies.catalogue import SLACK
-from onlinecal.wrappers.strategies.projection import Projection
+from onlinecal.validation import check_choice, check_count
+from onlinecal.wrappers.labels import Labels
+from onlinecal.wrappers.strategies.binary import Binary
+from onlinecal.wrappers.strategies.catalogue import STRATEGIES, StrategyName, chosen, new_strategy
+from onlinecal.wrappers.strategies.strategy import Strategy
+from onlinecal.wrappers.stream_input import Given, Group, groups_of, known_of, read_stream
 from onlinecal.wrappers.stream_report import StreamReport, report_of
 
 Floats = NDArray[np.float64]
-UNITS = "D", "ms", "us", "ns"
-"""Of numpy's times those that polars reads."""
 
 
 @dataclass(frozen=True, eq=False)
 class RecalibratedStream:
-    """What `recalibrate_stream` made of a column of T probabilities.
+    """What `recalibrate_stream` made of T rows of probabilities.
 
     Attributes
     ----------
     probabilities
-        The forecasts, shape (T,): a pandas or polars Series if such came in (index and name kept), else a
-        numpy array; float64.
+        The forecasts, shape (T,) or (T, k), float64: a pandas or polars Series or DataFrame if such came in
+        (index and names kept), else a numpy array.
     certificate
         Shape (T,): a proven upper bound on the distance to calibration of the rows settled before the
-        forecast after this row; the last one of all rows. A sum over rows; with groups also over groups.
+        forecast after this row; the last one of all rows. A sum over rows; with groups also over groups,
+        with strategies "simplex" and "classwise" over classes.
     guarantee
-        What the certificate cannot exceed, whatever the outcomes; a sum over groups, too.
+        What the certificate cannot exceed, whatever the outcomes; summed as it is.
     """
 
     probabilities: Any
@@ -55,18 +49,6 @@ class RecalibratedStream:
         return self._report
 
 
-class Group(NamedTuple):
-    """One stream among those of a column: its key, its rows, and in which order these settle.
-
-    `known` has for each row, as they settle, the first row of the column that knows it.
-    """
-
-    key: Hashable
-    rows: NDArray[np.int64]
-    schedule: Schedule
-    known: NDArray[np.int64]
-
-
 def recalibrate_stream(
     probabilities: ArrayLike,
     outcomes: ArrayLike,
@@ -74,23 +56,26 @@ def recalibrate_stream(
     *,
     times: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    strategy: StrategyName = "auto",
     slack: float | None = None,
     horizon: int | None = None,
 ) -> RecalibratedStream:
-    """Recalibrate a column of probabilities online: each row by what was known before it, no row by its own.
+    """Recalibrate columns of probabilities online: each row by what was known before it, no row by its own.
 
     The forecasts are those that `CalibratedClassifier` gives row by row around a model with these
-    probabilities: steered towards what followed such probabilities so far, then moved to the nearest
-    forecast that stays calibrated on any outcomes, with a running certificate. A LabelWarning tells if what
-    comes out scores worse than what came in, or than the best constant.
+    probabilities, all its `classes` being declared: steered towards what followed such probabilities so far,
+    then moved to the nearest forecast that stays calibrated on any outcomes, with a running certificate. A
+    LabelWarning tells if what comes out scores worse than what came in, or than the best constant.
 
     Parameters
     ----------
     probabilities
-        Shape (T,), of outcome 1, each made before its outcome, in the order in which they were made: a numpy
-        array, a list, a pandas or polars Series.
+        Each made before its outcome, in the order in which they were made. Shape (T,), of outcome 1: a numpy
+        array, a list, a pandas or polars Series. Or shape (T, k), of k >= 2 classes, each row with sum 1 (up
+        to 1e-6): an array, a list of rows, or a DataFrame, the names of whose columns are the classes.
     outcomes
-        Shape (T,), each 0 or 1 or boolean; rows are matched by position.
+        Shape (T,), each 0 or 1 or boolean; of a table, numbers of classes 0, ..., k-1 or names of columns
+        (names only if some are numbers, but not 0, ..., k-1). Rows are matched by position.
     settled_at
         Shape (T,): when each outcome became known. Row numbers, from 0: forecasts of later rows know it. Or,
         with `times`, times: forecasts made later than that know it. Rows that share an outcome, as those of
@@ -100,8 +85,11 @@ def recalibrate_stream(
         Shape (T,), never decreasing: when each forecast was made, in the units of `settled_at`.
     groups
         Shape (T,): a key for each row; each key has a forecaster of its own.
+    strategy
+        As of `CalibratedClassifier`: what of a table is calibrated. By default the second class of two; of
+        three classes all together, of up to ten each one against the rest, of more the top one.
     slack, horizon
-        As of `CalibratedClassifier`: by default 1.5 and none. The horizon is that of each group.
+        As of `CalibratedClassifier`; by default none. The horizon is that of each group.
 
     Returns
     -------
@@ -110,8 +98,7 @@ def recalibrate_stream(
     Raises
     ------
     ValueError
-        Names the argument, the value and its row. Tables of several classes are refused: see
-        `CalibratedClassifier`.
+        Names the argument, the value and its row.
 
     Examples
     --------
@@ -128,120 +115,71 @@ def recalibrate_stream(
 
     References
     ----------
-    docs/theory.md, sections 2 to 6.
+    docs/theory.md, sections 2 to 6; docs/theory-simplex.md.
     """
-    p, y = _checked(probabilities, outcomes)
-    check_slack(slack := SLACK if slack is None else slack)
+    given = read_stream(probabilities, outcomes)
+    kind = _kind(strategy, given)
+    if slack is not None:
+        check_slack(slack)
     if horizon is not None:
         check_count(horizon, "horizon")
-    parts = _groups(groups, *_known(settled_at, times, p))
-    out, running, bounds = _played(p, y, parts, lambda: Projection(slack, 1, horizon))
+    parts = groups_of(groups, *known_of(settled_at, times, given))
+    out, running, bounds = _played(
+        given, parts, lambda: new_strategy(kind, slack, 1, horizon, declared=given.classes)
+    )
     certificate, guarantee = (float(sum(each)) for each in zip(*bounds, strict=True))
     by_group: dict[Any, StreamReport] = {}
     if groups is not None:
         for (key, rows, *_), each in zip(parts, bounds, strict=True):
-            by_group[key] = report_of(p[rows], out[rows], y[rows], *each)
-    report = report_of(p, out, y, certificate, guarantee, by_group)
+            by_group[key] = report_of(given.of(rows), out[rows], *each)
+    report = report_of(given, out, certificate, guarantee, by_group)
     warn_of(report.remarks)
-    return RecalibratedStream(_like(probabilities, out), running, guarantee, report)
+    return RecalibratedStream(_like(probabilities, given, out), running, guarantee, report)
+
+
+def _kind(strategy: StrategyName, given: Given) -> str:
+    """The name of the strategy that is played."""
+    check_choice(strategy, STRATEGIES, "strategy")
+    k = len(given.classes)
+    kind = chosen(strategy, k)
+    if given.column and kind != Binary.name:
+        raise ValueError(f"strategy {strategy!r} is for probabilities of shape (T, k), got a column of them")
+    if kind == Binary.name and k > 2:
+        raise ValueError(f"strategy {strategy!r} is for two classes, got a table of {k}")
+    return kind
 
 
 def _played(
-    p: Floats, y: NDArray[np.uint8], parts: list[Group], new_projection: Callable[[], Projection]
+    given: Given, parts: list[Group], new: Callable[[], Strategy]
 ) -> tuple[Floats, Floats, list[tuple[float, float]]]:
-    """Forecasts (T,), running certificates (T,), and by group the certificate and guarantee."""
+    """Forecasts (T, k), running certificates (T,), and by group the certificate and guarantee."""
     # sums of differences of doubles: in more digits, so that of one group they are its certificates again
-    out, jumps, bounds = np.empty(len(p)), np.zeros(len(p), np.longdouble), []
+    out, jumps, bounds = np.empty_like(given.table), np.zeros(len(given.table), np.longdouble), []
+    labels = Labels(given.classes)
     for _, rows, schedule, known in parts:
-        projection = new_projection()
-        tapes = projection.replay(p[rows], y[rows], schedule)
+        strategy = new()
+        tapes = strategy.replay(given.table[rows], given.numbers[rows], labels, schedule)
         out[rows] = tapes.forecasts
         np.add.at(jumps, known - 1, np.diff(tapes.certificates.astype(np.longdouble), prepend=0.0))
-        bounds.append((projection.certificate, projection.guarantee))
+        proven = list(strategy.bounded())
+        bounds.append((sum(one.certificate for one in proven), sum(one.guarantee for one in proven)))
     return out, np.cumsum(jumps).astype(np.float64), bounds
 
 
-def _checked(probabilities: ArrayLike, outcomes: ArrayLike) -> tuple[Floats, NDArray[np.uint8]]:
-    shape = getattr(probabilities, "shape", ())
-    if len(shape) == 2:
-        raise ValueError(
-            f"probabilities must be one-dimensional, those of outcome 1, got shape {shape}: "
-            "for several classes wrap their model in CalibratedClassifier"
-        )
-    p, y = check_probabilities(probabilities, "probabilities"), check_outcomes(outcomes)
-    check_same_length(p, y, "probabilities and outcomes")
-    return p, y
-
-
-def _known(
-    settled_at: ArrayLike | None, times: ArrayLike | None, p: Floats
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """For each row the first one that knows its outcome, and numbers in the order of settling; both (T,)."""
-    if settled_at is None:
-        if times is not None:
-            raise ValueError("times say nothing without settled_at, got None for that")
-        rows = np.arange(len(p))
-        return rows + 1, rows
-    column = _series(settled_at, "settled_at", p)
-    made = None if times is None else _series(times, "times", p)
-    known, settled = first_knowing(column, made, "settled_at", "give the forecasts' as times=")
-    return known.astype(np.int64), settled
-
-
-def _groups(groups: ArrayLike | None, known: NDArray[np.int64], settled: NDArray[Any]) -> list[Group]:
-    """The streams among the rows, in the order in which they begin."""
-    parts: dict[Hashable, NDArray[np.int64]] = {None: np.arange(len(known))}
-    if groups is not None:
-        parts = _rows_by_key(groups, known)
-    found = []
-    for key, rows in parts.items():
-        order = np.argsort(settled[rows], kind="stable")
-        at = known[rows][order]
-        found.append(Group(key, rows, Schedule(order, np.searchsorted(rows, at)), at))
-    return found
-
-
-def _rows_by_key(groups: Any, known: NDArray[np.int64]) -> dict[Hashable, NDArray[np.int64]]:
-    keys = check_vector(groups, "groups").tolist()
-    check_same_length(known, np.asarray(keys, dtype=object), "probabilities and groups")
-    numbers: dict[Hashable, int] = {}
-    of_row = np.empty(len(keys), np.int64)
-    for row, key in enumerate(keys):
-        if key is None or key != key:
-            raise ValueError(f"groups must name a key for every row, got {key!r} at row {row}")
-        try:
-            of_row[row] = numbers.setdefault(key, len(numbers))
-        except TypeError as error:
-            raise ValueError(f"groups must be keys with a hash, got {key!r} at row {row}") from error
-    ends = np.cumsum(np.bincount(of_row))[:-1]
-    return dict(zip(numbers, np.split(np.argsort(of_row, kind="stable"), ends), strict=True))
-
-
-def _series(values: Any, name: str, p: Floats) -> Any:
-    """Times or row numbers as a polars Series of that name, one for each of the probabilities."""
-    import polars as pl
-
-    if not isinstance(values, pl.Series):
-        array = check_vector(values, name)
-        if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in UNITS:
-            array = array.astype("datetime64[ms]")
-        values = pl.Series(name, array.tolist() if array.dtype.kind == "O" else array)
-    if len(values) != len(p):
-        raise ValueError(
-            f"probabilities and {name} must have the same length, got {len(p)} and {len(values)}"
-        )
-    return values.alias(name)
-
-
-def _like(given: Any, values: Floats) -> Any:
-    """The values as what was given: a Series of pandas or polars, else an array."""
-    library = type(given).__module__.partition(".")[0]
-    if library == "pandas" and hasattr(given, "index"):
+def _like(probabilities: Any, given: Given, out: Floats) -> Any:
+    """Forecasts (T, k) as what was given, of pandas, polars or numpy; of a column the second class."""
+    values = out[:, 1].copy() if given.column else out
+    library = type(probabilities).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(probabilities, "index"):
         import pandas as pd
 
-        return pd.Series(values, index=given.index, name=given.name)
+        if given.column:
+            return pd.Series(values, index=probabilities.index, name=probabilities.name)
+        return pd.DataFrame(values, index=probabilities.index, columns=probabilities.columns)
     if library == "polars":
         import polars as pl
 
-        return pl.Series(given.name, values)
+        if given.column:
+            return pl.Series(probabilities.name, values)
+        return pl.DataFrame(values, probabilities.columns)
     return values

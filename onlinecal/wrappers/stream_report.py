@@ -1,4 +1,4 @@
-"""What a recalibrated column was worth before and after, beside what is proven of it."""
+"""What recalibrated columns were worth before and after, beside what is proven of it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.measures.scores import best_constant_brier, brier_score, cross_entropy
+from onlinecal.measures.scores import class_brier, log_costs, log_loss
 from onlinecal.remarks import beside, constant_remarks, input_remarks
+from onlinecal.wrappers.stream_input import Given
 
 Floats = NDArray[np.float64]
+BRIER, LOG_LOSS = "Brier score", "log loss"
 
 
 @dataclass(frozen=True)
 class StreamReport:
-    """What a column of forecasts was worth before and after, and what is proven of it.
+    """What columns of forecasts were worth before and after, and what is proven of it.
 
     Attributes
     ----------
     n_rounds
         How many rows.
     brier_in, brier_out, brier_constant
-        Average of (p - y)^2 of what came in, of what went out, and of the best constant in hindsight.
+        Average of (p - y)^2 of what came in, of what went out, and of the best constant in hindsight; of a
+        table it is a sum over its classes.
     log_loss_in, log_loss_out, log_loss_constant
         The same for -log of what was given to the outcome; probabilities are kept 1e-15 away from 0.
     certificate, guarantee
@@ -65,33 +68,30 @@ class StreamReport:
 
 
 def report_of(
-    p: Floats,
+    given: Given,
     out: Floats,
-    y: NDArray[np.uint8],
     certificate: float,
     guarantee: float,
     groups: dict[Any, StreamReport] | None = None,
 ) -> StreamReport:
-    """Of what came in and what went out, outcomes (all of shape (T,)) and the bounds."""
-    n, ones = len(y), float(y.sum())
-    before, after = _losses(p, y), _losses(out, y)
+    """Of what came in and what went out, shape (T, k), and the bounds."""
+    n, k = given.table.shape
+    before, after = _losses(given.table, given), _losses(out, given)
+    shares = np.bincount(given.numbers, minlength=k) / n
     constant = {
-        "Brier score": best_constant_brier(n, ones) / n,
-        "log loss": cross_entropy(np.full(n, ones / n), y) / n,
+        BRIER: float((shares * (1.0 - shares)).sum()) / _parts(given),
+        LOG_LOSS: float((shares * log_costs(shares)).sum()),
     }
     remarks = input_remarks("what comes out", "what came in", beside(after, before))
-    remarks += constant_remarks("what comes out", n, beside(after, constant))
-    (brier_in, log_in), (brier_out, log_out), (brier, log) = (
-        tuple(one.values()) for one in (before, after, constant)
-    )
+    remarks += constant_remarks("what comes out", n, beside(after, constant), k - 1)
     return StreamReport(
         n,
-        brier_in,
-        brier_out,
-        brier,
-        log_in,
-        log_out,
-        log,
+        before[BRIER],
+        after[BRIER],
+        constant[BRIER],
+        before[LOG_LOSS],
+        after[LOG_LOSS],
+        constant[LOG_LOSS],
         certificate,
         guarantee,
         tuple(remarks),
@@ -99,6 +99,13 @@ def report_of(
     )
 
 
-def _losses(p: Floats, y: NDArray[np.uint8]) -> dict[str, float]:
+def _losses(table: Floats, given: Given) -> dict[str, float]:
     """Averages over rows, by what remarks call them."""
-    return {"Brier score": brier_score(p, y) / len(y), "log loss": cross_entropy(p, y) / len(y)}
+    right = table[np.arange(len(table)), given.numbers]
+    brier = (class_brier(table, given.numbers)) / _parts(given)
+    return {BRIER: brier, LOG_LOSS: log_loss(right)}
+
+
+def _parts(given: Given) -> int:
+    """Both classes of a column have the same squared error; it is counted once."""
+    return 2 if given.column else 1

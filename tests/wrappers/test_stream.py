@@ -165,11 +165,6 @@ TIMES = {"times": [1, 2, 3, 4]}
         ({"probabilities": [0.5, 0.5, 1.5, 0.5]}, r"probabilities must lie in \[0, 1\], got 1.5 at row 2"),
         ({"probabilities": [0.5, np.nan, 1.5, 0.5]}, r"probabilities must lie in \[0, 1\], got nan at row 1"),
         ({"probabilities": [0.5]}, "probabilities and outcomes must have the same length, got 1 and 4"),
-        ({"probabilities": np.full((4, 3), 1 / 3)}, r"shape \(4, 3\): .* CalibratedClassifier"),
-        (
-            {"probabilities": pl.DataFrame({"a": [0.5], "b": [0.5]})},
-            r"shape \(1, 2\): .* CalibratedClassifier",
-        ),
         ({"outcomes": [0, 1, 2, 0]}, "outcomes must be 0/1 or boolean, got 2 at row 2"),
         ({"outcomes": [0, 1, np.nan, 0]}, "outcomes must be 0/1 or boolean, got nan at row 2"),
         ({"settled_at": [0, 1, 2]}, "probabilities and settled_at must have the same length, got 4 and 3"),

@@ -243,6 +243,17 @@ class SimplexRun(Account):
         self._replay_until(rounds, done, numbers, hints, forecasts, points)
         return forecasts, points
 
+    def replay_certified(
+        self, numbers: NDArray[np.int64], hints: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Play known classes (T,) with hints (T, k): the forecasts, and the certificate after each round."""
+        memories.check_bears(self.memory, self.changing, len(numbers))
+        forecasts, certificates, no_points = np.zeros(hints.shape), np.empty(len(numbers)), np.zeros((0, 0))
+        for row in range(len(numbers)):
+            self._replay_until(row + 1, row, numbers, hints, forecasts, no_points)
+            certificates[row] = self.certificate
+        return forecasts, certificates
+
     def _replay_until(
         self,
         stop: int,

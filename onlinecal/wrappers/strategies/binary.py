@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
+from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.strategies.projection import Projection
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Strategy
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Floats, Ints, Strategy
 
 
 class Binary(Strategy):
@@ -35,3 +38,10 @@ class Binary(Strategy):
     def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
         """Charge the round that is here with its label."""
         self.projection(None).settle(int(label == labels.positive))
+
+    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+        """Of two labels: that of the second one, compiled."""
+        if labels.pair is None:
+            return super().replay(table, numbers, labels, schedule)
+        p, certificates = self.projection(None).replay(table[:, 1], numbers == 1, schedule)
+        return Tapes(np.column_stack([1.0 - p, p]), certificates)

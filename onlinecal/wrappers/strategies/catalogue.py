@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
+from onlinecal.wrappers.labels import Label
 from onlinecal.wrappers.strategies.binary import Binary
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.certain import Certain
@@ -34,19 +36,39 @@ SLACK, SLACK_ON_FIXED_GRIDS = 1.5, 1.0
 horizon or a window fixed, or of several labels together."""
 
 
+def new_strategy(
+    name: str,
+    slack: float | None,
+    n_buckets: Buckets,
+    horizon: int | None,
+    moments: Moments | None = None,
+    declared: Sequence[Label] = (),
+) -> Strategy:
+    """The strategy of that name before its first round; `declared`: all labels, if known beforehand."""
+    joint = SLACK_ON_FIXED_GRIDS if slack is None else slack
+    if name == Certain.name:
+        return Certain(moments)
+    if name == Simplex.name:
+        return Simplex(joint, n_buckets, horizon, declared)
+    each = SLACK if slack is None and horizon is None and moments is None else joint
+    kind = next(kind for kind in (Binary, Classwise, TopLabel) if kind.name == name)
+    return kind(each, n_buckets, horizon, moments)
+
+
 def new_strategies(
-    slack: float | None, n_buckets: Buckets, horizon: int | None, moments: Moments | None = None
+    slack: float | None,
+    n_buckets: Buckets,
+    horizon: int | None,
+    moments: Moments | None = None,
+    declared: Sequence[Label] = (),
+    kind: str = AUTO,
 ) -> dict[str, Strategy]:
-    """One of each by name, before its first round.
+    """One of each by name, before its first round; if all labels were declared, that of this kind alone.
 
     Bounds are added up in this order, on which the last bit of a sum depends.
     """
-    kinds = Binary, Classwise, TopLabel
-    joint = SLACK_ON_FIXED_GRIDS if slack is None else slack
-    each = SLACK if slack is None and horizon is None and moments is None else joint
-    several: list[Strategy] = [kind(each, n_buckets, horizon, moments) for kind in kinds]
-    several += [Certain(moments), Simplex(joint, n_buckets, horizon)]
-    return {strategy.name: strategy for strategy in several}
+    names = [kind] if declared else [one.name for one in (Binary, Classwise, TopLabel, Certain, Simplex)]
+    return {name: new_strategy(name, slack, n_buckets, horizon, moments, declared) for name in names}
 
 
 def renewed(state: dict[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onlinecal.wrappers.labels import Label, Labels, normalised
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Strategy
+from onlinecal.steering.replaying import Schedule, Tapes
+from onlinecal.wrappers.labels import Label, Labels, normalised, normalised_rows
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Floats, Ints, Strategy
 
 
 class Classwise(Strategy):
@@ -22,3 +23,8 @@ class Classwise(Strategy):
         super().settle(asked, label, labels)
         if label not in asked:
             self.projection(label).surprise()
+
+    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+        """Column by column, compiled: labels have nothing to do with each other before answers are made."""
+        forecasts, certificates = self.replay_columns(table, numbers, labels, schedule)
+        return Tapes(normalised_rows(forecasts), certificates)

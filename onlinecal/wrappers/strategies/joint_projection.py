@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
 from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
-from onlinecal.wrappers.labels import Label, normalised
+from onlinecal.steering.replaying import Tapes
+from onlinecal.wrappers.labels import Label, normalised, normalised_rows
 
 
 class JointProjection:
@@ -15,6 +21,8 @@ class JointProjection:
     ----------
     slack, horizon
         As in SimplexAlmostOneStepAhead; a slack below 1, too little for labels yet unknown, counts as 1.
+    declared
+        All labels, if they are known beforehand.
 
     Attributes
     ----------
@@ -24,9 +32,9 @@ class JointProjection:
         The forecast that was asked for last.
     """
 
-    def __init__(self, slack: float, horizon: int | None) -> None:
+    def __init__(self, slack: float, horizon: int | None, declared: Sequence[Label] = ()) -> None:
         self.forecaster = SimplexAlmostOneStepAhead(
-            horizon=horizon, slack=max(1.0, float(slack)), report="hint"
+            horizon=horizon, slack=max(1.0, float(slack)), labels=list(declared) or None, report="hint"
         )
         self._token: SimplexForecast | None = None
         self.announced: dict[Label, float] = {}
@@ -61,6 +69,10 @@ class JointProjection:
     def present(self, token: SimplexForecast) -> None:
         """Put a forecast back in its place, to be settled next."""
         self._token = token
+
+    def replay(self, hints: NDArray[np.float64], numbers: NDArray[np.int64]) -> Tapes:
+        """Ask and settle row by row, all labels being declared: hints (T, k), which of these came (T,)."""
+        return Tapes(*self.forecaster._run.replay_certified(numbers, normalised_rows(hints)))
 
     @property
     def certificate(self) -> float:

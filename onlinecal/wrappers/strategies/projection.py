@@ -119,14 +119,16 @@ class Projection:
         if self._splitting is not None:
             self._split(self._splitting)
 
-    def replay(self, raw: NDArray[np.float64], outcomes: NDArray[np.uint8], schedule: Schedule) -> Tapes:
+    def replay(self, raw: NDArray[np.float64], outcomes: NDArray[np.bool_], schedule: Schedule) -> Tapes:
         """Ask about so many model's probabilities, settling in between what the schedule says; shapes (T,).
 
         What it leaves is what `ask`, `ticket`, `present` and `settle` would leave, row by row. Only without
         window, and with one bucket.
         """
         self.note_late(schedule.most_late)
-        tapes = replayed(self._table, self._state, raw, outcomes, schedule)
+        tapes = replayed(
+            self._table, self._state, np.ascontiguousarray(raw), outcomes.view(np.uint8), schedule
+        )
         self._table.resume()
         return tapes
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from onlinecal.wrappers.labels import Label, Labels, normalised
+from onlinecal.steering.replaying import Schedule, Tapes
+from onlinecal.wrappers.labels import Label, Labels, normalised, normalised_rows
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.joint_projection import JointProjection
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy, Waiting, Windowed
+from onlinecal.wrappers.strategies.strategy import (
+    Answer,
+    Asked,
+    Bounded,
+    Floats,
+    Ints,
+    Strategy,
+    Waiting,
+    Windowed,
+)
 
 
 class Simplex(Strategy):
@@ -21,9 +31,11 @@ class Simplex(Strategy):
 
     name = "simplex"
 
-    def __init__(self, slack: float, n_buckets: Buckets, horizon: int | None) -> None:
+    def __init__(
+        self, slack: float, n_buckets: Buckets, horizon: int | None, declared: Sequence[Label] = ()
+    ) -> None:
         super().__init__(slack, n_buckets, horizon)
-        self.joint = JointProjection(slack, horizon)
+        self.joint = JointProjection(slack, horizon, declared)
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
         """The answer is the joint forecast as it is."""
@@ -53,6 +65,13 @@ class Simplex(Strategy):
         """Its joint forecast will never be charged."""
         assert waiting.joint is not None
         self.joint.forecaster.withdraw(waiting.joint)
+
+    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+        """Compiled while no label is late."""
+        if schedule.most_late:
+            return super().replay(table, numbers, labels, schedule)
+        hints, _ = self.replay_columns(table, numbers, labels, schedule)
+        return self.joint.replay(normalised_rows(hints), numbers)
 
     def bounded(self) -> Iterable[Bounded]:
         """The joint forecasts alone."""

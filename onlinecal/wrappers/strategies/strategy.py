@@ -6,11 +6,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from onlinecal.forecasters import SimplexForecast
+from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, plain
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
+from onlinecal.wrappers.strategies.row_by_row import played_row_by_row
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 Asked = tuple[Label | None, ...]
 """The labels that a round forecasts one by one; None stands for the positive one of two."""
@@ -125,6 +133,24 @@ class Strategy(ABC):
     def give_up(self, waiting: Waiting) -> None:
         """A round that waited will never be settled: nothing to do, projections reserve nothing for it."""
         return
+
+    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+        """Play a model's answers and labels, settling in between what the schedule says, as row by row.
+
+        Columns of the table, shape (T, k), are the labels in the order in which all of them were declared;
+        `numbers`, shape (T,), says which of these came. What comes out are answers (T, k), and the sum of
+        `bounded` certificates after each settled round (T,).
+        """
+        return played_row_by_row(self, table, numbers, labels, schedule)
+
+    def replay_columns(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+        """The same of one projection a label, each asked about its column: their forecasts as they are."""
+        forecasts, certificates = np.empty_like(table), np.zeros(len(table))
+        for number, label in enumerate(labels.known):
+            tapes = self.projection(label).replay(table[:, number], numbers == number, schedule)
+            forecasts[:, number] = tapes.forecasts
+            certificates += tapes.certificates
+        return Tapes(forecasts, certificates)
 
     def note_late(self, others: int) -> None:
         """Take into the guarantees that so many other forecasts were open at once."""

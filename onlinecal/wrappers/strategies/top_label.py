@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
+from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, spread_top
 from onlinecal.wrappers.strategies.projection import Projection
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Strategy
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Floats, Ints, Strategy
 
 
 class TopLabel(Strategy):
@@ -25,3 +28,15 @@ class TopLabel(Strategy):
         best = max(masses, key=masses.__getitem__)
         raw = masses[best] if answer else 1.0 / len(names)
         return (best,), spread_top(masses, best, self.projection(best).ask(raw))
+
+    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+        """One column, compiled: the top probabilities, and whether their labels came."""
+        tops = table.argmax(axis=1)
+        p, certificates = self.projection(None).replay(table.max(axis=1), tops == numbers, schedule)
+        answers = np.empty_like(table)
+        for row, (masses, best, top) in enumerate(
+            zip(table.tolist(), tops.tolist(), p.tolist(), strict=True)
+        ):
+            said = spread_top(dict(enumerate(masses)), best, top)
+            answers[row] = [said[label] for label in range(len(masses))]
+        return Tapes(answers, certificates)
