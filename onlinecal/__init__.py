@@ -13,6 +13,7 @@ from onlinecal.moved import find_old_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from onlinecal.alarms import CalibrationAlarm as CalibrationAlarm
     from onlinecal.forecasters import (
         AlmostOneStepAhead as AlmostOneStepAhead,
         OneStepAhead as OneStepAhead,

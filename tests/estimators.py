@@ -14,6 +14,7 @@ from river import datasets, linear_model, naive_bayes, preprocessing, tree
 from sklearn.tree import DecisionTreeRegressor
 
 import onlinecal
+from onlinecal import CalibrationAlarm
 from onlinecal import forecasters as f
 from onlinecal import metrics as m
 from onlinecal import recalibration as r
@@ -77,6 +78,12 @@ def count(monitor: Any, rounds: Any) -> list[Any]:
     for y, p in rounds:
         monitor.update(p, y)
     return [monitor.calibration_distance(), monitor.smooth_calibration_error(), monitor.n_rounds]
+
+
+def watch(alarm: Any, rounds: Any) -> list[Any]:
+    for y, p in rounds:
+        alarm.update(p, y)
+    return [alarm.statistic, alarm.e_value, alarm.p_value, alarm.finding, alarm.n_alarms]
 
 
 def predictions(model: Any, rows: Any) -> list[Any]:
@@ -154,6 +161,10 @@ NO_ROUNDS: list[Refusal] = [
     ("update", (0.5, 2), "outcome must be .* got 2"),
     ("update_many", ([0.5, 2.0], [0, 1]), "forecasts must lie in .* got 2.0 at row 1"),
     ("update_many", ([0.5, 0.5], [0, 3]), "outcomes must be .* got 3 at row 1"),
+]
+NO_WATCH: list[Refusal] = [
+    (name, given, message.replace("forecast ", "p ").replace("outcome ", "y "))
+    for name, given, message in NO_ROUNDS
 ]
 NO_LABELS: list[Refusal] = [
     ("learn_one", ({}, y), r"y must be a (hashable )?class label, got") for y in (None, NAN, INF, [1])
@@ -258,6 +269,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     m.SmoothCalibration: [{}],
     m.CalibrationDistance: [{"budget": 0.05}],
     CalibrationMonitor: [{}, {"resolution": 3}],
+    CalibrationAlarm: [{}, {"alpha": 0.3}],
     r.LpRecalibrator: [{"n_levels": 4, "tolerance": 0.01}, {"n_levels": 4, "within": "shift", "p": 4}],
     r.DecisionRecalibrator: [{"n_actions": 2, "max_rounds": 3, "n_folds": 2}],
     r.TemperatureScaling: [{}],
@@ -278,6 +290,8 @@ def fed(kind: type, settings: dict[str, Any]) -> tuple[Callable[[Any, Any], list
         return regress, APPROVAL, [*NO_TARGETS, *(beyond if kind is w.CalibratedRegressor else [])]
     if kind is CalibrationMonitor:
         return count, GAMES, NO_ROUNDS
+    if kind is CalibrationAlarm:
+        return watch, GAMES, NO_WATCH
     if kind.__module__.startswith("onlinecal.metrics"):
         return update, GAMES, NO_ANSWERS
     if kind is r.GroupRecalibrator:

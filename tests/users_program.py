@@ -21,6 +21,7 @@ from onlinecal import (
     CalibratedClassifier,
     CalibratedDistribution,
     CalibratedRegressor,
+    CalibrationAlarm,
     CalibrationMonitor,
     DecisionCalibratedClassifier,
     DecisionRecalibrator,
@@ -108,6 +109,11 @@ CalibratedDistribution(regressor)  # error: call-arg
 CalibratedDistribution(regressor, thresholds="low")  # error: arg-type
 forecaster.observe(token, 0.5)
 CalibrationMonitor().update(0.5, 0.25)
+alarm = CalibrationAlarm(alpha=1e-3)
+alarm.update(0.5, True)
+if alarm.drift_detected:
+    where: tuple[float, float, str, float] = alarm.finding
+CalibrationAlarm(alpha="low")  # error: arg-type
 BinnedMean(model, n_bins=2.5)  # error: arg-type
 PlattScaling(model, rate=1)  # error: call-arg
 DecisionCalibratedClassifier(model, losses=table, labels=["a", "b", "c"], memory="reservoir")

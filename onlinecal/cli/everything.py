@@ -155,6 +155,17 @@ def warm_group_recalibrator() -> None:
             recalibrator.fit(forecasts, ~outcomes, groups).predict(forecasts, groups)
 
 
+def warm_alarm() -> None:
+    """The alarm, round by round and on arrays, past its first alarm."""
+    from onlinecal import CalibrationAlarm
+
+    forecasts, outcomes = _history()
+    alarm = CalibrationAlarm(0.5)
+    alarm.update_many(forecasts, outcomes)
+    while alarm.n_rounds < ROUNDS + 10:
+        alarm.update(0.5, True)
+
+
 LIBRARY: dict[str, Callable[[], None]] = {
     "forecasters": warm_forecasters,
     "simplex forecaster": warm_simplex,
@@ -165,5 +176,6 @@ LIBRARY: dict[str, Callable[[], None]] = {
     "LpRecalibrator": warm_lp_recalibrator,
     "DecisionRecalibrator": warm_decision_recalibrator,
     "GroupRecalibrator": warm_group_recalibrator,
+    "CalibrationAlarm": warm_alarm,
 }
 """What the library compiles, by what people use it for."""

@@ -1,0 +1,15 @@
+"""Alarms: a stream of forecasts and outcomes in; out, when the forecasts are no longer calibrated.
+
+Names are loaded when they are first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onlinecal.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from onlinecal.alarms.calibration_alarm import CalibrationAlarm as CalibrationAlarm, Finding as Finding
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -1,0 +1,161 @@
+"""The alarm: exact means over all outcomes, false alarms, delays, what it says of where and how."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+
+from onlinecal import CalibrationAlarm
+from onlinecal.alarms.bets import STAKES, STAKES_OF, direction_of, region_of
+
+
+def played(forecasts, outcomes, alpha=1e-9):
+    alarm = CalibrationAlarm(alpha)
+    for p, y in zip(forecasts, outcomes, strict=True):
+        alarm.update(p, y)
+    return alarm
+
+
+def forecast_after(past, tick):
+    """Forecasts that depend on the outcomes before: both ends, and numbers that are in no grid."""
+    if len(past) == tick:
+        return 0.0
+    return [0.3, 0.999, 1e-9, 0.51, 1.0][(len(past) + 2 * sum(past)) % 5]
+
+
+@pytest.mark.parametrize("tick", range(4))
+def test_means_over_all_outcomes_are_those_of_the_theorems(tick):
+    detectors, e_values = 0.0, 0.0
+    for outcomes in itertools.product((0, 1), repeat=7):
+        chance, forecasts = 1.0, []
+        for t, y in enumerate(outcomes):
+            forecasts.append(forecast_after(outcomes[:t], tick))
+            chance *= forecasts[-1] if y else 1.0 - forecasts[-1]
+        if chance > 0.0:
+            alarm = played(forecasts, outcomes)
+            detectors += chance * alarm.statistic
+            e_values += chance * alarm.e_value
+    assert detectors == pytest.approx(7.0, rel=1e-12)
+    assert e_values == pytest.approx(1.0, rel=1e-12)
+
+
+def null_streams(kind, rng, shape):
+    p = {"uniform": rng.random(shape), "rare": np.full(shape, 0.004), "half": np.full(shape, 0.5)}.get(kind)
+    if kind == "shares":
+        p = rng.random(shape)
+        return p, rng.beta(2.0 * p, 2.0 * (1.0 - p))
+    if kind == "follows":
+        # the forecast depends on the outcome before
+        y = (rng.random(shape) < 0.4).astype(float)
+        p = np.full(shape, 0.4)
+        for t in range(1, shape[1]):
+            p[:, t] = np.where(y[:, t - 1] > 0, 0.7, 0.2)
+            y[:, t] = rng.random(shape[0]) < p[:, t]
+        return p, y
+    return p, (rng.random(shape) < p).astype(float)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "rare", "half", "follows", "shares"])
+def test_a_thousand_calibrated_streams_raise_false_alarms_as_seldom_as_promised(kind):
+    streams, rounds, alpha = 1000, 1500, 0.01
+    p, y = null_streams(kind, np.random.default_rng(5), (streams, rounds))
+    waits, certain = [], 0
+    for forecasts, outcomes in zip(p, y, strict=True):
+        alarm = CalibrationAlarm(alpha)
+        found = alarm.update_many(forecasts, outcomes)
+        waits.append(found[0] + 1 if len(found) else rounds)
+        certain += alarm.p_value <= 0.05
+    # cut at the end of the stream, which only makes the mean smaller
+    assert np.mean(waits) >= 1.0 / alpha
+    assert certain <= 0.05 * streams + 3.0 * (0.05 * streams) ** 0.5
+
+
+CHANGES = {
+    "too low": lambda p: np.minimum(p + 0.1, 1.0),
+    "too high": lambda p: np.maximum(p - 0.1, 0.0),
+    "overconfident": lambda p: p**0.5 / (p**0.5 + (1.0 - p) ** 0.5),
+    "underconfident": lambda p: p**2 / (p**2 + (1.0 - p) ** 2),
+    "region": lambda p: np.where((p > 0.75) & (p < 0.875), p - 0.2, p),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "most"),
+    [("too low", 250), ("too high", 250), ("overconfident", 220), ("underconfident", 200), ("region", 800)],
+)
+def test_changes_are_found_soon_and_named(kind, most):
+    delays, named = [], 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        p = rng.random(6000)
+        happens = rng.random(6000) < np.where(np.arange(6000) < 1000, p, CHANGES[kind](p))
+        alarm = CalibrationAlarm()
+        found = alarm.update_many(p, happens)
+        first = next(int(t) for t in found if t >= 1000)
+        delays.append(first - 1000)
+        again = CalibrationAlarm()
+        again.update_many(p[: first + 1], happens[: first + 1])
+        finding = again.finding
+        if kind == "region":
+            named += finding.direction == "too high" and (finding.low, finding.high) == (0.75, 0.875)
+        else:
+            named += finding.direction == kind
+    assert np.mean(delays) < most
+    assert named >= 24
+
+
+def test_many_at_once_are_the_same_as_one_by_one_and_so_are_copies():
+    rng = np.random.default_rng(2)
+    p = rng.random(3000)
+    y = rng.random(3000) < p**1.5
+    one, found = CalibrationAlarm(0.01), []
+    for t in range(3000):
+        if t == 1234:
+            one = pickle.loads(pickle.dumps(copy.deepcopy(one)))
+        one.update(p[t], y[t])
+        if one.drift_detected:
+            found.append(t)
+    many = CalibrationAlarm(0.01)
+    parts = [many.update_many(p[a:b], y[a:b]) + a for a, b in itertools.pairwise((0, 1, 700, 1999, 3000))]
+    assert np.concatenate(parts).tolist() == found
+    assert len(found) == many.n_alarms == one.n_alarms > 3
+    assert (many.statistic, many.e_value, many.p_value) == (one.statistic, one.e_value, one.p_value)
+    assert many.n_rounds == 3000
+
+
+def test_what_cannot_happen_is_found_and_stays_a_number():
+    alarm = CalibrationAlarm()
+    alarm.update_many(np.zeros(5000), np.ones(5000))
+    assert alarm.n_alarms > 500
+    assert alarm.p_value < 1e-200
+    assert np.isfinite(alarm.e_value)
+
+
+def test_stakes_and_names_of_bets():
+    assert STAKES.sum() == pytest.approx(1.0) == pytest.approx(STAKES_OF.sum())
+    places = {region_of(bet) for bet in range(len(STAKES))}
+    assert len(places) == 15
+    assert {direction_of(bet) for bet in range(len(STAKES))} == set(CHANGES) - {"region"}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda alarm: alarm.update(1.2, 0), r"p must be .* got 1.2"),
+        (lambda alarm: alarm.update(0.2, 2), r"y must be .* got 2"),
+        (lambda alarm: alarm.update(float("nan"), 0), "p must be"),
+        (lambda alarm: alarm.update_many([0.5, 0.5], [1]), "same length, got 2 and 1"),
+        (lambda alarm: alarm.update_many([0.5, -1.0], [1, 0]), "-1.0"),
+        (lambda alarm: CalibrationAlarm(0.0), "alpha must be .* got 0.0"),
+    ],
+)
+def test_bad_input_changes_nothing(call, message):
+    alarm = played([0.5, 0.25], [1, 0])
+    before = alarm.statistic, alarm.e_value, alarm.n_rounds
+    with pytest.raises(ValueError, match=message):
+        call(alarm)
+    assert (alarm.statistic, alarm.e_value, alarm.n_rounds) == before
