@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from onlinecal.validation import check_count, check_number
 
-EDITION = 3
+EDITION = 4
 """Today's edition of the forecasters' rules."""
 MAX_JUMP = 1e10
 """Seconds, some 300 years: any clock that counts seconds stays below, none that counts milliseconds does."""
@@ -40,6 +40,12 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         Seconds after the query's time, on the key's own clock (the latest time of its accepted events), at
         which a forecast stops waiting: it is then never charged, and an outcome that comes later is
         rejected. None: it waits for ever.
+    steering
+        Whether hints of binary outcomes are steered before forecasters follow them: mapped to better ones by
+        what followed the key's hints so far. The squared errors of T steered hints exceed those of the hints
+        by at most 3/2 ln(T + 6), if labels come in time. None and True: yes, from the key's first hint on;
+        without hints there is nothing to steer, and nothing is kept. False: hints are followed as they are.
+        Not for kind "simplex".
     max_jump
         Of keys whose forecasts expire: seconds by which an event's time may be ahead of the key's clock; with
         more it is rejected, and the clock stays where it is. A key's first time may be as far from 0 as that,
@@ -58,13 +64,14 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     window: int | None = None
     lanes: int = 1
     expire_after: float | None = None
+    steering: bool | None = None
     max_jump: float = MAX_JUMP
 
     def __post_init__(self) -> None:
         check_count(self.lanes, "lanes", most=1 << 16)
         for name in ("max_jump",) if self.expire_after is None else ("expire_after", "max_jump"):
             check_number(getattr(self, name), name, 0.0, math.inf, "()", "a positive number of seconds")
-        for name in ("grid", "rule", "window") if self.kind == "simplex" else ("classes",):
+        for name in ("grid", "rule", "window", "steering") if self.kind == "simplex" else ("classes",):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} does not go with kind {self.kind!r}, got {getattr(self, name)!r}")
 
@@ -80,7 +87,8 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """A default, and exceptions in order: the first that matches a key's name holds for it.
 
     `edition` is set by the engine where it matters: by which edition of its rule a simplex chooses the grid
-    for a horizon (2), a binary forecaster its level and what points without bias accept (3). A ledger that
+    for a horizon (2), a binary forecaster its level and what points without bias accept (3), what slack and
+    report become with the first hint unless they are set, and that hints are steered (4). A ledger that
     names none has the first.
     """
 

@@ -190,11 +190,12 @@ class KeyStep:
 
 
 def _values_of(config: KeyConfig) -> tuple[Any, ...]:
-    """All fields that forecasts depend on, so not `max_jump`; and not `window`, a newer field, unless set."""
+    """All fields that forecasts depend on, so not `max_jump`; of newer fields those that are set."""
     values = asdict(config)
     del values["max_jump"]
-    if config.window is None:
-        del values["window"]
+    for newer in ("window", "steering"):
+        if values[newer] is None:
+            del values[newer]
     return tuple(values.values())
 
 
