@@ -54,11 +54,14 @@ def check_steering(state: NDArray[np.float64], tickets: NDArray[np.float64]) -> 
     require(abs(state[INTERCEPT]) < LARGEST, "its steering's intercept")
     require(-FARTHEST <= state[LOWEST] <= -EDGE and EDGE <= state[HIGHEST] <= FARTHEST, "its steering's ends")
     sums, counts = state[SUMS:COUNTS], state[COUNTS : COUNTS + N_BINS]
-    require(bool(((sums >= 0.0) & (sums <= counts) & (counts <= rounds)).all()), "its steering's bins")
+    most = 1.0 + ROUNDING
+    bins = (sums >= 0.0) & (sums <= counts * most) & (counts <= rounds * most)
+    require(bool(bins.all()), "its steering's bins")
     for curve in state[CURVES:SUMS].reshape(-1, SMOOTH + FREE):
         covariance = curve[N_FEATURES:SMOOTH].reshape(N_FEATURES, N_FEATURES)
-        variances = np.concatenate([covariance.diagonal(), curve[SMOOTH + N_KNOTS :]])
         require(bool(np.abs(curve).max() < LARGEST), "its steering's curves")
+        require(bool(np.abs(covariance - covariance.T).max() < ROUNDING), "its steering's curves")
+        variances = np.concatenate([np.linalg.eigvalsh(covariance), curve[SMOOTH + N_KNOTS :]])
         require(variances.min() > 0.0 and variances.max() < 1.0 + ROUNDING, "its steering's curves")
     answers = np.hstack([tickets[:, ANSWERS : ANSWERS + N_ANSWERS], tickets[:, LAST : LAST + 2]])
     require(bool(((answers >= 0.0) & (answers <= 1.0)).all()), "its open forecasts' steering")

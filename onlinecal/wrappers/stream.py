@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.forecasters.binary.defaults import SLACK_WITH_HINTS
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.late import first_knowing
 from onlinecal.remarks import warn_of
@@ -20,7 +21,6 @@ from onlinecal.validation import (
     check_same_length,
     check_vector,
 )
-from onlinecal.wrappers.strategies.catalogue import SLACK
 from onlinecal.wrappers.strategies.projection import Projection
 from onlinecal.wrappers.stream_report import StreamReport, report_of
 
@@ -131,7 +131,7 @@ def recalibrate_stream(
     docs/theory.md, sections 2 to 6.
     """
     p, y = _checked(probabilities, outcomes)
-    check_slack(slack := SLACK if slack is None else slack)
+    check_slack(slack := SLACK_WITH_HINTS if slack is None else slack)
     if horizon is not None:
         check_count(horizon, "horizon")
     parts = _groups(groups, *_known(settled_at, times, p))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, get_args
 
+from onlinecal.forecasters.binary.defaults import SLACK_ON_FIXED_GRIDS, SLACK_WITH_HINTS
 from onlinecal.wrappers.strategies.binary import Binary
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.certain import Certain
@@ -29,21 +30,17 @@ def chosen(strategy: str, n_labels: int, windowed: bool = False) -> str:
     return Classwise.name if windowed and name == Simplex.name else name
 
 
-SLACK, SLACK_ON_FIXED_GRIDS = 1.5, 1.0
-"""Defaults: 1.5 costs the self-tuning grid least skill for its certificate; 1 is enough on a grid that a
-horizon or a window fixed, or of several labels together."""
-
-
 def new_strategies(
     slack: float | None, n_buckets: Buckets, horizon: int | None, moments: Moments | None = None
 ) -> dict[str, Strategy]:
     """One of each by name, before its first round.
 
-    Bounds are added up in this order, on which the last bit of a sum depends.
+    The slack, if not set, is that of binary forecasters from the first hint on; that of fixed grids for several
+    labels together. Bounds are added up in this order, on which the last bit of a sum depends.
     """
     kinds = Binary, Classwise, TopLabel
     joint = SLACK_ON_FIXED_GRIDS if slack is None else slack
-    each = SLACK if slack is None and horizon is None and moments is None else joint
+    each = SLACK_WITH_HINTS if slack is None and horizon is None and moments is None else joint
     several: list[Strategy] = [kind(each, n_buckets, horizon, moments) for kind in kinds]
     several += [Certain(moments), Simplex(joint, n_buckets, horizon)]
     return {strategy.name: strategy for strategy in several}
