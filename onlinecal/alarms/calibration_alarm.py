@@ -101,7 +101,7 @@ class CalibrationAlarm(base.DriftDetector):
         self.n_rounds = self.n_alarms = 0
         self._state = new_state()
 
-    def update(self, p: float, y: SupportsFloat) -> None:  # type: ignore[override]
+    def update(self, p: float, y: SupportsFloat) -> None:
         """Take up a forecast and its outcome, both in [0, 1].
 
         Raises ValueError, and changes nothing, for a forecast or an outcome that is none.

@@ -18,7 +18,7 @@ MAX_JUMP = 1e10
 
 Kind = Literal["binary", "simplex", "lp"]
 PARAMETERS: dict[Kind, tuple[str, ...]] = {
-    "binary": ("horizon", "n_cells", "grid", "rule", "slack", "report", "window"),
+    "binary": ("horizon", "n_cells", "grid", "rule", "slack", "report", "window", "steering"),
     "simplex": ("classes", "horizon", "n_cells", "slack", "report"),
     "lp": ("classes", "p", "epsilon", "n_levels", "tolerance", "within", "first_fit", "fading"),
 }
@@ -53,6 +53,12 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         Seconds after the query's time, on the key's own clock (the latest time of its accepted events), at
         which a forecast stops waiting: it is then never charged, and an outcome that comes later is
         rejected. None: it waits for ever.
+    steering
+        Whether hints of binary outcomes are steered before forecasters follow them: mapped to better ones by
+        what followed the key's hints so far. The squared errors of T steered hints exceed those of the hints
+        by at most 3/2 ln(T + 6), if labels come in time. None and True: yes, from the key's first hint on;
+        without hints there is nothing to steer, and nothing is kept. False: hints are followed as they are.
+        Not for kind "simplex".
     max_jump
         Of keys whose forecasts expire: seconds by which an event's time may be ahead of the key's clock; with
         more it is rejected, and the clock stays where it is. A key's first time may be as far from 0 as that,
@@ -78,6 +84,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     fading: float | None = None
     lanes: int = 1
     expire_after: float | None = None
+    steering: bool | None = None
     max_jump: float = MAX_JUMP
 
     def __post_init__(self) -> None:
@@ -104,7 +111,8 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
     `edition` is set by the engine where it matters: by which edition of its rule a simplex chooses the grid
     for a horizon (2), a binary forecaster its level and what points without bias accept (3), a simplex its
-    grids by the biases that its labels can have (4). A ledger that names none has the first.
+    grids by the biases that its labels can have, what slack and report become with the first hint unless they
+    are set, and that hints are steered (4). A ledger that names none has the first.
     """
 
     default: KeyConfig = KeyConfig()

@@ -18,7 +18,7 @@ def lanes_of(config: KeyConfig, edition: int) -> Lanes:
     given = {
         name: getattr(config, name)
         for name in PARAMETERS[config.kind]
-        if getattr(config, name) is not None and name != "classes"
+        if getattr(config, name) is not None and name not in ("classes", "steering")
     }
     if config.kind == "binary":
         return BinaryLanes(edition, **given)
@@ -37,6 +37,7 @@ class Settings:
     def __init__(self, config: KeyConfig, edition: int = EDITION) -> None:
         self.config = config
         self.kind = lanes_of(config, edition)
+        self.steers = edition >= 4 and config.kind == "binary" and config.steering is not False
         self.most_lanes = config.lanes
         self.patience = NEVER if config.expire_after is None else config.expire_after
         self.max_jump = NEVER if config.expire_after is None else config.max_jump
@@ -58,6 +59,8 @@ class Settings:
 
 def all_settings(config: EngineConfig) -> dict[int, Settings]:
     """Every configuration at work, by its place; ValueError if a parameter is out of range."""
+    if config.edition > EDITION:
+        raise ValueError(f"edition must be at most {EDITION}, got {config.edition}: use a newer onlinecal")
     return {
         place: Settings(config.at(place), config.edition or 1) for place in range(-1, len(config.matches))
     }

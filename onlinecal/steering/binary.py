@@ -156,12 +156,12 @@ class Hinting:
     """Steering alone, as compiled entry points: a `namespace`.
 
     hint(state, raw) -> what is made of a model's probability (NaN is 1/2); its ticket is left in the state.
-    learn(state, outcome) learns the ticket's outcome.
+    learn(state, outcome) learns the ticket's outcome, 0, 1 or a number between.
     ticket: its length, at the front of the state.
     """
 
     hint: ClassVar[Callable[[NDArray[np.float64], float], float]]
-    learn: ClassVar[Callable[[NDArray[np.float64], int], None]]
+    learn: ClassVar[Callable[[NDArray[np.float64], float], None]]
     ticket: ClassVar[int]
 
 

@@ -18,6 +18,7 @@ from onlinecal.engine.keys.packing import pack, pack_rounds, unpack, unpack_roun
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import MOVED, NO_HINT, ROUNDS
 from onlinecal.forecasters.binary.compiled import FULL, certain_rounds, enlarged
+from onlinecal.forecasters.binary.defaults import REPORT_WITHOUT_HINTS, SLACK_WITHOUT_HINTS
 from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory
 from onlinecal.forecasters.binary.windowing.windows import NO_ROUNDS, Window
 from onlinecal.validation import check_probability, share_of
@@ -50,8 +51,8 @@ class Issued(Struct, array_like=True, gc=False):
     cell: Any = None
 
 
-Step = tuple[Issued, Any]
-"""A forecast and its outcome, or None in its place where the forecast is asked for."""
+Step = tuple[Issued, Any, Any]
+"""A forecast; its outcome, or None where the forecast is asked for; and the hint to follow there, if any."""
 
 
 class Lane(Protocol):
@@ -150,6 +151,8 @@ class BinaryLanes:
     """Forecasters of outcomes 0 and 1 that share their parameters."""
 
     def __init__(self, edition: int, **parameters: Any) -> None:
+        if edition < 4:
+            parameters = {"slack": SLACK_WITHOUT_HINTS, "report": REPORT_WITHOUT_HINTS, **parameters}
         self.model = AlmostOneStepAhead(**parameters)
         if edition < 3:
             self.model.memory = self.model.machine.rules.as_first_edition(self.model.memory)
@@ -246,10 +249,10 @@ class BinaryLane:
     def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
         """Take the steps, each in one compiled call: handing over many in arrays would cost more."""
         machine, certificates = self.machine, []
-        for issued, outcome in steps:
+        for issued, outcome, hint in steps:
             if outcome is None:
-                hint = NO_HINT if issued.hint is None else issued.hint
-                lower, step, issued.probability = machine.issue(self.memory, hint)
+                guide = NO_HINT if hint is None else hint
+                lower, step, issued.probability = machine.issue(self.memory, guide)
                 issued.cell = lower, step
             else:
                 settle = machine.settle
@@ -267,6 +270,6 @@ class BinaryLane:
 
     def _expect_shares(self) -> None:
         """Make the memory ready for outcomes that are neither 0 nor 1; the window goes over to its units."""
-        self.memory = self.machine.rules.refined(self.memory, float(self.model.slack))
+        self.memory = self.machine.rules.refined(self.memory, self.model.slack_of(self.memory))
         if self.window is not None:
             self.window.suit(self.memory)

@@ -142,9 +142,9 @@ class SimplexLane:
     def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
         """Take the steps one by one."""
         run, certificates = self.run_state, []
-        for issued, outcome in steps:
+        for issued, outcome, hint in steps:
             if outcome is None:
-                cell, vector = run.announce(self._guide(issued.hint))
+                cell, vector = run.announce(self._guide(hint))
                 issued.cell = cell
                 issued.probability = dict(zip(run.numbers, vector, strict=True))
             else:

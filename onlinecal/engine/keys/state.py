@@ -18,10 +18,11 @@ from msgspec import Struct
 
 from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window_bounds
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, with_sum
+from onlinecal.engine.keys.steering import KeySteering, loaded
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.forecasters.binary.soundness import require
 
-VERSION = 1
+VERSION, STEERED = 1, 2
 FEW = 64
 """So many forecasts may be open with any lanes."""
 RESERVE = 1 << 23
@@ -37,6 +38,12 @@ class StoredKey(Struct, array_like=True):
     late: list[int]
     lanes: list[bytes]
     open: list[Issued]
+
+
+class StoredSteeredKey(StoredKey, array_like=True):
+    """The same, and `KeySteering`, if there was a hint to steer."""
+
+    steering: bytes | None = None
 
 
 class Summary(Struct, frozen=True, omit_defaults=True):
@@ -74,8 +81,8 @@ class KeyState:
     """
 
     __slots__ = (
-        "busy", "clock", "expired", "lanes", "late", "name", "number", "open", "settings", "spent", "steps",
-        "times", "upto",
+        "busy", "clock", "expired", "lanes", "late", "name", "number", "open", "settings", "spent",
+        "steering", "steps", "times", "upto",
     )  # fmt: skip
 
     def __init__(
@@ -93,10 +100,10 @@ class KeyState:
         except Exception as error:
             raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
 
-    def _take(self, stored: StoredKey) -> None:
+    def _take(self, stored: StoredSteeredKey) -> None:
         """Take up what was stored; any exception if that cannot be, before any of it is played on."""
-        if stored.version != VERSION:
-            raise ValueError(f"version {stored.version}, not {VERSION}")
+        if stored.version != (VERSION if stored.steering is None else STEERED):
+            raise ValueError(f"version {stored.version}, not {VERSION}, or {STEERED} with steering")
         self.clock, self.expired, self.late = stored.clock, stored.expired, stored.late
         self.lanes: list[Lane] = [self.settings.kind.load(lane) for lane in stored.lanes]
         self.open: dict[str, Issued] = dict(zip(map(attrgetter("id"), stored.open), stored.open, strict=True))
@@ -119,6 +126,7 @@ class KeyState:
             lane.check_open(waiting)
             require(lane.rounds_left >= len(waiting), "its rounds")
         self.busy = list(map(len, of_lane))
+        self.steering = loaded(stored.steering, self.settings.steers, stored.open)
         self._list_times()
 
     def dump(self) -> bytes:
@@ -126,7 +134,10 @@ class KeyState:
         # rounds that have left a window are forgotten when its bounds are asked for
         window_bounds(self.settings.config.window, self.lanes, self.late)
         lanes = [lane.dump() for lane in self.lanes]
-        stored = StoredKey(VERSION, self.clock, self.expired, self.late, lanes, list(self.open.values()))
+        parts = self.clock, self.expired, self.late, lanes, list(self.open.values())
+        if self.steering is None:
+            return with_sum(_encoder.encode(StoredKey(VERSION, *parts)))
+        stored = StoredSteeredKey(STEERED, *parts, self.steering.dump(self.open.values()))
         return with_sum(_encoder.encode(stored))
 
     def _list_times(self) -> None:
@@ -204,7 +215,7 @@ class KeyState:
         self.busy[lane] += 1
         if issued.time is not None and self.settings.patience < NEVER:
             heappush(self.times, (issued.time, id))
-        self.steps.append((issued, None))
+        self.steps.append((issued, None, hint))
         return issued
 
     def close(self, issued: Issued, outcome: Any, time: float | None) -> list[Issued]:
@@ -215,7 +226,7 @@ class KeyState:
         if outcome is not None:
             if not self.lanes[issued.lane].admits(outcome):
                 raise ValueError(f"value {outcome!r} is one class more than can be told apart")
-            self.steps.append((issued, outcome))
+            self.steps.append((issued, outcome, None))
         self._release(issued)
         return self.expire(time)
 
@@ -233,22 +244,30 @@ class KeyState:
 
     def run(self) -> None:
         """Let the lanes take their steps."""
-        steps, self.steps = self.steps, []
+        steps, self.steps = self._steered(self.steps), []
         if len(self.lanes) == 1:
             # a lane that is alone settles in the order of the key's rounds
             certificates = self.lanes[0].run(steps, count(self.lanes[0].rounds + 1))
             self.spent = is_spent(self.lanes[0])
-            for (issued, outcome), certificate in zip(steps, certificates, strict=True):
+            for (issued, outcome, _), certificate in zip(steps, certificates, strict=True):
                 if outcome is None:
                     issued.certificate = certificate
             return
         now = [lane.certificate for lane in self.lanes]
         after = run_together(self.lanes, steps)
         self.spent = any(map(is_spent, self.lanes))
-        for issued, outcome in steps:
+        for issued, outcome, _ in steps:
             now[issued.lane] = next(after[issued.lane])
             if outcome is None:
                 issued.certificate = sum(now)
+
+    def _steered(self, steps: list[Step]) -> list[Step]:
+        """The steps with the hints that lanes are to follow."""
+        if self.steering is None:
+            if not self.settings.steers or all(hint is None for _, _, hint in steps):
+                return steps
+            self.steering = KeySteering()
+        return self.steering.steered(steps, self.open.values())
 
     def summary(self) -> Summary:
         """What there is to know of the key."""
@@ -270,4 +289,4 @@ def is_spent(lane: Lane) -> bool:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(StoredKey)
+_decoder = msgspec.msgpack.Decoder(StoredSteeredKey)

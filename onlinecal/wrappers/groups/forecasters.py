@@ -24,7 +24,7 @@ class AtomProjection(Projection):
     """A steered forecaster of one atom."""
 
     def __init__(self, forecaster: AlmostOneStepAhead) -> None:
-        super().__init__(forecaster.slack, 1, None)
+        super().__init__(forecaster.slack_of(forecaster.memory), 1, None)
         self.tables = [forecaster]
         self._table = forecaster
         self._compile()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
+from onlinecal.forecasters.binary.defaults import SLACK_ON_FIXED_GRIDS, SLACK_WITH_HINTS
 from onlinecal.wrappers.labels import Label
 from onlinecal.wrappers.strategies.binary import Binary
 from onlinecal.wrappers.strategies.buckets import Buckets
@@ -31,11 +32,6 @@ def chosen(strategy: str, n_labels: int, windowed: bool = False) -> str:
     return Classwise.name if windowed and name == Simplex.name else name
 
 
-SLACK, SLACK_ON_FIXED_GRIDS = 1.5, 1.0
-"""Defaults: 1.5 costs the self-tuning grid least skill for its certificate; 1 is enough on a grid that a
-horizon or a window fixed, or of several labels together."""
-
-
 def new_strategy(
     name: str,
     slack: float | None,
@@ -50,7 +46,7 @@ def new_strategy(
         return Certain(moments)
     if name == Simplex.name:
         return Simplex(joint, n_buckets, horizon, declared)
-    each = SLACK if slack is None and horizon is None and moments is None else joint
+    each = SLACK_WITH_HINTS if slack is None and horizon is None and moments is None else joint
     kind = next(kind for kind in (Binary, Classwise, TopLabel) if kind.name == name)
     return kind(each, n_buckets, horizon, moments)
 
@@ -65,7 +61,8 @@ def new_strategies(
 ) -> dict[str, Strategy]:
     """One of each by name, before its first round; if all labels were declared, that of this kind alone.
 
-    Bounds are added up in this order, on which the last bit of a sum depends.
+    The slack, if not set, is that of binary forecasters from the first hint on; of several labels together
+    that of fixed grids. Bounds are added up in this order, on which the last bit of a sum depends.
     """
     names = [kind] if declared else [one.name for one in (Binary, Classwise, TopLabel, Certain, Simplex)]
     return {name: new_strategy(name, slack, n_buckets, horizon, moments, declared) for name in names}

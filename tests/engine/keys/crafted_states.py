@@ -147,10 +147,23 @@ def odd_value(rng, values):
         values[place] = rng.choice(odd)
 
 
+def odd_steering(rng, data):
+    floats = np.frombuffer(zlib.decompress(data), "<f8").copy()
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        place = rng.randrange(len(floats))
+        odd = floats[place] + rng.choice([-1e-3, 1.0]), -floats[place], *map(float, ODD), 1e-300, 1e99, np.nan
+        floats[place] = rng.choice(odd)
+    if rng.random() < 0.1:
+        floats = floats[: rng.randrange(len(floats))]
+    return zlib.compress(floats.tobytes())
+
+
 def odd_state(rng, data, kind):
     books = msgspec.msgpack.decode(data[SUM:])
     chance = rng.random()
-    if chance < 0.6:
+    if len(books) > 6 and rng.random() < 0.4:
+        books[6] = odd_steering(rng, books[6])
+    elif chance < 0.6:
         place = rng.randrange(len(books[4]))
         books[4][place] = odd_lane(rng, books[4][place], kind)
     elif chance < 0.8:

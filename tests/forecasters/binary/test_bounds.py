@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
-from onlinecal.forecasters.binary.cells import FINE, MOVED, SCALE, SPREAD
+from onlinecal.forecasters.binary.cells import FINE, MIDPOINT, MOVED, REPORT, SCALE, SPREAD
 from tests.forecasters.configurations import (
     ANYTIME,
     RULES,
@@ -110,9 +110,9 @@ def test_the_certificate_is_what_it_says(config, played):
 def test_no_point_is_ever_biased_beyond_the_slack_and_one_charge(config, played):
     outcomes, hints = played
     forecaster = fresh(config)
-    bound = 1.0 if config.get("rule") == "sign" else config.get("slack", 0.5)
     for y, hint in zip(outcomes, hints, strict=True):
         forecaster.observe(forecaster.forecast(hint), y)
+        bound = 1.0 if config.get("rule") == "sign" else forecaster.slack_of(forecaster.memory)
         points, biases = forecaster.look_ahead
         # a point without bias may be charged with either outcome, once
         assert (np.abs(biases) <= np.maximum(bound, np.maximum(points, 1 - points)) + 1e-15).all()
@@ -139,7 +139,7 @@ def test_the_report_stays_close_to_the_charged_point(config, played):
     for y, hint in zip(outcomes, hints, strict=True):
         token = forecaster.forecast(hint)
         width = token.upper - token.lower
-        reach = width / 2 if forecaster.report == "midpoint" else width
+        reach = width / 2 if forecaster.memory[REPORT] == MIDPOINT else width
         assert token.lower <= token.probability <= token.upper
         assert max(token.probability - token.lower, token.upper - token.probability) <= reach + 1e-15
         forecaster.observe(token, y)
