@@ -52,8 +52,17 @@ def played(model, rounds, late=0):
 
 
 def events(record):
-    """Every forecast that was given, and whether what it spoke of came true: shapes (n,)."""
-    pairs = [(p, label == name) for _, forecasts, label in record for name, p in forecasts.items()]
+    """Every forecast that was given, and whether what it spoke of came true: shapes (n,).
+
+    What is forecast of one half of some labels, given that it is either, counts where it is.
+    """
+    pairs = []
+    for _, forecasts, label in record:
+        for name, p in forecasts.items():
+            if not (isinstance(name, tuple) and isinstance(name[0], tuple)):
+                pairs.append((p, label == name))
+            elif label in name[0] + name[1]:
+                pairs.append((p, label in name[1]))
     p, y = np.array(pairs, dtype=float).T
     return p, y
 

@@ -83,7 +83,8 @@ def test_the_window_of_all_tables_together(config, window, late):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "k"), [("auto", 3), ("auto", 5), ("classwise", 4), ("top-label", 4), ("binary", 3)]
+    ("strategy", "k"),
+    [("auto", 3), ("auto", 5), ("classwise", 4), ("top-label", 4), ("binary", 3), ("tree", 4)],
 )
 @pytest.mark.parametrize("late", [0, 4])
 def test_labels_that_appear_one_after_the_other(strategy, k, late):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from onlinecal.wrappers.strategies.binary import Binary
@@ -13,18 +14,40 @@ from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.strategy import Strategy
 from onlinecal.wrappers.strategies.top_label import TopLabel
+from onlinecal.wrappers.strategies.tree import Tree
 
-StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise"]
+StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise", "tree"]
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 AUTO = "auto"
 CHOICES = {2: Binary.name, 3: Simplex.name, 10: Classwise.name, math.inf: TopLabel.name}
-"""What "auto" is for up to so many labels."""
+"""What "auto" is for up to so many labels, if nothing else is known."""
 
 
-def chosen(strategy: str, n_labels: int, windowed: bool = False) -> str:
-    """The name of the strategy for so many labels; of those that can keep windows, if there are any."""
+INFORMATIVE = {Simplex.name: 0.2, Classwise.name: 0.5, Tree.name: 0.5, TopLabel.name: math.inf}
+"""With a horizon "auto" is the first of these whose guarantee is at most this share of the trivial one.
+
+What promises more comes first. A joint guarantee near the trivial one comes from cells so coarse that they
+cost skill; with the others forecasts stay near their hints.
+"""
+
+
+def chosen(
+    strategy: str,
+    n_labels: int,
+    windowed: bool = False,
+    strategies: Mapping[str, Strategy] | None = None,
+    horizon: int | None = None,
+) -> str:
+    """The name of the strategy for so many labels; of those that can keep windows, if there are any.
+
+    With strategies and a horizon "auto" goes by what they guarantee.
+    """
     if strategy != AUTO:
         return strategy
+    if strategies is not None and horizon is not None and n_labels > 2:
+        outlooks = {name: strategies[name].outlook(n_labels, horizon) for name in INFORMATIVE}
+        allowed = (name for name in outlooks if not (windowed and name == Simplex.name))
+        return next(name for name in allowed if outlooks[name].share <= INFORMATIVE[name])
     name = next(name for most, name in CHOICES.items() if n_labels <= most)
     return Classwise.name if windowed and name == Simplex.name else name
 
@@ -45,7 +68,7 @@ def new_strategies(
     joint = SLACK_ON_FIXED_GRIDS if slack is None else slack
     each = SLACK if slack is None and horizon is None and moments is None else joint
     several: list[Strategy] = [kind(each, n_buckets, horizon, moments) for kind in kinds]
-    several += [Certain(moments), Simplex(joint, n_buckets, horizon)]
+    several += [Certain(moments), Simplex(joint, n_buckets, horizon), Tree(each, n_buckets, None, moments)]
     return {strategy.name: strategy for strategy in several}
 
 

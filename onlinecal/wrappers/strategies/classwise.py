@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onlinecal.wrappers.labels import Label, Labels, normalised
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Strategy
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Outlook, Strategy
 
 
 class Classwise(Strategy):
@@ -22,3 +22,7 @@ class Classwise(Strategy):
         super().settle(asked, label, labels)
         if label not in asked:
             self.projection(label).surprise()
+
+    def outlook(self, n_labels: int, rounds: int) -> Outlook:
+        """A projection for each label; without any each could be forecast as 0."""
+        return Outlook(n_labels * self.promise_of_one(rounds), rounds)

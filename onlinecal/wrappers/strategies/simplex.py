@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping
 from onlinecal.wrappers.labels import Label, Labels, normalised
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.joint_projection import JointProjection
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy, Waiting, Windowed
+from onlinecal.wrappers.strategies.strategy import (
+    Answer,
+    Asked,
+    Bounded,
+    Outlook,
+    Strategy,
+    Waiting,
+    Windowed,
+)
 
 
 class Simplex(Strategy):
@@ -61,3 +69,7 @@ class Simplex(Strategy):
     def windowed(self) -> Iterable[Windowed]:
         """Nothing: it plays no rounds where there is a window."""
         return ()
+
+    def outlook(self, n_labels: int, rounds: int) -> Outlook:
+        """In l1 over the labels; the same probability for each is 2 - 2/k from each corner."""
+        return Outlook(self.joint.promise(n_labels, rounds), rounds * (2.0 - 2.0 / n_labels))
