@@ -11,7 +11,7 @@ import pytest
 from river import datasets, linear_model, preprocessing
 
 from onlinecal import CalibratedClassifier, calibration_distance
-from tests.wrappers.scripted import Said, Scripted
+from tests.wrappers.scripted import Said, Scripted, by_node
 
 TOLERANCE = 1e-6
 
@@ -48,6 +48,9 @@ def settled_windows(model, rounds, late, window):
 
 def distance_of(settled, together=False):
     """Summed over the labels' events, unless they are one; a label that was not forecast had a 0."""
+    if any(isinstance(name, tuple) for forecasts, _ in settled for name in forecasts):
+        nodes = by_node(settled).values()
+        return sum(calibration_distance(p, y, method="exact").exact for p, y in nodes)
     events = {}
     for forecasts, y in settled:
         for name, p in forecasts.items():

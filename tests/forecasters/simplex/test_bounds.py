@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex.biases import bias_bound, bias_formula
+from onlinecal.forecasters.simplex.biases import bias_bound
 from onlinecal.forecasters.simplex.guarantees import (
     cells_for,
     last_rounds,
