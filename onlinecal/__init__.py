@@ -44,7 +44,10 @@ if TYPE_CHECKING:
         GroupRecalibrator as GroupRecalibrator,
         LpRecalibrator as LpRecalibrator,
     )
-    from onlinecal.remarks import LabelWarning as LabelWarning
+    from onlinecal.remarks import (
+        GuaranteeWarning as GuaranteeWarning,
+        LabelWarning as LabelWarning,
+    )
     from onlinecal.wrappers import (
         BinnedMean as BinnedMean,
         CalibratedClassifier as CalibratedClassifier,

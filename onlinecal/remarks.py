@@ -41,6 +41,14 @@ class LabelWarning(UserWarning):
     """
 
 
+class GuaranteeWarning(UserWarning):
+    """A guarantee that holds, but says no more than one of forecasts that know nothing would.
+
+    Forecasters warn of it when the number of rounds is known beforehand.
+    `warnings.simplefilter("ignore", onlinecal.GuaranteeWarning)` silences them.
+    """
+
+
 def label_remarks(
     table: Floats, labels: NDArray[Any], classes: Iterable[Any] | None = None, name: str = "the labels"
 ) -> list[str]:
@@ -133,6 +141,21 @@ def input_remarks(name: str, than: str, scores: Mapping[str, tuple[float, float]
     return _worse(name, than, scores, 0.0)
 
 
+def vacuous_remarks(guarantee: float, trivial: float, n_classes: int, rounds: int) -> list[str]:
+    """A remark if a guarantee for the vectors of so many classes and rounds is no less than the trivial one.
+
+    Both are sums over the rounds; the trivial one is what the same probability for each class has.
+    """
+    if guarantee < trivial:
+        return []
+    return [
+        f"in {rounds:,} rounds of {n_classes} classes nothing is guaranteed of them all together: "
+        f"{guarantee / rounds:.2f} a round, where the same probability for each has {trivial / rounds:.2f}. "
+        "Something is of each alone, of halves of them and of the most probable one: strategies 'classwise', "
+        "'tree' and 'top-label' of CalibratedClassifier"
+    ]
+
+
 def beside(scores: Mapping[str, float], others: Mapping[str, float]) -> dict[str, tuple[float, float]]:
     """Each score with the other of the same name."""
     return {name: (score, others[name]) for name, score in scores.items()}
@@ -156,10 +179,10 @@ def agreement(table: Floats, counts: NDArray[np.int64], labels: NDArray[np.int64
     return accuracy, max(1.0 / k, float(shares.mean(axis=0) @ counts) / n)
 
 
-def warn_of(remarks: Iterable[str]) -> None:
-    """A LabelWarning for each, at the line that called the caller."""
+def warn_of(remarks: Iterable[str], category: type[Warning] = LabelWarning, level: int = 3) -> None:
+    """A warning for each, at the line that called the caller, or more levels up."""
     for text in remarks:
-        warnings.warn(text, LabelWarning, stacklevel=3)
+        warnings.warn(text, category, stacklevel=level)
 
 
 def _below(accuracy: float, chance: float, n: int) -> bool:

@@ -239,6 +239,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"classifier": bayes(), "strategy": "simplex"},
         {"classifier": bayes(), "strategy": "top-label"},
         {"classifier": bayes(), "strategy": "classwise"},
+        {"classifier": bayes(), "strategy": "tree"},
         {"classifier": w.BinnedMean(logistic())},
     ],
     w.PlattScaling: [{"classifier": logistic()}, {"classifier": preprocessing.StandardScaler() | logistic()}],

@@ -45,7 +45,7 @@ def test_an_estimator_takes_no_more_than_it_keeps(name: str):
     assert pickle.loads(put_down)._raw_memory_usage < most
 
 
-@pytest.mark.parametrize("strategy", ["auto", "binary", "simplex", "top-label", "classwise"])
+@pytest.mark.parametrize("strategy", ["auto", "binary", "simplex", "top-label", "classwise", "tree"])
 def test_a_wrapper_takes_no_more_whatever_its_strategy(strategy: str):
     model = wrappers.CalibratedClassifier(forecasters_of_three(), strategy=strategy, n_buckets=3)
     for t in range(100):

@@ -96,6 +96,7 @@ FosterForecaster(seed="one")  # error: arg-type
 RunningMean(at=0.5)  # error: call-arg
 
 CalibratedClassifier(model, strategy="top-label", horizon=100)
+CalibratedClassifier(model, strategy="tree").current_strategy.upper()
 CalibratedClassifier(model, n_buckets="auto")
 CalibratedClassifier(model, n_buckets="many")  # error: arg-type
 CalibratedClassifier(model, strategy="toplabel")  # error: arg-type

@@ -10,6 +10,7 @@ from river import base
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
 from onlinecal.forecasters.simplex.input import check_label, check_labels
+from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.late_labels import NOTHING, LateLabels
@@ -51,10 +52,15 @@ class CalibratedClassifier(LateLabels[Waiting]):
         labels together, as a vector; for few labels, since the guarantee grows as T^(1 - 1/k). "classwise":
         the probability of each label, one against the rest. "top-label": the probability of the model's
         top label, which stays the answer unless that is below 1/k, rarer than a guess among k labels.
-        "auto": binary for two labels, simplex for three, classwise for up to ten, top-label for more; it
-        changes as labels appear.
+        "tree": the labels halved, the halves halved again, and so on: the probability of each half among
+        the rounds that are in either; for many labels, all guarantees together grow as sqrt(k T).
+        "auto": binary for two labels, simplex for three, classwise for up to ten, top-label for more; with a
+        horizon the first of simplex, classwise and tree that guarantees at most so much of what forecasts
+        that never change have: a fifth for simplex, else a half; or top-label. It changes as labels appear;
+        `current_strategy` says what it is.
     horizon
-        How many rounds will be played, if known.
+        How many rounds will be played, if known. A GuaranteeWarning tells if "simplex" was asked for and can
+        guarantee nothing for them.
     window
         Keep a certificate of the last so many settled rounds, too, and a guarantee of any. Without a horizon
         (or with several buckets) the grids are then the uniform ones that are best for such windows, and the
@@ -101,6 +107,8 @@ class CalibratedClassifier(LateLabels[Waiting]):
     window: int | None = None
     classes: Sequence[Label] | None = None
     _moments: Moments | None = None
+    _by_guarantee = False
+    """Whether to look at guarantees for the horizon: not for states that do not say so."""
 
     def __init__(
         self,
@@ -140,9 +148,12 @@ class CalibratedClassifier(LateLabels[Waiting]):
         self.window = window
         self.classes = classes
         self._moments = None if window is None else Moments(window)
-        kind = chosen(strategy, len(declared), window is not None)
-        self._strategies = new_strategies(slack, n_buckets, horizon, self._moments, declared, kind)
-        self._plan = self._strategies[kind]
+        self._strategies = new_strategies(slack, n_buckets, horizon, self._moments, declared)
+        self._by_guarantee = horizon is not None and n_buckets != AUTO_BUCKETS
+        self._plan = self._strategies[self._chosen(len(declared))]
+        if declared:
+            self._strategies = {self._plan.name: self._plan}
+            self._remark(len(declared))
         # Once both labels are known, the projection of the positive one; None under other plans.
         self._binary: Projection | None = None
         # Unless the open round is that of `_binary`, who forecasts it, and about which labels.
@@ -172,8 +183,9 @@ class CalibratedClassifier(LateLabels[Waiting]):
     def forecasts_one(self, x: Any) -> dict[Label, float]:
         """The forecasts that the certificates speak of, before they are made to sum to 1.
 
-        One for each calibrated event: the positive label (binary), the top label, or every label
-        (classwise; simplex, where they sum to 1 as they are).
+        One for each calibrated event: the positive label (binary), the top label, every label (classwise;
+        simplex, where they sum to 1 as they are), or by (labels of one half, labels of the other) the
+        probability of the other, given that it is either (tree).
         """
         self.predict_proba_one(x)
         strategy, asked = self._round()
@@ -204,11 +216,16 @@ class CalibratedClassifier(LateLabels[Waiting]):
             self.classifier.learn_one(x, y)
 
     @property
+    def current_strategy(self) -> str:
+        """The strategy by which the coming round is played: what "auto" is by now."""
+        return self._plan.name
+
+    @property
     def certificate(self) -> float:
         """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
 
-        With "simplex" and "classwise" also a sum over the labels; for the latter `certificates` has them one
-        by one.
+        With "simplex" and "classwise" also a sum over the labels, with "tree" over its nodes; `certificates`
+        has those of "classwise" one by one.
         """
         return sum(part.certificate for part in self._parts())
 
@@ -276,10 +293,24 @@ class CalibratedClassifier(LateLabels[Waiting]):
         for strategy in self._strategies.values():
             strategy.note_late(others)
 
+    def _chosen(self, n_labels: int) -> str:
+        """The name of the strategy for so many labels."""
+        horizon = self.horizon if self._by_guarantee else None
+        return chosen(self.strategy, n_labels, self.window is not None, self._strategies, horizon)
+
     def _choose_plan(self) -> None:
         """Take notice of a new label, after the round that brought it."""
-        self._plan = self._strategies[chosen(self.strategy, len(self._labels.known), self.window is not None)]
+        n_labels = len(self._labels.known)
+        self._plan = self._strategies[self._chosen(n_labels)]
         self._binary = self._plan.sole(self._labels)
+        self._remark(n_labels)
+
+    def _remark(self, n_labels: int) -> None:
+        """Say so if nothing is guaranteed for the horizon, once."""
+        if self._by_guarantee and self.horizon and self._plan.name == Simplex.name and n_labels > 2:
+            remarks = vacuous_remarks(*self._plan.outlook(n_labels, self.horizon), n_labels, self.horizon)
+            warn_of(remarks, GuaranteeWarning, level=5)
+            self._by_guarantee = not remarks
 
     def _parts(self) -> list[Bounded]:
         return [part for strategy in self._strategies.values() for part in strategy.bounded()]

@@ -14,7 +14,13 @@ from onlinecal.remarks import warn_of
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Labels
 from onlinecal.wrappers.strategies.binary import Binary
-from onlinecal.wrappers.strategies.catalogue import STRATEGIES, StrategyName, chosen, new_strategy
+from onlinecal.wrappers.strategies.catalogue import (
+    STRATEGIES,
+    StrategyName,
+    chosen,
+    new_strategies,
+    new_strategy,
+)
 from onlinecal.wrappers.strategies.strategy import Strategy
 from onlinecal.wrappers.stream_input import Given, Group, groups_of, known_of, read_stream
 from onlinecal.wrappers.stream_report import StreamReport, report_of
@@ -118,11 +124,12 @@ def recalibrate_stream(
     docs/theory.md, sections 2 to 6; docs/theory-simplex.md.
     """
     given = read_stream(probabilities, outcomes)
-    kind = _kind(strategy, given)
+    check_choice(strategy, STRATEGIES, "strategy")
     if slack is not None:
         check_slack(slack)
     if horizon is not None:
         check_count(horizon, "horizon")
+    kind = _kind(strategy, given, slack, horizon)
     parts = groups_of(groups, *known_of(settled_at, times, given))
     out, running, bounds = _played(
         given, parts, lambda: new_strategy(kind, slack, 1, horizon, declared=given.classes)
@@ -137,11 +144,10 @@ def recalibrate_stream(
     return RecalibratedStream(_like(probabilities, given, out), running, guarantee, report)
 
 
-def _kind(strategy: StrategyName, given: Given) -> str:
+def _kind(strategy: StrategyName, given: Given, slack: float | None, horizon: int | None) -> str:
     """The name of the strategy that is played."""
-    check_choice(strategy, STRATEGIES, "strategy")
     k = len(given.classes)
-    kind = chosen(strategy, k)
+    kind = chosen(strategy, k, False, new_strategies(slack, 1, horizon, None, given.classes), horizon)
     if given.column and kind != Binary.name:
         raise ValueError(f"strategy {strategy!r} is for probabilities of shape (T, k), got a column of them")
     if kind == Binary.name and k > 2:

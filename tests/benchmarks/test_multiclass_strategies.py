@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris, load_wine
 
 from onlinecal import CalibratedClassifier, expected_calibration_error
 
-STRATEGIES = ("simplex", "classwise", "top-label")
+STRATEGIES = ("simplex", "classwise", "tree", "top-label")
 MODELS = {
     "bayes": naive_bayes.GaussianNB,
     "softmax": lambda: preprocessing.StandardScaler() | linear_model.SoftmaxRegression(),

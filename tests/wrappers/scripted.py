@@ -52,10 +52,33 @@ def played(model, rounds, late=0):
 
 
 def events(record):
-    """Every forecast that was given, and whether what it spoke of came true: shapes (n,)."""
-    pairs = [(p, label == name) for _, forecasts, label in record for name, p in forecasts.items()]
+    """Every forecast that was given, and whether what it spoke of came true: shapes (n,).
+
+    What is forecast of one half of some labels, given that it is either, counts where it is.
+    """
+    pairs = [
+        (p, label in name[1] if _is_node(name) else label == name)
+        for _, forecasts, label in record
+        for name, p in forecasts.items()
+        if not _is_node(name) or label in name[0] + name[1]
+    ]
     p, y = np.array(pairs, dtype=float).T
     return p, y
+
+
+def by_node(record):
+    """Of (forecasts, label) by a tree: for each node forecasts and outcomes of the rounds below it."""
+    found = {}
+    for forecasts, label in record:
+        for name, p in forecasts.items():
+            if _is_node(name) and label in name[0] + name[1]:
+                # the lowest numbers in its halves stay when labels are added
+                found.setdefault((name[0][0], name[1][0]), []).append((p, label in name[1]))
+    return {node: np.array(pairs, dtype=float).T for node, pairs in found.items()}
+
+
+def _is_node(name):
+    return isinstance(name, tuple) and isinstance(name[0], tuple)
 
 
 def distance(record):

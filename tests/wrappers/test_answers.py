@@ -36,7 +36,7 @@ def named(rounds, labels):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("strategy", ["auto", "binary", "simplex", "top-label", "classwise"])
+@pytest.mark.parametrize("strategy", ["auto", "binary", "simplex", "top-label", "classwise", "tree"])
 def test_labels_of_every_kind(kind, strategy):
     labels = KINDS[kind]
     model = CalibratedClassifier(Scripted(), strategy=strategy)
@@ -69,7 +69,7 @@ def test_the_positive_label_does_not_matter_to_the_names():
 @pytest.mark.parametrize(
     "build", [tree.HoeffdingTreeClassifier, naive_bayes.GaussianNB, dummy.PriorClassifier]
 )
-@pytest.mark.parametrize("strategy", ["auto", "simplex", "top-label", "classwise"])
+@pytest.mark.parametrize("strategy", ["auto", "simplex", "top-label", "classwise", "tree"])
 @pytest.mark.parametrize("wrap", [CalibratedClassifier, PlattScaling, BinnedMean])
 def test_a_cold_start_is_an_empty_answer_and_then_goes_on(build, strategy, wrap):
     model = wrap(build(), strategy=strategy) if wrap is CalibratedClassifier else wrap(build())
@@ -95,7 +95,7 @@ def test_an_empty_answer_is_no_forecast_and_a_sure_one_costs_one_when_wrong():
     assert model.certificate == 1.0 <= model.guarantee
 
 
-@pytest.mark.parametrize("strategy", ["auto", "simplex", "top-label", "classwise"])
+@pytest.mark.parametrize("strategy", ["auto", "simplex", "top-label", "classwise", "tree"])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -3.0, 7.0])
 def test_a_model_that_answers_nonsense_gets_probabilities_all_the_same(strategy, bad):
     rng = np.random.default_rng(0)
@@ -182,7 +182,7 @@ def test_classwise_answers_are_normalised_and_certified_before_that():
         min_size=1,
         max_size=40,
     ),
-    strategy=st.sampled_from(["auto", "binary", "simplex", "top-label", "classwise"]),
+    strategy=st.sampled_from(["auto", "binary", "simplex", "top-label", "classwise", "tree"]),
     late=st.sampled_from([0, 0, 1, 6]),
 )
 def test_every_sequence_of_labels(rounds, strategy, late):
@@ -194,7 +194,7 @@ def test_every_sequence_of_labels(rounds, strategy, late):
     record = played(model, played_rounds, late)
     assert all(is_distribution(answer) for answer, _, _ in record if answer)
     assert model.certificate <= model.guarantee + 1e-9
-    if strategy != "classwise" and any(forecasts for _, forecasts, _ in record):
+    if strategy not in ("classwise", "tree") and any(forecasts for _, forecasts, _ in record):
         assert calibration_distance(*events(record)).upper <= model.certificate + 1e-9
 
 
@@ -216,7 +216,7 @@ class Memory(base.Classifier):
 
 
 @pytest.mark.parametrize("asked", [True, False])
-@pytest.mark.parametrize("strategy", ["binary", "simplex", "top-label", "classwise"])
+@pytest.mark.parametrize("strategy", ["binary", "simplex", "top-label", "classwise", "tree"])
 def test_a_model_that_memorises_gains_nothing(asked, strategy):
     model = CalibratedClassifier(Memory(), strategy=strategy)
     rng = np.random.default_rng(0)
@@ -269,7 +269,7 @@ def test_the_brier_score_is_near_that_of_the_best_constant_in_each_bucket(bucket
         ({"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
         (
             {"strategy": "simples"},
-            "strategy must be one of auto, binary, simplex, top-label, classwise, got 'simples'",
+            "strategy must be one of auto, binary, simplex, top-label, classwise, tree, got 'simples'",
         ),
     ],
     ids=str,

@@ -153,7 +153,7 @@ def test_features_that_cannot_be_hashed_are_known_by_identity():
     assert model.n_rounds == 20
 
 
-@pytest.mark.parametrize("strategy", ["auto", "simplex", "top-label", "classwise"])
+@pytest.mark.parametrize("strategy", ["auto", "simplex", "top-label", "classwise", "tree"])
 @pytest.mark.parametrize("late", [0, 1, 15])
 def test_three_labels_one_of_them_new(strategy, late):
     rng = np.random.default_rng(5)

@@ -11,7 +11,7 @@ import pytest
 from river import datasets, linear_model, preprocessing
 
 from onlinecal import CalibratedClassifier, calibration_distance
-from tests.wrappers.scripted import Said, Scripted
+from tests.wrappers.scripted import Said, Scripted, by_node
 
 TOLERANCE = 1e-6
 
@@ -48,6 +48,9 @@ def settled_windows(model, rounds, late, window):
 
 def distance_of(settled, together=False):
     """Summed over the labels' events, unless they are one; a label that was not forecast had a 0."""
+    if any(isinstance(name, tuple) for forecasts, _ in settled for name in forecasts):
+        nodes = by_node(settled).values()
+        return sum(calibration_distance(p, y, method="exact").exact for p, y in nodes)
     events = {}
     for forecasts, y in settled:
         for name, p in forecasts.items():
@@ -83,7 +86,8 @@ def test_the_window_of_all_tables_together(config, window, late):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "k"), [("auto", 3), ("auto", 5), ("classwise", 4), ("top-label", 4), ("binary", 3)]
+    ("strategy", "k"),
+    [("auto", 3), ("auto", 5), ("classwise", 4), ("top-label", 4), ("binary", 3), ("tree", 4)],
 )
 @pytest.mark.parametrize("late", [0, 4])
 def test_labels_that_appear_one_after_the_other(strategy, k, late):

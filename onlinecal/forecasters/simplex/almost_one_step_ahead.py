@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from onlinecal.forecasters.open_forecasts import OpenForecasts
-from onlinecal.forecasters.simplex.guarantees import EDITION, MOST_CELLS
+from onlinecal.forecasters.simplex.guarantees import EDITION, MOST_CELLS, radius
 from onlinecal.forecasters.simplex.input import (
     MOST_CLASSES,
     check_distributions,
@@ -24,6 +24,7 @@ from onlinecal.forecasters.simplex.input import (
 from onlinecal.forecasters.simplex.machine.memory import most_rounds
 from onlinecal.forecasters.simplex.run import SimplexLookAhead, SimplexRun
 from onlinecal.forecasters.simplex.tokens import SimplexForecast
+from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.validation import check_choice, check_count, check_order, check_same_length
 
 Report = Literal["barycentre", "hint"]
@@ -47,9 +48,9 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     n_cells
         Fixes the grid: probabilities are multiples of 1/n_cells at the vertices.
     horizon
-        Chooses the grid with the smallest guarantee for that many rounds (a power of two while classes
-        are being discovered). Without n_cells and horizon grids are nested, m = 1, 2, 4, ..., and the
-        guarantee holds at all times.
+        Chooses the grid with the smallest guarantee for that many rounds (a power of two while classes are
+        being discovered); a GuaranteeWarning tells if it says nothing. Without n_cells and horizon grids
+        are nested, m = 1, 2, 4, ..., and the guarantee holds at all times.
     slack
         How far a point's biases may go to follow a hint, at least 1 - 1/(2k - 2) (1 if classes are
         discovered). None: the labels do not heed hints, and the guarantee is the smallest.
@@ -72,7 +73,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     >>> for y in ["sun", "sun", "rain", "snow"] * 2500:
     ...     forecaster.learn_one({}, y)
     >>> {label: round(p, 1) for label, p in forecaster.predict_proba_one({}).items()}
-    {'sun': 0.5, 'rain': 0.3, 'snow': 0.2}
+    {'sun': 0.6, 'rain': 0.2, 'snow': 0.2}
     >>> forecaster.certificate < forecaster.guarantee
     True
 
@@ -101,25 +102,24 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         report: Report = "barycentre",
     ) -> None:
         check_choice(report, REPORTS, "report")
-        if n_classes is not None:
-            check_count(n_classes, "n_classes", most=MOST_CLASSES)
+        counts = {"n_classes": (n_classes, MOST_CLASSES), "n_cells": (n_cells, MOST_CELLS)}
+        for name, (count, most) in {**counts, "horizon": (horizon, None)}.items():
+            if count is not None:
+                check_count(count, name, most=most)
         known = () if labels is None else check_labels(labels, "labels")
         if labels is not None and n_classes not in (None, len(known)):
             raise ValueError(f"n_classes={n_classes} does not go with {len(known)} labels")
-        if n_cells is not None:
-            check_count(n_cells, "n_cells", most=MOST_CELLS)
-        if horizon is not None:
-            check_count(horizon, "horizon")
         known = known or tuple(range(n_classes or 0))
         check_slack(slack, len(known))
-        self.n_classes = n_classes
-        self.n_cells = n_cells
-        self.horizon = horizon
+        self.n_classes, self.n_cells, self.horizon = n_classes, n_cells, horizon
         self.slack = slack
         self.labels = labels
         self.report = report
         self._known = known
         self._run = self.new_run()
+        if horizon is not None and (k := len(known)) > 2:
+            remarks = vacuous_remarks(self.guarantee, float(horizon * radius(k, 1)), k, horizon)
+            warn_of(remarks, GuaranteeWarning)
         self._open = OpenForecasts(SimplexForecast)
 
     def new_run(self, edition: int = EDITION) -> SimplexRun:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from onlinecal.forecasters.binary.defaults import SLACK_ON_FIXED_GRIDS, SLACK_WITH_HINTS
@@ -16,18 +16,40 @@ from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.strategy import Strategy
 from onlinecal.wrappers.strategies.top_label import TopLabel
+from onlinecal.wrappers.strategies.tree import Tree
 
-StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise"]
+StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise", "tree"]
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 AUTO = "auto"
 CHOICES = {2: Binary.name, 3: Simplex.name, 10: Classwise.name, math.inf: TopLabel.name}
-"""What "auto" is for up to so many labels."""
+"""What "auto" is for up to so many labels, if nothing else is known."""
 
 
-def chosen(strategy: str, n_labels: int, windowed: bool = False) -> str:
-    """The name of the strategy for so many labels; of those that can keep windows, if there are any."""
+INFORMATIVE = {Simplex.name: 0.2, Classwise.name: 0.5, Tree.name: 0.5, TopLabel.name: math.inf}
+"""With a horizon "auto" is the first of these whose guarantee is at most this share of the trivial one.
+
+What promises more comes first. A joint guarantee near the trivial one comes from cells so coarse that they
+cost skill; with the others forecasts stay near their hints.
+"""
+
+
+def chosen(
+    strategy: str,
+    n_labels: int,
+    windowed: bool = False,
+    strategies: Mapping[str, Strategy] | None = None,
+    horizon: int | None = None,
+) -> str:
+    """The name of the strategy for so many labels; of those that can keep windows, if there are any.
+
+    With strategies and a horizon "auto" goes by what they guarantee.
+    """
     if strategy != AUTO:
         return strategy
+    if strategies is not None and horizon is not None and n_labels > 2:
+        outlooks = {name: strategies[name].outlook(n_labels, horizon) for name in INFORMATIVE}
+        allowed = (name for name in outlooks if not (windowed and name == Simplex.name))
+        return next(name for name in allowed if outlooks[name].share <= INFORMATIVE[name])
     name = next(name for most, name in CHOICES.items() if n_labels <= most)
     return Classwise.name if windowed and name == Simplex.name else name
 
@@ -40,14 +62,18 @@ def new_strategy(
     moments: Moments | None = None,
     declared: Sequence[Label] = (),
 ) -> Strategy:
-    """The strategy of that name before its first round; `declared`: all labels, if known beforehand."""
+    """The strategy of that name before its first round; `declared`: all labels, if known beforehand.
+
+    The slack, if not set, is that of binary forecasters from the first hint on; of several labels together
+    that of fixed grids.
+    """
     joint = SLACK_ON_FIXED_GRIDS if slack is None else slack
+    each = SLACK_WITH_HINTS if slack is None and horizon is None and moments is None else joint
     if name == Certain.name:
         return Certain(moments)
     if name == Simplex.name:
         return Simplex(joint, n_buckets, horizon, declared)
-    each = SLACK_WITH_HINTS if slack is None and horizon is None and moments is None else joint
-    kind = next(kind for kind in (Binary, Classwise, TopLabel) if kind.name == name)
+    kind = next(kind for kind in (Binary, Classwise, TopLabel, Tree) if kind.name == name)
     return kind(each, n_buckets, horizon, moments)
 
 
@@ -57,14 +83,12 @@ def new_strategies(
     horizon: int | None,
     moments: Moments | None = None,
     declared: Sequence[Label] = (),
-    kind: str = AUTO,
 ) -> dict[str, Strategy]:
-    """One of each by name, before its first round; if all labels were declared, that of this kind alone.
+    """One of each by name, before its first round.
 
-    The slack, if not set, is that of binary forecasters from the first hint on; of several labels together
-    that of fixed grids. Bounds are added up in this order, on which the last bit of a sum depends.
+    Bounds are added up in this order, on which the last bit of a sum depends.
     """
-    names = [kind] if declared else [one.name for one in (Binary, Classwise, TopLabel, Certain, Simplex)]
+    names = [kind.name for kind in (Binary, Classwise, TopLabel, Certain, Simplex, Tree)]
     return {name: new_strategy(name, slack, n_buckets, horizon, moments, declared) for name in names}
 
 

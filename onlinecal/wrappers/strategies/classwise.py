@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, normalised, normalised_rows
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Floats, Ints, Strategy
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Floats, Ints, Outlook, Strategy
 
 
 class Classwise(Strategy):
@@ -28,3 +28,7 @@ class Classwise(Strategy):
         """Column by column, compiled: labels have nothing to do with each other before answers are made."""
         forecasts, certificates = self.replay_columns(table, numbers, labels, schedule)
         return Tapes(normalised_rows(forecasts), certificates)
+
+    def outlook(self, n_labels: int, rounds: int) -> Outlook:
+        """A projection for each label; without any each could be forecast as 0."""
+        return Outlook(n_labels * self.promise_of_one(rounds), rounds)

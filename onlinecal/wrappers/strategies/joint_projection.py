@@ -74,6 +74,12 @@ class JointProjection:
         """Ask and settle row by row, all labels being declared: hints (T, k), which of these came (T,)."""
         return Tapes(*self.forecaster._run.replay_certified(numbers, normalised_rows(hints)))
 
+    def promise(self, n_labels: int, rounds: int) -> float:
+        """What the certificate could not exceed after so many rounds with so many labels."""
+        run = self.forecaster.new_run()
+        run.numbers = {number: number for number in range(n_labels)}
+        return float(run.promise(max(run.horizon or 0, rounds)))
+
     @property
     def certificate(self) -> float:
         """Proven bound on the distance to calibration of the settled forecasts, in l1 over the labels."""

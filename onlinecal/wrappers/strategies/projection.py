@@ -184,6 +184,10 @@ class Projection:
         """What the certificate cannot exceed."""
         return self.surprises + sum(table.guarantee for table in self.tables)
 
+    def promise(self, rounds: int) -> float:
+        """The guarantee after so many rounds, shared evenly by the buckets that there are now."""
+        return len(self.tables) * self.tables[0].promise(-(-rounds // len(self.tables)))
+
     @property
     def window_certificate(self) -> float:
         """The same for the rounds of the window, 0 if there is none."""

@@ -14,6 +14,7 @@ from onlinecal.wrappers.strategies.strategy import (
     Bounded,
     Floats,
     Ints,
+    Outlook,
     Strategy,
     Waiting,
     Windowed,
@@ -80,3 +81,7 @@ class Simplex(Strategy):
     def windowed(self) -> Iterable[Windowed]:
         """Nothing: it plays no rounds where there is a window."""
         return ()
+
+    def outlook(self, n_labels: int, rounds: int) -> Outlook:
+        """In l1 over the labels; the same probability for each is 2 - 2/k from each corner."""
+        return Outlook(self.joint.promise(n_labels, rounds), rounds * (2.0 - 2.0 / n_labels))

@@ -25,6 +25,21 @@ Asked = tuple[Label | None, ...]
 Answer = dict[Label, float]
 
 
+class Outlook(NamedTuple):
+    """What a strategy could guarantee, and the largest distance of forecasts that are the same in all rounds.
+
+    Both are sums over the rounds, and over what the strategy forecasts in them.
+    """
+
+    guarantee: float
+    trivial: float
+
+    @property
+    def share(self) -> float:
+        """The one over the other: from 1 on nothing is guaranteed."""
+        return self.guarantee / self.trivial
+
+
 class Waiting(NamedTuple):
     """A round whose label has not come: the name of its strategy, what was forecast about which labels.
 
@@ -156,6 +171,14 @@ class Strategy(ABC):
         """Take into the guarantees that so many other forecasts were open at once."""
         for projection in self.projections.values():
             projection.note_late(others)
+
+    def outlook(self, n_labels: int, rounds: int) -> Outlook:
+        """What it could guarantee for so many labels and rounds, all known beforehand: here of one event."""
+        return Outlook(self.promise_of_one(rounds), rounds / 2)
+
+    def promise_of_one(self, rounds: int) -> float:
+        """What a projection could guarantee for so many rounds, shared evenly by its buckets."""
+        return Projection(*self._settings).promise(rounds)
 
     def bounded(self) -> Iterable[Bounded]:
         """Whose bounds add up to those of this strategy's rounds."""

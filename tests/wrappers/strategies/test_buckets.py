@@ -189,7 +189,7 @@ def impatient(monkeypatch):
 
 
 @pytest.mark.parametrize("late", [0, 1, 30])
-@pytest.mark.parametrize("strategy", ["binary", "classwise", "top-label", "simplex"])
+@pytest.mark.parametrize("strategy", ["binary", "classwise", "top-label", "simplex", "tree"])
 def test_certificates_stay_proofs_while_buckets_split(strategy, late, impatient):
     model = CalibratedClassifier(Said(), n_buckets="auto", strategy=strategy)
     record = played(model, coins(400), late)

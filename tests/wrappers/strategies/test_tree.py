@@ -1,0 +1,149 @@
+"""The tree of halves, what "auto" is with a horizon, and when a joint guarantee is said to be empty."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+from onlinecal import CalibratedClassifier, GuaranteeWarning, SimplexAlmostOneStepAhead, calibration_distance
+from onlinecal.wrappers.strategies.tree import Plan
+from tests.wrappers.scripted import Scripted, by_node, played
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def stream(k, rounds, seed=0, drift=False):
+    """Answers over k letters, and labels drawn with those chances, or with others if they drift."""
+    rng = np.random.default_rng(seed)
+    for t in range(rounds):
+        shares = rng.dirichlet(np.full(k, 0.5))
+        truth = rng.dirichlet(np.full(k, 0.5)) if drift else shares
+        answer = tuple(zip(LETTERS[:k], shares.tolist(), strict=True))
+        yield {"answer": answer, "t": t}, LETTERS[rng.choice(k, p=truth)]
+
+
+@pytest.mark.parametrize("k", range(2, 41))
+def test_a_tree_is_as_flat_as_it_can_be(k):
+    plan = Plan(tuple(range(k)), {label: label for label in range(k)})
+    assert len(plan.inner) == k - 1
+    assert max(node.depth for node in plan.inner) + 1 == (k - 1).bit_length()
+    assert sorted(plan.below(k)) == list(range(k))
+    # a node of one more label, and the others as they were
+    assert set(plan.inner) < set(Plan(tuple(range(k + 1)), {label: label for label in range(k + 1)}).inner)
+
+
+@pytest.mark.parametrize("drift", [False, True])
+@pytest.mark.parametrize("k", [3, 11])
+def test_each_node_is_calibrated_on_the_rounds_below_it_and_all_within_the_bound(k, drift):
+    rounds = 600
+    model = CalibratedClassifier(Scripted(), strategy="tree")
+    model._labels.known = dict.fromkeys(LETTERS[:k], 0)
+    model._choose_plan()
+    record = played(model, list(stream(k, rounds, k, drift)))
+    for answer, forecasts, _ in record:
+        assert sum(answer.values()) == pytest.approx(1.0)
+        for (first, second), p in forecasts.items():
+            weight = sum(answer[label] for label in second)
+            assert weight == pytest.approx(p * (weight + sum(answer[label] for label in first)))
+    nodes = by_node(one[1:] for one in record)
+    assert len(nodes) == k - 1
+    distances = [calibration_distance(p, y, budget=0.1).lower for p, y in nodes.values()]
+    assert sum(distances) <= model.certificate <= model.guarantee
+    widths = [min(1 << d, k - (1 << d)) for d in range((k - 1).bit_length())]
+    # 2 sqrt(3 c t) a node, at the default c = 3/2
+    assert model.guarantee <= 2 * math.sqrt(4.5 * rounds) * sum(map(math.sqrt, widths))
+    assert model.guarantee <= 2 * math.sqrt(4.5 * rounds) * (1 + math.sqrt(2)) * math.sqrt(k)
+
+
+@pytest.mark.parametrize("late", [0, 7])
+def test_labels_that_appear_late_cost_one_each_and_are_certified(late):
+    """A new label's round counts at the nodes whose halves were named, and as a surprise where it splits."""
+    model = CalibratedClassifier(Scripted(), strategy="tree")
+    rounds = []
+    for k in (2, 3, 5, 9):
+        rounds += [({**x, "t": (k, x["t"])}, y) for x, y in stream(k, 80, k)]
+    # the model never names it
+    rounds += [({**x, "t": (t, x["t"])}, "new") for t, (x, _) in enumerate(stream(9, 5))]
+    record = played(model, rounds, late)
+    (tree,) = (one for one in model._strategies.values() if one.projections)
+    assert tree.name == "tree" == model.current_strategy
+    assert list(tree.numbers) == [*LETTERS[:9], "new"]
+    # until its label has come once
+    assert sum(projection.surprises for projection in tree.projections.values()) == min(late + 1, 5)
+    assert set(record[-1].answer) == {*LETTERS[:9]} | ({"new"} if late < 4 else set())
+    distances = [
+        calibration_distance(p, y, budget=0.1).lower for p, y in by_node(one[1:] for one in record).values()
+    ]
+    assert sum(distances) <= model.certificate <= model.guarantee
+
+
+def test_an_adversary_cannot_break_it_and_a_pickle_goes_on():
+    model = CalibratedClassifier(Scripted(), strategy="tree")
+    for t in range(600):
+        if t == 300:
+            model = pickle.loads(pickle.dumps(model))
+        x = {"answer": dict.fromkeys(LETTERS[:7], 1 / 7), "t": t}
+        answer = model.predict_proba_one(x)
+        model.learn_one(x, min(answer, key=answer.get) if answer else "a")
+        assert model.certificate <= model.guarantee
+
+
+@pytest.mark.parametrize(
+    ("k", "horizon", "name"),
+    [
+        (3, 100_000, "simplex"),
+        (3, 1000, "classwise"),
+        (5, 10_000, "classwise"),
+        (26, 10_000, "tree"),
+        (26, 100_000, "classwise"),
+        (20, 300, "top-label"),
+    ],
+)
+def test_with_a_horizon_auto_is_what_can_be_guaranteed(k, horizon, name):
+    model = CalibratedClassifier(Scripted(), horizon=horizon)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for t, label in enumerate(LETTERS[:k]):
+            model.learn_one({"answer": {}, "t": t}, label)
+    assert model.current_strategy == name
+    strategies = model._strategies
+    guaranteed = {one: strategies[one].outlook(k, horizon) for one in ("simplex", "classwise", "tree")}
+    assert name == "top-label" or guaranteed[name].share <= (0.2 if name == "simplex" else 0.5)
+    # what it could guarantee is what its rounds are guaranteed in the end
+    if horizon == 1000:
+        for x, y in stream(k, horizon - k, 1):
+            model.predict_proba_one(x)
+            model.learn_one(x, y)
+        parts = strategies[name].bounded()
+        assert sum(part.guarantee for part in parts) == pytest.approx(guaranteed[name].guarantee, rel=0.01)
+
+
+def test_a_state_from_before_does_not_look_at_guarantees():
+    model = CalibratedClassifier(Scripted(), horizon=1000)
+    del model._by_guarantee
+    model = pickle.loads(pickle.dumps(model))
+    for t, label in enumerate("abc"):
+        model.learn_one({"answer": {}, "t": t}, label)
+    assert model.current_strategy == "simplex"
+
+
+def test_an_empty_joint_guarantee_is_remarked_on():
+    with pytest.warns(GuaranteeWarning, match=r"200 rounds of 10 classes nothing .* 1\.80 a round") as caught:
+        SimplexAlmostOneStepAhead(10, horizon=200)
+    assert caught[0].filename == __file__
+    model = CalibratedClassifier(Scripted(), strategy="simplex", horizon=200)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for t, label in enumerate(LETTERS):
+            model.learn_one({"answer": {}, "t": t}, label)
+    ((text, place),) = [(str(one.message), one.filename) for one in caught]
+    assert "200 rounds of 5 classes nothing is guaranteed" in text
+    assert place == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SimplexAlmostOneStepAhead(10, horizon=50_000)
+        SimplexAlmostOneStepAhead(10)
