@@ -35,7 +35,7 @@ def new_strategies(
 ) -> dict[str, Strategy]:
     """One of each by name, before its first round.
 
-    The slack, if not set, is that of binary forecasters from the first hint on; that of fixed grids for several
+    The slack, if not set, is that of binary forecasters from the first hint on; of fixed grids for several
     labels together. Bounds are added up in this order, on which the last bit of a sum depends.
     """
     kinds = Binary, Classwise, TopLabel
