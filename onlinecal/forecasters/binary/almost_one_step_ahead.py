@@ -49,8 +49,8 @@ class AlmostOneStepAhead(GridForecaster):
         Keep a certificate of the last so many settled rounds, too; at most 2^24. Without horizon and n_cells
         the grid is then the fixed uniform one that is best for windows of that length (unless `grid` asks for
         another), which bounds every one of them beforehand: W rounds in a row, at whatever time, are within
-        sqrt(2 W) of calibrated with slack 1/2 and midpoints, 2 sqrt(2 W) with hints. The guarantee of all rounds together then
-        grows as fast as the rounds.
+        sqrt(2 W) of calibrated, 2 sqrt(2 W) with hints, by default. The guarantee of all rounds together
+        then grows as fast as the rounds.
 
     Examples
     --------
@@ -110,10 +110,10 @@ class AlmostOneStepAhead(GridForecaster):
         """What the certificate cannot exceed, whatever the outcomes: known before they are.
 
         On a uniform grid with a horizon this is the bound at the horizon (or at the present round,
-        once that is later); otherwise the bound at the present round. It rises with the first hint: if slack
-        and report are not set, to that of those which hold from then on, to twice as much on grids but the one that
-        tunes itself; on a uniform grid, if they are set, by less than 1, for which hints are followed from the
-        first visit on. If several forecasts have been open at once, it includes what that may cost.
+        once that is later); otherwise the bound at the present round. It rises with the first hint: to what
+        slack and report cost from then on, if they are not set (twice as much on grids but the one that tunes
+        itself); and on a uniform grid by less than 1, for hints are followed from the first visit on. If
+        several forecasts have been open at once, it includes what that may cost.
         """
         return self.promise(max(self.horizon or 0, self.n_rounds))
 
