@@ -90,6 +90,15 @@ def warm_stream() -> None:
             recalibrate_stream(forecasts, outcomes, horizon=horizon)
 
 
+def warm_engine() -> None:
+    """Keys with hints, whose outcomes may be shares."""
+    from onlinecal.engine import Engine, Outcome, Query
+
+    with Engine() as engine:
+        for t, value in enumerate((0, 1, 0.5)):
+            engine.handle([Query(f"q{t}", "k", 0.8), Outcome(f"q{t}", value)])
+
+
 def warm_distance() -> None:
     """The distance to calibration, of short and of long histories."""
     from onlinecal import calibration_distance
@@ -171,6 +180,7 @@ LIBRARY: dict[str, Callable[[], None]] = {
     "simplex forecaster": warm_simplex,
     "wrappers": warm_wrappers,
     "recalibrate_stream": warm_stream,
+    "engine": warm_engine,
     "distance to calibration": warm_distance,
     "other measures": warm_measures,
     "LpRecalibrator": warm_lp_recalibrator,

@@ -55,8 +55,8 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         rejected. None: it waits for ever.
     steering
         Whether hints of binary outcomes are steered before forecasters follow them: mapped to better ones by
-        what followed the key's hints so far. The squared errors of T steered hints exceed those of the hints
-        by at most 3/2 ln(T + 6), if labels come in time. None and True: yes, from the key's first hint on;
+        what followed the key's hints so far. Their squared errors never add up to more than those of the
+        hints themselves plus 1/10, if labels come in time. None and True: yes, from the key's first hint on;
         without hints there is nothing to steer, and nothing is kept. False: hints are followed as they are.
         Not for kind "simplex".
     max_jump

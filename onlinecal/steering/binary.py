@@ -127,7 +127,7 @@ def steer(state: Any, p: float) -> float:
 
 
 @kernel_part
-def learn(state: Any, outcome: int) -> None:
+def learn(state: Any, outcome: float) -> None:
     """Learn the outcome of the ticket: weights, intercept, bin, curves."""
     rounds, p = state[ROUNDS], state[ANSWERS]
     part = 1.0 / (1.0 + state[EVENTS] - state[ASKED])
@@ -156,12 +156,12 @@ class Hinting:
     """Steering alone, as compiled entry points: a `namespace`.
 
     hint(state, raw) -> what is made of a model's probability (NaN is 1/2); its ticket is left in the state.
-    learn(state, outcome) learns the ticket's outcome, 0, 1 or a number between.
+    learn(state, outcome) learns the ticket's outcome.
     ticket: its length, at the front of the state.
     """
 
     hint: ClassVar[Callable[[NDArray[np.float64], float], float]]
-    learn: ClassVar[Callable[[NDArray[np.float64], float], None]]
+    learn: ClassVar[Callable[[NDArray[np.float64], int], None]]
     ticket: ClassVar[int]
 
 

@@ -125,7 +125,7 @@ def curvature(answer: float, error: float) -> float:
 
 @kernel_part
 def learn_smooth(
-    state: Any, at: int, features: int, answer: float, outcome: int, rate: float, part: float
+    state: Any, at: int, features: int, answer: float, outcome: float, rate: float, part: float
 ) -> None:
     """Let a smooth curve learn what followed its answer, or a part of it."""
     error = outcome - answer
@@ -155,7 +155,7 @@ def learn_smooth(
 
 @kernel_part
 def learn_free(
-    state: Any, at: int, knots: int, answer: float, outcome: int, rate: float, part: float
+    state: Any, at: int, knots: int, answer: float, outcome: float, rate: float, part: float
 ) -> None:
     """Let a free curve learn what followed its answer, or a part of it."""
     error = outcome - answer

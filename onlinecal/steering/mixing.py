@@ -43,7 +43,7 @@ def reweigh(
     answers: int,
     weights: int,
     n: int,
-    outcome: int,
+    outcome: float,
     eta: float,
     share: float,
     first: float,

@@ -1,4 +1,4 @@
-"""Whether a steering state that came from outside, from a ledger say, can be gone on with.
+"""Whether a state of trusted steering (`trust`) that came from outside, say a ledger, can be gone on with.
 
 Compiled code looks at no bounds: it relies on what every state fulfils that steering has made.
 """
@@ -18,6 +18,7 @@ from onlinecal.steering.binary import (
     CURVES,
     EVENTS,
     FEATURES,
+    FORECAST,
     HIGHEST,
     INTERCEPT,
     LAST,
@@ -25,7 +26,6 @@ from onlinecal.steering.binary import (
     LOWEST,
     N_ANSWERS,
     ROUNDS,
-    SIZE,
     STRETCHED,
     SUMS,
     TICKET,
@@ -33,6 +33,8 @@ from onlinecal.steering.binary import (
 )
 from onlinecal.steering.curves import EDGE, FREE, N_FEATURES, N_KNOTS, REACH, SMOOTH
 from onlinecal.steering.three_maps import N_BINS
+from onlinecal.steering.trust import SIZE
+from onlinecal.steering.trust import WEIGHTS as TRUST
 
 FARTHEST = 746.0
 """No logit of a float in (0, 1) is farther from 0."""
@@ -49,7 +51,7 @@ def check_steering(state: NDArray[np.float64], tickets: NDArray[np.float64]) -> 
     require(bool(np.isfinite(state).all() and np.isfinite(tickets).all()), "its steering")
     rounds, events = state[ROUNDS], state[EVENTS]
     require(0.0 <= rounds <= events < MOST and rounds == math.floor(rounds), "the rounds of its steering")
-    for weights in (state[WEIGHTS:LAST_WEIGHTS], state[LAST_WEIGHTS:FEATURES]):
+    for weights in (state[WEIGHTS:LAST_WEIGHTS], state[LAST_WEIGHTS:FEATURES], state[TRUST:SIZE]):
         require(bool(weights.min() > 0.0 and abs(weights.sum() - 1.0) < ROUNDING), "its steering's weights")
     require(abs(state[INTERCEPT]) < LARGEST, "its steering's intercept")
     require(-FARTHEST <= state[LOWEST] <= -EDGE and EDGE <= state[HIGHEST] <= FARTHEST, "its steering's ends")
@@ -63,7 +65,9 @@ def check_steering(state: NDArray[np.float64], tickets: NDArray[np.float64]) -> 
         require(bool(np.abs(covariance - covariance.T).max() < ROUNDING), "its steering's curves")
         variances = np.concatenate([np.linalg.eigvalsh(covariance), curve[SMOOTH + N_KNOTS :]])
         require(variances.min() > 0.0 and variances.max() < 1.0 + ROUNDING, "its steering's curves")
-    answers = np.hstack([tickets[:, ANSWERS : ANSWERS + N_ANSWERS], tickets[:, LAST : LAST + 2]])
+    answers = np.hstack(
+        [tickets[:, ANSWERS : ANSWERS + N_ANSWERS], tickets[:, LAST : LAST + 2], tickets[:, [FORECAST]]]
+    )
     require(bool(((answers >= 0.0) & (answers <= 1.0)).all()), "its open forecasts' steering")
     require(bool((np.abs(tickets[:, STRETCHED]) < REACH).all()), "its open forecasts' steering")
     asked = tickets[:, ASKED]

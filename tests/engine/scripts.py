@@ -18,10 +18,10 @@ CLASSES = ("rain", "snow", "sun")
 CONFIG = EngineConfig(
     KeyConfig(),
     (
-        Match("lanes/*", KeyConfig(lanes=3)),
+        Match("lanes/*", KeyConfig(lanes=3, steering=True)),
         Match("brief/*", KeyConfig(expire_after=60.0)),
         Match("brief lanes/*", KeyConfig(lanes=2, expire_after=30.0, report="hint")),
-        Match("grid/*", KeyConfig(horizon=500, rule="sign", report="lower")),
+        Match("grid/*", KeyConfig(horizon=500, rule="sign", report="lower", steering=False)),
         Match("weather/*", KeyConfig(kind="simplex")),
         Match("skies/*", KeyConfig(kind="simplex", classes=CLASSES, lanes=2, expire_after=90.0)),
         Match("words/*", KeyConfig(kind="lp", first_fit=10, expire_after=90.0)),
@@ -33,6 +33,7 @@ CONFIG_TOML = """
 [[keys]]
 match = "lanes/*"
 lanes = 3
+steering = true
 [[keys]]
 match = "brief/*"
 expire_after = 60.0
@@ -46,6 +47,7 @@ match = "grid/*"
 horizon = 500
 rule = "sign"
 report = "lower"
+steering = false
 [[keys]]
 match = "weather/*"
 kind = "simplex"

@@ -33,7 +33,8 @@ def reason(answers):
     return [answer.reason if isinstance(answer, Rejected) else type(answer).__name__ for answer in answers]
 
 
-def test_forecasts_are_those_of_the_forecaster(engine):
+def test_forecasts_are_those_of_the_forecaster():
+    engine = Engine(config=EngineConfig(KeyConfig(steering=False)))
     twin, rng = AlmostOneStepAhead(), random.Random(0)
     for i in range(300):
         hint = rng.random() if rng.random() < 0.5 else None

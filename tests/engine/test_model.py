@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -20,6 +21,8 @@ from onlinecal.engine import (
     Withdrawn,
     read_report,
 )
+from onlinecal.steering.binary import TICKET
+from onlinecal.steering.trust import ask, new_steering, settle
 from tests.engine.scripts import CLASSES, CONFIG, assert_sound, hint_for, is_simplex, value_for
 
 KEYS = ("plain/a", "plain/b", "lanes/a", "brief/a", "brief lanes/a", "grid/a", "weather/a", "skies/a")
@@ -61,6 +64,7 @@ class Key:
         self.config = config
         self.lanes = []
         self.clock = None
+        self.steering, self.tickets = None, {}
         self.waiting = {}
         self.rounds = self.expired = 0
 
@@ -72,6 +76,19 @@ class Key:
             self.lanes.append(Lane(self.config))
             return self.lanes[-1]
         return min(self.lanes, key=lambda lane: lane.waiting)
+
+    def guide(self, id, hint):
+        """The hint, or what steering makes of it."""
+        if hint is None or self.config.kind == "simplex" or self.config.steering is False:
+            return hint
+        if self.steering is None:
+            self.steering = new_steering()
+        self.tickets[id] = np.empty(TICKET)
+        return ask(self.steering, self.tickets[id], hint)
+
+    def learn(self, id, value):
+        if id in self.tickets:
+            settle(self.steering, self.tickets.pop(id), value)
 
     def certificate(self):
         return sum(lane.forecaster.certificate for lane in self.lanes)
@@ -92,10 +109,12 @@ class Key:
 
 
 def is_outcome(key, value):
-    """Whether the value can be an outcome of the key; any text is a class where classes are discovered."""
+    """Whether the value can be an outcome: a share, or a class; any text where classes are discovered."""
     if key.startswith("weather/"):
         return isinstance(value, str)
-    return value in (CLASSES if is_simplex(key) else (0, 1))
+    if is_simplex(key):
+        return value in CLASSES
+    return not isinstance(value, str) and 0 <= value <= 1
 
 
 class Model:
@@ -117,7 +136,7 @@ class Model:
         key = self.keys[event.key]
         key.go_on_to(event.time)
         lane = key.lane()
-        token = lane.ask(event.hint)
+        token = lane.ask(key.guide(event.id, event.hint))
         lane.waiting += 1
         key.waiting[event.id] = lane, token, key.clock if event.time is None else event.time
         told = token.probabilities if is_simplex(event.key) else token.probability
@@ -151,6 +170,7 @@ class Model:
             return "expired"
         if isinstance(event, Outcome):
             lane.forecaster.observe(token, value)
+            key.learn(event.id, value)
             key.rounds += 1
         else:
             lane.forecaster.withdraw(token)

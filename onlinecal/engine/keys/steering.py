@@ -2,7 +2,8 @@
 
 A key has one state for all its lanes: what is to be learnt of hints does not depend on the lane that follows
 them, and one that learns from all labels knows more than several that share them. Labels that come late
-count for less, by the events of the key that came between (`onlinecal.steering.binary`).
+count for less, by the events of the key that came between. Many keys are short, so steering begins with
+little trust (`onlinecal.steering.trust`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.steering.binary import SIZE, TICKET, hinting, new_steering
+from onlinecal.steering.binary import TICKET
 from onlinecal.steering.soundness import check_steering
+from onlinecal.steering.trust import SIZE, ask, new_steering, settle
 
 FEW = 64
 
@@ -27,7 +29,7 @@ class KeySteering:
     Attributes
     ----------
     state
-        As `onlinecal.steering.binary` has it.
+        As `onlinecal.steering.trust` has it.
     tickets
         What the state keeps of each open forecast with a hint, by its number.
     """
@@ -54,8 +56,8 @@ class KeySteering:
 
     def _ask(self, number: int, hint: float) -> float:
         """What is made of a hint."""
-        guide = hinting(SIZE).hint(self.state, hint)
-        self.tickets[number] = self.state[:TICKET].copy()
+        self.tickets[number] = ticket = np.empty(TICKET)
+        guide = ask(self.state, ticket, hint)
         # only a state that somebody made up can lead beyond [0, 1] or to NaN
         return guide if 0.0 <= guide <= 1.0 else hint
 
@@ -63,8 +65,7 @@ class KeySteering:
         """Learn what followed a hint; nothing, if the forecast was asked for without one."""
         ticket = self.tickets.pop(number, None)
         if ticket is not None:
-            self.state[:TICKET] = ticket
-            hinting(SIZE).learn(self.state, outcome)
+            settle(self.state, ticket, outcome)
 
     def dump(self, waiting: Iterable[Issued]) -> bytes:
         """The state, and the tickets of the forecasts that wait, in their order; compressed."""

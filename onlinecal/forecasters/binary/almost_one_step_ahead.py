@@ -38,16 +38,19 @@ class AlmostOneStepAhead(GridForecaster):
         of the paper and keeps it within 1.
     slack
         Bound on a point's bias under the balanced rule, at least 0.5. More slack follows hints more
-        closely, for a weaker guarantee.
+        closely, for a weaker guarantee. None: 0.5, which has the least guarantee, until the first hint, and
+        from then on what costs hints least skill: 1.5 on the grid that tunes itself, which then also
+        refines more eagerly, and 1 on others.
     report
         What to announce: "midpoint" of the cell, its "lower" or "upper" end (as in the paper), or the
-        "hint" itself, moved into the cell.
+        "hint" itself, moved into the cell (the midpoint where there is none). None: the midpoint until the
+        first hint, "hint" from then on.
     window
         Keep a certificate of the last so many settled rounds, too; at most 2^24. Without horizon and n_cells
         the grid is then the fixed uniform one that is best for windows of that length (unless `grid` asks for
         another), which bounds every one of them beforehand: W rounds in a row, at whatever time, are within
-        sqrt(2 W) of calibrated with the default slack and report. The guarantee of all rounds together then
-        grows as fast as the rounds.
+        sqrt(2 W) of calibrated, 2 sqrt(2 W) with hints, by default. The guarantee of all rounds together
+        then grows as fast as the rounds.
 
     Examples
     --------
@@ -107,9 +110,10 @@ class AlmostOneStepAhead(GridForecaster):
         """What the certificate cannot exceed, whatever the outcomes: known before they are.
 
         On a uniform grid with a horizon this is the bound at the horizon (or at the present round,
-        once that is later); otherwise the bound at the present round. With the first hint that of a
-        uniform grid rises, by less than 1: for this hints are followed from the first visit on. If several
-        forecasts have been open at once, it includes what that may cost.
+        once that is later); otherwise the bound at the present round. It rises with the first hint: to what
+        slack and report cost from then on, if they are not set (twice as much on grids but the one that tunes
+        itself); and on a uniform grid by less than 1, for hints are followed from the first visit on. If
+        several forecasts have been open at once, it includes what that may cost.
         """
         return self.promise(max(self.horizon or 0, self.n_rounds))
 
@@ -152,7 +156,8 @@ class AlmostOneStepAhead(GridForecaster):
     def forecast(self, hint: float | None = None) -> Forecast:
         """Issue a forecast; `observe` settles it.
 
-        With a hint, a probability in [0, 1], the valid cell nearest to it is reported. Raises
+        With a hint, a probability in [0, 1], the valid cell nearest to it is reported. The first one changes
+        slack and report, if they are not set, and with them what `predict_proba_one` answers next. Raises
         ValueError for any other hint.
         """
         guide = NO_HINT if hint is None else check_probability(hint, "hint")

@@ -111,8 +111,7 @@ class GridForecaster(base.Classifier):
                     f"{m} cells bear, got {horizon!r}"
                 )
         else:
-            tuned = 0 if grid == "nested" else BY_EXACT_ACCOUNTS
-            self._adopt(dyadic.new_memory(*begun, tuned, unset))
+            self._adopt(dyadic.new_memory(*begun, 0 if grid == "nested" else BY_EXACT_ACCOUNTS, unset))
         if window is not None:
             self.window = window
             self._window = Window(window, self.memory)
@@ -125,9 +124,7 @@ class GridForecaster(base.Classifier):
 
     def slack_of(self, memory: NDArray[np.int64]) -> float:
         """The slack by now of a memory that began as a copy of this forecaster's."""
-        if self.slack is not None:
-            return float(self.slack)
-        return self.machine.rules.slack_by_default(memory)
+        return float(self.machine.rules.slack_by_default(memory) if self.slack is None else self.slack)
 
     def _terms(self, memory: NDArray[np.int64]) -> Terms:
         """What holds for such a memory."""

@@ -89,7 +89,7 @@ def test_the_window_of_a_key_whose_outcomes_become_shares(config, most):
 
 
 def test_one_lane_is_the_forecaster_with_shares_too():
-    state = KeyState("k", 1, Settings(KeyConfig(window=20, report="hint", slack=1.0)))
+    state = KeyState("k", 1, Settings(KeyConfig(window=20, report="hint", slack=1.0, steering=False)))
     forecaster = AlmostOneStepAhead(window=20, report="hint", slack=1.0)
     rng = np.random.default_rng(4)
     waiting = []

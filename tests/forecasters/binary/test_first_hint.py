@@ -1,4 +1,4 @@
-"""What was not set follows hints from the first one on; until then, and whatever was set, all is as ever."""
+"""Slack and report, unless set, change with the first hint; until then all is as it ever was."""
 
 from __future__ import annotations
 

@@ -1,0 +1,200 @@
+"""A key's hints are steered before its lanes follow them: by one state, the same however events are cut."""
+
+from __future__ import annotations
+
+import random
+import zlib
+
+import msgspec
+import numpy as np
+import pytest
+
+from onlinecal import AlmostOneStepAhead
+from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query, Withdraw, check_ledger
+from onlinecal.engine.keys.packing import SUM, with_sum
+from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.steering import KeySteering
+from onlinecal.engine.keys.step import KeyStep
+from onlinecal.engine.settings import Settings
+from onlinecal.steering import binary as steering
+from onlinecal.steering import trust
+
+N = 3000
+
+
+def stream(seed=0):
+    """Overconfident probabilities and outcomes."""
+    rng = np.random.default_rng(seed)
+    truth = rng.beta(2, 3, N)
+    logit = 1.8 * np.log(truth / (1 - truth)) + 0.4
+    return 1 / (1 + np.exp(-logit)), (rng.random(N) < truth).astype(int)
+
+
+HINTS, OUTCOMES = stream()
+
+
+def events(hints=HINTS, outcomes=OUTCOMES, late=0, seed=None):
+    """Queries and outcomes of one key, in time; or late, in another order, some withdrawn or without hint."""
+    rng, waiting = random.Random(seed), []
+    for t, (hint, y) in enumerate(zip(hints.tolist(), outcomes.tolist(), strict=True)):
+        yield Query(f"q{t}", "k", None if late and rng.random() < 0.1 else hint)
+        waiting.append((f"q{t}", y))
+        while len(waiting) > late:
+            id, value = waiting.pop(rng.randrange(len(waiting)))
+            yield Withdraw(id) if late and rng.random() < 0.05 else Outcome(id, value)
+
+
+def forecasts(answers):
+    return [one.probability for one in answers if isinstance(one, Forecast)]
+
+
+def answered(config, given, most=10**6, path=None, rng=None):
+    """All answers, the events cut into batches; with a path, the engine is started anew after each."""
+    given, answers = list(given), []
+    engine = Engine(path, config)
+    while given:
+        size = most if rng is None else rng.randint(1, most)
+        answers += engine.handle(given[:size])
+        given = given[size:]
+        if path is not None:
+            engine.close()
+            engine = Engine(path, config)
+    engine.close()
+    return answers
+
+
+def brier(p, y=OUTCOMES):
+    return float(((np.array(p) - y[: len(p)]) ** 2).mean())
+
+
+def test_steered_hints_beat_the_hints_and_the_forecasts_follow_them():
+    default = brier(forecasts(answered(EngineConfig(), events())))
+    unsteered = brier(forecasts(answered(EngineConfig(KeyConfig(steering=False)), events())))
+    before = brier(forecasts(answered(EngineConfig(edition=3), events())))
+    assert default < brier(HINTS) - 0.006
+    assert default < unsteered - 0.005
+    assert unsteered < before - 0.005
+    assert unsteered < 1.01 * brier(HINTS)
+
+
+def test_it_is_the_steering_of_hints_in_the_order_of_events_whatever_the_lanes():
+    state, table = trust.new_steering(), AlmostOneStepAhead()
+    wanted, ticket = [], np.empty(steering.TICKET)
+    for hint, y in zip(HINTS[:300], OUTCOMES[:300], strict=True):
+        token = table.forecast(trust.ask(state, ticket, hint))
+        wanted.append(token.probability)
+        table.observe(token, int(y))
+        trust.settle(state, ticket, int(y))
+    assert forecasts(answered(EngineConfig(), events(HINTS[:300], OUTCOMES[:300]))) == wanted
+    lanes = EngineConfig(KeyConfig(lanes=3))
+    assert forecasts(answered(lanes, events(HINTS[:300], OUTCOMES[:300]))) == wanted
+
+
+def test_without_steering_and_before_edition_4_hints_are_followed_as_forecasters_do():
+    for config, settings in (
+        (EngineConfig(KeyConfig(steering=False)), {}),
+        (EngineConfig(KeyConfig(steering=True), edition=3), {"slack": 0.5, "report": "midpoint"}),
+    ):
+        wanted = AlmostOneStepAhead(**settings).replay(OUTCOMES[:500], HINTS[:500])
+        assert forecasts(answered(config, events(HINTS[:500], OUTCOMES[:500]))) == wanted.tolist()
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_the_answers_are_the_same_however_events_are_cut_and_after_restarts(lanes, tmp_path):
+    given = list(events(HINTS[:150], np.where(OUTCOMES[:150], 0.9, 0), late=6, seed=1))
+    config = EngineConfig(KeyConfig(lanes=lanes))
+    wanted = answered(config, given)
+    assert answered(config, given, most=9, rng=random.Random(2)) == wanted
+    assert answered(config, given, 60, tmp_path / "ledger", random.Random(3)) == wanted
+    check_ledger(tmp_path / "ledger")
+    step, data, told, states = KeyStep(config, remember=10), None, [], set()
+    for event in given:
+        data, answers = step("k", data, [event])
+        told += answers
+    assert told == wanted
+    for most in (7, 100, 10**6):
+        state, rest = None, given
+        while rest:
+            state, _ = step("k", state, rest[:most])
+            rest = rest[most:]
+        states.add(state)
+    assert states == {data}
+
+
+def test_keys_without_hints_keep_nothing_of_it_and_simplices_refuse_it():
+    for config in (KeyConfig(), KeyConfig(steering=True), KeyConfig(steering=False)):
+        state = KeyState("k", 1, Settings(config))
+        played(state, 10, hinted=False)
+        assert state.steering is None
+        assert msgspec.msgpack.decode(state.dump()[SUM:])[0] == 1
+    for value in (True, False):
+        with pytest.raises(ValueError, match=f"steering does not go with kind 'simplex', got {value}"):
+            KeyConfig(kind="simplex", steering=value)
+    with pytest.raises(ValueError, match="edition must be at most 4, got 5"):
+        Engine(None, EngineConfig(edition=5))
+
+
+def played(state, rounds, hinted=True):
+    """A key's state with three forecasts open, one of which was asked for without a hint."""
+    for t in range(rounds):
+        state.ask(f"q{t}", t + 1, float(HINTS[t]) if hinted and t != rounds - 2 else None, None)
+        if t >= 3:
+            state.close(state.open[f"q{t - 3}"], int(OUTCOMES[t]), None)
+    state.run()
+    return state
+
+
+def damages():
+    """(what is damaged, by what, a piece of the refusal)."""
+    ticket = trust.SIZE
+    yield trust.WEIGHTS + 1, 0.5, "weights"
+    yield steering.WEIGHTS, 0.0, "weights"
+    yield steering.LAST_WEIGHTS, 0.9, "weights"
+    yield steering.ROUNDS, -1.0, "rounds"
+    yield steering.ROUNDS, 1e9, "rounds"
+    yield steering.EVENTS, np.inf, "steering"
+    yield steering.INTERCEPT, np.nan, "steering"
+    yield steering.LOWEST, 0.0, "ends"
+    yield steering.SUMS, -1.0, "bins"
+    yield steering.CURVES, 1e200, "curves"
+    yield steering.CURVES + steering.N_FEATURES, -0.5, "curves"
+    yield ticket + steering.ANSWERS, 1.5, "open forecasts"
+    yield ticket + steering.FORECAST, -0.1, "open forecasts"
+    yield ticket + steering.STRETCHED, -7.0, "open forecasts"
+    yield ticket + steering.ASKED, 1e6, "open forecasts"
+    yield None, None, "length"
+
+
+@pytest.mark.parametrize(("place", "value", "why"), list(damages()))
+def test_damaged_steering_is_refused(place, value, why):
+    settings = Settings(KeyConfig())
+    stored = msgspec.msgpack.decode(played(KeyState("k", 1, settings), 40).dump()[SUM:])
+    assert KeyState("k", 1, settings, with_sum(msgspec.msgpack.encode(stored))).steering is not None
+    floats = np.frombuffer(zlib.decompress(stored[6]), "<f8").copy()
+    if place is None:
+        floats = floats[:-1]
+    else:
+        floats[place] = value
+    stored[6] = zlib.compress(floats.tobytes())
+    with pytest.raises(ValueError, match=why):
+        KeyState("k", 1, settings, with_sum(msgspec.msgpack.encode(stored)))
+
+
+def test_steering_that_does_not_belong_there_is_refused():
+    settings, plain = Settings(KeyConfig()), Settings(KeyConfig(steering=False))
+    state = played(KeyState("k", 1, settings), 40).dump()
+    with pytest.raises(ValueError, match="its steering"):
+        KeyState("k", 1, plain, state)
+    stored = msgspec.msgpack.decode(state[SUM:])
+    for damaged in ([1, *stored[1:]], [1, *stored[1:6]], [2, *stored[1:6]]):
+        with pytest.raises(ValueError, match=r"version|its steering"):
+            KeyState("k", 1, settings, with_sum(msgspec.msgpack.encode(damaged)))
+
+
+def test_tickets_of_forecasts_that_were_given_up_are_forgotten():
+    state = KeyState("k", 1, Settings(KeyConfig()))
+    for t in range(1000):
+        state.close(state.ask(f"q{t}", t + 1, 0.3, None), None, None)
+        state.run()
+    assert isinstance(state.steering, KeySteering)
+    assert len(state.steering.tickets) <= 65
