@@ -38,6 +38,7 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     BOUND,
     BY_ACCOUNTS,
     BY_EXACT_ACCOUNTS,
+    EAGER,
     FINE_BITS,
     FORMAT_DYADIC,
     LIMIT,
@@ -139,9 +140,9 @@ def propose(memory: Memory, hint: float) -> tuple[int, int]:
     step = memory[STEP]
     if hint < 0.0:
         return memory[LOWER], step
-    free, target = unbiased_are_free(memory), hint * UNIT
+    free, target, in_odds = unbiased_are_free(memory), hint * UNIT, memory[TUNED] & EAGER != 0
     while True:
-        lower = nearest_cell(memory, target, step, free)
+        lower = nearest_cell(memory, target, step, free, in_odds)
         if may_play(memory, find(memory, lower), find(memory, lower + step), lower, step):
             return lower, step
         step = memory[BASE]
