@@ -72,7 +72,6 @@ def report_of(
     out: Floats,
     certificate: float,
     guarantee: float,
-    groups: dict[Any, StreamReport] | None = None,
 ) -> StreamReport:
     """Of what came in and what went out, shape (T, k), and the bounds."""
     n, k = given.table.shape
@@ -95,7 +94,6 @@ def report_of(
         certificate,
         guarantee,
         tuple(remarks),
-        groups or {},
     )
 
 

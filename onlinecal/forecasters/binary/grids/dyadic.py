@@ -8,6 +8,7 @@ table, `dyadic_accounts` for the levels.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,11 @@ from onlinecal.forecasters.binary.grids.dyadic_search import (
 
 def new_memory(rule: str, slack: float, report: str, tuned: int) -> NDArray[np.int64]:
     """The memory before the first round."""
+    return _made(rule, slack, report, tuned).copy()
+
+
+@lru_cache(64)
+def _made(rule: str, slack: float, report: str, tuned: int) -> NDArray[np.int64]:
     memory = header(FORMAT_DYADIC, UNIT, 1 << FINE_BITS, rule, slack, report)
     bound = Fraction(1) if rule == "sign" else Fraction(slack)
     price = 1 if report == "midpoint" else 2
