@@ -160,19 +160,24 @@ def _played(
 ) -> tuple[Floats, Floats, list[tuple[float, float]]]:
     """Forecasts (T, k), running certificates (T,), and by group the certificate and guarantee."""
     labels, bounds, begin = Labels(given.classes), [], 0
-    out, certificates = np.empty_like(given.table), np.empty(len(given.table), np.longdouble)
+    order = np.concatenate([part.rows for part in parts])
+    ordered, played = given.of(order), np.empty_like(given.table)
+    certificates = np.empty(len(order), np.longdouble)
     before = np.zeros_like(certificates)
-    for _, rows, schedule, _ in parts:
-        strategy, end = new(), begin + len(rows)
-        tapes = strategy.replay(given.table[rows], given.numbers[rows], labels, schedule)
-        out[rows] = tapes.forecasts
-        certificates[begin:end], before[begin + 1 : end] = tapes.certificates, tapes.certificates[:-1]
+    for part in parts:
+        strategy, end = new(), begin + len(part.rows)
+        rows = slice(begin, end)
+        tapes = strategy.replay(ordered.table[rows], ordered.numbers[rows], labels, part.schedule)
+        played[rows], certificates[rows] = tapes.forecasts, tapes.certificates
+        before[begin + 1 : end] = tapes.certificates[:-1]
         begin = end
         proven = list(strategy.bounded())
         bounds.append((sum(one.certificate for one in proven), sum(one.guarantee for one in proven)))
     # sums of differences of doubles: in more digits, so that of one group they are its certificates again
     jumps = np.zeros_like(certificates)
     np.add.at(jumps, np.concatenate([part.known for part in parts]) - 1, certificates - before)
+    out = np.empty_like(played)
+    out[order] = played
     return out, np.cumsum(jumps).astype(np.float64), bounds
 
 
