@@ -22,6 +22,7 @@ from onlinecal.wrappers import (
 from onlinecal.wrappers.mini_batches import learns_many
 
 pd = pytest.importorskip("pandas")
+pytestmark = pytest.mark.filterwarnings("ignore:what comes out:onlinecal.LabelWarning")
 
 WRAPPERS = {
     "auto": CalibratedClassifier,
