@@ -11,7 +11,7 @@ from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
 from onlinecal.forecasters.simplex.input import check_label, check_labels
 from onlinecal.validation import check_choice, check_count
-from onlinecal.wrappers.incremental import IncrementalClassifier, for_river
+from onlinecal.wrappers.incremental import Estimator, IncrementalClassifier, for_river
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.late_labels import NOTHING, LateLabels
 from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
@@ -106,7 +106,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
 
     def __init__(
         self,
-        classifier: base.Classifier,
+        classifier: base.Classifier | Estimator,
         slack: float | None = None,
         n_buckets: Buckets = 1,
         strategy: StrategyName = "auto",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 import sklearn.base
@@ -18,6 +18,16 @@ from onlinecal.forecasters.simplex.input import class_of
 from onlinecal.wrappers.labels import Label, Labels, plain
 from onlinecal.wrappers.mini_batches import MiniBatches
 from onlinecal.wrappers.wrapper import is_of_scikit_learn
+
+
+class Estimator(Protocol):
+    """What an estimator of scikit-learn must have to be wrapped; no regressor has both."""
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = ..., /) -> Any:
+        """Learn rows."""
+
+    def predict_proba(self, X: Any, /) -> Any:
+        """Probabilities of rows."""
 
 
 class IncrementalClassifier(MiniBatches):
@@ -39,7 +49,7 @@ class IncrementalClassifier(MiniBatches):
             )
         return np.array(list(self._labels.known))
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Settle the forecasts made for these rows (or make them now), then let the model learn; itself.
 
         As `learn_many`.

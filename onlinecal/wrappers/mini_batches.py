@@ -109,8 +109,8 @@ class MiniBatches(base.MiniBatchClassifier):
         check_label(label, name)
 
     def _unit_test_skips(self) -> set[str]:
-        # many models learn a batch otherwise than its rows, and some name labels in another order: of ties the
-        # first wins
+        # many models learn a batch otherwise than its rows, and some name labels in another order: of ties
+        # the first wins
         return {"check_learn_many_matches_learn_one", "check_predict_many_matches_predict_one"}
 
 
