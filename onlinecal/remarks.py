@@ -136,9 +136,14 @@ def constant_remarks(
     return _worse(name, "a constant", scores, numbers * math.log(rounds + 1) / 2 / rounds)
 
 
-def input_remarks(name: str, than: str, scores: Mapping[str, tuple[float, float]]) -> list[str]:
-    """A remark if forecasts score worse than those that came in; `scores` as of `constant_remarks`."""
-    return _worse(name, than, scores, 0.0)
+def input_remarks(
+    name: str, than: str, scores: Mapping[str, tuple[float, float]], margin: float = 0.0
+) -> list[str]:
+    """A remark if forecasts score worse than those that came in, by more than a margin on average.
+
+    `scores` as of `constant_remarks`.
+    """
+    return _worse(name, than, scores, margin)
 
 
 def vacuous_remarks(guarantee: float, trivial: float, n_classes: int, rounds: int) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from river import datasets, linear_model, naive_bayes, preprocessing, tree
+from sklearn.linear_model import SGDClassifier
 from sklearn.tree import DecisionTreeRegressor
 
 import onlinecal
@@ -241,6 +242,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"classifier": bayes(), "strategy": "classwise"},
         {"classifier": bayes(), "strategy": "tree"},
         {"classifier": w.BinnedMean(logistic())},
+        {"classifier": SGDClassifier(loss="log_loss", random_state=0), "classes": [False, True]},
     ],
     w.PlattScaling: [{"classifier": logistic()}, {"classifier": preprocessing.StandardScaler() | logistic()}],
     w.BinnedMean: [{"classifier": logistic()}, {"classifier": tree.HoeffdingTreeClassifier()}],

@@ -101,6 +101,11 @@ CalibratedClassifier(model, n_buckets="auto")
 CalibratedClassifier(model, n_buckets="many")  # error: arg-type
 CalibratedClassifier(model, strategy="toplabel")  # error: arg-type
 CalibratedClassifier(strategy="auto")  # error: call-arg
+batched: CalibratedClassifier = CalibratedClassifier(model).partial_fit(table, y, classes=[0, 1])
+whole: float = batched.predict_proba(table).sum()
+batched.learn_many(DataFrame({"a": p}), y)
+CalibratedClassifier(model, classes=2)  # error: arg-type
+batched.partial_fit(table)  # error: call-arg
 regressor = LinearRegression()
 mean: float = CalibratedRegressor(regressor, low=0, high=48.0, horizon=100).predict_one({"a": 1.0})
 CalibratedRegressor(regressor, high="much")  # error: arg-type
@@ -128,6 +133,8 @@ LpCalibratedClassifier(model, estimation="plugin")  # error: arg-type
 stream = recalibrate_stream(p, y, settled_at=[1, 1, 3, 3], groups=["a", "a", "b", "b"], slack=1.0)
 worth: float = stream.report().brier_out
 recalibrate_stream(p)  # error: call-arg
+recalibrate_stream(table, ["a", "b"], strategy="classwise")
+recalibrate_stream(table, ["a", "b"], strategy="joint")  # error: arg-type
 stream.update(0.5)  # error: attr-defined
 
 LpRecalibrator(p=2, estimation="pools", classes=["a", "b", "c"]).fit(table, y).predict_proba(table)

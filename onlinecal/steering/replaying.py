@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,8 @@ class Tapes(NamedTuple):
     certificates: Floats
 
 
-class Schedule(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Schedule:
     """In which order outcomes become known, and to which forecasts; both of shape (T,).
 
     order
@@ -37,7 +39,7 @@ class Schedule(NamedTuple):
     order: Ints
     known: Ints
 
-    @property
+    @cached_property
     def most_late(self) -> int:
         """The largest number of other forecasts that were open when one was made."""
         rows = np.arange(len(self.known))
@@ -53,7 +55,7 @@ def replayed(
     kept = np.empty((room, hinting(state.size).ticket))
     places, free, done = np.empty(len(raw), np.int64), np.arange(room), np.zeros(2, np.int64)
     while not replaying(table.rules, state.size)(
-        table.memory, state, kept, places, free, done, raw, outcomes, *schedule, *tapes
+        table.memory, state, kept, places, free, done, raw, outcomes, schedule.order, schedule.known, *tapes
     ):
         table.grow()
     return tapes

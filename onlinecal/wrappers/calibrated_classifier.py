@@ -12,6 +12,7 @@ from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
 from onlinecal.forecasters.simplex.input import check_label, check_labels
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.validation import check_choice, check_count
+from onlinecal.wrappers.incremental import Estimator, IncrementalClassifier, for_river
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.late_labels import NOTHING, LateLabels
 from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
@@ -25,7 +26,7 @@ from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Strategy, Waiting, Windowed
 
 
-class CalibratedClassifier(LateLabels[Waiting]):
+class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
     """Wrap a river classifier: its skill is kept, its probabilities stay calibrated under any drift.
 
     The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
@@ -36,7 +37,8 @@ class CalibratedClassifier(LateLabels[Waiting]):
     Parameters
     ----------
     classifier
-        The model to wrap; pipelines and other wrappers are welcome.
+        The model to wrap; pipelines and other wrappers are welcome. With `classes` also a classifier of
+        scikit-learn with `partial_fit` and `predict_proba`, of which a new one, unfitted, is made.
     slack
         How far a grid point's bias may grow: more slack follows the model more closely, for a weaker
         guarantee. At least 0.5; by default 1.5, and 1 with a horizon or a window and for "simplex".
@@ -112,7 +114,7 @@ class CalibratedClassifier(LateLabels[Waiting]):
 
     def __init__(
         self,
-        classifier: base.Classifier,
+        classifier: base.Classifier | Estimator,
         slack: float | None = None,
         n_buckets: Buckets = 1,
         strategy: StrategyName = "auto",
@@ -123,7 +125,7 @@ class CalibratedClassifier(LateLabels[Waiting]):
         declared = () if classes is None else check_labels(classes, "classes")
         if len(declared) == 1:
             raise ValueError(f"classes must hold at least 2 class labels, got {declared!r}")
-        super().__init__(classifier, declared)
+        super().__init__(for_river(classifier, declared), declared)
         check_choice(strategy, STRATEGIES, "strategy")
         check_buckets(n_buckets, "n_buckets")
         if horizon is not None:

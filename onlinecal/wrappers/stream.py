@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,11 @@ class RecalibratedStream:
     probabilities: Any
     certificate: Floats
     guarantee: float
-    _report: StreamReport = field(repr=False)
+    _report: Callable[[], StreamReport] = field(repr=False)
 
     def report(self) -> StreamReport:
         """Scores before and after, and what is proven; with groups also of each of them."""
-        return self._report
+        return self._report()
 
 
 def recalibrate_stream(
@@ -135,13 +136,18 @@ def recalibrate_stream(
         given, parts, lambda: new_strategy(kind, slack, 1, horizon, declared=given.classes)
     )
     certificate, guarantee = (float(sum(each)) for each in zip(*bounds, strict=True))
-    by_group: dict[Any, StreamReport] = {}
-    if groups is not None:
-        for (key, rows, *_), each in zip(parts, bounds, strict=True):
-            by_group[key] = report_of(given.of(rows), out[rows], *each)
-    report = report_of(given, out, certificate, guarantee, by_group)
+    report = report_of(given, out, certificate, guarantee)
     warn_of(report.remarks)
-    return RecalibratedStream(_like(probabilities, given, out), running, guarantee, report)
+
+    def by_group() -> StreamReport:
+        reports = {
+            key: report_of(given.of(rows), out[rows], *each)
+            for (key, rows, *_), each in zip(parts, bounds, strict=True)
+        }
+        return replace(report, groups=reports)
+
+    reporting = cache(by_group if groups is not None else lambda: report)
+    return RecalibratedStream(_like(probabilities, given, out), running, guarantee, reporting)
 
 
 def _kind(strategy: StrategyName, given: Given, slack: float | None, horizon: int | None) -> str:
@@ -159,16 +165,25 @@ def _played(
     given: Given, parts: list[Group], new: Callable[[], Strategy]
 ) -> tuple[Floats, Floats, list[tuple[float, float]]]:
     """Forecasts (T, k), running certificates (T,), and by group the certificate and guarantee."""
-    # sums of differences of doubles: in more digits, so that of one group they are its certificates again
-    out, jumps, bounds = np.empty_like(given.table), np.zeros(len(given.table), np.longdouble), []
-    labels = Labels(given.classes)
-    for _, rows, schedule, known in parts:
-        strategy = new()
-        tapes = strategy.replay(given.table[rows], given.numbers[rows], labels, schedule)
-        out[rows] = tapes.forecasts
-        np.add.at(jumps, known - 1, np.diff(tapes.certificates.astype(np.longdouble), prepend=0.0))
+    labels, bounds, begin = Labels(given.classes), [], 0
+    order = np.concatenate([part.rows for part in parts])
+    ordered, played = given.of(order), np.empty_like(given.table)
+    certificates = np.empty(len(order), np.longdouble)
+    before = np.zeros_like(certificates)
+    for part in parts:
+        strategy, end = new(), begin + len(part.rows)
+        rows = slice(begin, end)
+        tapes = strategy.replay(ordered.table[rows], ordered.numbers[rows], labels, part.schedule)
+        played[rows], certificates[rows] = tapes.forecasts, tapes.certificates
+        before[begin + 1 : end] = tapes.certificates[:-1]
+        begin = end
         proven = list(strategy.bounded())
         bounds.append((sum(one.certificate for one in proven), sum(one.guarantee for one in proven)))
+    # sums of differences of doubles: in more digits, so that of one group they are its certificates again
+    jumps = np.zeros_like(certificates)
+    np.add.at(jumps, np.concatenate([part.known for part in parts]) - 1, certificates - before)
+    out = np.empty_like(played)
+    out[order] = played
     return out, np.cumsum(jumps).astype(np.float64), bounds
 
 

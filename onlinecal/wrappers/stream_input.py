@@ -130,8 +130,11 @@ def groups_of(groups: ArrayLike | None, known: NDArray[np.int64], settled: NDArr
 
 
 def _rows_by_key(groups: Any, known: NDArray[np.int64]) -> dict[Hashable, NDArray[np.int64]]:
-    keys = check_vector(groups, "groups").tolist()
-    check_same_length(known, np.asarray(keys, dtype=object), "probabilities and groups")
+    array = check_vector(groups, "groups")
+    check_same_length(known, array, "probabilities and groups")
+    if array.dtype.kind in "biuU":
+        return _rows_by_plain_key(array)
+    keys = array.tolist()
     numbers: dict[Hashable, int] = {}
     of_row = np.empty(len(keys), np.int64)
     for row, key in enumerate(keys):
@@ -141,8 +144,21 @@ def _rows_by_key(groups: Any, known: NDArray[np.int64]) -> dict[Hashable, NDArra
             of_row[row] = numbers.setdefault(key, len(numbers))
         except TypeError as error:
             raise ValueError(f"groups must be keys with a hash, got {key!r} at row {row}") from error
-    ends = np.cumsum(np.bincount(of_row))[:-1]
-    return dict(zip(numbers, np.split(np.argsort(of_row, kind="stable"), ends), strict=True))
+    return dict(zip(numbers, _split(of_row), strict=True))
+
+
+def _rows_by_plain_key(keys: NDArray[Any]) -> dict[Hashable, NDArray[np.int64]]:
+    """The same for keys of which none can be missing."""
+    distinct, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return dict(zip(distinct[order].tolist(), _split(ranks[places]), strict=True))
+
+
+def _split(of_row: Ints) -> list[Ints]:
+    """The rows of each number, from 0."""
+    return np.split(np.argsort(of_row, kind="stable"), np.cumsum(np.bincount(of_row))[:-1])
 
 
 def _series(values: Any, name: str, given: Given) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,8 @@ class StreamReport:
         Proven bounds on the distance to calibration of what went out, sums over rows: from what happened,
         and beforehand.
     remarks
-        In words, if what went out is worse than what came in or than the constant.
+        In words, if what went out is worse than what came in, by more than steering may cost
+        (docs/theory.md, Theorem 17c), or than the constant.
     groups
         The report of each group by its key, in the order in which they come; empty without groups.
     """
@@ -72,7 +74,6 @@ def report_of(
     out: Floats,
     certificate: float,
     guarantee: float,
-    groups: dict[Any, StreamReport] | None = None,
 ) -> StreamReport:
     """Of what came in and what went out, shape (T, k), and the bounds."""
     n, k = given.table.shape
@@ -82,7 +83,9 @@ def report_of(
         BRIER: float((shares * (1.0 - shares)).sum()) / _parts(given),
         LOG_LOSS: float((shares * log_costs(shares)).sum()),
     }
-    remarks = input_remarks("what comes out", "what came in", beside(after, before))
+    # where there is nothing to learn, looking for it costs this much: no reason for a warning
+    price = (1 if given.column else k) * 1.5 * math.log(n + 6.0) / n
+    remarks = input_remarks("what comes out", "what came in", beside(after, before), price)
     remarks += constant_remarks("what comes out", n, beside(after, constant), k - 1)
     return StreamReport(
         n,
@@ -95,15 +98,13 @@ def report_of(
         certificate,
         guarantee,
         tuple(remarks),
-        groups or {},
     )
 
 
 def _losses(table: Floats, given: Given) -> dict[str, float]:
     """Averages over rows, by what remarks call them."""
-    right = table[np.arange(len(table)), given.numbers]
-    brier = (class_brier(table, given.numbers)) / _parts(given)
-    return {BRIER: brier, LOG_LOSS: log_loss(right)}
+    brier = class_brier(table, given.numbers) / _parts(given)
+    return {BRIER: brier, LOG_LOSS: log_loss(table[np.arange(len(table)), given.numbers])}
 
 
 def _parts(given: Given) -> int:

@@ -9,9 +9,10 @@ from river import base, linear_model
 from river.compose import Pipeline
 
 from onlinecal.wrappers.labels import Label
+from onlinecal.wrappers.mini_batches import MiniBatches
 
 
-class ClassifierWrapper(base.Wrapper, base.Classifier):
+class ClassifierWrapper(base.Wrapper, MiniBatches):
     """A classifier around a classifier; ValueError if it cannot be wrapped, see `check_classifier`."""
 
     def __init__(self, classifier: base.Classifier) -> None:
@@ -49,7 +50,7 @@ def check_classifier(model: Any) -> None:
     A model that is none of river's will do if it has `predict_proba_one` and `learn_one`.
     """
     last, end = _last_step(model, "classifier")
-    if _of_scikit_learn(last):
+    if is_of_scikit_learn(last):
         raise ValueError(f"classifier must be a river classifier, got {end} of scikit-learn: {_advice(last)}")
     asks = "predict_proba_one", "learn_one"
     if isinstance(last, base.Classifier):
@@ -96,14 +97,18 @@ def _kind(model: Any) -> str:
     return next((text for kind, text in kinds if isinstance(model, kind)), "")
 
 
-def _of_scikit_learn(model: Any) -> bool:
+def is_of_scikit_learn(model: Any) -> bool:
+    """Whether a model is one of scikit-learn's, and none of river's."""
     module = sys.modules.get("sklearn.base")
     return module is not None and isinstance(model, module.BaseEstimator) and not isinstance(model, base.Base)
 
 
 def _advice(model: Any) -> str:
     if hasattr(model, "predict_proba") and hasattr(model, "partial_fit"):
-        return "wrap river.compat.convert_sklearn_to_river(model, classes=[...])"
+        return (
+            "wrap river.compat.convert_sklearn_to_river(model, classes=[...]); "
+            "CalibratedClassifier does so itself if it is given classes=[...]"
+        )
     if hasattr(model, "predict_proba"):
         return "it cannot learn online (no partial_fit); recalibrate its probabilities with a recalibrator"
     return "it answers with no probabilities (no predict_proba)"

@@ -72,6 +72,17 @@ def clip(x: float, low: float, high: float) -> float:
 
 
 @inlined
+def lower_is_nearer(target: float, below: int, above: int, scale: int) -> bool:
+    """Whether of two points, on both sides of a target, the odds of the lower one are no farther off.
+
+    All are in units of 1/scale; near 0 and 1 what counts is by how many times a probability is missed.
+    """
+    against = (scale - below) * (1.0 * scale - above)
+    rest = scale - target
+    return bool(target * target * against <= rest * rest * below * above)
+
+
+@inlined
 def report(memory: Memory, lower: int, step: int, hint: float) -> float:
     """The probability that is announced for the cell (lower, lower + step)."""
     kind = memory[REPORT]

@@ -30,7 +30,8 @@ def played_row_by_row(
     waiting: dict[int, Waiting] = {}
     opened, here = 0, -1
     names: Asked = ()
-    for settled, (row, known) in enumerate(zip(*(each.tolist() for each in schedule), strict=True)):
+    steps = zip(schedule.order.tolist(), schedule.known.tolist(), strict=True)
+    for settled, (row, known) in enumerate(steps):
         while opened < known:
             if here >= 0:
                 waiting[here] = strategy.take(names)

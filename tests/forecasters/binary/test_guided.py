@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from onlinecal.forecasters.binary.grids import dyadic
 from onlinecal.forecasters.binary.guides import guided
 from onlinecal.forecasters.binary.guides.guided import LOGGED, new_guide
 from onlinecal.forecasters.binary.guides.marks import mark, mark_run, marks_length, nearest_marked
-from tests.forecasters.configurations import fresh, label
+from tests.forecasters.configurations import label
 
 CONFIGS = [
     {"n_cells": 51},
@@ -27,8 +28,19 @@ CONFIGS = [
     {"grid": "nested", "report": "upper"},
     {"slack": 1.0, "report": "hint"},
     {"rule": "sign"},
+    {"report": "hint", "slack": 1.5, "good": True},
 ]
 ROUNDS = 3000
+
+
+def fresh(config):
+    """A forecaster, which may be told that hints are good."""
+    settings = dict(config)
+    good = settings.pop("good", False)
+    forecaster = AlmostOneStepAhead(**settings)
+    if good:
+        forecaster.refine_eagerly()
+    return forecaster
 
 
 def streams(seed):
@@ -60,7 +72,7 @@ def test_a_hinted_replay_is_what_happens_round_by_round(config):
         assert in_use(replayed.memory).tolist() == in_use(asked.memory).tolist()
 
 
-@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[4], CONFIGS[6]], ids=label)
+@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[4], CONFIGS[6], CONFIGS[8]], ids=label)
 def test_the_interpreter_agrees_and_so_do_replays_in_pieces(config):
     hints, outcomes = next(streams(1))
     hints, outcomes = hints[:400], outcomes[:400]
@@ -91,9 +103,26 @@ def test_more_changes_than_the_log_holds_and_a_grid_finer_than_the_guide():
     assert dyadic.in_use(replayed.memory).tolist() == dyadic.in_use(asked.memory).tolist()
 
 
+def far_in_odds(cell, target, n_cells):
+    """By how many times its nearer end misses a target's odds; beyond that, of 0 and 1, how far it is."""
+    near, target = min(max(Fraction(target), cell), cell + 1), Fraction(target)
+    if near == target:
+        return 0, 1
+    below, above = min(near, target), max(near, target)
+    if below == 0 or above == n_cells:
+        return 1, above - below
+    return 0, above * (n_cells - below) / below / (n_cells - above)
+
+
 @settings(max_examples=100, deadline=None)
 @example(2, 1, 1, 0.5)
-@given(st.integers(1, 9000), st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 40]), st.floats(0, 1))
+@example(4096, 1, 3, 0.003)
+@given(
+    st.integers(1, 9000) | st.sampled_from([64, 4096]),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 3, 40]),
+    st.floats(0, 1),
+)
 def test_the_nearest_marked_cell_is_the_nearest_of_all(n_cells, seed, number, hint):
     rng = np.random.default_rng(seed)
     guide = [0] * (5 + marks_length(n_cells))
@@ -110,7 +139,10 @@ def test_the_nearest_marked_cell_is_the_nearest_of_all(n_cells, seed, number, hi
     home = min(int(target), n_cells - 1)
     # a hint on the border of two cells is in the upper one
     nearest = min(marked, key=lambda x: (max(x - target, target - x - 1, 0.0), x != home, x))
-    assert nearest_marked(guide, 5, n_cells, home, target) == nearest
+    assert nearest_marked(guide, 5, n_cells, home, target, False) == nearest
+    if n_cells & (n_cells - 1) == 0:
+        nearest = min(marked, key=lambda x: (far_in_odds(x, target, n_cells), x != home, x))
+        assert nearest_marked(guide, 5, n_cells, home, target, True) == nearest
 
 
 @given(st.integers(1, 2**64 - 1))

@@ -8,6 +8,7 @@ table, `dyadic_accounts` for the levels.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,7 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     BOUND,
     BY_ACCOUNTS,
     DEFAULTS,
+    EAGER,
     FINE_BITS,
     FORMAT_DYADIC,
     MOST_ROUNDS,
@@ -72,6 +74,11 @@ from onlinecal.forecasters.binary.grids.dyadic_search import (
 
 def new_memory(rule: str, slack: float, report: str, tuned: int, defaults: int = 0) -> NDArray[np.int64]:
     """The memory before the first round."""
+    return _made(rule, slack, report, tuned, defaults).copy()
+
+
+@lru_cache(64)
+def _made(rule: str, slack: float, report: str, tuned: int, defaults: int) -> NDArray[np.int64]:
     memory = header(FORMAT_DYADIC, UNIT, 1 << FINE_BITS, rule, slack, report)
     bound = Fraction(1) if rule == "sign" else Fraction(slack)
     price = 1 if report == "midpoint" else 2
@@ -135,9 +142,9 @@ def propose(memory: Memory, hint: float) -> tuple[int, int]:
         return memory[LOWER], memory[STEP]
     expect_hints(memory)
     step = memory[STEP]
-    free, target = unbiased_are_free(memory), hint * UNIT
+    free, target, in_odds = unbiased_are_free(memory), hint * UNIT, memory[TUNED] & EAGER != 0
     while True:
-        lower = nearest_cell(memory, target, step, free)
+        lower = nearest_cell(memory, target, step, free, in_odds)
         if may_play(memory, find(memory, lower), find(memory, lower + step), lower, step):
             return lower, step
         step = memory[BASE]

@@ -39,7 +39,8 @@ ALLOWANCE = Fraction(5, 3)
 TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED, WISH = range(OWN, OWN + 9)
 TUNED_BY, BY_ACCOUNTS, BY_EXACT_ACCOUNTS, SHARED, EAGER, DEFAULTS = 3, 1, 2, 4, 8, 4
 """The bits of TUNED: by which rule the level is chosen (0: nested), whether outcomes were shares, and whether
-the grid refines more eagerly; from the bit with number DEFAULTS on those of `defaults`."""
+hints are good: the grid then refines more eagerly, and the cell nearest to a hint is that by odds; from the
+bit with number DEFAULTS on those of `defaults`."""
 
 
 @inlined

@@ -18,6 +18,7 @@ from onlinecal.forecasters.binary.cells import (
     TILT,
     Memory,
     inlined,
+    lower_is_nearer,
     part,
 )
 
@@ -142,8 +143,10 @@ def enter_neighbour(memory: Memory, beyond: int, free: bool) -> bool:
 
 
 @part
-def nearest_cell(memory: Memory, target: float, step: int, free: bool) -> int:
+def nearest_cell(memory: Memory, target: float, step: int, free: bool, in_odds: bool) -> int:
     """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one).
+
+    Nearest is counted in probabilities or `in_odds`.
 
     Cells whose ends were never charged are alike: valid if unbiased points are free, else exactly where
     LOW - step <= lower end <= HIGH. So only the nearest of those, and the neighbours of charged points, need
@@ -159,7 +162,10 @@ def nearest_cell(memory: Memory, target: float, step: int, free: bool) -> int:
             left, below = next_below(memory, below, left, step, alike)
         if lower >= right:
             right, above = next_above(memory, above, right, step, alike)
-        if right > last or (left >= 0 and target - (left + step) <= right - target):
+        low = left >= 0 and target - (left + step) <= right - target
+        if in_odds and left >= 0 and right <= last:
+            low = lower_is_nearer(target, left + step, right, memory[SCALE])
+        if right > last or low:
             lower, index = left, below
         else:
             lower, index = right, above

@@ -30,8 +30,10 @@ from onlinecal.forecasters.binary.cells import (
 from onlinecal.forecasters.binary.grids import dyadic, uniform
 from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     BASE,
+    EAGER,
     LEVELS,
     PACE,
+    TUNED,
     UNIT,
     last_round,
     may_play,
@@ -123,7 +125,7 @@ def propose_uniform(both: Any, hint: float) -> tuple[int, int]:
     target = hint * m
     home, free = min(int(target), m - 1), int(uniform.covered(memory))
     start = MARKS + free * marks_length(m)
-    return nearest_marked(guide, start, m, home, target) << shift, memory[STEP]
+    return nearest_marked(guide, start, m, home, target, False) << shift, memory[STEP]
 
 
 @inlined
@@ -202,7 +204,7 @@ def propose_dyadic(both: Any, hint: float) -> tuple[int, int]:
     step = memory[STEP]
     if step << guide[DEEPEST] < UNIT:
         return dyadic.propose(memory, hint)
-    free = int(unbiased_are_free(memory))
+    free, in_odds = int(unbiased_are_free(memory)), memory[TUNED] & EAGER != 0
     while True:
         shift = lowest_bit(step)
         n_cells, slot = UNIT >> shift, shift & (SLOTS - 1)
@@ -210,7 +212,7 @@ def propose_dyadic(both: Any, hint: float) -> tuple[int, int]:
         target = hint * n_cells
         home = min(int(target), n_cells - 1)
         start = MARKS + slot * guide[ROOM] + free * marks_length(n_cells)
-        lower = nearest_marked(guide, start, n_cells, home, target) << shift
+        lower = nearest_marked(guide, start, n_cells, home, target, in_odds) << shift
         below, above = pair_of(memory, guide, lower), pair_of(memory, guide, lower + step)
         if may_play(memory, below, above, lower, step):
             return lower, step

@@ -7,7 +7,7 @@ them a bit for each of their words that is not zero.
 from __future__ import annotations
 
 from onlinecal.compiling.bits import highest_bit, lowest_bit
-from onlinecal.forecasters.binary.cells import Memory, inlined
+from onlinecal.forecasters.binary.cells import Memory, inlined, lower_is_nearer
 
 ALL = -1
 """A word with all bits."""
@@ -50,10 +50,10 @@ def mark_run(guide: Memory, start: int, n_cells: int, first: int, last: int) -> 
 
 
 @inlined
-def nearest_marked(guide: Memory, start: int, n_cells: int, home: int, target: float) -> int:
+def nearest_marked(guide: Memory, start: int, n_cells: int, home: int, target: float, in_odds: bool) -> int:
     """The marked cell nearest to `target`, in cells, which is in `home`: home itself, or of two the lower.
 
-    Some cell is marked.
+    Nearest is counted in probabilities or `in_odds`. Some cell is marked.
     """
     words = start + head_length(n_cells)
     number, bit = home >> 6, home & 63
@@ -77,6 +77,8 @@ def nearest_marked(guide: Memory, start: int, n_cells: int, home: int, target: f
             return below
     else:
         above = 64 * above + lowest_bit(right)
+    if in_odds:
+        return above if below != home and not lower_is_nearer(target, below + 1, above, n_cells) else below
     # target - (below + 1) <= above - target, in whole numbers
     part_of_home = target - home
     twice = int(part_of_home > 0.0) + int(part_of_home > 0.5)
