@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,8 +102,11 @@ class SimplexRun(Account):
     @property
     def guarantee(self) -> float:
         """What the certificate cannot exceed by now, or by the horizon if that is still to come."""
-        promised = self.promise(max(self.horizon or 0, self.rounds))
-        return float(promised + (allowance(len(self.numbers)) if self.tuned else 0))
+        return float(self.promise(max(self.horizon or 0, self.rounds)))
+
+    def promise(self, rounds: int) -> Fraction:
+        """The same after so many rounds."""
+        return super().promise(rounds) + (allowance(len(self.numbers)) if self.tuned else 0)
 
     @property
     def rounds_left(self) -> int:
