@@ -229,7 +229,13 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     f.LinearOptimisationForecaster: [CELLS, {"horizon": 200}],
     f.MinimaxForecaster: [CELLS, {"horizon": 200}],
     f.PowerOfTwoChoices: [CELLS, {"horizon": 200}],
-    f.SimplexAlmostOneStepAhead: [{}, {"horizon": 1000}, {"n_cells": 4, "slack": 1.5}, {"n_classes": 3}],
+    f.SimplexAlmostOneStepAhead: [
+        {},
+        {"horizon": 1000},
+        {"n_cells": 4, "slack": 1.5},
+        {"n_classes": 3},
+        {"n_classes": 3, "grid": "adaptive"},
+    ],
     w.CalibratedClassifier: [
         {"classifier": logistic()},
         {"classifier": bayes()},

@@ -89,6 +89,8 @@ several: SimplexForecast = joint.forecast({"a": 0.2, "b": 0.3, "c": 0.5})
 joint.observe(several, "a")
 SimplexAlmostOneStepAhead(n_classes="three")  # error: arg-type
 SimplexAlmostOneStepAhead(report="midpoint")  # error: arg-type
+SimplexAlmostOneStepAhead(3, grid="adaptive")
+SimplexAlmostOneStepAhead(3, grid="uniform")  # error: arg-type
 joint.observe(token, "a")  # error: arg-type
 
 MinimaxForecaster(horizon=100, seed=[1, 2])

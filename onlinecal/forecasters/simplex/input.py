@@ -145,3 +145,14 @@ def check_slack(slack: Any, n_classes: int) -> None:
     if slack is not None:
         allowed = f"None or a number from {least:g} to {MOST_SLACK:g}"
         check_number(slack, "slack", least, MOST_SLACK, allowed=allowed)
+
+
+def check_grid(grid: str, known: tuple[Any, ...], n_cells: int | None, horizon: int | None) -> None:
+    """Refuse a grid that tunes itself where the classes are not known, or the grid is."""
+    if grid == "adaptive":
+        if not known:
+            raise ValueError("grid 'adaptive' needs n_classes or labels, got neither")
+        if n_cells is not None or horizon is not None:
+            raise ValueError(
+                f"grid 'adaptive' tunes itself: it does not go with n_cells={n_cells!r}, horizon={horizon!r}"
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,11 +10,12 @@ from numpy.typing import NDArray
 
 from onlinecal.forecasters.simplex.account import NEWCOMER, Account
 from onlinecal.forecasters.simplex.guarantees import EDITION, FOREVER
-from onlinecal.forecasters.simplex.input import MOST_CLASSES, over_known
+from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_label, class_of, over_known
 from onlinecal.forecasters.simplex.machine import memory as memories
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.rules import RULES, from_barycentre, from_report, has_room
 from onlinecal.forecasters.simplex.machine.table import (
+    BASE,
     CLASSES,
     HERE,
     LABELS,
@@ -28,8 +30,9 @@ from onlinecal.forecasters.simplex.machine.table import (
     units,
     vertex_at,
 )
-from onlinecal.forecasters.simplex.soundness import check_account, check_simplex_memory
+from onlinecal.forecasters.simplex.soundness import check_account, check_simplex_memory, check_tuning
 from onlinecal.forecasters.simplex.tokens import Cell
+from onlinecal.forecasters.simplex.tuning import allowance, next_review, rebased, wish
 
 
 class SimplexLookAhead(NamedTuple):
@@ -46,6 +49,8 @@ class SimplexRun(Account):
     """
 
     rules = RULES
+    tuned = False
+    """Whether the grid tunes itself; its classes are known then, and it has neither n_cells nor horizon."""
 
     def __init__(
         self,
@@ -55,7 +60,9 @@ class SimplexRun(Account):
         slack: float | None,
         follows: bool = False,
         edition: int = EDITION,
+        tuned: bool = False,
     ) -> None:
+        self.tuned = tuned
         super().__init__(classes, n_cells, horizon, slack, follows, edition)
         self.memory: NDArray[np.int64] = np.zeros(0, np.int64)
         if classes:
@@ -70,6 +77,7 @@ class SimplexRun(Account):
         if len(self.numbers) or len(self.memory):
             parameters = self.n_cells, self.horizon, self.slack, self.fixed, self.follows
             check_simplex_memory(self.memory, len(self.numbers), *parameters)
+            check_tuning(self.memory, self.tuned)
         check_account(self._past, self._since, self._newcomers, self._grids, self.rounds)
 
     @property
@@ -96,6 +104,10 @@ class SimplexRun(Account):
         """What the certificate cannot exceed by now, or by the horizon if that is still to come."""
         return float(self.promise(max(self.horizon or 0, self.rounds)))
 
+    def promise(self, rounds: int) -> Fraction:
+        """The same after so many rounds."""
+        return super().promise(rounds) + (allowance(len(self.numbers)) if self.tuned else 0)
+
     @property
     def rounds_left(self) -> int:
         """So many more rounds fit its integers, whatever they are."""
@@ -109,7 +121,10 @@ class SimplexRun(Account):
 
     def _fit(self, k: int) -> None:
         """Make the memory one for k classes on the grid of the coming round."""
-        m, limit = self.grid_at(self.rounds + 1)
+        base, limit = self.grid_at(self.rounds + 1)
+        m = base
+        if self.tuned and len(self.memory) and not self.late:
+            m, limit = wish(self.memory, base, self.slack), min(limit, next_review(self.rounds))
         scale = max(m, int(self.memory[SCALE])) if len(self.memory) else m
         if memories.most_late(k, scale, self.slack) < 0:
             raise ValueError(
@@ -121,6 +136,8 @@ class SimplexRun(Account):
             few, growing = memories.FEWEST_RECORDS, not self.fixed or self.follows
             self.memory = memories.new_memory(k, m, 1, self.slack, few, growing)
             self.memory[REPORT] = self.follows
+        if self.tuned:
+            rebased(self.memory, int(self.memory[SCALE] // (self.memory[BASE] or FOREVER)), base)
         self.memory[LIMIT] = limit
         MACHINE.begin(self.memory)
 
@@ -135,6 +152,19 @@ class SimplexRun(Account):
         if not has_room(self.memory):
             self.memory = memories.enlarged(self.memory)
             MACHINE.reindex(self.memory)
+
+    def number_of(self, label: Any, name: str) -> int | None:
+        """The number of a class, or None if it is one never met before."""
+        if self.fixed:
+            return class_of(label, self.numbers, name)
+        return self.numbers.get(check_label(label, name))
+
+    def note_late(self, others: int) -> None:
+        """Take into the guarantee that so many other forecasts were open at once."""
+        if others > self.late:
+            self.late = others
+            if self.tuned and self.memory[STEP] < self.memory[BASE]:
+                self._fit(len(self.numbers))
 
     def welcome(self, label: Any) -> None:
         """Settle a round whose outcome is a class never met before, and know it from now on."""

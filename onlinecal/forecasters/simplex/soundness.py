@@ -18,6 +18,8 @@ from onlinecal.forecasters.simplex.guarantees import FOREVER, MOST_CELLS
 from onlinecal.forecasters.simplex.input import MOST_CLASSES
 from onlinecal.forecasters.simplex.machine.memory import FEWEST_RECORDS, FORMAT_SIMPLEX, new_memory
 from onlinecal.forecasters.simplex.machine.table import (
+    BALANCE,
+    BASE,
     CLASSES,
     FINE,
     FORMAT,
@@ -111,6 +113,16 @@ def _check_grid(head: list[int], n_cells: int | None, horizon: int | None, fixed
         require(scale & (scale - 1) == 0 and step & (step - 1) == 0, "its grid")
     if n_cells is not None or horizon is not None:
         require(head[LIMIT] == FOREVER, "its grid")
+
+
+def check_tuning(memory: NDArray[np.int64], tuned: bool) -> None:
+    """ValueError unless the account of a grid that tunes itself, or of one that does not, can be this."""
+    scale, step, base, balance = memory[[SCALE, STEP, BASE, BALANCE]].tolist()
+    if not tuned:
+        require((base, balance) == (0, 0), "its account")
+    else:
+        require(step <= base <= scale and scale % base == 0 and base & (base - 1) == 0, "its account")
+        require(-MOST < balance < MOST, "its account")
 
 
 def _check_records(memory: NDArray[np.int64], head: list[int]) -> None:

@@ -34,6 +34,11 @@ class MulticlassFamily(Entry):
         return self.build
 
 
+def _adaptive(settings: Mapping[str, Any], n_classes: int, rounds: int) -> MulticlassForecaster:
+    slack, report = settings["slack"], settings["report"]
+    return SimplexAlmostOneStepAhead(n_classes, slack=slack, report=report, grid="adaptive").new_run()
+
+
 def _simplex(settings: Mapping[str, Any], n_classes: int, rounds: int | None) -> MulticlassForecaster:
     slack, report = settings["slack"], settings["report"]
     return SimplexAlmostOneStepAhead(n_classes, settings.get("cells"), rounds, slack, report=report).new_run()
@@ -47,6 +52,12 @@ CATALOGUE: Catalogue[MulticlassFamily] = Catalogue(
             "nested",
             "no horizon: the grid doubles as rounds go by",
             lambda settings, k, rounds: _simplex(settings, k, None),
+            (SLACK, REPORT),
+        ),
+        MulticlassFamily(
+            "adaptive",
+            "no horizon: the grid is finer where few points are in use",
+            _adaptive,
             (SLACK, REPORT),
         ),
         MulticlassFamily("uniform", "all classes alike", lambda settings, k, rounds: Baseline(k)),

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled
+from onlinecal.compiling.borrowed import borrowed
 from onlinecal.forecasters.simplex.machine import rules
 from onlinecal.forecasters.simplex.machine.table import HERE, point_of, rehash
 
@@ -82,6 +83,8 @@ def compile_simplex() -> SimplexMachine:
         charged: NDArray[np.float64],
         start: int,
     ) -> int:
+        memory, forecasts, charged = borrowed(memory), borrowed(forecasts), borrowed(charged)
+        hints = borrowed(hints)
         hinted, traced = len(hints) > 0, len(charged) > 0
         for t in range(start, len(outcomes)):
             if not has_room(memory):

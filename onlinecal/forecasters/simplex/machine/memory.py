@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from onlinecal.forecasters.binary.cells import BRIM
 from onlinecal.forecasters.simplex.guarantees import FOREVER
 from onlinecal.forecasters.simplex.machine.table import (
+    BALANCE,
+    BASE,
     CLASSES,
     FINE,
     FORMAT,
@@ -91,6 +93,8 @@ def rebuilt(
     factor = scale // int(memory[SCALE])
     new[ROUNDS:HEADER] = memory[ROUNDS:HEADER]
     new[SPREAD] *= factor
+    new[BASE] *= factor
+    new[BALANCE] = int(memory[BALANCE]) * int(units(new)) // int(units(memory))
     new[MOVED] = -(-int(memory[MOVED]) * int(units(new)) // int(units(memory)))
     table = records_of(memory)
     into = new[new[RECORDS] :].reshape(records, -1)[:used]
@@ -135,7 +139,7 @@ def rounds_left(memory: NDArray[np.int64], changing: bool) -> int:
     """How many more rounds fit whatever they are; with `changing` also if the grid or the classes change."""
     now = int(units(memory))
     finest = max(FINENESS, now) if changing else now
-    moved = -(-int(memory[MOVED]) * finest // now)
+    moved = -(-max(int(memory[MOVED]), int(memory[BALANCE])) * finest // now)
     by_bias = (BRIM - int(memory[SPREAD])) >> 22
     return max(0, min((BRIM - moved) // (2 * finest + 1), by_bias, FOREVER - int(memory[ROUNDS])))
 

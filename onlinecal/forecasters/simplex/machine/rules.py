@@ -20,15 +20,16 @@ from typing import Any, NamedTuple
 
 from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.binary.cells import BRIM
-from onlinecal.forecasters.simplex.machine.labels import earned_label
+from onlinecal.forecasters.simplex.machine.accounts import book, is_overdrawn
 from onlinecal.forecasters.simplex.machine.report import move_inside
 from onlinecal.forecasters.simplex.machine.table import (
+    BALANCE,
+    BASE,
     CHANGES,
     CLASSES,
     FINE,
     HERE,
     KEYS,
-    LABEL,
     LABELS,
     LIMIT,
     MOVED,
@@ -38,11 +39,11 @@ from onlinecal.forecasters.simplex.machine.table import (
     SCALE,
     SLACK,
     SPREAD,
+    STEP,
     SUMS,
     USED,
     Memory,
     capacity,
-    insert,
     key_of,
     part_of,
     point_of,
@@ -90,7 +91,7 @@ def start_afresh(memory: Memory) -> None:
 @kernel_part
 def bears(memory: Memory) -> bool:
     """Whether no accumulator can wrap in one more round."""
-    return bool(memory[MOVED] < BRIM and memory[SPREAD] < BRIM)
+    return bool(memory[MOVED] < BRIM and memory[SPREAD] < BRIM and memory[BALANCE] < BRIM)
 
 
 @kernel_part
@@ -200,12 +201,12 @@ def settle_current(memory: Memory, outcome: int) -> None:
 def charge(memory: Memory, frame: int, i: int, outcome: int, away: int) -> None:
     """Charge a round to vertex i of the frame's cell, so far `away` from what was announced."""
     x, key = vertex_at(memory, frame, i), memory[part_of(memory, frame, KEYS) + i]
-    memory[MOVED] += away
-    label = book(memory, x, key, outcome)
+    label = book(memory, x, key, outcome, away)
     if frame != memory[HERE]:
         follow(memory, x, key, label)
     elif label != outcome:
         relabel(memory, i, label)
+    return_to_base(memory)
 
 
 @kernel_part
@@ -213,30 +214,16 @@ def charge_point(memory: Memory, outcome: int, away: int) -> None:
     """Charge a round to the point in `point_of`, so far `away` from its forecast, while `has_room`."""
     x = point_of(memory)
     key = key_of(memory, x)
-    memory[MOVED] += away
-    follow(memory, x, key, book(memory, x, key, outcome))
+    follow(memory, x, key, book(memory, x, key, outcome, away))
+    return_to_base(memory)
 
 
 @kernel_part
-def book(memory: Memory, x: int, key: int, outcome: int) -> int:
-    """Enter a round with that outcome into the record of the point at x: its new label."""
-    record = record_of(memory, x, key)
-    if record < 0:
-        record = insert(memory, x, key)
-    k = memory[CLASSES]
-    biases, rise = record + POINT + k, 0
-    for c in range(k):
-        old = memory[biases + c]
-        new = old + memory[x + c]
-        if c == outcome:
-            new -= memory[SCALE]
-        memory[biases + c] = new
-        rise += abs(new) - abs(old)
-    memory[SPREAD] += rise
-    memory[ROUNDS] += 1
-    label = earned_label(memory, record, outcome)
-    memory[record + LABEL] = label
-    return label
+def return_to_base(memory: Memory) -> None:
+    """Go on on the base grid if the account of a grid that tunes itself asks for it."""
+    if memory[BASE] > 0 and is_overdrawn(memory):
+        memory[STEP] = memory[BASE]
+        start_afresh(memory)
 
 
 @kernel_part

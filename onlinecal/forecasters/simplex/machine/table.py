@@ -36,6 +36,8 @@ CHANGES, PIVOTS, RESTARTS = range(18, 21)
 """How often the cell changed, how many vertices were exchanged for that, and how often by a restart."""
 REPORT = 21
 """1 if forecasts follow their hints inside the cell, else they are barycentres."""
+BASE, BALANCE = 22, 23
+"""Of a grid that tunes itself (see `accounts`), else 0."""
 HEADER = 24
 
 KEY, LABEL, SUPPORT, POINT = range(4)

@@ -1,0 +1,67 @@
+"""Which grid a run that tunes itself plays on next: its base grid, or a finer one that its account bears."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.forecasters.simplex.biases import point_bound
+from onlinecal.forecasters.simplex.guarantees import MOST_CELLS, reach
+from onlinecal.forecasters.simplex.machine.accounts import RESERVE
+from onlinecal.forecasters.simplex.machine.memory import most_late, records_of
+from onlinecal.forecasters.simplex.machine.table import (
+    BALANCE,
+    BASE,
+    CLASSES,
+    FINE,
+    POINT,
+    REPORT,
+    ROUNDS,
+    SCALE,
+    USED,
+    units,
+)
+
+MANY = 1000
+"""So many labels may be late on every grid, whatever is gained by finer ones."""
+EAGERNESS = 2
+"""A grid is so fine that the distance on it is at most a half of what the charged points may be biased."""
+
+
+def allowance(k: int) -> int:
+    """With what the balance begins: what a grid that tunes itself is guaranteed more than a nested one."""
+    return RESERVE + 2 * k
+
+
+def wish(memory: NDArray[np.int64], base: int, slack: float | None) -> int:
+    """The number of cells a side to play on next, from `base` up, a power of two."""
+    k = int(memory[CLASSES])
+    if memory[BALANCE] < (RESERVE + 1) * int(units(memory)):
+        return base
+    biases = int(memory[USED]) * point_bound(min(k, base + 1), slack)
+    distance = (int(memory[ROUNDS]) + 1) * reach(k, k, bool(memory[REPORT]))
+    cells = base
+    while 2 * cells <= MOST_CELLS and cells * biases < EAGERNESS * distance:
+        if most_late(k, 2 * cells, slack) < MANY:
+            break
+        cells *= 2
+    return cells
+
+
+def next_review(rounds: int) -> int:
+    """The round after which the grid is chosen again."""
+    return rounds + max(2, rounds >> 3)
+
+
+def rebased(memory: NDArray[np.int64], old: int, m: int) -> None:
+    """Take the grid of m for the base, where it was that of `old` (0: none): its points are no orphans."""
+    k, scale = int(memory[CLASSES]), int(memory[SCALE])
+    memory[BASE] = scale // m
+    if not old:
+        memory[BALANCE] = allowance(k) * int(units(memory))
+        return
+    table = records_of(memory)
+    points = table[:, POINT : POINT + k]
+    on_new, on_old = ((points % (scale // cells) == 0).all(axis=1) for cells in (m, old))
+    owed = int(np.abs(table[on_new & ~on_old, POINT + k :]).sum())
+    memory[BALANCE] += owed * k * int(memory[FINE])

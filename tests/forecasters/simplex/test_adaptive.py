@@ -1,0 +1,208 @@
+"""The simplex grid that tunes itself: its account, its guarantee, and what it gains."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from onlinecal import SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex.guarantees import nested_distance
+from onlinecal.forecasters.simplex.machine import memory as memories
+from onlinecal.forecasters.simplex.machine.compiled import MACHINE
+from onlinecal.forecasters.simplex.machine.memory import records_of
+from onlinecal.forecasters.simplex.machine.rules import settle_current
+from onlinecal.forecasters.simplex.machine.table import (
+    BALANCE,
+    BASE,
+    CLASSES,
+    FINE,
+    LIMIT,
+    MOVED,
+    POINT,
+    ROUNDS,
+    SCALE,
+    STEP,
+    units,
+)
+from onlinecal.forecasters.simplex.tuning import allowance
+from tests.forecasters.simplex.play import outcomes_of
+
+TOLERANCE = 1e-9
+SETTINGS = [{}, {"slack": 1.0, "report": "hint"}]
+
+
+def adaptive(k, **settings):
+    return SimplexAlmostOneStepAhead(k, grid="adaptive", **settings)
+
+
+def owed(memory):
+    """The biases of all points off the base grid."""
+    k, table = int(memory[CLASSES]), records_of(memory)
+    off = (table[:, POINT : POINT + k] % memory[BASE] != 0).any(axis=1)
+    return Fraction(int(np.abs(table[off, POINT + k :]).sum()), int(memory[SCALE]))
+
+
+def check_account(forecaster):
+    """The balance is what nested grids may spend, less what was spent and is owed, with the allowance."""
+    memory, k = forecaster.memory, int(forecaster.memory[CLASSES])
+    follows = forecaster.report == "hint"
+    base = nested_distance(1, int(memory[ROUNDS]), k, forecaster.slack, follows)
+    spent = Fraction(int(memory[MOVED]), int(units(memory)))
+    balance = Fraction(int(memory[BALANCE]), int(units(memory)))
+    # units change with the grid, and then are rounded
+    slip = Fraction(int(memory[ROUNDS]) + 100, 1 << 28) if memory[FINE] > 1 else 0
+    assert abs(base + allowance(k) - spent - owed(memory) - balance) <= slip
+    assert balance >= -slip
+    assert memory[STEP] == memory[BASE] or balance >= 4
+    assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("kind", ["coins", "drift", "turns"])
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_the_account_is_what_it_says_and_never_overdrawn(k, kind, settings):
+    outcomes = outcomes_of(kind, k, 3000, k)
+    hints = np.random.default_rng(k).dirichlet(np.full(k, 0.5), 3000) if settings else None
+    forecaster, steps = adaptive(k, **settings), set()
+    for start in range(0, 3000, 150):
+        part = slice(start, start + 150)
+        forecaster.replay(outcomes[part], None if hints is None else hints[part])
+        check_account(forecaster)
+        steps.add(int(forecaster.memory[BASE] // forecaster.memory[STEP]))
+    assert max(steps) > 1
+
+
+def costliest(memory, k, rng):
+    """The class after which the balance is least."""
+    balances = []
+    for y in range(k):
+        trial = memory.copy()
+        MACHINE.advance(trial, y)
+        balances.append(trial[BALANCE] + rng.random())
+    return int(np.argmin(balances))
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("kind", ["least likely", "costliest"])
+def test_no_adversary_breaks_the_guarantee(k, kind):
+    forecaster, rng = adaptive(k), np.random.default_rng(k)
+    for t in range(1000):
+        forecast = forecaster.predict_proba_one({})
+        least = min(forecast, key=forecast.get)
+        forecaster.learn_one({}, costliest(forecaster.memory, k, rng) if kind == "costliest" else least)
+        if t % 20 == 0:
+            check_account(forecaster)
+        assert forecaster.certificate <= forecaster.guarantee
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_an_account_that_has_run_low_sends_it_back_to_the_base_grid(k):
+    """No stream that was tried empties the account, so it is emptied here; compiled and interpreted."""
+    forecaster, rng = adaptive(k), np.random.default_rng(k)
+    forecaster.replay(outcomes_of("coins", k, 600, 0))
+    memory = memories.enlarged(forecaster.memory)
+    MACHINE.reindex(memory)
+    assert memory[STEP] < memory[BASE]
+    memory[LIMIT] = 1 << 40
+    plain, lowest, back = memory.tolist(), 4.0, 0
+    for _ in range(400):
+        was_fine = memory[STEP] < memory[BASE]
+        if was_fine:
+            memory[BALANCE] = plain[BALANCE] = 4 * units(memory)
+        y = int(rng.integers(k))
+        MACHINE.advance(memory, y)
+        settle_current(plain, y)
+        assert memory.tolist() == plain
+        balance = memory[BALANCE] / units(memory)
+        assert memory[STEP] == memory[BASE] or balance >= 4
+        lowest, back = min(lowest, balance), back + int(was_fine and memory[STEP] == memory[BASE])
+    assert 2 <= lowest < 4
+    assert back == 1
+
+
+def test_all_short_sequences():
+    for played in product(range(3), repeat=7):
+        forecaster = adaptive(3)
+        forecaster.replay(list(played))
+        check_account(forecaster)
+
+
+def test_it_costs_a_constant_and_gains_a_power():
+    for k, shares in [(3, [0.5, 0.3, 0.2]), (4, [0.4, 0.3, 0.2, 0.1])]:
+        outcomes = np.random.default_rng(0).choice(k, size=50_000, p=shares)
+        nested, tuned = SimplexAlmostOneStepAhead(k), adaptive(k)
+        for forecaster in (nested, tuned):
+            forecaster.replay(outcomes)
+        assert tuned.guarantee == pytest.approx(nested.guarantee + 2 * k + 4)
+        assert tuned.certificate < 0.6 * nested.certificate
+
+
+@pytest.mark.parametrize("late", [1, 7])
+def test_once_a_label_is_late_the_base_grid_is_played(late):
+    forecaster, rng = adaptive(3), np.random.default_rng(late)
+    forecaster.replay(rng.integers(0, 3, 300))
+    assert forecaster.memory[STEP] < forecaster.memory[BASE]
+    tokens = []
+    for _ in range(500):
+        tokens.append(forecaster.forecast())
+        if len(tokens) > late:
+            assert forecaster.memory[STEP] == forecaster.memory[BASE]
+            token = tokens.pop(int(rng.integers(len(tokens))))
+            forecaster.observe(token, min(range(3), key=token.vector.__getitem__))
+            assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
+    assert forecaster.predict_proba_one({}) == pytest.approx(forecaster.predict_proba_one({}))
+
+
+def test_what_was_predicted_is_what_is_learnt_while_another_forecast_is_open():
+    forecaster = adaptive(3)
+    forecaster.replay(outcomes_of("coins", 3, 300, 0))
+    forecaster.forecast()
+    announced = list(forecaster.predict_proba_one({}).values())
+    moved = forecaster.memory[MOVED] / units(forecaster.memory)
+    step = int(forecaster.memory[STEP]) / int(forecaster.memory[SCALE])
+    forecaster.learn_one({}, 1)
+    # on the finer grid that was announced: a third of its step times four at most
+    assert forecaster.memory[MOVED] / units(forecaster.memory) - moved <= 4 / 3 * step + TOLERANCE
+    assert len(announced) == 3
+
+
+def test_copies_go_on_and_damaged_accounts_are_refused():
+    forecaster = adaptive(3)
+    outcomes = outcomes_of("drift", 3, 2000, 3)
+    forecaster.replay(outcomes[:700])
+    other = pickle.loads(pickle.dumps(forecaster))
+    one_by_one = copy.deepcopy(forecaster)
+    for y in outcomes[700:900]:
+        one_by_one.learn_one({}, int(y))
+    other.replay(outcomes[700:900])
+    assert (other.memory == one_by_one.memory).all()
+    for field, value in [(BASE, 0), (BASE, 3), (BALANCE, 1 << 62)]:
+        damaged = copy.deepcopy(forecaster)
+        damaged._run.memory[field] = value
+        with pytest.raises(ValueError, match="account"):
+            damaged._run.check()
+    plain = SimplexAlmostOneStepAhead(3)
+    plain._run.memory[BASE] = 1
+    with pytest.raises(ValueError, match="account"):
+        plain._run.check()
+    assert forecaster.memory[LIMIT] > forecaster.n_rounds
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({}, "grid 'adaptive' needs n_classes or labels"),
+        ({"n_classes": 3, "horizon": 10}, "does not go with n_cells=None, horizon=10"),
+        ({"n_classes": 3, "n_cells": 4}, "does not go with n_cells=4"),
+    ],
+)
+def test_it_needs_known_classes_and_nothing_that_fixes_the_grid(settings, match):
+    with pytest.raises(ValueError, match=match):
+        SimplexAlmostOneStepAhead(grid="adaptive", **settings)
+    with pytest.raises(ValueError, match="grid must be one of nested, adaptive, got 'fine'"):
+        SimplexAlmostOneStepAhead(3, grid="fine")
