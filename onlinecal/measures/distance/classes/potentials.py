@@ -27,15 +27,12 @@ ROUNDING = 1e-13
 MOST_CLASSES = 7
 """With more, the coarsest useful triangulation has too many cells."""
 
-MOST_CELLS = {3: 8000, 4: 11_000}
-"""Cells of the finest triangulation, where not OTHER_CELLS."""
+FINENESS = 2.5
+"""Cells along a side are at most so many times the k-th root of the rounds."""
 
-OTHER_CELLS = 4100
+USUAL_STEPS = 4000
+"""So many are mostly enough."""
 
-STEP_RATIO = 600.0
-"""Primal steps are so many times longer, and dual ones shorter, than if they were balanced."""
-
-DEBUG = 0
 CHECK = 250
 """Steps between two looks at what is proved."""
 
@@ -55,16 +52,23 @@ class Potentials:
         places, shares = self.mesh.corners(p)
         return np.asarray(np.einsum("tv,tvj->tj", shares, self.values[places]))
 
+    def of_rounds(self, p: Floats, y: Ints) -> Floats:
+        """What each round adds to the bound, shape (T,): less the way to the simplex, where p sums to 1."""
+        places, shares = self.mesh.corners(p)
+        on_simplex = np.einsum("tv,tvc->tc", shares, self.mesh.points[places] / self.mesh.m)
+        terms = np.einsum("tv,tv->t", shares, self.values[places, y[:, None]])
+        return np.asarray(terms - np.abs(p - on_simplex).sum(axis=1))
+
     def bound(self, p: Floats, y: Ints) -> float:
         """The lower bound on the distance to calibration that they prove, rounding errors deducted."""
-        terms = self.at(p)[np.arange(len(p)), y]
-        return max(0.0, math.fsum(terms) - len(p) * ROUNDING)
+        return max(0.0, math.fsum(self.of_rounds(p, y)) - len(p) * ROUNDING)
 
 
-def mesh_for(k: int, rounds: int) -> Triangulation:
-    """A triangulation about twice as fine as the grid of a forecaster, as far as there is time for it."""
-    most = int(MOST_CELLS.get(k, OTHER_CELLS) ** (1 / (k - 1)))
-    return Triangulation(k, max(2, min(most, math.ceil(2.5 * rounds ** (1 / k)))))
+def mesh_for(k: int, rounds: int, work: float) -> Triangulation:
+    """A triangulation about twice as fine as the grid of a forecaster, as far as the work allows for it."""
+    coarse = Triangulation(k, 4)
+    allowed = 4 * (work / (USUAL_STEPS * _cost_of_step(coarse))) ** (1 / (k - 1))
+    return Triangulation(k, int(max(2, min(allowed, FINENESS * rounds ** (1 / k)))))
 
 
 def best_potentials(mesh: Triangulation, p: Floats, y: Ints, work: float) -> Potentials:
@@ -137,7 +141,6 @@ def _ascent(mesh: Triangulation, gain: Floats) -> Iterator[tuple[Floats, int]]:
         moves = [float(((a - b) ** 2).sum()) for a, b in zip(state, start, strict=True)]
         if moves[0] > 0.0 < moves[1] + moves[2]:
             ratio = math.sqrt(ratio * math.sqrt(moves[0] / (moves[1] + moves[2])))
-            if DEBUG: print(looks, ratio, values)
 
 
 def repaired(mesh: Triangulation, values: Floats) -> Potentials:

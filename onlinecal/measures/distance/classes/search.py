@@ -1,18 +1,34 @@
-"""An upper end for several classes: level sets from several starts, in several orders, with the prices of the
-relaxation."""
+"""An upper end for several classes: level sets made in several orders, with prices from a relaxation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.measures.distance.classes.potentials import Potentials
-from onlinecal.measures.distance.classes.sweep import NEIGHBOURS, Places, Rounds, members_of, sweep
+from onlinecal.measures.distance.classes.sweep import (
+    NEIGHBOURS,
+    Places,
+    Rounds,
+    exchanges,
+    members_of,
+    sweep,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Prices = Callable[[Floats], Floats]
+"""Potentials of all classes at points of the simplex, shapes (n, k)."""
+
+FEWEST_ROUNDS = 4
+"""With fewer rounds in a group on average, neighbouring forecasts are put into one."""
+
+MOST_EXCHANGES = 2000
+"""Exchanges that are tried for each level set."""
+
+SWEEPS = 3
+"""In turn in one direction and back, from each side of the simplex."""
 
 
 def groups_of(vectors: Floats) -> Ints:
@@ -20,38 +36,46 @@ def groups_of(vectors: Floats) -> Ints:
     return np.unique(np.round(vectors, 12), axis=0, return_inverse=True)[1].ravel()
 
 
-def distance_of(p: Floats, y: Ints, group: Ints) -> Floats:
-    """Class frequencies of each round's group, shape (T, k)."""
-    k = p.shape[1]
+def frequencies(y: Ints, group: Ints, k: int) -> Floats:
+    """Class frequencies in each round's group, shape (T, k)."""
     counts = np.bincount(group * k + y, minlength=(group.max() + 1) * k).reshape(-1, k)
-    return (counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))[group]
+    return np.asarray((counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))[group])
 
 
-def searched(p: Floats, y: Ints, starts: list[Ints], prices: Potentials | None, work: float) -> Iterator[Ints]:
+def start_of(p: Floats) -> Ints:
+    """Groups to begin with: equal forecasts, or neighbouring ones if too few are equal."""
+    value = groups_of(p)
+    fineness = len(p)
+    while (value.max() + 1) * FEWEST_ROUNDS > len(p) and fineness > 1:
+        fineness = max(1, int(fineness * 0.7))
+        value = groups_of(np.rint(p * fineness))
+    return value
+
+
+def searched(p: Floats, y: Ints, prices: Prices | None, work: float) -> Iterator[Ints]:
     """Groupings of the rounds, shape (T,), until the work, in terms added up, is done."""
     from scipy.spatial import cKDTree
 
-    k, value = p.shape[1], groups_of(p)
-    first = np.unique(value, return_index=True)[1]
-    rounds = Rounds(p[first], value, y)
+    k, value, group = p.shape[1], groups_of(p), start_of(p)
+    n = int(group.max()) + 1
+    if n < 2:
+        return
+    rounds = Rounds(p[np.unique(value, return_index=True)[1]], value, y)
+    sizes = np.bincount(group)
+    centres = np.column_stack([np.bincount(group, column) for column in p.T]) / sizes[:, None]
+    near = cKDTree(centres).query(centres, min(NEIGHBOURS + 1, n), p=1)[1].astype(np.int64)
+    price = np.zeros((n, k)) if prices is None else prices(centres)
+    places = Places(centres, price, np.ascontiguousarray(near[:, 1:]))
+    held = len(np.unique(group * len(rounds.values) + value))
+    tried = exchanges(k, min(MOST_EXCHANGES, work / (2 * k * held)))
     spent = 0
-    for sides in range(2 * k):
-        for start in starts:
-            group = np.unique(start, return_inverse=True)[1].ravel()
-            n = group.max() + 1
-            if n < 2:
-                continue
-            sizes = np.bincount(group)
-            centres = np.column_stack([np.bincount(group, column) for column in p.T]) / sizes[:, None]
-            price = np.zeros((n, k)) if prices is None else prices.at(centres)
-            near = cKDTree(centres).query(centres, min(NEIGHBOURS + 1, n), p=1)[1].astype(np.int64)
-            places = Places(centres, price, np.ascontiguousarray(near[:, 1:]))
-            members = members_of(group, y, n, k)
-            keys = centres[:, sides // 2] * (1 - 2 * (sides % 2))
-            order = np.lexsort((centres[:, (sides // 2 + 1) % k], np.round(keys, 9)))
-            for _ in range(2):
-                spent += sweep(rounds, places, members, order)
-                yield members.group.copy()
-                order = order[::-1].copy()
+    for side in range(2 * k):
+        members = members_of(group, y, n, k)
+        along = centres[:, side // 2] * (1 - 2 * (side % 2))
+        order = np.lexsort((centres[:, (side // 2 + 1) % k], np.round(along, 9)))
+        for _ in range(SWEEPS):
+            spent += sweep(rounds, places, members, order, tried)
+            yield members.group.copy()
+            order = order[::-1].copy()
             if spent > work:
                 return

@@ -18,9 +18,6 @@ from onlinecal.compiling import compiled, kernel_part
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_EXCHANGES = 2000
-"""Exchanges that are tried for each level set."""
-
 OFFERED = 40
 """Rounds of each class that may leave a level set, and that may come."""
 
@@ -63,14 +60,14 @@ class Offers(NamedTuple):
     number: Ints
 
 
-def exchanges(k: int) -> Ints:
-    """Small vectors of whole numbers, shorter ones first: all that are as short as the longest, in l1."""
+def exchanges(k: int, most: float) -> Ints:
+    """At most so many small vectors of whole numbers: all with l1 norms up to some length, shorter ones first."""
     ball = np.zeros((1, k), np.int64)
     while True:
         steps = np.concatenate([np.eye(k, dtype=np.int64), -np.eye(k, dtype=np.int64)])
         larger = np.unique((ball[:, None, :] + steps).reshape(-1, k), axis=0)
         larger = np.unique(np.concatenate([ball, larger]), axis=0)
-        if len(larger) > MOST_EXCHANGES:
+        if len(larger) > most:
             return ball[np.argsort(np.abs(ball).sum(axis=1), kind="stable")]
         ball = larger
 
@@ -89,12 +86,16 @@ def members_of(group: Ints, label: Ints, n_groups: int, k: int) -> Members:
     return Members(group.copy(), first, following, previous, counts)
 
 
-def sweep(rounds: Rounds, places: Places, members: Members, order: Ints) -> int:
-    """Make the level sets in that order, changing `members`; returns the terms added up, its work."""
+def sweep(rounds: Rounds, places: Places, members: Members, order: Ints, tried: Ints) -> int:
+    """Make the level sets in that order by those exchanges, changing `members`; returns the terms added up, its work."""
     k = rounds.values.shape[1]
-    tried = exchanges(k)
     offers = [
-        Offers(np.zeros((k, OFFERED), np.int64), np.zeros((k, OFFERED)), np.zeros((k, OFFERED), np.int64), np.zeros(k, np.int64))
+        Offers(
+            np.zeros((k, OFFERED), np.int64),
+            np.zeros((k, OFFERED)),
+            np.zeros((k, OFFERED), np.int64),
+            np.zeros(k, np.int64),
+        )
         for _ in range(2)
     ]
     held = np.zeros(len(rounds.values), np.int64), np.zeros(len(rounds.values))
@@ -132,7 +133,15 @@ def offer(offers: Offers, j: int, t: int, cost: float, target: int) -> None:
 
 
 @kernel_part
-def look_around(rounds: Rounds, places: Places, members: Members, b: int, frozen: NDArray[np.bool_], come: Offers, leave: Offers) -> None:
+def look_around(
+    rounds: Rounds,
+    places: Places,
+    members: Members,
+    b: int,
+    frozen: NDArray[np.bool_],
+    come: Offers,
+    leave: Offers,
+) -> None:
     """What may come to a level set and what may leave it, costs as if its own distances stayed as they are."""
     for j in range(len(come.number)):
         come.number[j] = leave.number[j] = 0
@@ -190,7 +199,9 @@ def spread(values: Floats, held: tuple[Ints, Floats], n: int, counts: Ints, limi
 
 
 @kernel_part
-def exchange_cost(rounds: Rounds, centre: Floats, ways: Ints, come: Offers, leave: Offers, moved: tuple[Ints, Floats]) -> tuple[float, int]:
+def exchange_cost(
+    rounds: Rounds, centre: Floats, ways: Ints, come: Offers, leave: Offers, moved: tuple[Ints, Floats]
+) -> tuple[float, int]:
     """What the moved rounds pay elsewhere, less what they would pay there; their list; inf if they are too few."""
     cost, n = 0.0, 0
     for j in range(len(ways)):
@@ -248,6 +259,7 @@ def make_level_sets(
         size = 0
         for j in range(k):
             size += members.counts[b, j]
+        work += k * size * len(places.neighbours[b])
         for j in range(k):
             bias = int(np.rint(places.centres[b, j] * size)) - members.counts[b, j]
             middle[j] = max(-leave.number[j], min(come.number[j], bias))
