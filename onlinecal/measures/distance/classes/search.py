@@ -27,8 +27,8 @@ FEWEST_ROUNDS = 4
 MOST_EXCHANGES = 2000
 """Exchanges that are tried for each level set."""
 
-SWEEPS = 3
-"""In turn in one direction and back, from each side of the simplex."""
+SWEEPS = 2
+"""There and back, from each side of the simplex and then in directions drawn at random."""
 
 
 def groups_of(vectors: Floats) -> Ints:
@@ -69,10 +69,12 @@ def searched(p: Floats, y: Ints, prices: Prices | None, work: float) -> Iterator
     held = len(np.unique(group * len(rounds.values) + value))
     tried = exchanges(k, min(MOST_EXCHANGES, work / (2 * k * held)))
     spent = 0
-    for side in range(2 * k):
+    rng = np.random.default_rng(0)
+    directions = [*np.eye(k), *-np.eye(k)]
+    while True:
         members = members_of(group, y, n, k)
-        along = centres[:, side // 2] * (1 - 2 * (side % 2))
-        order = np.lexsort((centres[:, (side // 2 + 1) % k], np.round(along, 9)))
+        along = centres @ (directions.pop(0) if directions else rng.normal(size=k))
+        order = np.lexsort((*centres.T, np.round(along, 9)))
         for _ in range(SWEEPS):
             spent += sweep(rounds, places, members, order, tried)
             yield members.group.copy()

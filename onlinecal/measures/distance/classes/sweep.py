@@ -52,12 +52,17 @@ class Members(NamedTuple):
 
 
 class Offers(NamedTuple):
-    """Of each class the cheapest rounds to take in or give away: which (k, OFFERED), cost, where to; how many."""
+    """Of each class the cheapest rounds to take in, or to give away, and where to.
 
-    round: Ints
-    cost: Floats
-    target: Ints
+    Their number (k,); rounds, targets and costs (k, OFFERED); sums of forecasts (k, OFFERED, k). After
+    `add_up` costs and sums are those of all up to that one, and costs without the distances to the mean.
+    """
+
     number: Ints
+    round: Ints
+    target: Ints
+    cost: Floats
+    sums: Floats
 
 
 def exchanges(k: int, most: float) -> Ints:
@@ -89,19 +94,14 @@ def members_of(group: Ints, label: Ints, n_groups: int, k: int) -> Members:
 def sweep(rounds: Rounds, places: Places, members: Members, order: Ints, tried: Ints) -> int:
     """Make the level sets in that order by those exchanges, changing `members`; returns the terms added up, its work."""
     k = rounds.values.shape[1]
-    offers = [
-        Offers(
-            np.zeros((k, OFFERED), np.int64),
-            np.zeros((k, OFFERED)),
-            np.zeros((k, OFFERED), np.int64),
-            np.zeros(k, np.int64),
-        )
-        for _ in range(2)
-    ]
+    shape, offers = (k, OFFERED), []
+    for _ in range(2):
+        numbers = np.zeros(k, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        offers.append(Offers(*numbers, np.zeros(shape), np.zeros((*shape, k))))
     held = np.zeros(len(rounds.values), np.int64), np.zeros(len(rounds.values))
     moved = np.zeros(2 * k * OFFERED, np.int64), np.zeros(2 * k * OFFERED)
     slot, frozen = np.full(len(rounds.values), -1), np.zeros(len(places.centres), np.bool_)
-    room = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
+    room = np.zeros((3, k), np.int64), np.zeros(k)
     return make_level_sets(rounds, places, members, order, tried, *offers, held, moved, slot, frozen, room)
 
 
@@ -199,20 +199,47 @@ def spread(values: Floats, held: tuple[Ints, Floats], n: int, counts: Ints, limi
 
 
 @kernel_part
-def exchange_cost(
-    rounds: Rounds, centre: Floats, ways: Ints, come: Offers, leave: Offers, moved: tuple[Ints, Floats]
-) -> tuple[float, int]:
-    """What the moved rounds pay elsewhere, less what they would pay there; their list; inf if they are too few."""
-    cost, n = 0.0, 0
+def add_up(rounds: Rounds, centre: Floats, offers: Offers, sign: float) -> None:
+    """Sums of costs, less the distances to the centre, and of forecasts over the first offers of each class."""
+    for j in range(len(offers.number)):
+        for i in range(offers.number[j]):
+            p = rounds.values[rounds.value[offers.round[j, i]]]
+            offers.cost[j, i] -= sign * l1(p, centre)
+            offers.cost[j, i] += offers.cost[j, i - 1] if i > 0 else 0.0
+            for c in range(len(p)):
+                offers.sums[j, i, c] = sign * p[c] + (offers.sums[j, i - 1, c] if i > 0 else 0.0)
+
+
+@kernel_part
+def least_cost(ways: Ints, counts: Ints, total: Floats, come: Offers, leave: Offers) -> tuple[float, float]:
+    """What the moved rounds pay elsewhere, and that with the least that the level set pays: its bias."""
+    cost, bias = 0.0, 0.0
     for j in range(len(ways)):
-        offers, number, sign = (come, ways[j], 1.0) if ways[j] > 0 else (leave, -ways[j], -1.0)
-        if number > offers.number[j]:
-            return np.inf, 0
-        for i in range(number):
+        offers = come if ways[j] > 0 else leave
+        if abs(ways[j]) > offers.number[j]:
+            return np.inf, np.inf
+        if ways[j] != 0:
+            cost += offers.cost[j, abs(ways[j]) - 1]
+    for c in range(len(ways)):
+        difference = total[c] - counts[c]
+        for j in range(len(ways)):
+            if ways[j] != 0:
+                offers = come if ways[j] > 0 else leave
+                difference += offers.sums[j, abs(ways[j]) - 1, c]
+        bias += abs(difference)
+    return cost, cost + bias
+
+
+@kernel_part
+def list_moved(rounds: Rounds, ways: Ints, come: Offers, leave: Offers, moved: tuple[Ints, Floats]) -> int:
+    """The forecasts that are moved, in with a plus and out with a minus; how many."""
+    n = 0
+    for j in range(len(ways)):
+        offers, sign = (come, 1.0) if ways[j] > 0 else (leave, -1.0)
+        for i in range(abs(ways[j])):
             moved[0][n], moved[1][n] = rounds.value[offers.round[j, i]], sign
-            cost += offers.cost[j, i] - sign * l1(rounds.values[moved[0][n]], centre)
             n += 1
-    return cost, n
+    return n
 
 
 @kernel_part
@@ -247,19 +274,24 @@ def make_level_sets(
     moved: tuple[Ints, Floats],
     slot: Ints,
     frozen: NDArray[np.bool_],
-    room: tuple[Ints, Ints, Ints],
+    room: tuple[Ints, Floats],
 ) -> int:
     """The kernel of `sweep`; the last arguments are room to work in."""
     k, work = rounds.values.shape[1], 0
-    middle, ways, counts = room
+    (middle, ways, counts), total = room
     for b in order:
         frozen[b] = True
         look_around(rounds, places, members, b, frozen, come, leave)
+        add_up(rounds, places.centres[b], come, 1.0)
+        add_up(rounds, places.centres[b], leave, -1.0)
         n = compress(rounds, members, b, slot, held)
         size = 0
         for j in range(k):
             size += members.counts[b, j]
-        work += k * size * len(places.neighbours[b])
+            total[j] = 0.0
+            for i in range(n):
+                total[j] += held[1][i] * rounds.values[held[0][i], j]
+        work += k * (size * len(places.neighbours[b]) + 4 * len(tried))
         for j in range(k):
             bias = int(np.rint(places.centres[b, j] * size)) - members.counts[b, j]
             middle[j] = max(-leave.number[j], min(come.number[j], bias))
@@ -268,12 +300,13 @@ def make_level_sets(
             for j in range(k):
                 ways[j] = middle[j] + tried[z, j]
                 counts[j] = members.counts[b, j] + ways[j]
-            cost, n_moved = exchange_cost(rounds, places.centres[b], ways, come, leave, moved)
-            if cost == np.inf:
+            cost, bound = least_cost(ways, counts, total, come, leave)
+            if bound >= least:
                 continue
+            n_moved = list_moved(rounds, ways, come, leave, moved)
             cost += spread(rounds.values, moved, n_moved, counts, np.inf)
             cost += spread(rounds.values, held, n, counts, least - cost)
-            work += k * (n + 2 * n_moved)
+            work += k * (n + n_moved)
             if cost < least:
                 least, best = cost, z
         for j in range(k):
