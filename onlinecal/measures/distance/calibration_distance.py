@@ -236,6 +236,7 @@ def _canonical_rounds(counts: Counts) -> tuple[Rows, Rows]:
 
 
 def check_options(method: str, budget: float, rtol: float) -> None:
+    """ValueError for a method that there is not, or numbers out of range."""
     if method not in get_args(Method):
         raise ValueError(f"method must be one of {', '.join(get_args(Method))}, got {method!r}")
     if not budget > 0:

@@ -24,7 +24,7 @@ MERGES = 400
 """Number of groups up to which pairs of them are tried to be merged."""
 
 
-LOWER_WORK, UPPER_WORK = 4e9, 2e9
+LOWER_WORK, UPPER_WORK = 4e9, 1e9
 """Operations for a budget of 1: some ten seconds for the relaxation, and as many for the level sets."""
 FULL_WORK = 5000
 """Rounds up to which the work is in proportion to them."""
@@ -101,8 +101,8 @@ def multiclass_calibration_distance(
     Raises
     ------
     ValueError
-        Bad probabilities, labels, look-ahead or options; the message names the argument and the value. "exact"
-        for so many rounds that the program would not fit into memory.
+        Bad probabilities, labels, look-ahead or options; the message names the argument and the value.
+        "exact" for so many rounds that the program would not fit into memory.
 
     Examples
     --------
@@ -152,9 +152,9 @@ def _of_several(
         if _met(lower, upper):
             break
     if method != "bracket" and found is not None:
-        witness = _exact(p, y, found, upper, method)
-        if witness is not None:
-            return lower, min((best, witness), key=lambda q: _distance(p, q)), True
+        nearest = _exact(p, y, found, upper, method)
+        if nearest is not None:
+            return lower, min((best, nearest), key=lambda q: _distance(p, q)), True
     return lower, best, False
 
 
@@ -165,7 +165,7 @@ def _met(lower: float, upper: float) -> bool:
 def _exact(
     p: Floats, y: NDArray[np.int64], found: potentials.Potentials, upper: float, method: Method
 ) -> Floats | None:
-    """The nearest witness; None if it takes too long, or for "exact" ValueError if the program is too large."""
+    """The nearest witness; None if that takes too long, ValueError if "exact" was asked for."""
     size = exact.n_candidates(y, p.shape[1]) * len(p)
     if size > (exact.MOST_CANDIDATES if method == "exact" else 100 * SMALL_PROGRAM):
         if method == "exact":
@@ -205,7 +205,8 @@ def _of_two(
     second = np.minimum(p[:, 1], 1.0)
     guide = None if ahead is None else np.minimum(ahead[:, 1], 1.0)
     found = calibration_distance(second, y, method, look_ahead=guide, budget=budget)
-    return 2.0 * found.lower, np.column_stack([1.0 - found.witness, found.witness]), found.exact is not None
+    witness = frequencies(y, np.unique(found.witness, return_inverse=True)[1], 2)
+    return 2.0 * found.lower, witness, found.exact is not None
 
 
 def _groups_of(vectors: Floats) -> NDArray[np.intp]:

@@ -1,9 +1,9 @@
 """The distance itself: an integer program over the values that a level set can have.
 
-Candidates are all v = a / |a| with whole a, 0 <= a_j <= number of rounds with class j. Which rounds are sent to
-which value is a transportation problem once the sizes of the level sets are known, so only the sizes have to be
-whole numbers for the solver: as many as there are candidates. Most of these are ruled out beforehand, since a
-level set at v costs at least the sum of its rounds' slacks in the relaxation above its bound.
+Candidates are all v = a / |a| with whole a, 0 <= a_j <= number of rounds with class j. Which rounds are sent
+to which value is a transportation problem once the sizes of the level sets are known, so only the sizes have
+to be whole numbers for the solver: as many as there are candidates. Most of these are ruled out beforehand,
+since a level set at v costs at least the sum of its rounds' slacks above what potentials prove.
 """
 
 from __future__ import annotations

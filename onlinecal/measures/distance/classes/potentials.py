@@ -27,10 +27,10 @@ ROUNDING = 1e-13
 MOST_CLASSES = 7
 """With more, the coarsest useful triangulation has too many cells."""
 
-FINENESS = 2.5
+FINENESS = 2.2
 """Cells along a side are at most so many times the k-th root of the rounds."""
 
-USUAL_STEPS = 4000
+USUAL_STEPS = 7000
 """So many are mostly enough."""
 
 CHECK = 250

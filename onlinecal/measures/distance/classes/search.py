@@ -24,7 +24,7 @@ Prices = Callable[[Floats], Floats]
 FEWEST_ROUNDS = 4
 """With fewer rounds in a group on average, neighbouring forecasts are put into one."""
 
-MOST_EXCHANGES = 2000
+MOST_EXCHANGES = 1000
 """Exchanges that are tried for each level set."""
 
 SWEEPS = 2

@@ -42,7 +42,7 @@ class Places(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Which rounds are in which level set: its number (T,), first rounds (B,), next and previous ones (T,)."""
+    """Which level set a round is in (T,); the first of each (B,), next and previous ones; class counts."""
 
     group: Ints
     first: Ints
@@ -66,7 +66,7 @@ class Offers(NamedTuple):
 
 
 def exchanges(k: int, most: float) -> Ints:
-    """At most so many small vectors of whole numbers: all with l1 norms up to some length, shorter ones first."""
+    """Small vectors of whole numbers, shorter ones first: all up to some l1 norm, at most so many."""
     ball = np.zeros((1, k), np.int64)
     while True:
         steps = np.concatenate([np.eye(k, dtype=np.int64), -np.eye(k, dtype=np.int64)])
@@ -92,7 +92,7 @@ def members_of(group: Ints, label: Ints, n_groups: int, k: int) -> Members:
 
 
 def sweep(rounds: Rounds, places: Places, members: Members, order: Ints, tried: Ints) -> int:
-    """Make the level sets in that order by those exchanges, changing `members`; returns the terms added up, its work."""
+    """Make the level sets in that order by those exchanges, changing `members`; returns its work."""
     k = rounds.values.shape[1]
     shape, offers = (k, OFFERED), []
     for _ in range(2):
@@ -142,7 +142,7 @@ def look_around(
     come: Offers,
     leave: Offers,
 ) -> None:
-    """What may come to a level set and what may leave it, costs as if its own distances stayed as they are."""
+    """What may come to a level set and what may leave it, at costs as if its mean were its centre."""
     for j in range(len(come.number)):
         come.number[j] = leave.number[j] = 0
     t = members.first[b]
@@ -200,7 +200,7 @@ def spread(values: Floats, held: tuple[Ints, Floats], n: int, counts: Ints, limi
 
 @kernel_part
 def add_up(rounds: Rounds, centre: Floats, offers: Offers, sign: float) -> None:
-    """Sums of costs, less the distances to the centre, and of forecasts over the first offers of each class."""
+    """Sums of costs, less distances to the centre, and of forecasts over the first offers of each class."""
     for j in range(len(offers.number)):
         for i in range(offers.number[j]):
             p = rounds.values[rounds.value[offers.round[j, i]]]

@@ -1,4 +1,4 @@
-"""Kuhn's triangulation of the simplex at the grid points x / m, and functions that are linear on its cells."""
+"""Kuhn's triangulation of the simplex at the grid points x / m, and functions linear on its cells."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Triangulation:
         return np.column_stack(np.divmod(codes, n))
 
     def corners(self, p: Floats) -> tuple[Ints, Floats]:
-        """Vertices of a cell that holds each row of p, shape (T, k), and its barycentric coordinates there."""
+        """Vertices of a cell that holds each row of p, shape (T, k), and its coordinates there."""
         sums = np.clip(np.cumsum(p, axis=1)[:, :-1] * self.m, 0.0, self.m)
         whole = np.minimum(np.floor(sums), self.m - 1.0)
         rest = sums - whole
