@@ -115,6 +115,7 @@ def warm_measures() -> None:
         lp_calibration_interval,
         lp_calibration_report,
         multicalibration_error,
+        multiclass_calibration_distance,
         smooth_calibration_error,
     )
 
@@ -122,6 +123,7 @@ def warm_measures() -> None:
     smooth_calibration_error(forecasts, outcomes)
     multicalibration_error(forecasts, outcomes, np.ones((ROUNDS, 1), bool))
     table, labels = _table()
+    multiclass_calibration_distance(table, labels, budget=0.01)
     lp_calibration_error(table, labels)
     lp_calibration_report(table, labels)
     lp_calibration_interval(table, labels, n_resamples=2)

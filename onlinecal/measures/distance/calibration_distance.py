@@ -117,7 +117,7 @@ def calibration_distance(
     array([0.5, 0.5])
 
     """
-    _check_options(method, budget, rtol)
+    check_options(method, budget, rtol)
     counts, p, y = count_shares(forecasts, outcomes)
     ahead = None
     if look_ahead is not None:
@@ -166,7 +166,7 @@ def calibration_distance_from_counts(
         Bad values, counts or options.
 
     """
-    _check_options(method, budget, rtol)
+    check_options(method, budget, rtol)
     counts = check_counts(values, zeros, ones)
     starts = [conditional_means(counts)]
     return _measured(counts, _canonical_rounds(counts), starts, method, normalize, budget, rtol)
@@ -235,7 +235,8 @@ def _canonical_rounds(counts: Counts) -> tuple[Rows, Rows]:
     return np.flatnonzero(outcomes == 0), np.flatnonzero(outcomes == 1)
 
 
-def _check_options(method: str, budget: float, rtol: float) -> None:
+def check_options(method: str, budget: float, rtol: float) -> None:
+    """ValueError for a method that there is not, or numbers out of range."""
     if method not in get_args(Method):
         raise ValueError(f"method must be one of {', '.join(get_args(Method))}, got {method!r}")
     if not budget > 0:

@@ -1,14 +1,19 @@
-"""Distance to calibration of forecasts over several classes: a proven bracket."""
+"""Distance to calibration of forecasts over several classes: a proven bracket, or for few rounds exact."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.measures.distance.calibration_distance import calibration_distance
+from onlinecal.measures.counts import count_shares
+from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
+from onlinecal.measures.distance.classes import exact, potentials
+from onlinecal.measures.distance.classes.search import Prices, frequencies, searched
+from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
 from onlinecal.validation import check_labelled_rows, check_probability_rows
 
 Floats = NDArray[np.float64]
@@ -17,6 +22,16 @@ MOST_SUBSETS = 6
 """Number of classes up to which every set of classes is looked at as one event."""
 MERGES = 400
 """Number of groups up to which pairs of them are tried to be merged."""
+
+
+LOWER_WORK, UPPER_WORK = 4e9, 1e9
+"""Operations for a budget of 1: some ten seconds for the relaxation, and as many for the level sets."""
+FULL_WORK = 5000
+"""Rounds up to which the work is in proportion to them."""
+PRICE_NODES = 500
+"""Nodes of each class's relaxation, where the prices of rounds come from these."""
+SMALL_PROGRAM, SMALL_NODES = 3000, 50
+"""Variables up to which method "auto" tries the exact program, and the nodes of its search tree."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +43,16 @@ class MulticlassDistance:
     lower, upper
         lower <= distance <= upper, both proven. Sums over rounds, or averages if asked for.
     witness
-        A perfectly calibrated sequence at distance `upper`, shape (T, k), in input order.
+        A perfectly calibrated sequence at distance `upper`, shape (T, k), in input order. Rounds of one level
+        set carry the identical floats, the correctly rounded class frequencies among them.
+    exact
+        The distance when it is known exactly (then lower = upper = exact), else None.
     """
 
     lower: float
     upper: float
     witness: Floats
+    exact: float | None = None
 
 
 def multiclass_calibration_distance(
@@ -43,16 +62,17 @@ def multiclass_calibration_distance(
     *,
     look_ahead: ArrayLike | None = None,
     budget: float = 0.2,
+    method: Method = "auto",
 ) -> MulticlassDistance:
-    """A bracket of the least sum of |p - q|_1 over all calibrated sequences q of class probabilities.
+    """The least sum of |p - q|_1 over all calibrated sequences q of class probabilities, or a bracket of it.
 
     q is calibrated if, over the rounds that share a vector, the class frequencies are that vector.
 
-    Lower end: seen through any event, a class or a set of classes, a calibrated q is calibrated in the binary
-    sense, so binary distances bound it: the sum over classes of theirs, and twice that of any set of classes
-    (|p - q|_1 is at least twice the difference of any event's probability). Upper end: the rounds are
-    grouped, by equal forecasts or by the look-ahead points, groups are merged while that brings them nearer,
-    and every group gets its class frequencies. With two classes it is twice the binary bracket.
+    Lower end: the largest of what is proved by potentials (a linear program, up to seven classes), and by
+    events: seen through a class or a set of classes, a calibrated q is calibrated in the binary sense. Upper
+    end: level sets made one after the other, with prices from the relaxation below; groups of equal
+    forecasts, or of the look-ahead points, merged while that helps. With two classes it is twice the binary
+    distance.
 
     Parameters
     ----------
@@ -66,17 +86,23 @@ def multiclass_calibration_distance(
         A second sequence of probabilities, shape (T, k), tried as a grouping: the points to which an online
         forecaster charged its rounds.
     budget
-        Work put into each binary distance, see `calibration_distance`.
+        Work, counted in steps, so that answers repeat. With 1, and a history of ten thousand rounds or more,
+        the relaxation gets about ten seconds, the level sets another ten, and each binary distance one.
+    method
+        "exact": an integer program over the values that a level set can have, exact up to the solver's
+        tolerance of 1e-6; up to twenty rounds or so take seconds at most, and time grows exponentially.
+        "bracket": a lower and an upper bound. "auto": a bracket, and the exact distance where that is quick.
 
     Returns
     -------
     MulticlassDistance
-        lower, upper and witness.
+        lower, upper, witness and exact.
 
     Raises
     ------
     ValueError
-        Bad probabilities, labels or look-ahead; the message names the argument and the value.
+        Bad probabilities, labels, look-ahead or options; the message names the argument and the value.
+        "exact" for so many rounds that the program would not fit into memory.
 
     Examples
     --------
@@ -89,24 +115,98 @@ def multiclass_calibration_distance(
     ahead = None if look_ahead is None else check_probability_rows(look_ahead, "look_ahead")
     if ahead is not None and ahead.shape != p.shape:
         raise ValueError(f"look_ahead must have the shape {p.shape} of probabilities, got {ahead.shape}")
+    check_options(method, budget, 0.0)
     if p.shape[1] == 2:
-        lower, witness = _of_two(p, y, ahead, budget)
+        lower, witness, is_exact = _of_two(p, y, ahead, budget, method)
     else:
-        starts = [p] if ahead is None else [p, ahead]
-        groupings = [np.zeros(len(p), np.intp), *map(_groups_of, starts)]
-        witness = min((_nearest(p, y, groups) for groups in groupings), key=lambda q: _distance(p, q))
-        lower = _lower(p, y, budget)
+        lower, witness, is_exact = _of_several(p, y, ahead, budget, method)
     scale = len(p) if normalize else 1
-    upper = _distance(p, witness)
-    return MulticlassDistance(min(lower, upper) / scale, upper / scale, witness)
+    upper = _distance(p, witness) / scale
+    lower = upper if is_exact else min(lower / scale, upper)
+    return MulticlassDistance(lower, upper, witness, upper if is_exact else None)
 
 
-def _of_two(p: Floats, y: NDArray[np.int64], ahead: Floats | None, budget: float) -> tuple[float, Floats]:
+def _of_several(
+    p: Floats, y: NDArray[np.int64], ahead: Floats | None, budget: float, method: Method
+) -> tuple[float, Floats, bool]:
+    """The lower end, a witness of the upper end, and whether that is the distance."""
+    k, share = p.shape[1], min(1.0, len(p) / FULL_WORK)
+    starts = [p] if ahead is None else [p, ahead]
+    groupings = [np.zeros(len(p), np.intp), *map(_groups_of, starts)]
+    best = min((_nearest(p, y, groups) for groups in groupings), key=lambda q: _distance(p, q))
+    upper, lower = _distance(p, best), _lower(p, y, budget)
+    if method != "exact" and _met(lower, upper):
+        return lower, best, False
+    prices: Prices | None = None
+    found = None
+    if 3 <= k <= potentials.MOST_CLASSES:
+        work = share * budget * LOWER_WORK
+        found = potentials.best_potentials(potentials.mesh_for(k, len(p), work), p, y, work)
+        proved = found.bound(p, y)
+        prices = found.at if proved >= lower else _class_prices(p, y)
+        lower = max(lower, proved)
+    for groups in searched(p, y, prices, share * budget * UPPER_WORK):
+        witness = frequencies(y, groups, k)
+        if (reached := _distance(p, witness)) < upper:
+            best, upper = witness, reached
+        if _met(lower, upper):
+            break
+    if method != "bracket" and found is not None:
+        nearest = _exact(p, y, found, upper, method)
+        if nearest is not None:
+            return lower, min((best, nearest), key=lambda q: _distance(p, q)), True
+    return lower, best, False
+
+
+def _met(lower: float, upper: float) -> bool:
+    return upper - lower <= 1e-9 * upper
+
+
+def _exact(
+    p: Floats, y: NDArray[np.int64], found: potentials.Potentials, upper: float, method: Method
+) -> Floats | None:
+    """The nearest witness; None if that takes too long, ValueError if "exact" was asked for."""
+    size = exact.n_candidates(y, p.shape[1]) * len(p)
+    if size > (exact.MOST_CANDIDATES if method == "exact" else 100 * SMALL_PROGRAM):
+        if method == "exact":
+            raise ValueError(
+                f"method must be 'auto' or 'bracket' for so many rounds, got 'exact' with {len(p)}: "
+                f"the integer program would have some {size:.1g} variables"
+            )
+        return None
+    gap = upper - math.fsum(found.of_rounds(p, y))
+    values = exact.useful(p, y, exact.candidates(y, p.shape[1]), found, gap)
+    is_small = len(values) * len(p) <= SMALL_PROGRAM
+    if method != "exact" and not is_small:
+        return None
+    groups = exact.exact_grouping(p, y, values, None if method == "exact" else SMALL_NODES)
+    return None if groups is None else frequencies(y, groups, p.shape[1])
+
+
+def _class_prices(p: Floats, y: NDArray[np.int64]) -> Prices:
+    """Potentials from the binary relaxation of each class: u_j(v) = sum over c of that of c at v_c."""
+    each = []
+    for c, column in enumerate(p.T):
+        counts = count_shares(np.minimum(column, 1.0), y == c)[0]
+        each.append(relax(counts, relaxation_nodes(counts, PRICE_NODES)))
+
+    def prices(v: Floats) -> Floats:
+        no = np.column_stack([np.interp(v[:, c], r.nodes, r.zero_potential) for c, r in enumerate(each)])
+        yes = np.column_stack([np.interp(v[:, c], r.nodes, r.one_potential) for c, r in enumerate(each)])
+        return np.asarray(no.sum(axis=1, keepdims=True) - no + yes)
+
+    return prices
+
+
+def _of_two(
+    p: Floats, y: NDArray[np.int64], ahead: Floats | None, budget: float, method: Method
+) -> tuple[float, Floats, bool]:
     """Two classes: twice the binary distance, whose bracket is far tighter."""
     second = np.minimum(p[:, 1], 1.0)
     guide = None if ahead is None else np.minimum(ahead[:, 1], 1.0)
-    found = calibration_distance(second, y, look_ahead=guide, budget=budget)
-    return 2.0 * found.lower, np.column_stack([1.0 - found.witness, found.witness])
+    found = calibration_distance(second, y, method, look_ahead=guide, budget=budget)
+    witness = frequencies(y, np.unique(found.witness, return_inverse=True)[1], 2)
+    return 2.0 * found.lower, witness, found.exact is not None
 
 
 def _groups_of(vectors: Floats) -> NDArray[np.intp]:
@@ -137,12 +237,7 @@ def _nearest(p: Floats, y: NDArray[np.int64], groups: NDArray[np.intp]) -> Float
     names, groups = np.unique(groups, return_inverse=True)
     if len(names) <= MERGES:
         groups = _merged(p, y, groups.ravel())
-    return _frequencies(y, groups, p.shape[1])[groups]
-
-
-def _frequencies(y: NDArray[np.int64], groups: NDArray[np.intp], k: int) -> Floats:
-    counts = np.bincount(groups * k + y, minlength=(groups.max() + 1) * k).reshape(-1, k)
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return frequencies(y, groups.ravel(), p.shape[1])
 
 
 def _merged(p: Floats, y: NDArray[np.int64], groups: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -1,13 +1,19 @@
 """The multiclass bracket holds the truth, and its witness is calibrated."""
 
+from collections import defaultdict
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.optimize import linprog
 
-from onlinecal import calibration_distance
+from onlinecal import SimplexAlmostOneStepAhead, calibration_distance
 from onlinecal.measures import multiclass_calibration_distance
+from onlinecal.measures.distance.classes.potentials import best_potentials, repaired
+from onlinecal.measures.distance.classes.triangulation import Triangulation
 
 
 def partitions(items):
@@ -34,33 +40,98 @@ def distance_by_brute_force(p, y):
 @st.composite
 def games(draw):
     """Short histories: forecasts in tenths, three or four classes."""
-    k, rounds = draw(st.integers(2, 4)), draw(st.integers(1, 6))
+    k, rounds = draw(st.integers(2, 4)), draw(st.integers(1, 7))
     cuts = draw(arrays(np.int64, (rounds, k - 1), elements=st.integers(0, 10)))
     cuts = np.sort(cuts, axis=1)
     edges = np.hstack([np.zeros((rounds, 1)), cuts, np.full((rounds, 1), 10)])
     return np.diff(edges, axis=1) / 10, draw(arrays(np.int64, rounds, elements=st.integers(0, k - 1)))
 
 
+def assert_is_calibrated(found, p, y):
+    """In rationals: the witness of every level set is the float next to its class frequencies."""
+    sets = defaultdict(list)
+    for vector, label in zip(found.witness.tolist(), y.tolist(), strict=True):
+        sets[tuple(vector)].append(label)
+    for vector, labels in sets.items():
+        assert vector == tuple(float(Fraction(labels.count(c), len(labels))) for c in range(len(vector)))
+    assert np.abs(p - found.witness).sum() == pytest.approx(found.upper, abs=1e-12)
+
+
 @given(games())
-@settings(deadline=None)
+@settings(deadline=None, max_examples=25)
+def test_few_rounds_are_exact(game):
+    p, y = game
+    found = multiclass_calibration_distance(p, y, method="exact")
+    assert found.exact == pytest.approx(distance_by_brute_force(p, y), abs=1e-6)
+    assert found.lower == found.upper == found.exact
+    assert_is_calibrated(found, p, y)
+
+
+@pytest.mark.parametrize("k", [3, 4])
+def test_eight_rounds_are_exact(k):
+    rng = np.random.default_rng(k)
+    for concentration in (0.5, 5.0):
+        p, y = rng.dirichlet(np.full(k, concentration), 8), rng.integers(0, k, 8)
+        found = multiclass_calibration_distance(p, y)
+        assert found.exact == pytest.approx(distance_by_brute_force(p, y), abs=1e-6)
+
+
+@given(games())
+@settings(deadline=None, max_examples=25)
 def test_the_bracket_holds_the_truth(game):
     p, y = game
-    found = multiclass_calibration_distance(p, y)
+    found = multiclass_calibration_distance(p, y, method="bracket")
     truth = distance_by_brute_force(p, y)
     assert found.lower <= truth + 1e-9
     assert found.upper >= truth - 1e-9
+    assert_is_calibrated(found, p, y)
 
 
-@given(games())
-@settings(deadline=None)
-def test_the_witness_is_calibrated_and_as_far_as_stated(game):
-    p, y = game
+@pytest.mark.parametrize("k", [3, 4, 5])
+def test_any_potentials_are_a_bound_once_repaired(k):
+    """Potentials from nowhere, made large enough to break every inequality."""
+    rng = np.random.default_rng(k)
+    mesh = Triangulation(k, 3)
+    for _ in range(20):
+        found = repaired(mesh, rng.normal(size=mesh.points.shape) * rng.choice([0.1, 1.0]))
+        v, w = rng.dirichlet(np.ones(k), (2, 300))
+        assert (np.abs(found.at(v) - found.at(w)).max(axis=1) <= np.abs(v - w).sum(axis=1) + 1e-12).all()
+        assert ((v * found.at(v)).sum(axis=1) <= 1e-12).all()
+
+
+def test_the_relaxation_is_nearly_solved():
+    """Against HiGHS, on the same inequalities."""
+    rng = np.random.default_rng(5)
+    p, y = rng.dirichlet(np.ones(3), 60), rng.integers(0, 3, 60)
+    mesh = Triangulation(3, 6)
+    rows, at, factors = mesh.slopes
+    n = len(mesh.points)
+    slopes = np.zeros((rows.max() + 1, n))
+    slopes[rows, at] = factors
+    slopes = np.kron(slopes, np.eye(3))
+    (a, b), grid = mesh.pairs.T, mesh.points / mesh.m
+    signs = np.zeros((len(a), n, 3))
+    for sign, left, right in zip(signs, a, b, strict=True):
+        sign[left] += grid[right]
+        sign[right] += grid[left]
+    places, shares = mesh.corners(p)
+    gain = np.zeros((n, 3))
+    np.add.at(gain, (places, y[:, None]), shares)
+    table = np.concatenate([slopes, -slopes, signs.reshape(len(a), -1)])
+    limits = np.append(np.full(2 * len(slopes), 2 / mesh.m), np.zeros(len(a)))
+    best = -linprog(-gain.ravel(), table, limits, bounds=(None, None)).fun
+    assert 0.995 * best <= best_potentials(mesh, p, y, 1e9).bound(p, y) <= best + 1e-6
+
+
+def test_the_bracket_of_a_game_is_narrow():
+    """Of the forecaster for several classes, whose level sets by themselves are three times too far."""
+    forecaster = SimplexAlmostOneStepAhead(n_classes=3, horizon=1000)
+    rng = np.random.default_rng(0)
+    y = rng.choice(3, 1000, p=[0.5, 0.3, 0.2])
+    p = np.array([forecaster.replay(y[t : t + 1])[0] for t in range(1000)])
     found = multiclass_calibration_distance(p, y)
-    assert np.abs(p - found.witness).sum() == pytest.approx(found.upper, abs=1e-12)
-    for vector in np.unique(found.witness, axis=0):
-        rounds = (found.witness == vector).all(axis=1)
-        frequencies = np.bincount(y[rounds], minlength=p.shape[1]) / rounds.sum()
-        assert np.allclose(frequencies, vector, atol=1e-12)
+    assert found.upper < 1.5 * found.lower
+    assert_is_calibrated(found, p, y)
 
 
 def test_two_classes_are_twice_the_binary_distance():
@@ -78,11 +149,12 @@ def test_a_look_ahead_and_the_average():
     y = (rng.random((3000, 1)) > np.cumsum(ahead, axis=1)[:, :2]).sum(axis=1)
     p = np.abs(ahead + rng.normal(0, 0.02, ahead.shape))
     p /= p.sum(axis=1, keepdims=True)
-    plain = multiclass_calibration_distance(p, y, normalize=True)
-    guided = multiclass_calibration_distance(p, y, normalize=True, look_ahead=ahead)
+    plain = multiclass_calibration_distance(p, y, normalize=True, budget=0.01)
+    guided = multiclass_calibration_distance(p, y, normalize=True, look_ahead=ahead, budget=0.01)
     assert guided.upper < 0.1 < plain.upper * 3
     assert guided.lower == plain.lower
-    assert multiclass_calibration_distance(p, y, look_ahead=ahead).upper == pytest.approx(guided.upper * 3000)
+    total = multiclass_calibration_distance(p, y, look_ahead=ahead, budget=0.01)
+    assert total.upper == pytest.approx(guided.upper * 3000)
 
 
 @pytest.mark.parametrize(
@@ -99,3 +171,9 @@ def test_a_look_ahead_and_the_average():
 def test_bad_input_is_named(p, y, match):
     with pytest.raises(ValueError, match=match):
         multiclass_calibration_distance(p, y)
+
+
+def test_too_many_rounds_for_an_exact_answer_are_named():
+    p, y = np.full((300, 3), 1 / 3), np.arange(300) % 3
+    with pytest.raises(ValueError, match=r"method must be 'auto' or 'bracket' .*got 'exact' with 300"):
+        multiclass_calibration_distance(p, y, method="exact")

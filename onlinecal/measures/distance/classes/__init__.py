@@ -1,0 +1,1 @@
+"""Several classes: a linear program below, a search over groupings above, and the distance itself."""
