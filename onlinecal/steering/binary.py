@@ -42,11 +42,11 @@ from onlinecal.steering.curves import (
     N_TOUCHED,
     RATES,
     SMOOTH,
-    free_answer,
+    free_logit,
     learn_free,
     learn_smooth,
     sigmoid,
-    smooth_answer,
+    smooth_logit,
     start_free,
     start_smooth,
     stretched,
@@ -114,8 +114,8 @@ def steer(state: Any, p: float) -> float:
     unfold(state)
     for i in range(2):
         at = CURVES + i * (SMOOTH + FREE)
-        state[ANSWERS + 1 + 2 * i] = smooth_answer(state, at, FEATURES)
-        state[ANSWERS + 2 + 2 * i] = free_answer(state, at + SMOOTH, KNOTS, u)
+        state[ANSWERS + 1 + 2 * i] = sigmoid(smooth_logit(state, at, FEATURES))
+        state[ANSWERS + 2 + 2 * i] = sigmoid(free_logit(state, at + SMOOTH, KNOTS, u))
     b = bin_of(p, N_BINS)
     state[ANSWERS + 5] = bin_mean(state[SUMS + b], state[COUNTS + b], b, N_BINS)
     first = mixed_answer(state, ANSWERS, WEIGHTS, N_ANSWERS)

@@ -1,0 +1,274 @@
+"""Steering of a whole distribution over k classes: a model's vector is mapped to a better one.
+
+Seven answers are mixed by Vovk's aggregating algorithm for the Brier score of several classes (`mixing`):
+
+- the vector itself, with half of the weight;
+- its *temperature* curve, the vector to a power that is learnt, divided by its sum;
+- a smooth curve of all classes in common, slow, the softmax of what it makes of each class's probability;
+- the same with a smooth curve for each class, slow, and with a free one for each, slow and faster;
+- a free curve for each class that knows the others only through the division by their sum.
+
+The curves are those of `curves`. What comes out is at least 1/(2 k (t + 2)) for each class in round t = 0, 1, ...
+A label that comes late counts for less, as in `binary`: 1/(n + 1) if n events came in between.
+
+With labels in time, the sum of T Brier scores (squared errors, a sum over the classes) exceeds that of the
+vectors themselves by at most ln T + 1.1, and that of each other answer by ln 6 more (docs/theory-simplex.md,
+Theorem 20). Time and memory are in proportion to k.
+
+References
+----------
+Vovk and Zhdanov (2009), prediction with expert advice for the Brier game. Guo et al. (2017), temperature. The
+curves' sources are in `curves`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
+from onlinecal.steering.curves import (
+    CAUTION,
+    EDGE,
+    FREE,
+    N_FEATURES,
+    N_TOUCHED,
+    SMOOTH,
+    free_logit,
+    learn_free,
+    learn_smooth,
+    sigmoid,
+    smooth_logit,
+    start_free,
+    start_smooth,
+    stretched,
+    write_features,
+    write_knots,
+)
+from onlinecal.steering.mixing import mix_vectors, reweigh_vectors
+
+Floats = NDArray[np.float64]
+
+N_ANSWERS = 7
+TEMPERATURE, COMMON, SMOOTHLY, SLOWLY, FREELY, ALONE = range(1, N_ANSWERS)
+"""The answers after the vector itself."""
+SLOW, FASTER = 1e-4, 1e-3
+"""How fast curves forget."""
+DEEPEST = -16.0
+"""The least logarithm of a probability that temperature tells from others."""
+COLDEST, HOTTEST = 0.02, 5.0
+"""Limits of the power."""
+
+# Layout of a state for k classes: ticket | shared part | a part for each class. The open ticket: the events by
+# then, k probabilities of each answer (those of the vector itself first), half the stretched logit of each class.
+# Shared: rounds, events (forecasts asked for, labels learnt), power and its variance, weights, room for features
+# and knots, the common curve. For each class: logits of 0 and of 1, its curves.
+ASKED, ANSWERS = 0, 1
+ROUNDS, EVENTS, POWER, VARIANCE, WEIGHTS = range(5)
+FEATURES = WEIGHTS + N_ANSWERS
+KNOTS = FEATURES + 2 * N_FEATURES
+SHARED_CURVE = KNOTS + 2 * N_TOUCHED
+SHARED = SHARED_CURVE + SMOOTH
+LOWEST, HIGHEST, OWN_SMOOTH = range(3)
+OWN_SLOW = OWN_SMOOTH + SMOOTH
+OWN_FASTER = OWN_SLOW + FREE
+OWN_ALONE = OWN_FASTER + FREE
+EACH = OWN_ALONE + FREE
+
+
+def ticket_size(k: int) -> int:
+    """Length of the ticket for k classes, at the front of the state."""
+    return ANSWERS + (N_ANSWERS + 1) * k
+
+
+def new_vector_steering(k: int) -> Floats:
+    """The state for k classes before the first round."""
+    state = np.zeros(ticket_size(k) + SHARED + k * EACH)
+    shared = ticket_size(k)
+    state[shared + POWER] = state[shared + VARIANCE] = 1.0
+    state[shared + WEIGHTS] = 0.5
+    state[shared + WEIGHTS + 1 : shared + WEIGHTS + N_ANSWERS] = 0.5 / (N_ANSWERS - 1)
+    start_smooth(state, shared + SHARED_CURVE)
+    for c in range(k):
+        own = shared + SHARED + c * EACH
+        state[own + LOWEST], state[own + HIGHEST] = -EDGE, EDGE
+        start_smooth(state, own + OWN_SMOOTH)
+        for at in (OWN_SLOW, OWN_FASTER, OWN_ALONE):
+            start_free(state, own + at)
+    return state
+
+
+def with_classes(state: Floats, k: int) -> Floats:
+    """The state for more classes, at the end, of which nothing is known yet."""
+    grown, before = new_vector_steering(k), classes_of(state)
+    ticket = ticket_size(before)
+    grown[: ticket_size(k)] = ticket_with_classes(state[:ticket], k)
+    grown[ticket_size(k) : ticket_size(k) + len(state) - ticket] = state[ticket:]
+    return grown
+
+
+def ticket_with_classes(ticket: Floats, k: int) -> Floats:
+    """A ticket for more classes, at the end, to which every answer gave nothing."""
+    before = (len(ticket) - ANSWERS) // (N_ANSWERS + 1)
+    rows = np.zeros((N_ANSWERS + 1, k))
+    rows[:, :before] = ticket[ANSWERS:].reshape(N_ANSWERS + 1, before)
+    rows[N_ANSWERS, before:] = stretched(0.0, -EDGE, EDGE)
+    return np.concatenate((ticket[:ANSWERS], rows.ravel()))
+
+
+@kernel_part
+def classes_of(state: Any) -> int:
+    """For how many classes a state is."""
+    return (len(state) - ANSWERS - SHARED) // (N_ANSWERS + 1 + EACH)
+
+
+@kernel_part
+def take_in(state: Any, k: int, row: Any) -> None:
+    """Note a model's row as the first answer: moved into [0, 1], NaN counting as 0, and divided by its sum."""
+    total = 0.0
+    for c in range(k):
+        p = float(row[c])
+        p = min(p, 1.0) if p > 0.0 else 0.0
+        state[ANSWERS + c] = p
+        total += p
+    for c in range(k):
+        state[ANSWERS + c] = state[ANSWERS + c] / total if total > 0.0 else 1.0 / k
+
+
+@kernel_part
+def softmax(state: Any, at: int, k: int) -> None:
+    """Logits to a distribution, in their place."""
+    most, total = state[at], 0.0
+    for c in range(1, k):
+        most = max(most, state[at + c])
+    for c in range(k):
+        state[at + c] = math.exp(state[at + c] - most)
+        total += state[at + c]
+    for c in range(k):
+        state[at + c] /= total
+
+
+@kernel_part
+def depth(p: float) -> float:
+    """The logarithm of a probability, as temperature sees it."""
+    return max(math.log(p), DEEPEST) if p > 0.0 else DEEPEST
+
+
+@kernel_part
+def consult(state: Any, k: int) -> None:
+    """Note in the ticket what each curve makes of the vector that is there."""
+    shared = ANSWERS + (N_ANSWERS + 1) * k
+    features, knots = shared + FEATURES, shared + KNOTS
+    alone = 0.0
+    for c in range(k):
+        p, own, at = state[ANSWERS + c], shared + SHARED + c * EACH, ANSWERS + c
+        u = stretched(p, state[own + LOWEST], state[own + HIGHEST])
+        state[at + N_ANSWERS * k] = u
+        write_features(state, features, p, u)
+        write_knots(state, knots, p, u)
+        state[at + TEMPERATURE * k] = state[shared + POWER] * depth(p)
+        state[at + COMMON * k] = smooth_logit(state, shared + SHARED_CURVE, features)
+        state[at + SMOOTHLY * k] = smooth_logit(state, own + OWN_SMOOTH, features)
+        state[at + SLOWLY * k] = free_logit(state, own + OWN_SLOW, knots, u)
+        state[at + FREELY * k] = free_logit(state, own + OWN_FASTER, knots, u)
+        state[at + ALONE * k] = sigmoid(free_logit(state, own + OWN_ALONE, knots, u))
+        alone += state[at + ALONE * k]
+    for i in range(TEMPERATURE, ALONE):
+        softmax(state, ANSWERS + i * k, k)
+    for c in range(k):
+        state[ANSWERS + ALONE * k + c] /= alone
+
+
+@kernel_part
+def steer(state: Any, k: int, row: Any, out: Any) -> None:
+    """Write what is made of a model's row; the ticket is left in the state."""
+    shared = ANSWERS + (N_ANSWERS + 1) * k
+    state[shared + EVENTS] += 1.0
+    state[ASKED] = state[shared + EVENTS]
+    take_in(state, k, row)
+    consult(state, k)
+    least = 0.5 / (k * (state[shared + ROUNDS] + 2.0))
+    mix_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, least, out)
+
+
+@kernel_part
+def learn_power(state: Any, k: int, label: int, part: float) -> None:
+    """Let the temperature learn the label of the ticket, or a part of it: an extended Kalman filter."""
+    shared, answer = ANSWERS + (N_ANSWERS + 1) * k, ANSWERS + TEMPERATURE * k
+    mean, square = 0.0, 0.0
+    for c in range(k):
+        x = depth(state[ANSWERS + c])
+        mean += state[answer + c] * x
+        square += state[answer + c] * x * x
+    error = depth(state[ANSWERS + label]) - mean
+    v = part * max(square - mean * mean, CAUTION * error * error)
+    variance = state[shared + VARIANCE] / (1.0 + v * state[shared + VARIANCE])
+    power = state[shared + POWER] + part * variance * error
+    state[shared + POWER] = min(max(power, COLDEST), HOTTEST)
+    state[shared + VARIANCE] = variance + part * FASTER * (1.0 - variance)
+
+
+@kernel_part
+def learn(state: Any, k: int, label: int) -> None:
+    """Learn the label of the ticket: weights, temperature, curves."""
+    shared = ANSWERS + (N_ANSWERS + 1) * k
+    features, knots = shared + FEATURES, shared + KNOTS
+    rounds = state[shared + ROUNDS]
+    part = 1.0 / (1.0 + state[shared + EVENTS] - state[ASKED])
+    reweigh_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, label, part, 1.0 / (rounds + 2.0))
+    learn_power(state, k, label, part)
+    faster = math.sqrt(part)
+    for c in range(k):
+        at, own, outcome = ANSWERS + c, shared + SHARED + c * EACH, int(c == label)
+        p, u = state[at], state[at + N_ANSWERS * k]
+        write_features(state, features, p, u)
+        write_knots(state, knots, p, u)
+        answer = state[at + COMMON * k]
+        learn_smooth(state, shared + SHARED_CURVE, features, answer, outcome, SLOW / k, part)
+        learn_smooth(state, own + OWN_SMOOTH, features, state[at + SMOOTHLY * k], outcome, SLOW, part)
+        learn_free(state, own + OWN_SLOW, knots, state[at + SLOWLY * k], outcome, SLOW, part)
+        learn_free(state, own + OWN_FASTER, knots, state[at + FREELY * k], outcome, FASTER, faster)
+        answer = sigmoid(free_logit(state, own + OWN_ALONE, knots, u))
+        learn_free(state, own + OWN_ALONE, knots, answer, outcome, FASTER, faster)
+        if 0.0 < p < 1.0:
+            logit = math.exp(u) - math.exp(-u)
+            state[own + LOWEST] = min(state[own + LOWEST], logit)
+            state[own + HIGHEST] = max(state[own + HIGHEST], logit)
+    state[shared + ROUNDS] = rounds + 1.0
+    state[shared + EVENTS] += 1.0
+
+
+class VectorSteering:
+    """Steering of vectors as compiled entry points: a `namespace`.
+
+    hint(state, row, out) writes what is made of a model's row; both of shape (k,), the ticket is left in the state.
+    learn(state, label) learns the number of the ticket's label.
+    """
+
+    hint: ClassVar[Callable[[Floats, Floats, Floats], None]]
+    learn: ClassVar[Callable[[Floats, int], None]]
+
+
+@compiled
+def hint(state: Floats, row: Floats, out: Floats) -> None:
+    """See `VectorSteering`."""
+    steer(state, classes_of(state), row, out)
+
+
+@compiled
+def learn_label(state: Floats, label: int) -> None:
+    """See `VectorSteering`."""
+    learn(state, classes_of(state), label)
+
+
+_FLOATS = types.float64[::1]
+VECTORS: type[VectorSteering] = namespace(
+    VectorSteering,
+    hint=entry_point(hint, _FLOATS, _FLOATS, _FLOATS),
+    learn=entry_point(learn_label, _FLOATS, types.int64),
+)
