@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.forecasters.rules import Rules
-from onlinecal.steering import three_maps
+from onlinecal.steering import three_maps, unsteered
 from onlinecal.steering.curves import (
     EDGE,
     FREE,
@@ -178,7 +178,8 @@ class Steered(Hinting):
 
 def edition(size: int) -> ModuleType:
     """How a state of so many floats is steered: those of version 0.1.0 go on as they did."""
-    return three_maps if size == three_maps.SIZE else sys.modules[__name__]
+    others = {three_maps.SIZE: three_maps, unsteered.SIZE: unsteered}
+    return others.get(size, sys.modules[__name__])
 
 
 @cache

@@ -78,9 +78,9 @@ def size_of(state: Any, at: int, k: int) -> float:
 
 @kernel_part
 def mix_vectors(state: Any, answers: int, weights: int, n: int, k: int, least: float, out: Any) -> None:
-    """Write one distribution over k classes for n weighted ones, each of its parts at least `least`.
+    """Write one distribution over k classes for n weighted ones, which follow each other in the state.
 
-    But for that no label costs it more than the pooled loss at the learning rate 1. Answers follow each other.
+    But for that no part is below `least`, no label costs it more than the pooled loss at the learning rate 1.
     """
     for c in range(k):
         out[c] = 0.0

@@ -6,10 +6,10 @@ Seven answers are mixed by Vovk's aggregating algorithm for the Brier score of s
 - its *temperature* curve, the vector to a power that is learnt, divided by its sum;
 - a smooth curve of all classes in common, slow, the softmax of what it makes of each class's probability;
 - the same with a smooth curve for each class, slow, and with a free one for each, slow and faster;
-- a free curve for each class that knows the others only through the division by their sum.
+- a free curve for each class, slow, that knows of the others only by the division by their sum.
 
-The curves are those of `curves`. What comes out is at least 1/(2 k (t + 2)) for each class in round t = 0, 1, ...
-A label that comes late counts for less, as in `binary`: 1/(n + 1) if n events came in between.
+The curves are those of `curves`. What comes out is at least 1/(2 k (t + 2)) for each class, in round
+t = 0, 1, ... A label that comes late counts for less, as in `binary`: 1/(n + 1) if n events came in between.
 
 With labels in time, the sum of T Brier scores (squared errors, a sum over the classes) exceeds that of the
 vectors themselves by at most ln T + 1.1, and that of each other answer by ln 6 more (docs/theory-simplex.md,
@@ -64,11 +64,12 @@ DEEPEST = -16.0
 COLDEST, HOTTEST = 0.02, 5.0
 """Limits of the power."""
 
-# Layout of a state for k classes: ticket | shared part | a part for each class. The open ticket: the events by
-# then, k probabilities of each answer (those of the vector itself first), half the stretched logit of each class.
-# Shared: rounds, events (forecasts asked for, labels learnt), power and its variance, weights, room for features
-# and knots, the common curve. For each class: logits of 0 and of 1, its curves.
-ASKED, ANSWERS = 0, 1
+# Layout of a state for k classes: ticket | shared part | a part for each class. The open ticket: the events
+# by then, the sum that ALONE was divided by, k probabilities of each answer (those of the vector itself
+# first), half the stretched logit of each class. Shared: rounds, events (forecasts asked for, labels learnt),
+# power and its variance, weights, room for features and knots, the common curve. For each class: logits of
+# 0 and of 1, its curves.
+ASKED, DIVISOR, ANSWERS = range(3)
 ROUNDS, EVENTS, POWER, VARIANCE, WEIGHTS = range(5)
 FEATURES = WEIGHTS + N_ANSWERS
 KNOTS = FEATURES + 2 * N_FEATURES
@@ -81,15 +82,16 @@ OWN_ALONE = OWN_FASTER + FREE
 EACH = OWN_ALONE + FREE
 
 
-def ticket_size(k: int) -> int:
-    """Length of the ticket for k classes, at the front of the state."""
+@kernel_part
+def shared_of(k: int) -> int:
+    """Where the shared part of a state for k classes begins: behind the ticket, so that is its length."""
     return ANSWERS + (N_ANSWERS + 1) * k
 
 
 def new_vector_steering(k: int) -> Floats:
     """The state for k classes before the first round."""
-    state = np.zeros(ticket_size(k) + SHARED + k * EACH)
-    shared = ticket_size(k)
+    state = np.zeros(shared_of(k) + SHARED + k * EACH)
+    shared = shared_of(k)
     state[shared + POWER] = state[shared + VARIANCE] = 1.0
     state[shared + WEIGHTS] = 0.5
     state[shared + WEIGHTS + 1 : shared + WEIGHTS + N_ANSWERS] = 0.5 / (N_ANSWERS - 1)
@@ -106,9 +108,9 @@ def new_vector_steering(k: int) -> Floats:
 def with_classes(state: Floats, k: int) -> Floats:
     """The state for more classes, at the end, of which nothing is known yet."""
     grown, before = new_vector_steering(k), classes_of(state)
-    ticket = ticket_size(before)
-    grown[: ticket_size(k)] = ticket_with_classes(state[:ticket], k)
-    grown[ticket_size(k) : ticket_size(k) + len(state) - ticket] = state[ticket:]
+    ticket = shared_of(before)
+    grown[: shared_of(k)] = ticket_with_classes(state[:ticket], k)
+    grown[shared_of(k) : shared_of(k) + len(state) - ticket] = state[ticket:]
     return grown
 
 
@@ -129,7 +131,7 @@ def classes_of(state: Any) -> int:
 
 @kernel_part
 def take_in(state: Any, k: int, row: Any) -> None:
-    """Note a model's row as the first answer: moved into [0, 1], NaN counting as 0, and divided by its sum."""
+    """Note a model's row as the first answer: moved into [0, 1], NaN as 0, and divided by its sum."""
     total = 0.0
     for c in range(k):
         p = float(row[c])
@@ -162,9 +164,9 @@ def depth(p: float) -> float:
 @kernel_part
 def consult(state: Any, k: int) -> None:
     """Note in the ticket what each curve makes of the vector that is there."""
-    shared = ANSWERS + (N_ANSWERS + 1) * k
+    shared = shared_of(k)
     features, knots = shared + FEATURES, shared + KNOTS
-    alone = 0.0
+    state[DIVISOR] = 0.0
     for c in range(k):
         p, own, at = state[ANSWERS + c], shared + SHARED + c * EACH, ANSWERS + c
         u = stretched(p, state[own + LOWEST], state[own + HIGHEST])
@@ -177,17 +179,17 @@ def consult(state: Any, k: int) -> None:
         state[at + SLOWLY * k] = free_logit(state, own + OWN_SLOW, knots, u)
         state[at + FREELY * k] = free_logit(state, own + OWN_FASTER, knots, u)
         state[at + ALONE * k] = sigmoid(free_logit(state, own + OWN_ALONE, knots, u))
-        alone += state[at + ALONE * k]
+        state[DIVISOR] += state[at + ALONE * k]
     for i in range(TEMPERATURE, ALONE):
         softmax(state, ANSWERS + i * k, k)
     for c in range(k):
-        state[ANSWERS + ALONE * k + c] /= alone
+        state[ANSWERS + ALONE * k + c] /= state[DIVISOR]
 
 
 @kernel_part
 def steer(state: Any, k: int, row: Any, out: Any) -> None:
     """Write what is made of a model's row; the ticket is left in the state."""
-    shared = ANSWERS + (N_ANSWERS + 1) * k
+    shared = shared_of(k)
     state[shared + EVENTS] += 1.0
     state[ASKED] = state[shared + EVENTS]
     take_in(state, k, row)
@@ -216,7 +218,7 @@ def learn_power(state: Any, k: int, label: int, part: float) -> None:
 @kernel_part
 def learn(state: Any, k: int, label: int) -> None:
     """Learn the label of the ticket: weights, temperature, curves."""
-    shared = ANSWERS + (N_ANSWERS + 1) * k
+    shared = shared_of(k)
     features, knots = shared + FEATURES, shared + KNOTS
     rounds = state[shared + ROUNDS]
     part = 1.0 / (1.0 + state[shared + EVENTS] - state[ASKED])
@@ -233,8 +235,8 @@ def learn(state: Any, k: int, label: int) -> None:
         learn_smooth(state, own + OWN_SMOOTH, features, state[at + SMOOTHLY * k], outcome, SLOW, part)
         learn_free(state, own + OWN_SLOW, knots, state[at + SLOWLY * k], outcome, SLOW, part)
         learn_free(state, own + OWN_FASTER, knots, state[at + FREELY * k], outcome, FASTER, faster)
-        answer = sigmoid(free_logit(state, own + OWN_ALONE, knots, u))
-        learn_free(state, own + OWN_ALONE, knots, answer, outcome, FASTER, faster)
+        answer = state[at + ALONE * k] * state[DIVISOR]
+        learn_free(state, own + OWN_ALONE, knots, answer, outcome, SLOW, part)
         if 0.0 < p < 1.0:
             logit = math.exp(u) - math.exp(-u)
             state[own + LOWEST] = min(state[own + LOWEST], logit)
@@ -246,7 +248,8 @@ def learn(state: Any, k: int, label: int) -> None:
 class VectorSteering:
     """Steering of vectors as compiled entry points: a `namespace`.
 
-    hint(state, row, out) writes what is made of a model's row; both of shape (k,), the ticket is left in the state.
+    hint(state, row, out) writes what is made of a model's row, both of shape (k,); its ticket is left in the
+    state.
     learn(state, label) learns the number of the ticket's label.
     """
 

@@ -20,6 +20,7 @@ from onlinecal.wrappers.strategies.classwise import Classwise
 from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.projection import Projection
 from onlinecal.wrappers.strategies.simplex import Simplex
+from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
 from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Strategy, Waiting, Windowed
 
 
@@ -129,7 +130,7 @@ class CalibratedClassifier(LateLabels[Waiting]):
         self.horizon = horizon
         self.window = window
         self._moments = None if window is None else Moments(window)
-        self._strategies = new_strategies(slack, n_buckets, horizon, self._moments)
+        self._strategies = new_strategies(slack, n_buckets, horizon, self._moments, SteeredVectors())
         self._plan = self._strategies[chosen(strategy, 0)]
         # Once both labels are known, the projection of the positive one; None under other plans.
         self._binary: Projection | None = None

@@ -95,3 +95,16 @@ def normalised(masses: dict[Label, float]) -> dict[Label, float]:
     if total <= 0.0:
         return {label: 1.0 / len(masses) for label in masses}
     return {label: mass / total for label, mass in masses.items()}
+
+
+def completed(masses: dict[Label, float], hints: Mapping[Label, float]) -> dict[Label, float]:
+    """Masses in [0, 1] moved to the sum 1 towards hints, whose sum is 1: all up, or all down.
+
+    No distribution is nearer to the masses in l1: what is moved in all is how far their sum is from 1.
+    """
+    missing = 1.0 - sum(masses.values())
+    way = {label: max((hints[label] - mass) * missing, 0.0) for label, mass in masses.items()}
+    total = sum(way.values())
+    if total <= 0.0:
+        return normalised(masses)
+    return {label: mass + missing * (way[label] / total) for label, mass in masses.items()}

@@ -11,6 +11,7 @@ from onlinecal.wrappers.strategies.certain import Certain
 from onlinecal.wrappers.strategies.classwise import Classwise
 from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.simplex import Simplex
+from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
 from onlinecal.wrappers.strategies.strategy import Strategy
 from onlinecal.wrappers.strategies.top_label import TopLabel
 
@@ -35,17 +36,21 @@ horizon or a window fixed, or of several labels together."""
 
 
 def new_strategies(
-    slack: float | None, n_buckets: Buckets, horizon: int | None, moments: Moments | None = None
+    slack: float | None,
+    n_buckets: Buckets,
+    horizon: int | None,
+    moments: Moments | None = None,
+    steering: SteeredVectors | None = None,
 ) -> dict[str, Strategy]:
-    """One of each by name, before its first round.
+    """One of each by name, before its first round; those that several labels come to share a steering.
 
     Bounds are added up in this order, on which the last bit of a sum depends.
     """
-    kinds = Binary, Classwise, TopLabel
     joint = SLACK_ON_FIXED_GRIDS if slack is None else slack
     each = SLACK if slack is None and horizon is None and moments is None else joint
-    several: list[Strategy] = [kind(each, n_buckets, horizon, moments) for kind in kinds]
-    several += [Certain(moments), Simplex(joint, n_buckets, horizon)]
+    several: list[Strategy] = [Binary(each, n_buckets, horizon, moments)]
+    several += [kind(each, n_buckets, horizon, moments, steering) for kind in (Classwise, TopLabel)]
+    several += [Certain(moments), Simplex(joint, n_buckets, horizon, steering)]
     return {strategy.name: strategy for strategy in several}
 
 

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from onlinecal.wrappers.labels import Label, Labels, normalised
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.joint_projection import JointProjection
+from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
 from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Strategy, Waiting, Windowed
 
 
 class Simplex(Strategy):
-    """A joint forecast near to what each label's projection says: those only make its hint.
+    """A joint forecast near to the steered vector; in older states, to what each label's projection says.
 
     Attributes
     ----------
@@ -21,12 +22,21 @@ class Simplex(Strategy):
 
     name = "simplex"
 
-    def __init__(self, slack: float, n_buckets: Buckets, horizon: int | None) -> None:
-        super().__init__(slack, n_buckets, horizon)
+    def __init__(
+        self,
+        slack: float,
+        n_buckets: Buckets,
+        horizon: int | None,
+        steering: SteeredVectors | None = None,
+    ) -> None:
+        super().__init__(slack, n_buckets, horizon, steering=steering)
         self.joint = JointProjection(slack, horizon)
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
         """The answer is the joint forecast as it is."""
+        if self.steering is not None:
+            hints = self.hints(answer, names)
+            return (), self.joint.ask({k: hints[k] for k in names})
         forecasts = {k: self.projection(k).ask(answer.get(k, 0.0)) for k in names}
         return tuple(names), self.joint.ask(normalised(forecasts))
 

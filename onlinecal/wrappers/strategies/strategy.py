@@ -11,6 +11,7 @@ from onlinecal.wrappers.labels import Label, Labels, plain
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
+from onlinecal.wrappers.strategies.steered_vectors import Floats, SteeredVectors
 
 Asked = tuple[Label | None, ...]
 """The labels that a round forecasts one by one; None stands for the positive one of two."""
@@ -20,13 +21,15 @@ Answer = dict[Label, float]
 class Waiting(NamedTuple):
     """A round whose label has not come: the name of its strategy, what was forecast about which labels.
 
-    The label None stands for the positive one of two. `joint` is the forecast of all labels together.
+    The label None stands for the positive one of two. `joint` is the forecast of all labels together,
+    `steered` the ticket of the steering of vectors.
     """
 
     kind: str
     asked: Asked
     tickets: dict[Label | None, Ticket]
     joint: SimplexForecast | None = None
+    steered: Floats | None = None
 
 
 class Bounded(Protocol):
@@ -62,6 +65,8 @@ class Strategy(ABC):
     ----------
     slack, n_buckets, horizon, moments
         Those of the projections.
+    steering
+        Makes the projections' hints of the model's answer; without it each projection steers on its own.
 
     Attributes
     ----------
@@ -75,10 +80,17 @@ class Strategy(ABC):
     """So many labels there must be to forecast anything."""
     goes_on_as_before = True
     """Whether projections are steered as in version 0.1.0: those of its states are, which do not say."""
+    steering: SteeredVectors | None = None
 
     def __init__(
-        self, slack: float, n_buckets: Buckets, horizon: int | None, moments: Moments | None = None
+        self,
+        slack: float,
+        n_buckets: Buckets,
+        horizon: int | None,
+        moments: Moments | None = None,
+        steering: SteeredVectors | None = None,
     ) -> None:
+        self.steering = steering
         self._settings = slack, n_buckets, horizon, moments
         self.projections: dict[Label | None, Projection] = {}
         self.goes_on_as_before = False
@@ -87,7 +99,7 @@ class Strategy(ABC):
         """The one that forecasts a label."""
         found = self.projections.get(label)
         if found is None:
-            found = self.projections[label] = Projection(*self._settings)
+            found = self.projections[label] = Projection(*self._settings, steers=self.steering is None)
             if self.goes_on_as_before:
                 found.go_on_as_before()
         return found
@@ -95,6 +107,10 @@ class Strategy(ABC):
     def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
         """The labels of a round: those of the model's answer, then the others that are known."""
         return list(dict.fromkeys([*map(plain, answer), *labels.known]))
+
+    def hints(self, answer: Mapping[Label, float], names: list[Label]) -> Mapping[Label, float]:
+        """What the projections of these labels are asked about: the steered answer, or else the answer."""
+        return answer if self.steering is None else self.steering.ask(answer, names)
 
     @abstractmethod
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
@@ -112,15 +128,22 @@ class Strategy(ABC):
         """Charge the round that is here with its label."""
         for name in asked:
             self.projection(name).settle(int(label == name))
+        if self.steering is not None:
+            self.steering.learn(label)
 
     def take(self, asked: Asked) -> Waiting:
         """The open round, to wait for its label elsewhere."""
-        return Waiting(self.name, asked, {name: self.projection(name).ticket() for name in asked})
+        tickets = {name: self.projection(name).ticket() for name in asked}
+        steered = None if self.steering is None else self.steering.ticket()
+        return Waiting(self.name, asked, tickets, steered=steered)
 
     def present(self, waiting: Waiting) -> None:
         """Put a round back in its place, to be settled next."""
         for name, ticket in waiting.tickets.items():
             self.projection(name).present(ticket)
+        if self.steering is not None:
+            assert waiting.steered is not None
+            self.steering.present(waiting.steered)
 
     def give_up(self, waiting: Waiting) -> None:
         """A round that waited will never be settled: nothing to do, projections reserve nothing for it."""

@@ -1,0 +1,66 @@
+"""A model's answers over labels that are discovered, steered as vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.steering.vector import (
+    VECTORS,
+    new_vector_steering,
+    shared_of,
+    ticket_with_classes,
+    with_classes,
+)
+from onlinecal.wrappers.labels import Label
+
+Floats = NDArray[np.float64]
+
+
+class SteeredVectors:
+    """Steering of all labels together, shared by the strategies that are asked about several.
+
+    Attributes
+    ----------
+    numbers
+        The labels met so far, from answers or outcomes, in the order of the state's classes.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[Label, int] = {}
+        self._state = new_vector_steering(0)
+
+    def ask(self, answer: Mapping[Label, float], names: Iterable[Label]) -> dict[Label, float]:
+        """What is made of a model's answer: probabilities of all labels met so far, which these names join.
+
+        Labels that the answer leaves out have 0; an answer without any weight counts as undecided. The ticket
+        stays here until the next one.
+        """
+        self._meet(names)
+        row, hint = np.empty(len(self.numbers)), np.empty(len(self.numbers))
+        for label, number in self.numbers.items():
+            row[number] = answer.get(label, 0.0)
+        VECTORS.hint(self._state, row, hint)
+        return dict(zip(self.numbers, hint.tolist(), strict=True))
+
+    def learn(self, label: Label) -> None:
+        """Learn the label that came after the answer whose ticket is here."""
+        self._meet((label,))
+        VECTORS.learn(self._state, self.numbers[label])
+
+    def ticket(self) -> Floats:
+        """A copy of the ticket, for an answer that must wait while others are steered."""
+        return self._state[: shared_of(len(self.numbers))].copy()
+
+    def present(self, ticket: Floats) -> None:
+        """Put a ticket back in its place, to be learnt from next."""
+        self._state[: shared_of(len(self.numbers))] = ticket_with_classes(ticket, len(self.numbers))
+
+    def _meet(self, labels: Iterable[Label]) -> None:
+        known = len(self.numbers)
+        for label in labels:
+            self.numbers.setdefault(label, len(self.numbers))
+        if len(self.numbers) > known:
+            self._state = with_classes(self._state, len(self.numbers))
