@@ -52,11 +52,13 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         guarantee holds at all times.
     slack
         How far a point's biases may go to follow a hint, at least 1 - 1/(2k - 2) (1 if classes are
-        discovered). None: the labels do not heed hints, and the guarantee is the smallest.
+        discovered). None: without hints the labels heed none, and the guarantee is the smallest; from the
+        first hint on it is 4 unless a report is named.
     labels
         The labels, if known in advance and not 0, ..., n_classes - 1.
     report
-        What to announce: the "barycentre" of the cell, or the "hint" itself, moved into the cell.
+        What to announce: the "barycentre" of the cell, or the "hint" itself, moved into the cell. None: the
+        barycentre, and from the first hint on the hint; with slack None grids are then finer, too.
 
     Attributes
     ----------
@@ -98,9 +100,10 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         horizon: int | None = None,
         slack: float | None = None,
         labels: Sequence[Any] | None = None,
-        report: Report = "barycentre",
+        report: Report | None = None,
     ) -> None:
-        check_choice(report, REPORTS, "report")
+        if report is not None:
+            check_choice(report, REPORTS, "report")
         if n_classes is not None:
             check_count(n_classes, "n_classes", most=MOST_CLASSES)
         known = () if labels is None else check_labels(labels, "labels")
@@ -127,6 +130,11 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         slack = None if self.slack is None else float(self.slack)
         follows = self.report == "hint"
         return SimplexRun(self._known, self.n_cells, self.horizon, slack, follows, edition)
+
+    def _heed(self) -> None:
+        """A hint came: follow it and all others, unless it is settled what to announce."""
+        if self.report is None and not self._run.follows:
+            self._run.heed(len(self._open))
 
     @property
     def _multiclass(self) -> bool:
@@ -175,7 +183,8 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         """What the certificate cannot exceed, whatever the outcomes, if no further class appears.
 
         At the horizon if there is one (or at the present round, once that is later), else at the present
-        round. It includes what late labels may cost if several forecasts have been open at once.
+        round. With the first hint it rises, unless a report is named. It includes what late labels may cost
+        if several forecasts have been open at once.
         """
         return self._run.guarantee
 
@@ -229,6 +238,8 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         guide = NO_HINT if empty else hint_of(hint, run.numbers)
         if len(self._open) >= run.most_open:
             raise ValueError(f"{len(self._open)} forecasts are open already; settle some before the next")
+        if not empty:
+            self._heed()
         cell, vector = run.announce(guide)
         run.late = max(run.late, len(self._open))
         wished = None if empty else tuple(guide.tolist())
@@ -296,5 +307,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
             guide = check_distributions(hints, (len(numbers), len(run.numbers) + len(newcomers)), "hints")
         if self._open:
             run.late = max(run.late, len(self._open))
+        if hints is not None:
+            self._heed()
         forecasts, charged = run.replay(numbers, newcomers, guide, return_look_ahead)
         return (forecasts, charged) if return_look_ahead else forecasts

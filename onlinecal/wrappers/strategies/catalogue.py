@@ -31,8 +31,8 @@ def chosen(strategy: str, n_labels: int, windowed: bool = False) -> str:
 
 
 SLACK, SLACK_ON_FIXED_GRIDS = 1.5, 1.0
-"""Defaults: 1.5 costs the self-tuning grid least skill for its certificate; 1 is enough on a grid that a
-horizon or a window fixed, or of several labels together."""
+"""Defaults for single events: 1.5 costs the self-tuning grid least skill for its certificate; 1 is enough
+on a grid that a horizon or a window fixed."""
 
 
 def new_strategies(
@@ -46,11 +46,11 @@ def new_strategies(
 
     Bounds are added up in this order, on which the last bit of a sum depends.
     """
-    joint = SLACK_ON_FIXED_GRIDS if slack is None else slack
-    each = SLACK if slack is None and horizon is None and moments is None else joint
+    fixed = SLACK_ON_FIXED_GRIDS if slack is None else slack
+    each = SLACK if slack is None and horizon is None and moments is None else fixed
     several: list[Strategy] = [Binary(each, n_buckets, horizon, moments)]
     several += [kind(each, n_buckets, horizon, moments, steering) for kind in (Classwise, TopLabel)]
-    several += [Certain(moments), Simplex(joint, n_buckets, horizon, steering)]
+    several += [Certain(moments), Simplex(slack, n_buckets, horizon, steering)]
     return {strategy.name: strategy for strategy in several}
 
 

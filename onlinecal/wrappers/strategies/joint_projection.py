@@ -15,6 +15,7 @@ class JointProjection:
     ----------
     slack, horizon
         As in SimplexAlmostOneStepAhead; a slack below 1, too little for labels yet unknown, counts as 1.
+        None is the forecaster's own for hints.
 
     Attributes
     ----------
@@ -24,10 +25,9 @@ class JointProjection:
         The forecast that was asked for last.
     """
 
-    def __init__(self, slack: float, horizon: int | None) -> None:
-        self.forecaster = SimplexAlmostOneStepAhead(
-            horizon=horizon, slack=max(1.0, float(slack)), report="hint"
-        )
+    def __init__(self, slack: float | None, horizon: int | None) -> None:
+        given = None if slack is None else max(1.0, float(slack))
+        self.forecaster = SimplexAlmostOneStepAhead(horizon=horizon, slack=given)
         self._token: SimplexForecast | None = None
         self.announced: dict[Label, float] = {}
 

@@ -24,12 +24,13 @@ class Simplex(Strategy):
 
     def __init__(
         self,
-        slack: float,
+        slack: float | None,
         n_buckets: Buckets,
         horizon: int | None,
         steering: SteeredVectors | None = None,
     ) -> None:
-        super().__init__(slack, n_buckets, horizon, steering=steering)
+        # projections make hints of nothing but older states, whose slack was 1 unless another was given
+        super().__init__(1.0 if slack is None else slack, n_buckets, horizon, steering=steering)
         self.joint = JointProjection(slack, horizon)
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
