@@ -28,7 +28,8 @@ class CalibratedClassifier(LateLabels[Waiting]):
     """Wrap a river classifier: its skill is kept, its probabilities stay calibrated under any drift.
 
     The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
-    ones, and the running mean of its bin are mixed by how well each does. The mixture is the hint;
+    ones, and the running mean of its bin are mixed by how well each does. With three labels or more its whole
+    answer is steered, as a vector, by curves for each label and for all. The mixture is the hint;
     Almost-One-Step-Ahead answers with the nearest forecast that keeps the distance to calibration bounded,
     whatever labels come. The hint is always read before the model learns the label.
 
@@ -38,7 +39,7 @@ class CalibratedClassifier(LateLabels[Waiting]):
         The model to wrap; pipelines and other wrappers are welcome.
     slack
         How far a grid point's bias may grow: more slack follows the model more closely, for a weaker
-        guarantee. At least 0.5; by default 1.5, and 1 with a horizon or a window and for "simplex".
+        guarantee. At least 0.5; by default 1.5, 1 with a horizon or a window, and 4 for "simplex".
     n_buckets
         Separate bias tables for that many equal-width buckets of the hint: the Brier score of a binary
         stream is then within twice the certificate of the best constant in each bucket, chosen in
@@ -49,17 +50,17 @@ class CalibratedClassifier(LateLabels[Waiting]):
         "binary": the probability of the positive label (True, or 1, or the first label seen) is
         calibrated; any other label counts as the other outcome. "simplex": the probabilities of all
         labels together, as a vector; for few labels, since the guarantee grows as T^(1 - 1/k). "classwise":
-        the probability of each label, one against the rest. "top-label": the probability of the model's
-        top label, which stays the answer unless that is below 1/k, rarer than a guess among k labels.
-        "auto": binary for two labels, simplex for three, classwise for up to ten, top-label for more; it
-        changes as labels appear.
+        the probability of each label, one against the rest; the answer is the distribution nearest to
+        these, towards the hint. "top-label": the probability of the label with the greatest hint, which
+        stays the answer unless that is below 1/k, rarer than a guess among k labels. "auto": binary for two
+        labels, classwise for up to ten, top-label for more; it changes as labels appear.
     horizon
         How many rounds will be played, if known.
     window
         Keep a certificate of the last so many settled rounds, too, and a guarantee of any. Without a horizon
         (or with several buckets) the grids are then the uniform ones that are best for such windows, and the
-        guarantee of all rounds together grows as fast as the rounds. Not for "simplex": for three labels
-        "auto" is then classwise. Nor for buckets that split.
+        guarantee of all rounds together grows as fast as the rounds. Not for "simplex", nor for buckets
+        that split.
 
     Attributes
     ----------
@@ -264,7 +265,8 @@ class CalibratedClassifier(LateLabels[Waiting]):
 
     def _choose_plan(self) -> None:
         """Take notice of a new label, after the round that brought it."""
-        self._plan = self._strategies[chosen(self.strategy, len(self._labels.known), self.window is not None)]
+        older = self._plan.goes_on_as_before
+        self._plan = self._strategies[chosen(self.strategy, len(self._labels.known), older)]
         self._binary = self._plan.sole(self._labels)
 
     def _parts(self) -> list[Bounded]:

@@ -18,16 +18,18 @@ from onlinecal.wrappers.strategies.top_label import TopLabel
 StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise"]
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 AUTO = "auto"
-CHOICES = {2: Binary.name, 3: Simplex.name, 10: Classwise.name, math.inf: TopLabel.name}
+CHOICES = {2: Binary.name, 10: Classwise.name, math.inf: TopLabel.name}
 """What "auto" is for up to so many labels."""
+OLDER_CHOICES = {2: Binary.name, 3: Simplex.name, **CHOICES}
+"""What it was in version 0.1.0, whose states go on by it."""
 
 
-def chosen(strategy: str, n_labels: int, windowed: bool = False) -> str:
-    """The name of the strategy for so many labels; of those that can keep windows, if there are any."""
+def chosen(strategy: str, n_labels: int, older: bool = False) -> str:
+    """The name of the strategy for so many labels."""
     if strategy != AUTO:
         return strategy
-    name = next(name for most, name in CHOICES.items() if n_labels <= most)
-    return Classwise.name if windowed and name == Simplex.name else name
+    choices = sorted((OLDER_CHOICES if older else CHOICES).items())
+    return next(name for most, name in choices if n_labels <= most)
 
 
 SLACK, SLACK_ON_FIXED_GRIDS = 1.5, 1.0
