@@ -107,4 +107,4 @@ def completed(masses: dict[Label, float], hints: Mapping[Label, float]) -> dict[
     total = sum(way.values())
     if total <= 0.0:
         return normalised(masses)
-    return {label: mass + missing * (way[label] / total) for label, mass in masses.items()}
+    return {label: max(mass + missing * (way[label] / total), 0.0) for label, mass in masses.items()}

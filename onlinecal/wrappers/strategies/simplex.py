@@ -36,8 +36,7 @@ class Simplex(Strategy):
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
         """The answer is the joint forecast as it is."""
         if self.steering is not None:
-            hints = self.hints(answer, names)
-            return (), self.joint.ask({k: hints[k] for k in names})
+            return (), self.joint.ask(dict(self.hints(answer, names)))
         forecasts = {k: self.projection(k).ask(answer.get(k, 0.0)) for k in names}
         return tuple(names), self.joint.ask(normalised(forecasts))
 

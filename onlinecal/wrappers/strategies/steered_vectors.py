@@ -14,7 +14,7 @@ from onlinecal.steering.vector import (
     ticket_with_classes,
     with_classes,
 )
-from onlinecal.wrappers.labels import Label
+from onlinecal.wrappers.labels import Label, normalised
 
 Floats = NDArray[np.float64]
 
@@ -32,8 +32,8 @@ class SteeredVectors:
         self.numbers: dict[Label, int] = {}
         self._state = new_vector_steering(0)
 
-    def ask(self, answer: Mapping[Label, float], names: Iterable[Label]) -> dict[Label, float]:
-        """What is made of a model's answer: probabilities of all labels met so far, which these names join.
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> dict[Label, float]:
+        """What is made of a model's answer over these labels: probabilities that sum to 1.
 
         Labels that the answer leaves out have 0; an answer without any weight counts as undecided. The ticket
         stays here until the next one.
@@ -43,7 +43,9 @@ class SteeredVectors:
         for label, number in self.numbers.items():
             row[number] = answer.get(label, 0.0)
         VECTORS.hint(self._state, row, hint)
-        return dict(zip(self.numbers, hint.tolist(), strict=True))
+        masses = dict(zip(self.numbers, hint.tolist(), strict=True))
+        # a label that the model has named before need not be among them, unless it has come
+        return masses if len(names) == len(masses) else normalised({label: masses[label] for label in names})
 
     def learn(self, label: Label) -> None:
         """Learn the label that came after the answer whose ticket is here."""
