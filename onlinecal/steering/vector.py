@@ -61,14 +61,16 @@ SLOW, FASTER = 1e-4, 1e-3
 """How fast curves forget."""
 DEEPEST = -16.0
 """The least logarithm of a probability that temperature tells from others."""
+FARTHEST = stretched(1.0, -EDGE, EDGE)
+"""Half the stretched logit of 1 until a more extreme one has come."""
 COLDEST, HOTTEST = 0.02, 5.0
 """Limits of the power."""
 
 # Layout of a state for k classes: ticket | shared part | a part for each class. The open ticket: the events
 # by then, the sum that ALONE was divided by, k probabilities of each answer (those of the vector itself
 # first), half the stretched logit of each class. Shared: rounds, events (forecasts asked for, labels learnt),
-# power and its variance, weights, room for features and knots, the common curve. For each class: logits of
-# 0 and of 1, its curves.
+# power and its variance, weights, room for features and knots, the common curve. For each class: half the
+# stretched logits of 0 and of 1, its curves.
 ASKED, DIVISOR, ANSWERS = range(3)
 ROUNDS, EVENTS, POWER, VARIANCE, WEIGHTS = range(5)
 FEATURES = WEIGHTS + N_ANSWERS
@@ -98,7 +100,7 @@ def new_vector_steering(k: int) -> Floats:
     start_smooth(state, shared + SHARED_CURVE)
     for c in range(k):
         own = shared + SHARED + c * EACH
-        state[own + LOWEST], state[own + HIGHEST] = -EDGE, EDGE
+        state[own + LOWEST], state[own + HIGHEST] = -FARTHEST, FARTHEST
         start_smooth(state, own + OWN_SMOOTH)
         for at in (OWN_SLOW, OWN_FASTER, OWN_ALONE):
             start_free(state, own + at)
@@ -119,7 +121,7 @@ def ticket_with_classes(ticket: Floats, k: int) -> Floats:
     before = (len(ticket) - ANSWERS) // (N_ANSWERS + 1)
     rows = np.zeros((N_ANSWERS + 1, k))
     rows[:, :before] = ticket[ANSWERS:].reshape(N_ANSWERS + 1, before)
-    rows[N_ANSWERS, before:] = stretched(0.0, -EDGE, EDGE)
+    rows[N_ANSWERS, before:] = -FARTHEST
     return np.concatenate((ticket[:ANSWERS], rows.ravel()))
 
 
@@ -169,7 +171,7 @@ def consult(state: Any, k: int) -> None:
     state[DIVISOR] = 0.0
     for c in range(k):
         p, own, at = state[ANSWERS + c], shared + SHARED + c * EACH, ANSWERS + c
-        u = stretched(p, state[own + LOWEST], state[own + HIGHEST])
+        u = state[own + LOWEST] if p <= 0.0 else state[own + HIGHEST] if p >= 1.0 else stretched(p, 0.0, 0.0)
         state[at + N_ANSWERS * k] = u
         write_features(state, features, p, u)
         write_knots(state, knots, p, u)
@@ -237,10 +239,8 @@ def learn(state: Any, k: int, label: int) -> None:
         learn_free(state, own + OWN_FASTER, knots, state[at + FREELY * k], outcome, FASTER, faster)
         answer = state[at + ALONE * k] * state[DIVISOR]
         learn_free(state, own + OWN_ALONE, knots, answer, outcome, SLOW, part)
-        if 0.0 < p < 1.0:
-            logit = math.exp(u) - math.exp(-u)
-            state[own + LOWEST] = min(state[own + LOWEST], logit)
-            state[own + HIGHEST] = max(state[own + HIGHEST], logit)
+        state[own + LOWEST] = min(state[own + LOWEST], u)
+        state[own + HIGHEST] = max(state[own + HIGHEST], u)
     state[shared + ROUNDS] = rounds + 1.0
     state[shared + EVENTS] += 1.0
 

@@ -39,9 +39,8 @@ class SteeredVectors:
         stays here until the next one.
         """
         self._meet(names)
-        row, hint = np.empty(len(self.numbers)), np.empty(len(self.numbers))
-        for label, number in self.numbers.items():
-            row[number] = answer.get(label, 0.0)
+        row = np.array([answer.get(label, 0.0) for label in self.numbers], np.float64)
+        hint = np.empty(len(row))
         VECTORS.hint(self._state, row, hint)
         masses = dict(zip(self.numbers, hint.tolist(), strict=True))
         # a label that the model has named before need not be among them, unless it has come
@@ -61,8 +60,7 @@ class SteeredVectors:
         self._state[: shared_of(len(self.numbers))] = ticket_with_classes(ticket, len(self.numbers))
 
     def _meet(self, labels: Iterable[Label]) -> None:
-        known = len(self.numbers)
-        for label in labels:
-            self.numbers.setdefault(label, len(self.numbers))
-        if len(self.numbers) > known:
+        unknown = [label for label in labels if label not in self.numbers]
+        if unknown:
+            self.numbers |= {label: len(self.numbers) + i for i, label in enumerate(unknown)}
             self._state = with_classes(self._state, len(self.numbers))
