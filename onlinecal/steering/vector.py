@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -269,9 +270,12 @@ def learn_label(state: Floats, label: int) -> None:
     learn(state, classes_of(state), label)
 
 
-_FLOATS = types.float64[::1]
-VECTORS: type[VectorSteering] = namespace(
-    VectorSteering,
-    hint=entry_point(hint, _FLOATS, _FLOATS, _FLOATS),
-    learn=entry_point(learn_label, _FLOATS, types.int64),
-)
+@cache
+def vector_steering() -> type[VectorSteering]:
+    """The entry points, compiled or loaded when they are first asked for."""
+    floats = types.float64[::1]
+    return namespace(
+        VectorSteering,
+        hint=entry_point(hint, floats, floats, floats),
+        learn=entry_point(learn_label, floats, types.int64),
+    )

@@ -41,7 +41,7 @@ class SteeredVectors:
         self._meet(names)
         row = np.array([answer.get(label, 0.0) for label in self.numbers], np.float64)
         hint = np.empty(len(row))
-        VECTORS.hint(self._state, row, hint)
+        vector_steering().hint(self._state, row, hint)
         masses = dict(zip(self.numbers, hint.tolist(), strict=True))
         # a label that the model has named before need not be among them, unless it has come
         return masses if len(names) == len(masses) else normalised({label: masses[label] for label in names})
@@ -49,7 +49,7 @@ class SteeredVectors:
     def learn(self, label: Label) -> None:
         """Learn the label that came after the answer whose ticket is here."""
         self._meet((label,))
-        VECTORS.learn(self._state, self.numbers[label])
+        vector_steering().learn(self._state, self.numbers[label])
 
     def ticket(self) -> Floats:
         """A copy of the ticket, for an answer that must wait while others are steered."""
