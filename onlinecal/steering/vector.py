@@ -56,10 +56,12 @@ from onlinecal.steering.mixing import mix_vectors, reweigh_vectors
 Floats = NDArray[np.float64]
 
 N_ANSWERS = 7
-TEMPERATURE, COMMON, SMOOTHLY, SLOWLY, FREELY, ALONE = range(1, N_ANSWERS)
+TEMPERATURE, COMMON, SMOOTHLY, FASTER, SLOWLY, ALONE = range(1, N_ANSWERS)
 """The answers after the vector itself."""
-SLOW, FASTER = 1e-4, 1e-3
-"""How fast curves forget."""
+N_FREE = 3
+"""How many free curves each class has: those of the last three answers."""
+SLOW, FAST = 1e-4, 1e-3
+"""How fast curves forget; the temperature forgets fast."""
 DEEPEST = -16.0
 """The least logarithm of a probability that temperature tells from others."""
 FARTHEST = stretched(1.0, -EDGE, EDGE)
@@ -79,10 +81,8 @@ KNOTS = FEATURES + 2 * N_FEATURES
 SHARED_CURVE = KNOTS + 2 * N_TOUCHED
 SHARED = SHARED_CURVE + SMOOTH
 LOWEST, HIGHEST, OWN_SMOOTH = range(3)
-OWN_SLOW = OWN_SMOOTH + SMOOTH
-OWN_FASTER = OWN_SLOW + FREE
-OWN_ALONE = OWN_FASTER + FREE
-EACH = OWN_ALONE + FREE
+OWN_FREE = OWN_SMOOTH + SMOOTH
+EACH = OWN_FREE + N_FREE * FREE
 
 
 @kernel_part
@@ -103,8 +103,8 @@ def new_vector_steering(k: int) -> Floats:
         own = shared + SHARED + c * EACH
         state[own + LOWEST], state[own + HIGHEST] = -FARTHEST, FARTHEST
         start_smooth(state, own + OWN_SMOOTH)
-        for at in (OWN_SLOW, OWN_FASTER, OWN_ALONE):
-            start_free(state, own + at)
+        for i in range(N_FREE):
+            start_free(state, own + OWN_FREE + i * FREE)
     return state
 
 
@@ -179,9 +179,9 @@ def consult(state: Any, k: int) -> None:
         state[at + TEMPERATURE * k] = state[shared + POWER] * depth(p)
         state[at + COMMON * k] = smooth_logit(state, shared + SHARED_CURVE, features)
         state[at + SMOOTHLY * k] = smooth_logit(state, own + OWN_SMOOTH, features)
-        state[at + SLOWLY * k] = free_logit(state, own + OWN_SLOW, knots, u)
-        state[at + FREELY * k] = free_logit(state, own + OWN_FASTER, knots, u)
-        state[at + ALONE * k] = sigmoid(free_logit(state, own + OWN_ALONE, knots, u))
+        for i in range(N_FREE):
+            state[at + (FASTER + i) * k] = free_logit(state, own + OWN_FREE + i * FREE, knots, u)
+        state[at + ALONE * k] = sigmoid(state[at + ALONE * k])
         state[DIVISOR] += state[at + ALONE * k]
     for i in range(TEMPERATURE, ALONE):
         softmax(state, ANSWERS + i * k, k)
@@ -215,7 +215,7 @@ def learn_power(state: Any, k: int, label: int, part: float) -> None:
     variance = state[shared + VARIANCE] / (1.0 + v * state[shared + VARIANCE])
     power = state[shared + POWER] + part * variance * error
     state[shared + POWER] = min(max(power, COLDEST), HOTTEST)
-    state[shared + VARIANCE] = variance + part * FASTER * (1.0 - variance)
+    state[shared + VARIANCE] = variance + part * FAST * (1.0 - variance)
 
 
 @kernel_part
@@ -227,19 +227,19 @@ def learn(state: Any, k: int, label: int) -> None:
     part = 1.0 / (1.0 + state[shared + EVENTS] - state[ASKED])
     reweigh_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, label, part, 1.0 / (rounds + 2.0))
     learn_power(state, k, label, part)
-    faster = math.sqrt(part)
     for c in range(k):
         at, own, outcome = ANSWERS + c, shared + SHARED + c * EACH, int(c == label)
         p, u = state[at], state[at + N_ANSWERS * k]
         write_features(state, features, p, u)
         write_knots(state, knots, p, u)
-        answer = state[at + COMMON * k]
-        learn_smooth(state, shared + SHARED_CURVE, features, answer, outcome, SLOW / k, part)
-        learn_smooth(state, own + OWN_SMOOTH, features, state[at + SMOOTHLY * k], outcome, SLOW, part)
-        learn_free(state, own + OWN_SLOW, knots, state[at + SLOWLY * k], outcome, SLOW, part)
-        learn_free(state, own + OWN_FASTER, knots, state[at + FREELY * k], outcome, FASTER, faster)
-        answer = state[at + ALONE * k] * state[DIVISOR]
-        learn_free(state, own + OWN_ALONE, knots, answer, outcome, SLOW, part)
+        for i in range(2):
+            curve, rate = (own + OWN_SMOOTH, SLOW) if i else (shared + SHARED_CURVE, SLOW / k)
+            learn_smooth(state, curve, features, state[at + (COMMON + i) * k], outcome, rate, part)
+        state[at + ALONE * k] *= state[DIVISOR]
+        for i in range(N_FREE):
+            rate, some = (SLOW, part) if i else (FAST, math.sqrt(part))
+            answer = state[at + (FASTER + i) * k]
+            learn_free(state, own + OWN_FREE + i * FREE, knots, answer, outcome, rate, some)
         state[own + LOWEST] = min(state[own + LOWEST], u)
         state[own + HIGHEST] = max(state[own + HIGHEST], u)
     state[shared + ROUNDS] = rounds + 1.0

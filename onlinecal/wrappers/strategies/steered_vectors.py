@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.steering.vector import (
-    VECTORS,
     new_vector_steering,
     shared_of,
     ticket_with_classes,
+    vector_steering,
     with_classes,
 )
 from onlinecal.wrappers.labels import Label, normalised
