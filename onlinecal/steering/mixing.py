@@ -2,7 +2,7 @@
 
 Answers and weights are stretches of one flat state; a mixture's regret to its answers is proved in
 docs/theory.md, Theorem 17c, and for vectors, whose squared errors are summed over the classes, in
-docs/theory-simplex.md, Theorem 20.
+Theorem 17d.
 
 References
 ----------

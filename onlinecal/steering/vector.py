@@ -12,8 +12,8 @@ The curves are those of `curves`. What comes out is at least 1/(2 k (t + 2)) for
 t = 0, 1, ... A label that comes late counts for less, as in `binary`: 1/(n + 1) if n events came in between.
 
 With labels in time, the sum of T Brier scores (squared errors, a sum over the classes) exceeds that of the
-vectors themselves by at most ln T + 1.1, and that of each other answer by ln 6 more (docs/theory-simplex.md,
-Theorem 20). Time and memory are in proportion to k.
+vectors themselves by at most ln T + 1.1, and that of each other answer by ln 6 more (docs/theory.md,
+Theorem 17d). Time and memory are in proportion to k.
 
 References
 ----------
