@@ -200,7 +200,8 @@ def test_classes_that_come_later_change_nothing_before():
     fresh = new_vector_steering(4)
     assert np.array_equal(with_classes(new_vector_steering(2), 4)[shared_of(4) :], fresh[shared_of(4) :])
     state = new_vector_steering(3)
-    for row, label in zip(rng.dirichlet(np.ones(3), 500), rng.integers(0, 3, 500).tolist(), strict=True):
+    rows = rng.dirichlet(np.ones(3), 500)
+    for row, label in zip(rows, drawn(rows, rng).tolist(), strict=True):
         asked(state, row)
         STEERING.learn(state, label)
     row = np.array([0.2, 0.5, 0.3])
