@@ -81,6 +81,8 @@ class Strategy(ABC):
     goes_on_as_before = True
     """Whether projections are steered as in version 0.1.0: those of its states are, which do not say."""
     steering: SteeredVectors | None = None
+    steers_again: ClassVar[bool] = False
+    """Whether projections steer the hints that are made for them."""
 
     def __init__(
         self,
@@ -99,7 +101,8 @@ class Strategy(ABC):
         """The one that forecasts a label."""
         found = self.projections.get(label)
         if found is None:
-            found = self.projections[label] = Projection(*self._settings, steers=self.steering is None)
+            steers = self.steering is None or self.steers_again
+            found = self.projections[label] = Projection(*self._settings, steers=steers)
             if self.goes_on_as_before:
                 found.go_on_as_before()
         return found

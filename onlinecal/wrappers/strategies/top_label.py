@@ -10,9 +10,13 @@ from onlinecal.wrappers.strategies.strategy import Answer, Asked, Strategy
 
 
 class TopLabel(Strategy):
-    """One event: that the label is the one with the greatest hint, whichever that is."""
+    """One event: that the label is the one with the greatest hint, whichever that is.
+
+    Being the greatest, its hint may be off where those of single labels are not: it is steered once more.
+    """
 
     name = "top-label"
+    steers_again = True
     fewest = 2
 
     def projection(self, label: Label | None) -> Projection:
