@@ -165,8 +165,8 @@ class Hinting:
     ticket: ClassVar[int]
 
 
-class Steered(Hinting):
-    """A grid machine behind steering, as compiled entry points: a `namespace`.
+class Steered:
+    """A grid machine behind steering, as compiled entry points; hint and ticket as in `Hinting`.
 
     ask(memory, state, raw) -> the forecast; its ticket is left in the state.
     settle(memory, state, outcome) -> whether the memory had room: charge the ticket, learn to steer.
@@ -174,6 +174,8 @@ class Steered(Hinting):
 
     ask: ClassVar[Callable[[NDArray[np.int64], NDArray[np.float64], float], float]]
     settle: ClassVar[Callable[[NDArray[np.int64], NDArray[np.float64], int], bool]]
+    hint: ClassVar[Callable[[NDArray[np.float64], float], float]]
+    ticket: ClassVar[int]
 
 
 def edition(size: int) -> ModuleType:
@@ -183,20 +185,28 @@ def edition(size: int) -> ModuleType:
 
 
 @cache
-def hinting(size: int) -> type[Hinting]:
-    """The entry points for states of a size; what is not called is not compiled."""
-    rules = edition(size)
-    steer, learn = rules.steer, rules.learn
+def hint_of(size: int) -> Callable[[NDArray[np.float64], float], float]:
+    """How states of a size make hints, compiled when it is first called."""
+    steer = edition(size).steer
 
     @compiled
     def hint(state: NDArray[np.float64], raw: float) -> float:
         return steer(state, within(raw))
 
+    return hint
+
+
+@cache
+def hinting(size: int) -> type[Hinting]:
+    """The entry points for states of a size; what is not called is not compiled."""
+    rules = edition(size)
+    learn = rules.learn
+
     @compiled
     def learn_outcome(state: NDArray[np.float64], outcome: int) -> None:
         learn(state, outcome)
 
-    return namespace(Hinting, hint=hint, learn=learn_outcome, ticket=rules.TICKET)
+    return namespace(Hinting, hint=hint_of(size), learn=learn_outcome, ticket=rules.TICKET)
 
 
 @cache
@@ -229,14 +239,12 @@ def rounds_of(rules: Rules, size: int = SIZE) -> tuple[Callable[..., float], Cal
 def steered(rules: Rules, size: int = SIZE) -> type[Steered]:
     """The entry points for a machine's rules (see `onlinecal.forecasters.rules`) and states of a size."""
     ask, settle = rounds_of(rules, size)
-    alone = hinting(size)
     # choosing among versions by the types of the arguments is a third of the cost of a call
     table, floats = types.int64[::1], types.float64[::1]
     return namespace(
         Steered,
-        hint=alone.hint,
-        learn=alone.learn,
-        ticket=alone.ticket,
+        hint=hint_of(size),
+        ticket=edition(size).TICKET,
         ask=entry_point(compiled(ask), table, floats, types.float64),
         settle=entry_point(compiled(settle), table, floats, types.int64),
     )

@@ -312,12 +312,12 @@ def test_many_labels_keep_the_models_choice_and_its_calibrated_confidence():
 
 
 def test_a_label_that_never_comes_is_not_the_choice_for_long():
-    model = CalibratedClassifier(Scripted(), strategy="top-label")
-    for t in range(300):
+    model, rng = CalibratedClassifier(Scripted(), strategy="top-label"), np.random.default_rng(0)
+    for t in range(600):
         x = {"answer": {"u": 0.7, "v": 0.2, "w": 0.1}, "t": t}
         answer, forecasts = model.predict_proba_one(x), model.forecasts_one(x)
-        model.learn_one(x, "vw"[t % 2])
+        model.learn_one(x, "vw"[rng.integers(2)])
     assert answer["u"] < 0.02
     ((best, p),) = forecasts.items()
     assert best in "vw"
-    assert answer[best] == p == pytest.approx(0.5, abs=0.1)
+    assert answer[best] == p == pytest.approx(0.5, abs=0.15)
