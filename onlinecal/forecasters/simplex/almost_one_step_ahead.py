@@ -35,9 +35,9 @@ NO_HINTS = np.empty((0, 0))
 class SimplexAlmostOneStepAhead(base.Classifier):
     """Forecasts of k classes whose distance to calibration stays below a bound on every outcome sequence.
 
-    Each round is announced as the barycentre of a cell of a grid on the simplex whose k vertices are
-    labelled with the k classes, and charged to the vertex labelled with the outcome. Distances are in l1
-    over the classes: with two classes, twice those of `AlmostOneStepAhead`.
+    Each round is announced as a point of a cell of a grid on the simplex whose k vertices are labelled with
+    the k classes, and charged to the vertex labelled with the outcome. Distances are in l1 over the classes:
+    with two classes, twice those of `AlmostOneStepAhead`.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     Attributes
     ----------
     memory
-        The machine's state, one int64 array (see `onlinecal.forecasters.simplex.machine.table`).
+        The machine's state, one int64 array (see `machine.table`).
 
     Examples
     --------
@@ -78,7 +78,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     >>> forecaster.certificate < forecaster.guarantee
     True
 
-    A forecast is a token that can be settled later, in any order:
+    Forecasts can be settled later, in any order:
 
     >>> forecaster = SimplexAlmostOneStepAhead(labels=["a", "b", "c"], horizon=1000)
     >>> monday = forecaster.forecast(hint={"a": 0.7, "b": 0.2, "c": 0.1})
@@ -88,8 +88,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
 
     References
     ----------
-    Arunachaleswaran, Collina, Roth and Shi (2024). An elementary predictor obtaining 2 sqrt(T) + 1
-    distance to calibration: the forecaster of two classes. Tijdeman (1980). The chairman assignment
+    Arunachaleswaran, Collina, Roth and Shi (2024), two classes. Tijdeman (1980). The chairman assignment
     problem: the labels. docs/theory-simplex.md has the proofs.
     """
 
@@ -102,8 +101,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         labels: Sequence[Any] | None = None,
         report: Report | None = None,
     ) -> None:
-        if report is not None:
-            check_choice(report, REPORTS, "report")
+        check_choice(REPORTS[0] if report is None else report, REPORTS, "report")
         if n_classes is not None:
             check_count(n_classes, "n_classes", most=MOST_CLASSES)
         known = () if labels is None else check_labels(labels, "labels")
@@ -119,8 +117,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         self.n_cells = n_cells
         self.horizon = horizon
         self.slack = slack
-        self.labels = labels
-        self.report = report
+        self.labels, self.report = labels, report
         self._known = known
         self._run = self.new_run()
         self._open = OpenForecasts(SimplexForecast)
@@ -128,8 +125,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     def new_run(self, edition: int = EDITION) -> SimplexRun:
         """A run before its first round, with the parameters of this forecaster."""
         slack = None if self.slack is None else float(self.slack)
-        follows = self.report == "hint"
-        return SimplexRun(self._known, self.n_cells, self.horizon, slack, follows, edition)
+        return SimplexRun(self._known, self.n_cells, self.horizon, slack, self.report == "hint", edition)
 
     def _heed(self) -> None:
         """A hint came: follow it and all others, unless it is settled what to announce."""
@@ -159,8 +155,8 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     def most_rounds(self) -> int:
         """How many rounds this setting bears in all, whatever comes; the one after that may be refused.
 
-        Its accumulators are integers of 64 bits: about 2^32 rounds fit in any setting, and about 2^62/(k m)
-        with known classes, reported barycentres and a grid that n_cells or a horizon fixes.
+        About 2^32 in any setting, for 64 bits; about 2^62/(k m) with known classes, reported barycentres and
+        a grid that n_cells or a horizon fixes.
         """
         return most_rounds(self.memory, self._run.changing)
 
@@ -173,8 +169,8 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     def certificate(self) -> float:
         """A proven upper bound on the distance to calibration of the settled rounds so far, in l1.
 
-        Sum of |p - p~|_1 from the forecasts to the charged points, plus the charged points' biases. A
-        round that was announced without any class counts 2.
+        Sum of |p - p~|_1 from the forecasts to the charged points, plus their biases. A round that was
+        announced without any class counts 2.
         """
         return self._run.certificate
 
@@ -182,18 +178,17 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the outcomes, if no further class appears.
 
-        At the horizon if there is one (or at the present round, once that is later), else at the present
-        round. With the first hint it rises, unless a report is named. It includes what late labels may cost
-        if several forecasts have been open at once.
+        At the horizon if there is one and it is to come, else at the present round. With the first hint it
+        rises, unless a report is named; and it includes what late labels may cost.
         """
         return self._run.guarantee
 
     def lp_certificate(self, p: float) -> float:
         """A proven upper bound on the distance to l_p calibration, an average over the settled rounds.
 
-        That is the least, over all sequences q, of the mean of |p_t - q_t|_1 plus the l_p calibration
-        error of q. The look-ahead sequence serves as q. For p = 1 it is the certificate divided by the
-        rounds; it falls as p rises. Raises ValueError unless p is at least 1 (infinity included).
+        That is the least, over all sequences q, of the mean of |p_t - q_t|_1 plus the l_p calibration error
+        of q: here the look-ahead sequence. For p = 1 it is the certificate divided by the rounds; it falls
+        as p rises. Raises ValueError unless p is at least 1 (infinity included).
         """
         p = check_order(p)
         return self._run.lp_certificate(p) if self.n_rounds else 0.0
@@ -213,15 +208,14 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         Raises ValueError, and learns nothing, when y is no label of a class.
         """
         number = self._number_of(y, "y")
-        if self._open:
-            self._run.late = max(self._run.late, len(self._open))
+        self._run.late = max(self._run.late, len(self._open))
         if number is None:
             self._run.welcome(check_label(y, "y"))
         else:
             self._run.advance(number)
 
     def _number_of(self, label: Any, name: str) -> int | None:
-        """The number of a class, or None if it is one never met before."""
+        """The number of a class, or None for a new one."""
         if self._run.fixed:
             return class_of(label, self._run.numbers, name)
         return self._run.numbers.get(check_label(label, name))
@@ -230,8 +224,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         """Issue a forecast; `observe` settles it.
 
         With a hint, one probability a class (a dict by label, or a sequence in the order of `classes`), a
-        cell near it is announced. Raises ValueError for any other hint. While no class is known, only
-        None and an empty hint are allowed.
+        cell near it is announced. ValueError for any other; while no class is known only {} and None will do.
         """
         run = self._run
         empty = hint is None or (not run.numbers and hasattr(hint, "__len__") and len(hint) == 0)
@@ -248,8 +241,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     def observe(self, forecast: SimplexForecast, outcome: Any) -> None:
         """Settle a forecast with the label of the class that came; each forecast once, in any order.
 
-        Raises ValueError, and changes nothing, for a forecast of another forecaster, one that was
-        settled before, or an outcome that is no label.
+        ValueError, and nothing is changed, for a forecast that is not open, or for what is no label.
         """
         self._open.check(forecast)
         self._number_of(outcome, "outcome")
@@ -257,10 +249,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         self._open.close(forecast)
 
     def withdraw(self, forecast: SimplexForecast) -> None:
-        """Give up a forecast whose outcome will never be known: it is then never charged.
-
-        Raises ValueError, and changes nothing, as `observe` does.
-        """
+        """Give up a forecast whose outcome will never be known: never charged. ValueError as of `observe`."""
         self._open.check(forecast)
         self._open.close(forecast)
 
@@ -286,16 +275,15 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         outcomes
             Shape (T,), labels of classes.
         hints
-            Shape (T, k), each row probabilities of the k classes that are known at the end, in the
-            order of `classes` (new ones follow in the order of their appearance); or None.
+            Shape (T, k), each row probabilities of the k classes that are known at the end, in the order of
+            `classes` (new ones as they appear); or None.
         return_look_ahead
             Also return the charged points, shape (T, k).
 
         Returns
         -------
-        The forecasts in the order of the outcomes, shape (T, k).
-
-        Raises ValueError, before anything is played, for outcomes or hints that are none.
+        The forecasts in the order of the outcomes, shape (T, k). Raises ValueError, before anything is
+        played, for outcomes or hints that are none.
         """
         run = self._run
         numbers, newcomers = classes_of(outcomes, run.numbers, run.fixed)
@@ -305,8 +293,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
             if guide.ndim == 2:
                 check_same_length(numbers, guide, "outcomes and hints")
             guide = check_distributions(hints, (len(numbers), len(run.numbers) + len(newcomers)), "hints")
-        if self._open:
-            run.late = max(run.late, len(self._open))
+        run.late = max(run.late, len(self._open))
         if hints is not None:
             self._heed()
         forecasts, charged = run.replay(numbers, newcomers, guide, return_look_ahead)
