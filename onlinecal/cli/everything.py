@@ -64,7 +64,12 @@ def warm_wrappers() -> None:
     from onlinecal import CalibratedClassifier, GroupCalibratedClassifier
     from onlinecal.wrappers.strategies.catalogue import StrategyName
 
-    cases: list[tuple[StrategyName, int, int]] = [("auto", 2, 1), ("auto", 2, 2), ("simplex", 3, 1)]
+    cases: list[tuple[StrategyName, int, int]] = [
+        ("auto", 2, 1),
+        ("auto", 2, 2),
+        ("simplex", 3, 1),
+        ("auto", 3, 2),
+    ]
     for strategy, labels, buckets in cases:
         model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy=strategy, n_buckets=buckets)
         for t in range(40):

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.forecasters.rules import Rules
-from onlinecal.steering import three_maps
+from onlinecal.steering import three_maps, unsteered
 from onlinecal.steering.curves import (
     EDGE,
     FREE,
@@ -42,11 +42,11 @@ from onlinecal.steering.curves import (
     N_TOUCHED,
     RATES,
     SMOOTH,
-    free_answer,
+    free_logit,
     learn_free,
     learn_smooth,
     sigmoid,
-    smooth_answer,
+    smooth_logit,
     start_free,
     start_smooth,
     stretched,
@@ -114,8 +114,8 @@ def steer(state: Any, p: float) -> float:
     unfold(state)
     for i in range(2):
         at = CURVES + i * (SMOOTH + FREE)
-        state[ANSWERS + 1 + 2 * i] = smooth_answer(state, at, FEATURES)
-        state[ANSWERS + 2 + 2 * i] = free_answer(state, at + SMOOTH, KNOTS, u)
+        state[ANSWERS + 1 + 2 * i] = sigmoid(smooth_logit(state, at, FEATURES))
+        state[ANSWERS + 2 + 2 * i] = sigmoid(free_logit(state, at + SMOOTH, KNOTS, u))
     b = bin_of(p, N_BINS)
     state[ANSWERS + 5] = bin_mean(state[SUMS + b], state[COUNTS + b], b, N_BINS)
     first = mixed_answer(state, ANSWERS, WEIGHTS, N_ANSWERS)
@@ -165,8 +165,8 @@ class Hinting:
     ticket: ClassVar[int]
 
 
-class Steered(Hinting):
-    """A grid machine behind steering, as compiled entry points: a `namespace`.
+class Steered:
+    """A grid machine behind steering, as compiled entry points; hint and ticket as in `Hinting`.
 
     ask(memory, state, raw) -> the forecast; its ticket is left in the state.
     settle(memory, state, outcome) -> whether the memory had room: charge the ticket, learn to steer.
@@ -174,28 +174,39 @@ class Steered(Hinting):
 
     ask: ClassVar[Callable[[NDArray[np.int64], NDArray[np.float64], float], float]]
     settle: ClassVar[Callable[[NDArray[np.int64], NDArray[np.float64], int], bool]]
+    hint: ClassVar[Callable[[NDArray[np.float64], float], float]]
+    ticket: ClassVar[int]
 
 
 def edition(size: int) -> ModuleType:
     """How a state of so many floats is steered: those of version 0.1.0 go on as they did."""
-    return three_maps if size == three_maps.SIZE else sys.modules[__name__]
+    others = {three_maps.SIZE: three_maps, unsteered.SIZE: unsteered}
+    return others.get(size, sys.modules[__name__])
+
+
+@cache
+def hint_of(size: int) -> Callable[[NDArray[np.float64], float], float]:
+    """How states of a size make hints, compiled when it is first called."""
+    steer = edition(size).steer
+
+    @compiled
+    def hint(state: NDArray[np.float64], raw: float) -> float:
+        return steer(state, within(raw))
+
+    return hint
 
 
 @cache
 def hinting(size: int) -> type[Hinting]:
     """The entry points for states of a size; what is not called is not compiled."""
     rules = edition(size)
-    steer, learn = rules.steer, rules.learn
-
-    @compiled
-    def hint(state: NDArray[np.float64], raw: float) -> float:
-        return steer(state, within(raw))
+    learn = rules.learn
 
     @compiled
     def learn_outcome(state: NDArray[np.float64], outcome: int) -> None:
         learn(state, outcome)
 
-    return namespace(Hinting, hint=hint, learn=learn_outcome, ticket=rules.TICKET)
+    return namespace(Hinting, hint=hint_of(size), learn=learn_outcome, ticket=rules.TICKET)
 
 
 @cache
@@ -228,14 +239,12 @@ def rounds_of(rules: Rules, size: int = SIZE) -> tuple[Callable[..., float], Cal
 def steered(rules: Rules, size: int = SIZE) -> type[Steered]:
     """The entry points for a machine's rules (see `onlinecal.forecasters.rules`) and states of a size."""
     ask, settle = rounds_of(rules, size)
-    alone = hinting(size)
     # choosing among versions by the types of the arguments is a third of the cost of a call
     table, floats = types.int64[::1], types.float64[::1]
     return namespace(
         Steered,
-        hint=alone.hint,
-        learn=alone.learn,
-        ticket=alone.ticket,
+        hint=hint_of(size),
+        ticket=edition(size).TICKET,
         ask=entry_point(compiled(ask), table, floats, types.float64),
         settle=entry_point(compiled(settle), table, floats, types.int64),
     )

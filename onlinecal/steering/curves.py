@@ -100,21 +100,21 @@ def write_knots(state: Any, to: int, p: float, u: float) -> None:
 
 
 @kernel_part
-def smooth_answer(state: Any, at: int, features: int) -> float:
-    """What a smooth curve answers."""
+def smooth_logit(state: Any, at: int, features: int) -> float:
+    """The logit of what a smooth curve answers."""
     z = 0.0
     for i in range(N_FEATURES):
         z += state[at + i] * state[features + i]
-    return sigmoid(z)
+    return z
 
 
 @kernel_part
-def free_answer(state: Any, at: int, knots: int, u: float) -> float:
-    """What a free curve answers."""
+def free_logit(state: Any, at: int, knots: int, u: float) -> float:
+    """The logit of what a free curve answers."""
     z = 2.0 * u
     for i in range(N_TOUCHED):
         z += state[at + int(state[knots + 2 * i])] * state[knots + 2 * i + 1]
-    return sigmoid(z)
+    return z
 
 
 @kernel_part

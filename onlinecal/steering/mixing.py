@@ -1,11 +1,13 @@
 """Vovk's aggregating algorithm for squared errors, with a share of the weight given out again every round.
 
 Answers and weights are stretches of one flat state; a mixture's regret to its answers is proved in
-docs/theory.md, Theorem 17c.
+docs/theory.md, Theorem 17c, and for vectors, whose squared errors are summed over the classes, in
+Theorem 17e.
 
 References
 ----------
 Vovk (1990), aggregating strategies, and (1998), a game of prediction with expert advice (squared error).
+Vovk and Zhdanov (2009), prediction with expert advice for the Brier game (vectors).
 Herbster and Warmuth (1998), tracking the best expert (the shared weight).
 """
 
@@ -54,6 +56,75 @@ def reweigh(
     for i in range(n):
         state[weights + i] *= math.exp(-eta * (state[answers + i] - outcome) ** 2)
         total += state[weights + i]
+    give_out(state, weights, n, total, share, first, rest)
+
+
+@kernel_part
+def give_out(state: Any, weights: int, n: int, total: float, share: float, first: float, rest: float) -> None:
+    """Divide weights by their total, and give out a share of them as `reweigh` says."""
     for i in range(n):
         parts = rest if i else first
         state[weights + i] = (1.0 - share) * state[weights + i] / total + share / parts
+
+
+@kernel_part
+def size_of(state: Any, at: int, k: int) -> float:
+    """The sum of the squares of k numbers."""
+    total = 0.0
+    for c in range(k):
+        total += state[at + c] * state[at + c]
+    return total
+
+
+@kernel_part
+def mix_vectors(state: Any, answers: int, weights: int, n: int, k: int, least: float, out: Any) -> None:
+    """Write one distribution over k classes for n weighted ones, which follow each other in the state.
+
+    But for that no part is below `least`, no label costs it more than the pooled loss at the learning rate 1.
+    """
+    for c in range(k):
+        out[c] = 0.0
+    for i in range(n):
+        at, weight = answers + i * k, state[weights + i]
+        size = size_of(state, at, k)
+        for c in range(k):
+            out[c] += weight * math.exp(2.0 * state[at + c] - size)
+    for c in range(k):
+        # half the pooled loss of this label less 1, with the sign changed
+        out[c] = 0.5 * math.log(out[c])
+    fill(out, k, least)
+
+
+@kernel_part
+def fill(out: Any, k: int, least: float) -> None:
+    """Move k numbers to the nearest distribution, in l2, with no part below `least`: all down by one shift.
+
+    After Michelot: the parts above are found by leaving out more and more.
+    """
+    above, shift = k + 1, -math.inf
+    while True:
+        count, total = 0, 0.0
+        for c in range(k):
+            if out[c] - shift > least:
+                count += 1
+                total += out[c]
+        # rounding may let a part back in: they only ever become fewer
+        if count >= above or count == 0:
+            break
+        above = count
+        shift = (total + (k - count) * least - 1.0) / count
+    for c in range(k):
+        out[c] = max(out[c] - shift, least)
+
+
+@kernel_part
+def reweigh_vectors(
+    state: Any, answers: int, weights: int, n: int, k: int, label: int, eta: float, share: float
+) -> None:
+    """Weigh n vectors by a label; of the share the first gets half, the others the other half."""
+    total = 0.0
+    for i in range(n):
+        at = answers + i * k
+        state[weights + i] *= math.exp(eta * (2.0 * state[at + label] - 1.0 - size_of(state, at, k)))
+        total += state[weights + i]
+    give_out(state, weights, n, total, share, 2.0, 2.0 * (n - 1))

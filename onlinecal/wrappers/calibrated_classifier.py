@@ -23,6 +23,7 @@ from onlinecal.wrappers.strategies.classwise import Classwise
 from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.projection import Projection
 from onlinecal.wrappers.strategies.simplex import Simplex
+from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
 from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Strategy, Waiting, Windowed
 
 
@@ -30,7 +31,8 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
     """Wrap a river classifier: its skill is kept, its probabilities stay calibrated under any drift.
 
     The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
-    ones, and the running mean of its bin are mixed by how well each does. The mixture is the hint;
+    ones, and the running mean of its bin are mixed by how well each does. With three labels or more its whole
+    answer is steered, as a vector, by curves for each label and for all. The mixture is the hint;
     Almost-One-Step-Ahead answers with the nearest forecast that keeps the distance to calibration bounded,
     whatever labels come. The hint is always read before the model learns the label.
 
@@ -41,7 +43,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         scikit-learn with `partial_fit` and `predict_proba`, of which a new one, unfitted, is made.
     slack
         How far a grid point's bias may grow: more slack follows the model more closely, for a weaker
-        guarantee. At least 0.5; by default 1.5, and 1 with a horizon or a window and for "simplex".
+        guarantee. At least 0.5; by default 1.5, 1 with a horizon or a window, and 4 for "simplex".
     n_buckets
         Separate bias tables for that many equal-width buckets of the hint: the Brier score of a binary
         stream is then within twice the certificate of the best constant in each bucket, chosen in
@@ -52,22 +54,22 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         "binary": the probability of the positive label (True, or 1, or the first label seen) is
         calibrated; any other label counts as the other outcome. "simplex": the probabilities of all
         labels together, as a vector; for few labels, since the guarantee grows as T^(1 - 1/k). "classwise":
-        the probability of each label, one against the rest. "top-label": the probability of the model's
-        top label, which stays the answer unless that is below 1/k, rarer than a guess among k labels.
-        "tree": the labels halved, the halves halved again, and so on: the probability of each half among
-        the rounds that are in either; for many labels, all guarantees together grow as sqrt(k T).
-        "auto": binary for two labels, simplex for three, classwise for up to ten, top-label for more; with a
-        horizon the first of simplex, classwise and tree that guarantees at most so much of what forecasts
-        that never change have: a fifth for simplex, else a half; or top-label. It changes as labels appear;
-        `current_strategy` says what it is.
+        the probability of each label, one against the rest; the answer is the distribution nearest to
+        these, towards the hint. "top-label": the probability of the label with the greatest hint, which
+        stays the answer unless that is below 1/k, rarer than a guess among k labels. "tree": the labels
+        halved, the halves halved again, and so on: the probability of each half among the rounds that are in
+        either; for many labels, all guarantees together grow as sqrt(k T). "auto": binary for two labels,
+        classwise for up to ten, top-label for more; with a horizon the first of simplex, classwise and tree
+        that guarantees at most so much of what forecasts that never change have: a fifth for simplex, else a
+        half; or top-label. It changes as labels appear; `current_strategy` says what it is.
     horizon
         How many rounds will be played, if known. A GuaranteeWarning tells if "simplex" was asked for and can
         guarantee nothing for them.
     window
         Keep a certificate of the last so many settled rounds, too, and a guarantee of any. Without a horizon
         (or with several buckets) the grids are then the uniform ones that are best for such windows, and the
-        guarantee of all rounds together grows as fast as the rounds. Not for "simplex": for three labels
-        "auto" is then classwise. Nor for buckets that split.
+        guarantee of all rounds together grows as fast as the rounds. Not for "simplex", nor for buckets
+        that split.
 
     classes
         All labels there are, at least two, if they are known beforehand: "auto" then does not change, and of
@@ -150,8 +152,11 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         self.window = window
         self.classes = classes
         self._moments = None if window is None else Moments(window)
-        self._strategies = new_strategies(slack, n_buckets, horizon, self._moments, declared)
+        self._strategies = new_strategies(
+            slack, n_buckets, horizon, self._moments, declared, SteeredVectors()
+        )
         self._by_guarantee = horizon is not None and n_buckets != AUTO_BUCKETS
+        self._plan = self._strategies[Certain.name]
         self._plan = self._strategies[self._chosen(len(declared))]
         if declared:
             self._strategies = {self._plan.name: self._plan}
@@ -298,7 +303,8 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
     def _chosen(self, n_labels: int) -> str:
         """The name of the strategy for so many labels."""
         horizon = self.horizon if self._by_guarantee else None
-        return chosen(self.strategy, n_labels, self.window is not None, self._strategies, horizon)
+        older = n_labels > 0 and self._plan.goes_on_as_before
+        return chosen(self.strategy, n_labels, self.window is not None, self._strategies, horizon, older)
 
     def _choose_plan(self) -> None:
         """Take notice of a new label, after the round that brought it."""

@@ -118,8 +118,37 @@ def normalised(masses: dict[Label, float]) -> dict[Label, float]:
 
 def normalised_rows(masses: NDArray[np.float64]) -> NDArray[np.float64]:
     """The same for masses of shape (T, k), to the bit."""
+    total = sum_of_rows(masses)
+    some = total > 0.0
+    return np.where(some, masses / np.where(some, total, 1.0), 1.0 / masses.shape[1])
+
+
+def sum_of_rows(masses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums over columns from left to right, of shape (T, 1)."""
     total = np.zeros((len(masses), 1))
     for column in masses.T:
         total[:, 0] += column
+    return total
+
+
+def completed(masses: dict[Label, float], hints: Mapping[Label, float]) -> dict[Label, float]:
+    """Masses in [0, 1] moved to the sum 1 towards hints, whose sum is 1: all up, or all down.
+
+    No distribution is nearer to the masses in l1: what is moved in all is how far their sum is from 1.
+    """
+    missing = 1.0 - sum(masses.values())
+    way = {label: max((hints[label] - mass) * missing, 0.0) for label, mass in masses.items()}
+    total = sum(way.values())
+    if total <= 0.0:
+        return normalised(masses)
+    return {label: max(mass + missing * (way[label] / total), 0.0) for label, mass in masses.items()}
+
+
+def completed_rows(masses: NDArray[np.float64], hints: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same for masses and hints of shape (T, k), to the bit."""
+    missing = 1.0 - sum_of_rows(masses)
+    way = np.maximum((hints - masses) * missing, 0.0)
+    total = sum_of_rows(way)
     some = total > 0.0
-    return np.where(some, masses / np.where(some, total, 1.0), 1.0 / masses.shape[1])
+    moved = np.maximum(masses + missing * (way / np.where(some, total, 1.0)), 0.0)
+    return np.where(some, moved, normalised_rows(masses))

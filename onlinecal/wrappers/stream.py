@@ -22,6 +22,7 @@ from onlinecal.wrappers.strategies.catalogue import (
     new_strategies,
     new_strategy,
 )
+from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
 from onlinecal.wrappers.strategies.strategy import Strategy
 from onlinecal.wrappers.stream_input import Given, Group, groups_of, known_of, read_stream
 from onlinecal.wrappers.stream_report import StreamReport, report_of
@@ -133,7 +134,9 @@ def recalibrate_stream(
     kind = _kind(strategy, given, slack, horizon)
     parts = groups_of(groups, *known_of(settled_at, times, given))
     out, running, bounds = _played(
-        given, parts, lambda: new_strategy(kind, slack, 1, horizon, declared=given.classes)
+        given,
+        parts,
+        lambda: new_strategy(kind, slack, 1, horizon, declared=given.classes, steering=SteeredVectors()),
     )
     certificate, guarantee = (float(sum(each)) for each in zip(*bounds, strict=True))
     report = report_of(given, out, certificate, guarantee)

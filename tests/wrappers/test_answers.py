@@ -129,7 +129,7 @@ def test_auto_changes_with_the_number_of_labels():
         plans.append(model._plan.name)
     numbers = [len({y for _, y in rounds[: t + 1]}) for t in range(len(rounds))]
     assert numbers[-1] == 7
-    assert plans == [{1: "binary", 2: "binary", 3: "simplex"}.get(n, "classwise") for n in numbers]
+    assert plans == ["binary" if n < 3 else "classwise" for n in numbers]
 
 
 def test_auto_looks_at_the_top_label_only_when_there_are_many():
@@ -140,15 +140,14 @@ def test_auto_looks_at_the_top_label_only_when_there_are_many():
     assert model._plan.name == "top-label"
 
 
-def test_top_label_forecasts_speak_of_the_models_top_label():
+def test_top_label_forecasts_speak_of_the_label_that_is_answered():
     model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy="top-label")
     record = []
     for t, (x, y) in enumerate(datasets.ImageSegments().take(600)):
-        raw = model.raw_proba_one(x)
         answer, forecasts = model.predict_proba_one(x), model.forecasts_one(x)
         if t > 100:
             ((label, p),) = forecasts.items()
-            assert label == max(raw, key=raw.get)
+            assert label == max(answer, key=answer.get) or p * 7 < 1.0
             assert answer[label] == p
             assert is_distribution(answer)
         record.append((answer, forecasts, y))
@@ -156,15 +155,16 @@ def test_top_label_forecasts_speak_of_the_models_top_label():
     assert distance(record) <= model.certificate <= model.guarantee
 
 
-def test_classwise_answers_are_normalised_and_certified_before_that():
+def test_classwise_answers_are_the_nearest_distribution_and_certified_before_that():
     model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy="classwise")
     record = played(model, list(datasets.ImageSegments().take(600)))
-    sums = [sum(forecasts.values()) for _, forecasts, _ in record]
-    assert any(abs(total - 1.0) > 0.01 for total in sums)
-    for answer, forecasts, _ in record[1:]:
+    gaps = [1.0 - sum(forecasts.values()) for _, forecasts, _ in record]
+    assert any(abs(gap) > 0.01 for gap in gaps)
+    for (answer, forecasts, _), gap in list(zip(record, gaps, strict=True))[1:]:
         assert is_distribution(answer)
-        total = sum(forecasts.values())
-        assert total == 0.0 or answer == pytest.approx({k: p / total for k, p in forecasts.items()})
+        moved = [answer[label] - p for label, p in forecasts.items()]
+        assert sum(map(abs, moved)) == pytest.approx(abs(gap), abs=1e-12)
+        assert all(step * gap >= 0.0 for step in moved)
     labels = {label for _, _, label in record}
     assert set(model.certificates) == labels
     assert sum(model.certificates.values()) == pytest.approx(model.certificate)
@@ -299,24 +299,25 @@ def test_many_labels_keep_the_models_choice_and_its_calibrated_confidence():
     kept = right = raw = 0
     for (x, y), (answer, forecasts, _) in list(zip(rounds, record, strict=True))[200:]:
         ((best, p),) = forecasts.items()
-        assert best == max(x["answer"], key=x["answer"].get)
         assert answer[best] == p
         assert is_distribution(answer)
-        chosen = max(answer, key=answer.get)
+        chosen, said = max(answer, key=answer.get), max(x["answer"], key=x["answer"].get)
         assert chosen == best or p * 20 < 1.0
-        kept += chosen == best
+        kept += chosen == said
         right += chosen == y
-        raw += best == y
-    assert kept == 1300
-    assert right == raw > 0.25 * 1300
+        raw += said == y
+    assert kept > 0.95 * 1300
+    assert right >= raw - 0.01 * 1300
+    assert raw > 0.25 * 1300
 
 
-def test_a_choice_that_is_less_likely_than_a_guess_is_not_kept_but_its_probability_is():
-    model = CalibratedClassifier(Scripted(), strategy="top-label")
-    for t in range(300):
+def test_a_label_that_never_comes_is_not_the_choice_for_long():
+    model, rng = CalibratedClassifier(Scripted(), strategy="top-label"), np.random.default_rng(0)
+    for t in range(600):
         x = {"answer": {"u": 0.7, "v": 0.2, "w": 0.1}, "t": t}
         answer, forecasts = model.predict_proba_one(x), model.forecasts_one(x)
-        model.learn_one(x, "vw"[t % 2])
-    assert answer["u"] == forecasts["u"] < 0.1
-    assert max(answer, key=answer.get) == "v"
-    assert answer["v"] == pytest.approx(2.0 * answer["w"])
+        model.learn_one(x, "vw"[rng.integers(2)])
+    assert answer["u"] < 0.02
+    ((best, p),) = forecasts.items()
+    assert best in "vw"
+    assert answer[best] == p == pytest.approx(0.5, abs=0.15)

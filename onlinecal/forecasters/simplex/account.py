@@ -17,6 +17,11 @@ from onlinecal.forecasters.simplex.guarantees import (
 NEWCOMER = 2
 """The l1 distance from a forecast to the corner of a class that it gave no chance."""
 
+HEEDING = 4.0
+"""The slack from the first hint on, unless another was asked for: hints of a good model are hardly moved."""
+PLANNED = 0.25
+"""The slack that grids are chosen for then: biases are seldom as large as they may be, so finer ones pay."""
+
 ROUNDING = Fraction(1, 1 << 28)
 """More than the distance of a round can be rounded up, when classes are added or a hint is followed."""
 
@@ -26,6 +31,8 @@ class Account:
 
     edition = 1
     """By which rules grids are chosen (see `cells_for`, `last_rounds`), also of pickles that do not say."""
+    planned: float | None = None
+    """The slack that grids are chosen for, if not the one that labels have."""
 
     def __init__(
         self,
@@ -51,15 +58,36 @@ class Account:
         """Whether the grid or the classes may change."""
         return not self.fixed or (self.n_cells is None and self.horizon is None)
 
+    @property
+    def plan(self) -> tuple[float | None, bool, int]:
+        """What grids are chosen for: a slack, whether reports follow hints, and by which rules."""
+        return self.slack if self.planned is None else self.planned, self.follows, self.edition
+
+    def heed_hints(self, rounds: int, n_open: int, m: int) -> None:
+        """Follow hints from now on; so many rounds were settled, the last of them on the grid of m.
+
+        Forecasts that are open may be charged on a finer grid than they were announced on.
+        """
+        if self.numbers:
+            self._past += self._distance(self._since + 1, rounds) + NEWCOMER * n_open
+            self._since = rounds
+            if rounds or n_open:
+                self._grids.append((len(self.numbers), m))
+                if self.fixed and self.horizon is not None:
+                    self.n_cells = m
+        self.follows = True
+        if self.slack is None:
+            self.slack, self.planned = HEEDING, PLANNED
+
     def grid_at(self, rounds: int) -> tuple[int, int]:
         """The number of cells a side in that round, and the last round for which it is kept."""
         k = len(self.numbers)
         if self.n_cells is not None:
             return self.n_cells, FOREVER
         if self.horizon is not None:
-            chosen = cells_for(self.horizon, k, self.slack, not self.fixed, self.follows, self.edition)
-            return chosen, FOREVER
-        level, end = level_at(rounds, k, self.slack, self.follows, self.edition)
+            slack, follows, edition = self.plan
+            return cells_for(self.horizon, k, slack, not self.fixed, follows, edition), FOREVER
+        level, end = level_at(rounds, k, *self.plan)
         return 1 << level, FOREVER if end is None else min(end, FOREVER)
 
     def enter(self, label: Any, rounds: int, m: int) -> None:
@@ -85,7 +113,7 @@ class Account:
         """What the rounds first..last may add to the distance with the present classes."""
         k = len(self.numbers)
         if self.n_cells is None and self.horizon is None:
-            return nested_distance(first, last, k, self.slack, self.follows, self.edition)
+            return nested_distance(first, last, k, *self.plan)
         m = self.grid_at(first)[0]
         return max(0, last - first + 1) * reach(k, m, self.follows) / m
 

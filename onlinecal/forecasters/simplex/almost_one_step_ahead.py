@@ -37,9 +37,9 @@ NO_HINTS = np.empty((0, 0))
 class SimplexAlmostOneStepAhead(base.Classifier):
     """Forecasts of k classes whose distance to calibration stays below a bound on every outcome sequence.
 
-    Each round is announced as the barycentre of a cell of a grid on the simplex whose k vertices are
-    labelled with the k classes, and charged to the vertex labelled with the outcome. Distances are in l1
-    over the classes: with two classes, twice those of `AlmostOneStepAhead`.
+    Each round is announced as a point of a cell of a grid on the simplex whose k vertices are labelled with
+    the k classes, and charged to the vertex labelled with the outcome. Distances are in l1 over the classes:
+    with two classes, twice those of `AlmostOneStepAhead`.
 
     Parameters
     ----------
@@ -54,19 +54,22 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         are nested, m = 1, 2, 4, ..., and the guarantee holds at all times.
     slack
         How far a point's biases may go to follow a hint, at least 1 - 1/(2k - 2) (1 if classes are
-        discovered). None: the labels do not heed hints, and the guarantee is the smallest.
+        discovered). None: without hints the labels heed none, and the guarantee is the smallest; from the
+        first hint on it is 4 unless a report is named.
     labels
         The labels, if known in advance and not 0, ..., n_classes - 1.
     report
-        What to announce: the "barycentre" of the cell, or the "hint" itself, moved into the cell.
+        What to announce: the "barycentre" of the cell, or the "hint" itself, moved into the cell. None: the
+        barycentre, and from the first hint on the hint; with slack None grids are then finer, too.
     grid
         Without n_cells and horizon: "nested", or for known classes "adaptive", finer where few points are in
-        use, with far smaller certificates and a guarantee 2k + 4 larger. It is nested once labels are late.
+        use, with far smaller certificates and a guarantee 2k + 4 larger. It is nested once labels are late,
+        and follows hints as far as slack and report say, also from the first one on.
 
     Attributes
     ----------
     memory
-        The machine's state, one int64 array (see `onlinecal.forecasters.simplex.machine.table`).
+        The machine's state, one int64 array (see `machine.table`).
 
     Examples
     --------
@@ -81,7 +84,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     >>> forecaster.certificate < forecaster.guarantee
     True
 
-    A forecast is a token that can be settled later, in any order:
+    Forecasts can be settled later, in any order:
 
     >>> forecaster = SimplexAlmostOneStepAhead(labels=["a", "b", "c"], horizon=1000)
     >>> monday = forecaster.forecast(hint={"a": 0.7, "b": 0.2, "c": 0.1})
@@ -91,8 +94,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
 
     References
     ----------
-    Arunachaleswaran, Collina, Roth and Shi (2024). An elementary predictor obtaining 2 sqrt(T) + 1
-    distance to calibration: the forecaster of two classes. Tijdeman (1980). The chairman assignment
+    Arunachaleswaran, Collina, Roth and Shi (2024), two classes. Tijdeman (1980). The chairman assignment
     problem: the labels. docs/theory-simplex.md has the proofs.
     """
 
@@ -105,10 +107,10 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         horizon: int | None = None,
         slack: float | None = None,
         labels: Sequence[Any] | None = None,
-        report: Report = "barycentre",
+        report: Report | None = None,
         grid: Grid = "nested",
     ) -> None:
-        check_choice(report, REPORTS, "report")
+        check_choice(REPORTS[0] if report is None else report, REPORTS, "report")
         check_choice(grid, get_args(Grid), "grid")
         counts = {"n_classes": (n_classes, MOST_CLASSES), "n_cells": (n_cells, MOST_CELLS)}
         for name, (count, most) in {**counts, "horizon": (horizon, None)}.items():
@@ -136,6 +138,11 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         settings = self._known, self.n_cells, self.horizon, slack, follows, edition
         return SimplexRun(*settings, tuned=self.grid == "adaptive")
 
+    def _heed(self) -> None:
+        """A hint came: follow it and all others, unless it is settled what to announce."""
+        if self.report is None and not self._run.follows and not self._run.tuned:
+            self._run.heed(len(self._open))
+
     @property
     def _multiclass(self) -> bool:
         return True
@@ -159,8 +166,8 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     def most_rounds(self) -> int:
         """How many rounds this setting bears in all, whatever comes; the one after that may be refused.
 
-        Its accumulators are integers of 64 bits: about 2^32 rounds fit in any setting, and about 2^62/(k m)
-        with known classes, reported barycentres and a grid that n_cells or a horizon fixes.
+        About 2^32 in any setting, for 64 bits; about 2^62/(k m) with known classes, reported barycentres and
+        a grid that n_cells or a horizon fixes.
         """
         return most_rounds(self.memory, self._run.changing)
 
@@ -173,8 +180,8 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     def certificate(self) -> float:
         """A proven upper bound on the distance to calibration of the settled rounds so far, in l1.
 
-        Sum of |p - p~|_1 from the forecasts to the charged points, plus the charged points' biases. A
-        round that was announced without any class counts 2.
+        Sum of |p - p~|_1 from the forecasts to the charged points, plus their biases. A round that was
+        announced without any class counts 2.
         """
         return self._run.certificate
 
@@ -182,17 +189,17 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the outcomes, if no further class appears.
 
-        At the horizon if there is one (or at the present round, once that is later), else at the present
-        round. It includes what late labels may cost if several forecasts have been open at once.
+        At the horizon if there is one and it is to come, else at the present round. With the first hint it
+        rises, unless a report is named; and it includes what late labels may cost.
         """
         return self._run.guarantee
 
     def lp_certificate(self, p: float) -> float:
         """A proven upper bound on the distance to l_p calibration, an average over the settled rounds.
 
-        That is the least, over all sequences q, of the mean of |p_t - q_t|_1 plus the l_p calibration
-        error of q. The look-ahead sequence serves as q. For p = 1 it is the certificate divided by the
-        rounds; it falls as p rises. Raises ValueError unless p is at least 1 (infinity included).
+        That is the least, over all sequences q, of the mean of |p_t - q_t|_1 plus the l_p calibration error
+        of q: here the look-ahead sequence. For p = 1 it is the certificate divided by the rounds; it falls
+        as p rises. Raises ValueError unless p is at least 1 (infinity included).
         """
         p = check_order(p)
         return self._run.lp_certificate(p) if self.n_rounds else 0.0
@@ -222,14 +229,15 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         """Issue a forecast; `observe` settles it.
 
         With a hint, one probability a class (a dict by label, or a sequence in the order of `classes`), a
-        cell near it is announced. Raises ValueError for any other hint. While no class is known, only
-        None and an empty hint are allowed.
+        cell near it is announced. ValueError for any other; while no class is known only {} and None will do.
         """
         run = self._run
         empty = hint is None or (not run.numbers and hasattr(hint, "__len__") and len(hint) == 0)
         guide = NO_HINT if empty else hint_of(hint, run.numbers)
         if len(self._open) >= run.most_open:
             raise ValueError(f"{len(self._open)} forecasts are open already; settle some before the next")
+        if not empty:
+            self._heed()
         cell, vector = run.announce(guide)
         run.note_late(len(self._open))
         wished = None if empty else tuple(guide.tolist())
@@ -238,8 +246,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     def observe(self, forecast: SimplexForecast, outcome: Any) -> None:
         """Settle a forecast with the label of the class that came; each forecast once, in any order.
 
-        Raises ValueError, and changes nothing, for a forecast of another forecaster, one that was
-        settled before, or an outcome that is no label.
+        ValueError, and nothing is changed, for a forecast that is not open, or for what is no label.
         """
         self._open.check(forecast)
         self._run.number_of(outcome, "outcome")
@@ -247,10 +254,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         self._open.close(forecast)
 
     def withdraw(self, forecast: SimplexForecast) -> None:
-        """Give up a forecast whose outcome will never be known: it is then never charged.
-
-        Raises ValueError, and changes nothing, as `observe` does.
-        """
+        """Give up a forecast whose outcome will never be known: never charged. ValueError as of `observe`."""
         self._open.check(forecast)
         self._open.close(forecast)
 
@@ -276,16 +280,15 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         outcomes
             Shape (T,), labels of classes.
         hints
-            Shape (T, k), each row probabilities of the k classes that are known at the end, in the
-            order of `classes` (new ones follow in the order of their appearance); or None.
+            Shape (T, k), each row probabilities of the k classes that are known at the end, in the order of
+            `classes` (new ones as they appear); or None.
         return_look_ahead
             Also return the charged points, shape (T, k).
 
         Returns
         -------
-        The forecasts in the order of the outcomes, shape (T, k).
-
-        Raises ValueError, before anything is played, for outcomes or hints that are none.
+        The forecasts in the order of the outcomes, shape (T, k). Raises ValueError, before anything is
+        played, for outcomes or hints that are none.
         """
         run = self._run
         numbers, newcomers = classes_of(outcomes, run.numbers, run.fixed)
@@ -296,5 +299,14 @@ class SimplexAlmostOneStepAhead(base.Classifier):
                 check_same_length(numbers, guide, "outcomes and hints")
             guide = check_distributions(hints, (len(numbers), len(run.numbers) + len(newcomers)), "hints")
         run.note_late(len(self._open))
+        if hints is not None:
+            self._heed()
         forecasts, charged = run.replay(numbers, newcomers, guide, return_look_ahead)
         return (forecasts, charged) if return_look_ahead else forecasts
+
+    def replay_certified(
+        self, numbers: NDArray[np.int64], hints: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Play numbers (T,) of known classes with hints (T, k): forecasts, certificates after each round."""
+        self._heed()
+        return self._run.replay_certified(numbers, hints)

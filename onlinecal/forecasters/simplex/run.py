@@ -130,16 +130,26 @@ class SimplexRun(Account):
             raise ValueError(
                 f"slack must be less for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
             )
+        growing = not self.fixed or self.follows
         if len(self.memory):
-            self.memory = memories.rebuilt(self.memory, k, scale, scale // m, self.slack)
+            self.memory = memories.rebuilt(self.memory, k, scale, scale // m, self.slack, growing)
         else:
-            few, growing = memories.FEWEST_RECORDS, not self.fixed or self.follows
-            self.memory = memories.new_memory(k, m, 1, self.slack, few, growing)
-            self.memory[REPORT] = self.follows
+            self.memory = memories.new_memory(k, m, 1, self.slack, memories.FEWEST_RECORDS, growing)
+        self.memory[REPORT] = self.follows
         if self.tuned:
             rebased(self.memory, int(self.memory[SCALE] // (self.memory[BASE] or FOREVER)), base)
         self.memory[LIMIT] = limit
         MACHINE.begin(self.memory)
+
+    def heed(self, n_open: int) -> None:
+        """Follow hints from now on, with so many forecasts open; see `heed_hints`."""
+        k = len(self.numbers)
+        m = int(self.memory[SCALE] // self.memory[STEP]) if k else 0
+        self.heed_hints(self.rounds, n_open, m)
+        if not self.rounds and not n_open:
+            self.memory = np.zeros(0, np.int64)
+        if k:
+            self._fit(k)
 
     def grow(self) -> None:
         """Go on to the next grid if that is due, and let the table grow if it is full.

@@ -14,6 +14,7 @@ from onlinecal.wrappers.strategies.certain import Certain
 from onlinecal.wrappers.strategies.classwise import Classwise
 from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.simplex import Simplex
+from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
 from onlinecal.wrappers.strategies.strategy import Strategy
 from onlinecal.wrappers.strategies.top_label import TopLabel
 from onlinecal.wrappers.strategies.tree import Tree
@@ -21,9 +22,10 @@ from onlinecal.wrappers.strategies.tree import Tree
 StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise", "tree"]
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 AUTO = "auto"
-CHOICES = {2: Binary.name, 3: Simplex.name, 10: Classwise.name, math.inf: TopLabel.name}
+CHOICES = {2: Binary.name, 10: Classwise.name, math.inf: TopLabel.name}
 """What "auto" is for up to so many labels, if nothing else is known."""
-
+OLDER_CHOICES = {2: Binary.name, 3: Simplex.name, **CHOICES}
+"""What it was in version 0.1.0, whose states go on by it."""
 
 INFORMATIVE = {Simplex.name: 0.2, Classwise.name: 0.5, Tree.name: 0.5, TopLabel.name: math.inf}
 """With a horizon "auto" is the first of these whose guarantee is at most this share of the trivial one.
@@ -39,10 +41,11 @@ def chosen(
     windowed: bool = False,
     strategies: Mapping[str, Strategy] | None = None,
     horizon: int | None = None,
+    older: bool = False,
 ) -> str:
-    """The name of the strategy for so many labels; of those that can keep windows, if there are any.
+    """The name of the strategy for so many labels; with a window of those that can keep one.
 
-    With strategies and a horizon "auto" goes by what they guarantee.
+    With strategies and a horizon "auto" goes by what they guarantee. `older`: as in version 0.1.0.
     """
     if strategy != AUTO:
         return strategy
@@ -50,8 +53,8 @@ def chosen(
         outlooks = {name: strategies[name].outlook(n_labels, horizon) for name in INFORMATIVE}
         allowed = (name for name in outlooks if not (windowed and name == Simplex.name))
         return next(name for name in allowed if outlooks[name].share <= INFORMATIVE[name])
-    name = next(name for most, name in CHOICES.items() if n_labels <= most)
-    return Classwise.name if windowed and name == Simplex.name else name
+    choices = sorted((OLDER_CHOICES if older else CHOICES).items())
+    return next(name for most, name in choices if n_labels <= most)
 
 
 def new_strategy(
@@ -61,20 +64,22 @@ def new_strategy(
     horizon: int | None,
     moments: Moments | None = None,
     declared: Sequence[Label] = (),
+    steering: SteeredVectors | None = None,
 ) -> Strategy:
     """The strategy of that name before its first round; `declared`: all labels, if known beforehand.
 
-    The slack, if not set, is that of binary forecasters from the first hint on; of several labels together
-    that of fixed grids.
+    The slack, if not set, is that of forecasters from the first hint on. `steering` is for several labels.
     """
-    joint = SLACK_ON_FIXED_GRIDS if slack is None else slack
-    each = SLACK_WITH_HINTS if slack is None and horizon is None and moments is None else joint
+    fixed = SLACK_ON_FIXED_GRIDS if slack is None else slack
+    each = SLACK_WITH_HINTS if slack is None and horizon is None and moments is None else fixed
     if name == Certain.name:
         return Certain(moments)
     if name == Simplex.name:
-        return Simplex(joint, n_buckets, horizon, declared)
-    kind = next(kind for kind in (Binary, Classwise, TopLabel, Tree) if kind.name == name)
-    return kind(each, n_buckets, horizon, moments)
+        return Simplex(slack, n_buckets, horizon, declared, steering)
+    if name == Binary.name:
+        return Binary(each, n_buckets, horizon, moments)
+    kind = next(kind for kind in (Classwise, TopLabel, Tree) if kind.name == name)
+    return kind(each, n_buckets, horizon, moments, steering)
 
 
 def new_strategies(
@@ -83,13 +88,16 @@ def new_strategies(
     horizon: int | None,
     moments: Moments | None = None,
     declared: Sequence[Label] = (),
+    steering: SteeredVectors | None = None,
 ) -> dict[str, Strategy]:
-    """One of each by name, before its first round.
+    """One of each by name, before its first round; those that several labels come to share a steering.
 
     Bounds are added up in this order, on which the last bit of a sum depends.
     """
     names = [kind.name for kind in (Binary, Classwise, TopLabel, Certain, Simplex, Tree)]
-    return {name: new_strategy(name, slack, n_buckets, horizon, moments, declared) for name in names}
+    return {
+        name: new_strategy(name, slack, n_buckets, horizon, moments, declared, steering) for name in names
+    }
 
 
 def renewed(state: dict[str, Any]) -> dict[str, Any]:

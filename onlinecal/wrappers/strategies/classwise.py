@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from onlinecal.steering.replaying import Schedule, Tapes
-from onlinecal.wrappers.labels import Label, Labels, normalised, normalised_rows
+from onlinecal.wrappers.labels import Label, Labels, completed, completed_rows, normalised, normalised_rows
 from onlinecal.wrappers.strategies.strategy import Answer, Asked, Floats, Ints, Outlook, Strategy
 
 
 class Classwise(Strategy):
-    """One event for each label; the answer is their forecasts divided by their sum."""
+    """One event for each label; the answer is the distribution nearest to these, towards the hints."""
 
     name = "classwise"
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
-        """Each label's forecast follows the model's probability of it."""
-        return tuple(names), normalised({k: self.projection(k).ask(answer.get(k, 0.0)) for k in names})
+        """Each label's forecast follows its hint."""
+        hints = self.hints(answer, names)
+        forecasts = {k: self.projection(k).ask(hints.get(k, 0.0)) for k in names}
+        if self.steering is None:
+            return tuple(names), normalised(forecasts)
+        return tuple(names), completed(forecasts, hints)
 
     def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
         """Charge the round that is here; a label that it does not name was as good as forecast with 0."""
@@ -25,9 +31,15 @@ class Classwise(Strategy):
             self.projection(label).surprise()
 
     def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
-        """Column by column, compiled: labels have nothing to do with each other before answers are made."""
-        forecasts, certificates = self.replay_columns(table, numbers, labels, schedule)
-        return Tapes(normalised_rows(forecasts), certificates)
+        """Column by column, compiled: labels have nothing to do with each other but in hints and answers."""
+        hints = self.replay_hints(table, numbers, labels, schedule)
+        forecasts, certificates = np.empty_like(table), np.zeros(len(table))
+        for number, label in enumerate(labels.known):
+            tapes = self.projection(label).replay(hints[:, number], numbers == number, schedule)
+            forecasts[:, number] = tapes.forecasts
+            certificates += tapes.certificates
+        complete = normalised_rows(forecasts) if self.steering is None else completed_rows(forecasts, hints)
+        return Tapes(complete, certificates)
 
     def outlook(self, n_labels: int, rounds: int) -> Outlook:
         """A projection for each label; without any each could be forecast as 0."""

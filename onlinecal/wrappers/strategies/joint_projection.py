@@ -21,6 +21,7 @@ class JointProjection:
     ----------
     slack, horizon
         As in SimplexAlmostOneStepAhead; a slack below 1, too little for labels yet unknown, counts as 1.
+        None is the forecaster's own for hints.
     declared
         All labels, if they are known beforehand.
 
@@ -32,9 +33,10 @@ class JointProjection:
         The forecast that was asked for last.
     """
 
-    def __init__(self, slack: float, horizon: int | None, declared: Sequence[Label] = ()) -> None:
+    def __init__(self, slack: float | None, horizon: int | None, declared: Sequence[Label] = ()) -> None:
+        given = None if slack is None else max(1.0, float(slack))
         self.forecaster = SimplexAlmostOneStepAhead(
-            horizon=horizon, slack=max(1.0, float(slack)), labels=list(declared) or None, report="hint"
+            horizon=horizon, slack=given, labels=list(declared) or None
         )
         self._token: SimplexForecast | None = None
         self.announced: dict[Label, float] = {}
@@ -72,11 +74,13 @@ class JointProjection:
 
     def replay(self, hints: NDArray[np.float64], numbers: NDArray[np.int64]) -> Tapes:
         """Ask and settle row by row, all labels being declared: hints (T, k), which of these came (T,)."""
-        return Tapes(*self.forecaster._run.replay_certified(numbers, normalised_rows(hints)))
+        return Tapes(*self.forecaster.replay_certified(numbers, normalised_rows(hints)))
 
     def promise(self, n_labels: int, rounds: int) -> float:
         """What the certificate could not exceed after so many rounds with so many labels."""
         run = self.forecaster.new_run()
+        if self.forecaster.report is None:
+            run.heed_hints(0, 0, 0)
         run.numbers = {number: number for number in range(n_labels)}
         return float(run.promise(max(run.horizon or 0, rounds)))
 

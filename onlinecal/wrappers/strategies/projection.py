@@ -12,7 +12,7 @@ from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import MOVED
 from onlinecal.forecasters.binary.grids.dyadic_accounts import EAGER, TUNED
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
-from onlinecal.steering import three_maps
+from onlinecal.steering import three_maps, unsteered
 from onlinecal.steering.binary import CELL_LOWER, CELL_STEP, FORECAST, new_steering, steered
 from onlinecal.steering.replaying import Schedule, Tapes, replayed
 from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
@@ -45,6 +45,8 @@ class Projection:
     moments
         Those of its window, if it has one (and a fixed number of buckets): the tables, unless they have a
         horizon, then get the uniform grid that is best where so many share a window.
+    steers
+        Whether what it is asked about is a model's probability, to be steered; else it is the hint itself.
 
     Attributes
     ----------
@@ -62,7 +64,12 @@ class Projection:
     _moments: Moments | None = None
 
     def __init__(
-        self, slack: float, n_buckets: Buckets, horizon: int | None, moments: Moments | None = None
+        self,
+        slack: float,
+        n_buckets: Buckets,
+        horizon: int | None,
+        moments: Moments | None = None,
+        steers: bool = True,
     ) -> None:
         number = 1 if isinstance(n_buckets, str) else n_buckets
         settings: dict[str, Any] = {"horizon": horizon if n_buckets == 1 else None}
@@ -80,7 +87,7 @@ class Projection:
         self._last = number - 1
         if n_buckets == AUTO:
             self._splitting = SplittingBuckets(math.ceil(PATIENCE * slack))
-        self._state = new_steering()
+        self._state = new_steering() if steers else unsteered.new_steering()
         self._compile()
 
     def _compile(self) -> None:

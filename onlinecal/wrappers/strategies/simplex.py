@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from onlinecal.steering.replaying import Schedule, Tapes
-from onlinecal.wrappers.labels import Label, Labels, normalised, normalised_rows
+from onlinecal.wrappers.labels import Label, Labels, normalised
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.joint_projection import JointProjection
+from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
 from onlinecal.wrappers.strategies.strategy import (
     Answer,
     Asked,
@@ -22,7 +23,7 @@ from onlinecal.wrappers.strategies.strategy import (
 
 
 class Simplex(Strategy):
-    """A joint forecast near to what each label's projection says: those only make its hint.
+    """A joint forecast near to the steered vector; in older states, to what each label's projection says.
 
     Attributes
     ----------
@@ -33,13 +34,21 @@ class Simplex(Strategy):
     name = "simplex"
 
     def __init__(
-        self, slack: float, n_buckets: Buckets, horizon: int | None, declared: Sequence[Label] = ()
+        self,
+        slack: float | None,
+        n_buckets: Buckets,
+        horizon: int | None,
+        declared: Sequence[Label] = (),
+        steering: SteeredVectors | None = None,
     ) -> None:
-        super().__init__(slack, n_buckets, horizon)
+        # projections make hints of nothing but older states, whose slack was 1 unless another was given
+        super().__init__(1.0 if slack is None else slack, n_buckets, horizon, steering=steering)
         self.joint = JointProjection(slack, horizon, declared)
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
         """The answer is the joint forecast as it is."""
+        if self.steering is not None:
+            return (), self.joint.ask(dict(self.hints(answer, names)))
         forecasts = {k: self.projection(k).ask(answer.get(k, 0.0)) for k in names}
         return tuple(names), self.joint.ask(normalised(forecasts))
 
@@ -69,10 +78,9 @@ class Simplex(Strategy):
 
     def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
         """Compiled while no label is late."""
-        if schedule.most_late:
+        if schedule.most_late or self.steering is None:
             return super().replay(table, numbers, labels, schedule)
-        hints, _ = self.replay_columns(table, numbers, labels, schedule)
-        return self.joint.replay(normalised_rows(hints), numbers)
+        return self.joint.replay(self.replay_hints(table, numbers, labels, schedule), numbers)
 
     def bounded(self) -> Iterable[Bounded]:
         """The joint forecasts alone."""

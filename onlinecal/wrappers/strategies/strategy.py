@@ -16,8 +16,8 @@ from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
 from onlinecal.wrappers.strategies.row_by_row import played_row_by_row
+from onlinecal.wrappers.strategies.steered_vectors import Floats, SteeredVectors
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 Asked = tuple[Label | None, ...]
@@ -43,13 +43,15 @@ class Outlook(NamedTuple):
 class Waiting(NamedTuple):
     """A round whose label has not come: the name of its strategy, what was forecast about which labels.
 
-    The label None stands for the positive one of two. `joint` is the forecast of all labels together.
+    The label None stands for the positive one of two. `joint` is the forecast of all labels together,
+    `steered` the ticket of the steering of vectors.
     """
 
     kind: str
     asked: Asked
     tickets: dict[Label | None, Ticket]
     joint: SimplexForecast | None = None
+    steered: Floats | None = None
 
 
 class Bounded(Protocol):
@@ -85,6 +87,8 @@ class Strategy(ABC):
     ----------
     slack, n_buckets, horizon, moments
         Those of the projections.
+    steering
+        Makes the projections' hints of the model's answer; without it each projection steers on its own.
 
     Attributes
     ----------
@@ -98,10 +102,19 @@ class Strategy(ABC):
     """So many labels there must be to forecast anything."""
     goes_on_as_before = True
     """Whether projections are steered as in version 0.1.0: those of its states are, which do not say."""
+    steering: SteeredVectors | None = None
+    steers_again: ClassVar[bool] = False
+    """Whether projections steer the hints that are made for them."""
 
     def __init__(
-        self, slack: float, n_buckets: Buckets, horizon: int | None, moments: Moments | None = None
+        self,
+        slack: float,
+        n_buckets: Buckets,
+        horizon: int | None,
+        moments: Moments | None = None,
+        steering: SteeredVectors | None = None,
     ) -> None:
+        self.steering = steering
         self._settings = slack, n_buckets, horizon, moments
         self.projections: dict[Label | None, Projection] = {}
         self.goes_on_as_before = False
@@ -110,7 +123,8 @@ class Strategy(ABC):
         """The one that forecasts a label."""
         found = self.projections.get(label)
         if found is None:
-            found = self.projections[label] = Projection(*self._settings)
+            steers = self.steering is None or self.steers_again
+            found = self.projections[label] = Projection(*self._settings, steers=steers)
             if self.goes_on_as_before:
                 found.go_on_as_before()
         return found
@@ -118,6 +132,10 @@ class Strategy(ABC):
     def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
         """The labels of a round: those of the model's answer, then the others that are known."""
         return list(dict.fromkeys([*map(plain, answer), *labels.known]))
+
+    def hints(self, answer: Mapping[Label, float], names: list[Label]) -> Mapping[Label, float]:
+        """What the projections of these labels are asked about: the steered answer, or else the answer."""
+        return answer if self.steering is None else self.steering.ask(answer, names)
 
     @abstractmethod
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
@@ -135,15 +153,29 @@ class Strategy(ABC):
         """Charge the round that is here with its label."""
         for name in asked:
             self.projection(name).settle(int(label == name))
+        self.learn(label)
+
+    def learn(self, label: Label) -> None:
+        """Learn to steer from the label of the round that is here."""
+        if self.steering is not None:
+            self.steering.learn(label)
+
+    def steered_ticket(self) -> Floats | None:
+        """What steering wants back with the label of the round that is here."""
+        return None if self.steering is None else self.steering.ticket()
 
     def take(self, asked: Asked) -> Waiting:
         """The open round, to wait for its label elsewhere."""
-        return Waiting(self.name, asked, {name: self.projection(name).ticket() for name in asked})
+        tickets = {name: self.projection(name).ticket() for name in asked}
+        return Waiting(self.name, asked, tickets, steered=self.steered_ticket())
 
     def present(self, waiting: Waiting) -> None:
         """Put a round back in its place, to be settled next."""
         for name, ticket in waiting.tickets.items():
             self.projection(name).present(ticket)
+        if self.steering is not None:
+            assert waiting.steered is not None
+            self.steering.present(waiting.steered)
 
     def give_up(self, waiting: Waiting) -> None:
         """A round that waited will never be settled: nothing to do, projections reserve nothing for it."""
@@ -158,14 +190,11 @@ class Strategy(ABC):
         """
         return played_row_by_row(self, table, numbers, labels, schedule)
 
-    def replay_columns(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
-        """The same of one projection a label, each asked about its column: their forecasts as they are."""
-        forecasts, certificates = np.empty_like(table), np.zeros(len(table))
-        for number, label in enumerate(labels.known):
-            tapes = self.projection(label).replay(table[:, number], numbers == number, schedule)
-            forecasts[:, number] = tapes.forecasts
-            certificates += tapes.certificates
-        return Tapes(forecasts, certificates)
+    def replay_hints(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Floats:
+        """What projections are asked about, row by row: the same of `hints`, shape (T, k)."""
+        if self.steering is None:
+            return table
+        return self.steering.replay(table, numbers, list(labels.known), schedule)
 
     def note_late(self, others: int) -> None:
         """Take into the guarantees that so many other forecasts were open at once."""

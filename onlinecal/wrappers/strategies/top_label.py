@@ -1,4 +1,4 @@
-"""The probability of the model's top label."""
+"""The probability of the top label."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from onlinecal.wrappers.strategies.strategy import Answer, Asked, Floats, Ints, 
 
 
 class TopLabel(Strategy):
-    """One event: that the label is the model's top one, whichever that is."""
+    """One event: that the label is the one with the greatest hint, whichever that is.
+
+    Being the greatest, its hint may be off where those of single labels are not: it is steered once more.
+    """
 
     name = "top-label"
+    steers_again = True
     fewest = 2
 
     def projection(self, label: Label | None) -> Projection:
@@ -24,9 +28,10 @@ class TopLabel(Strategy):
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
         """The others share what the top label leaves; a model that says nothing counts as undecided."""
-        masses = {label: answer.get(label, 0.0) for label in names} if answer else dict.fromkeys(names, 1.0)
+        hints = self.hints(answer, names)
+        masses = {label: hints.get(label, 0.0) for label in names} if hints else dict.fromkeys(names, 1.0)
         best = max(masses, key=masses.__getitem__)
-        raw = masses[best] if answer else 1.0 / len(names)
+        raw = masses[best] if hints else 1.0 / len(names)
         return (best,), spread_top(masses, best, self.projection(best).ask(raw))
 
     def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:

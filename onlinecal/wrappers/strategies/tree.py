@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.moments import Moments
+from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
 from onlinecal.wrappers.strategies.strategy import Answer, Asked, Outlook, Strategy, Waiting
 
 
@@ -80,16 +81,21 @@ class Tree(Strategy):
     fewest = 2
 
     def __init__(
-        self, slack: float, n_buckets: Buckets, horizon: int | None, moments: Moments | None = None
+        self,
+        slack: float,
+        n_buckets: Buckets,
+        horizon: int | None,
+        moments: Moments | None = None,
+        steering: SteeredVectors | None = None,
     ) -> None:
-        super().__init__(slack, n_buckets, None, moments)
+        super().__init__(slack, n_buckets, None, moments, steering)
         self.numbers: dict[Label, int] = {}
         self._plan = Plan((None,), {None: 0})
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
-        """Each node's forecast follows the share that its second half has of the model's probability."""
-        plan = self._planned(names)
-        masses = [max(0.0, answer.get(name, 0.0)) for name in plan.names] + [0.0] * len(plan.inner)
+        """Each node's forecast follows the share that its second half has of the hint."""
+        plan, hints = self._planned(names), self.hints(answer, names)
+        masses = [max(0.0, hints.get(name, 0.0)) for name in plan.names] + [0.0] * len(plan.inner)
         for own, first, second in reversed(plan.inner.values()):
             masses[own] = masses[first] + masses[second]
         said = [1.0] * len(masses)
@@ -116,12 +122,13 @@ class Tree(Strategy):
             # how many digits its number has in common with that of a label that was named, at most
             common = max(_trailing_zeros(number ^ self.numbers[name]) for name in asked)
             self.projection(Node(common, number & ((1 << common) - 1))).surprise()
+        self.learn(label)
 
     def take(self, asked: Asked) -> Waiting:
         """The open round with the tickets of its nodes."""
         inner = self._planned(asked).inner
         tickets: dict[Any, Any] = {node: self.projection(node).ticket() for node in inner}
-        return Waiting(self.name, asked, tickets)
+        return Waiting(self.name, asked, tickets, steered=self.steered_ticket())
 
     def outlook(self, n_labels: int, rounds: int) -> Outlook:
         """Of the nodes of each depth, which share all rounds; each could be forecast as 1/2."""

@@ -80,7 +80,7 @@ def test_more_slack_brings_the_forecasts_closer_to_a_good_model():
     outcomes = [int(rng.choice(k, p=p)) for p in truth]
     gaps = []
     for slack in (None, 1.0, 2.0, 4.0):
-        forecaster = SimplexAlmostOneStepAhead(k, n_cells=8, slack=slack)
+        forecaster = SimplexAlmostOneStepAhead(k, n_cells=8, slack=slack, report="barycentre")
         forecasts = forecaster.replay(outcomes, truth)
         gaps.append(np.abs(forecasts - truth).sum(axis=1).mean())
         assert forecaster.certificate <= forecaster.guarantee

@@ -80,7 +80,7 @@ def new_memory(
 
 
 def rebuilt(
-    memory: NDArray[np.int64], classes: int, scale: int, step: int, slack: float | None
+    memory: NDArray[np.int64], classes: int, scale: int, step: int, slack: float | None, growing: bool
 ) -> NDArray[np.int64]:
     """The same run on another grid, with room for at least one point more.
 
@@ -89,7 +89,7 @@ def rebuilt(
     """
     old_classes, used = int(memory[CLASSES]), int(memory[USED])
     records = max(FEWEST_RECORDS, 1 << int(used).bit_length())
-    new = new_memory(classes, scale, step, slack, records, growing=memory[FINE] > 1)
+    new = new_memory(classes, scale, step, slack, records, growing)
     factor = scale // int(memory[SCALE])
     new[ROUNDS:HEADER] = memory[ROUNDS:HEADER]
     new[SPREAD] *= factor

@@ -1,0 +1,281 @@
+"""Steering of a whole distribution over k classes: a model's vector is mapped to a better one.
+
+Seven answers are mixed by Vovk's aggregating algorithm for the Brier score of several classes (`mixing`):
+
+- the vector itself, with half of the weight;
+- its *temperature* curve, the vector to a power that is learnt, divided by its sum;
+- a smooth curve of all classes in common, slow, the softmax of what it makes of each class's probability;
+- the same with a smooth curve for each class, slow, and with a free one for each, slow and faster;
+- a free curve for each class, slow, that knows of the others only by the division by their sum.
+
+The curves are those of `curves`. What comes out is at least 1/(2 k (t + 2)) for each class, in round
+t = 0, 1, ... A label that comes late counts for less, as in `binary`: 1/(n + 1) if n events came in between.
+
+With labels in time, the sum of T Brier scores (squared errors, a sum over the classes) exceeds that of the
+vectors themselves by at most ln T + 1.1, and that of each other answer by ln 6 more (docs/theory.md,
+Theorem 17e). Time and memory are in proportion to k.
+
+References
+----------
+Vovk and Zhdanov (2009), prediction with expert advice for the Brier game. Guo et al. (2017), temperature. The
+curves' sources are in `curves`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
+from onlinecal.steering.curves import (
+    CAUTION,
+    EDGE,
+    FREE,
+    N_FEATURES,
+    N_TOUCHED,
+    SMOOTH,
+    free_logit,
+    learn_free,
+    learn_smooth,
+    sigmoid,
+    smooth_logit,
+    start_free,
+    start_smooth,
+    stretched,
+    write_features,
+    write_knots,
+)
+from onlinecal.steering.mixing import mix_vectors, reweigh_vectors
+
+Floats = NDArray[np.float64]
+
+N_ANSWERS = 7
+TEMPERATURE, COMMON, SMOOTHLY, FASTER, SLOWLY, ALONE = range(1, N_ANSWERS)
+"""The answers after the vector itself."""
+N_FREE = 3
+"""How many free curves each class has: those of the last three answers."""
+SLOW, FAST = 1e-4, 1e-3
+"""How fast curves forget; the temperature forgets fast."""
+DEEPEST = -16.0
+"""The least logarithm of a probability that temperature tells from others."""
+FARTHEST = stretched(1.0, -EDGE, EDGE)
+"""Half the stretched logit of 1 until a more extreme one has come."""
+COLDEST, HOTTEST = 0.02, 5.0
+"""Limits of the power."""
+
+# Layout of a state for k classes: ticket | shared part | a part for each class. The open ticket: the events
+# by then, the sum that ALONE was divided by, k probabilities of each answer (those of the vector itself
+# first), half the stretched logit of each class. Shared: rounds, events (forecasts asked for, labels learnt),
+# power and its variance, weights, room for features and knots, the common curve. For each class: half the
+# stretched logits of 0 and of 1, its curves.
+ASKED, DIVISOR, ANSWERS = range(3)
+ROUNDS, EVENTS, POWER, VARIANCE, WEIGHTS = range(5)
+FEATURES = WEIGHTS + N_ANSWERS
+KNOTS = FEATURES + 2 * N_FEATURES
+SHARED_CURVE = KNOTS + 2 * N_TOUCHED
+SHARED = SHARED_CURVE + SMOOTH
+LOWEST, HIGHEST, OWN_SMOOTH = range(3)
+OWN_FREE = OWN_SMOOTH + SMOOTH
+EACH = OWN_FREE + N_FREE * FREE
+
+
+@kernel_part
+def shared_of(k: int) -> int:
+    """Where the shared part of a state for k classes begins: behind the ticket, so that is its length."""
+    return ANSWERS + (N_ANSWERS + 1) * k
+
+
+def new_vector_steering(k: int) -> Floats:
+    """The state for k classes before the first round."""
+    state = np.zeros(shared_of(k) + SHARED + k * EACH)
+    shared = shared_of(k)
+    state[shared + POWER] = state[shared + VARIANCE] = 1.0
+    state[shared + WEIGHTS] = 0.5
+    state[shared + WEIGHTS + 1 : shared + WEIGHTS + N_ANSWERS] = 0.5 / (N_ANSWERS - 1)
+    start_smooth(state, shared + SHARED_CURVE)
+    for c in range(k):
+        own = shared + SHARED + c * EACH
+        state[own + LOWEST], state[own + HIGHEST] = -FARTHEST, FARTHEST
+        start_smooth(state, own + OWN_SMOOTH)
+        for i in range(N_FREE):
+            start_free(state, own + OWN_FREE + i * FREE)
+    return state
+
+
+def with_classes(state: Floats, k: int) -> Floats:
+    """The state for more classes, at the end, of which nothing is known yet."""
+    grown, before = new_vector_steering(k), classes_of(state)
+    ticket = shared_of(before)
+    grown[: shared_of(k)] = ticket_with_classes(state[:ticket], k)
+    grown[shared_of(k) : shared_of(k) + len(state) - ticket] = state[ticket:]
+    return grown
+
+
+def ticket_with_classes(ticket: Floats, k: int) -> Floats:
+    """A ticket for more classes, at the end, to which every answer gave nothing."""
+    before = (len(ticket) - ANSWERS) // (N_ANSWERS + 1)
+    rows = np.zeros((N_ANSWERS + 1, k))
+    rows[:, :before] = ticket[ANSWERS:].reshape(N_ANSWERS + 1, before)
+    rows[N_ANSWERS, before:] = -FARTHEST
+    return np.concatenate((ticket[:ANSWERS], rows.ravel()))
+
+
+@kernel_part
+def classes_of(state: Any) -> int:
+    """For how many classes a state is."""
+    return (len(state) - ANSWERS - SHARED) // (N_ANSWERS + 1 + EACH)
+
+
+@kernel_part
+def take_in(state: Any, k: int, row: Any) -> None:
+    """Note a model's row as the first answer: moved into [0, 1], NaN as 0, and divided by its sum."""
+    total = 0.0
+    for c in range(k):
+        p = float(row[c])
+        p = min(p, 1.0) if p > 0.0 else 0.0
+        state[ANSWERS + c] = p
+        total += p
+    for c in range(k):
+        state[ANSWERS + c] = state[ANSWERS + c] / total if total > 0.0 else 1.0 / k
+
+
+@kernel_part
+def softmax(state: Any, at: int, k: int) -> None:
+    """Logits to a distribution, in their place."""
+    most, total = state[at], 0.0
+    for c in range(1, k):
+        most = max(most, state[at + c])
+    for c in range(k):
+        state[at + c] = math.exp(state[at + c] - most)
+        total += state[at + c]
+    for c in range(k):
+        state[at + c] /= total
+
+
+@kernel_part
+def depth(p: float) -> float:
+    """The logarithm of a probability, as temperature sees it."""
+    return max(math.log(p), DEEPEST) if p > 0.0 else DEEPEST
+
+
+@kernel_part
+def consult(state: Any, k: int) -> None:
+    """Note in the ticket what each curve makes of the vector that is there."""
+    shared = shared_of(k)
+    features, knots = shared + FEATURES, shared + KNOTS
+    state[DIVISOR] = 0.0
+    for c in range(k):
+        p, own, at = state[ANSWERS + c], shared + SHARED + c * EACH, ANSWERS + c
+        u = state[own + LOWEST] if p <= 0.0 else state[own + HIGHEST] if p >= 1.0 else stretched(p, 0.0, 0.0)
+        state[at + N_ANSWERS * k] = u
+        write_features(state, features, p, u)
+        write_knots(state, knots, p, u)
+        state[at + TEMPERATURE * k] = state[shared + POWER] * depth(p)
+        state[at + COMMON * k] = smooth_logit(state, shared + SHARED_CURVE, features)
+        state[at + SMOOTHLY * k] = smooth_logit(state, own + OWN_SMOOTH, features)
+        for i in range(N_FREE):
+            state[at + (FASTER + i) * k] = free_logit(state, own + OWN_FREE + i * FREE, knots, u)
+        state[at + ALONE * k] = sigmoid(state[at + ALONE * k])
+        state[DIVISOR] += state[at + ALONE * k]
+    for i in range(TEMPERATURE, ALONE):
+        softmax(state, ANSWERS + i * k, k)
+    for c in range(k):
+        state[ANSWERS + ALONE * k + c] /= state[DIVISOR]
+
+
+@kernel_part
+def steer(state: Any, k: int, row: Any, out: Any) -> None:
+    """Write what is made of a model's row; the ticket is left in the state."""
+    shared = shared_of(k)
+    state[shared + EVENTS] += 1.0
+    state[ASKED] = state[shared + EVENTS]
+    take_in(state, k, row)
+    consult(state, k)
+    least = 0.5 / (k * (state[shared + ROUNDS] + 2.0))
+    mix_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, least, out)
+
+
+@kernel_part
+def learn_power(state: Any, k: int, label: int, part: float) -> None:
+    """Let the temperature learn the label of the ticket, or a part of it: an extended Kalman filter."""
+    shared, answer = ANSWERS + (N_ANSWERS + 1) * k, ANSWERS + TEMPERATURE * k
+    mean, square = 0.0, 0.0
+    for c in range(k):
+        x = depth(state[ANSWERS + c])
+        mean += state[answer + c] * x
+        square += state[answer + c] * x * x
+    error = depth(state[ANSWERS + label]) - mean
+    v = part * max(square - mean * mean, CAUTION * error * error)
+    variance = state[shared + VARIANCE] / (1.0 + v * state[shared + VARIANCE])
+    power = state[shared + POWER] + part * variance * error
+    state[shared + POWER] = min(max(power, COLDEST), HOTTEST)
+    state[shared + VARIANCE] = variance + part * FAST * (1.0 - variance)
+
+
+@kernel_part
+def learn(state: Any, k: int, label: int) -> None:
+    """Learn the label of the ticket: weights, temperature, curves."""
+    shared = shared_of(k)
+    features, knots = shared + FEATURES, shared + KNOTS
+    rounds = state[shared + ROUNDS]
+    part = 1.0 / (1.0 + state[shared + EVENTS] - state[ASKED])
+    reweigh_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, label, part, 1.0 / (rounds + 2.0))
+    learn_power(state, k, label, part)
+    for c in range(k):
+        at, own, outcome = ANSWERS + c, shared + SHARED + c * EACH, int(c == label)
+        p, u = state[at], state[at + N_ANSWERS * k]
+        write_features(state, features, p, u)
+        write_knots(state, knots, p, u)
+        for i in range(2):
+            curve, rate = (own + OWN_SMOOTH, SLOW) if i else (shared + SHARED_CURVE, SLOW / k)
+            learn_smooth(state, curve, features, state[at + (COMMON + i) * k], outcome, rate, part)
+        state[at + ALONE * k] *= state[DIVISOR]
+        for i in range(N_FREE):
+            rate, some = (SLOW, part) if i else (FAST, math.sqrt(part))
+            answer = state[at + (FASTER + i) * k]
+            learn_free(state, own + OWN_FREE + i * FREE, knots, answer, outcome, rate, some)
+        state[own + LOWEST] = min(state[own + LOWEST], u)
+        state[own + HIGHEST] = max(state[own + HIGHEST], u)
+    state[shared + ROUNDS] = rounds + 1.0
+    state[shared + EVENTS] += 1.0
+
+
+class VectorSteering:
+    """Steering of vectors as compiled entry points: a `namespace`.
+
+    hint(state, row, out) writes what is made of a model's row, both of shape (k,); its ticket is left in the
+    state.
+    learn(state, label) learns the number of the ticket's label.
+    """
+
+    hint: ClassVar[Callable[[Floats, Floats, Floats], None]]
+    learn: ClassVar[Callable[[Floats, int], None]]
+
+
+@compiled
+def hint(state: Floats, row: Floats, out: Floats) -> None:
+    """See `VectorSteering`."""
+    steer(state, classes_of(state), row, out)
+
+
+@compiled
+def learn_label(state: Floats, label: int) -> None:
+    """See `VectorSteering`."""
+    learn(state, classes_of(state), label)
+
+
+@cache
+def vector_steering() -> type[VectorSteering]:
+    """The entry points, compiled or loaded when they are first asked for."""
+    floats = types.float64[::1]
+    return namespace(
+        VectorSteering,
+        hint=entry_point(hint, floats, floats, floats),
+        learn=entry_point(learn_label, floats, types.int64),
+    )

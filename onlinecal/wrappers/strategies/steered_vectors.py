@@ -1,0 +1,89 @@
+"""A model's answers over labels that are discovered, steered as vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.steering.replaying import Schedule
+from onlinecal.steering.vector import (
+    new_vector_steering,
+    shared_of,
+    ticket_with_classes,
+    vector_steering,
+    with_classes,
+)
+from onlinecal.wrappers.labels import Label, normalised
+
+Floats = NDArray[np.float64]
+
+
+class SteeredVectors:
+    """Steering of all labels together, shared by the strategies that are asked about several.
+
+    Attributes
+    ----------
+    numbers
+        The labels met so far, from answers or outcomes, in the order of the state's classes.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[Label, int] = {}
+        self._state = new_vector_steering(0)
+
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> dict[Label, float]:
+        """What is made of a model's answer over these labels: probabilities that sum to 1.
+
+        Labels that the answer leaves out have 0; an answer without any weight counts as undecided. The ticket
+        stays here until the next one.
+        """
+        self._meet(names)
+        row = np.array([answer.get(label, 0.0) for label in self.numbers], np.float64)
+        hint = np.empty(len(row))
+        vector_steering().hint(self._state, row, hint)
+        masses = dict(zip(self.numbers, hint.tolist(), strict=True))
+        # a label that the model has named before need not be among them, unless it has come
+        return masses if len(names) == len(masses) else normalised({label: masses[label] for label in names})
+
+    def learn(self, label: Label) -> None:
+        """Learn the label that came after the answer whose ticket is here."""
+        self._meet((label,))
+        vector_steering().learn(self._state, self.numbers[label])
+
+    def replay(
+        self, table: Floats, numbers: NDArray[np.int64], labels: list[Label], schedule: Schedule
+    ) -> Floats:
+        """Steer every row of a table, shape (T, k), learning in between what the schedule says.
+
+        Columns are the labels, before any other was met; `numbers`, shape (T,), are the columns that came.
+        """
+        self._meet(labels)
+        steering, state, hints = vector_steering(), self._state, np.empty_like(table)
+        shared, asked = shared_of(len(labels)), 0
+        tickets: dict[int, Floats] = {}
+        for row, known in zip(schedule.order.tolist(), schedule.known.tolist(), strict=True):
+            while asked < known:
+                steering.hint(state, table[asked], hints[asked])
+                if schedule.most_late:
+                    tickets[asked] = state[:shared].copy()
+                asked += 1
+            if schedule.most_late:
+                state[:shared] = tickets.pop(row)
+            steering.learn(state, numbers[row])
+        return hints
+
+    def ticket(self) -> Floats:
+        """A copy of the ticket, for an answer that must wait while others are steered."""
+        return self._state[: shared_of(len(self.numbers))].copy()
+
+    def present(self, ticket: Floats) -> None:
+        """Put a ticket back in its place, to be learnt from next."""
+        self._state[: shared_of(len(self.numbers))] = ticket_with_classes(ticket, len(self.numbers))
+
+    def _meet(self, labels: Iterable[Label]) -> None:
+        unknown = [label for label in labels if label not in self.numbers]
+        if unknown:
+            self.numbers |= {label: len(self.numbers) + i for i, label in enumerate(unknown)}
+            self._state = with_classes(self._state, len(self.numbers))

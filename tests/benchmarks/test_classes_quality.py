@@ -1,0 +1,79 @@
+"""Steering of vectors, and the wrapper, against online rivals, each stream's best one chosen in hindsight."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onlinecal import CalibratedClassifier
+from onlinecal.steering.vector import new_vector_steering, vector_steering
+from tests.wrappers.scripted import Scripted
+
+STREAMS = Path(__file__).parents[3] / "shared" / "data" / "classes"
+RIVALS = STREAMS / "rivals.json"
+STRATEGIES = ("auto", "top-label", "simplex")
+
+
+def steered(rows, labels):
+    """What steering makes of each row, shape (T, k), before its label is learnt."""
+    state, found, steering = new_vector_steering(rows.shape[1]), np.empty(rows.shape), vector_steering()
+    for row, label, out in zip(rows, labels.tolist(), found, strict=True):
+        steering.hint(state, row, out)
+        steering.learn(state, label)
+    return found
+
+
+def announced(rows, labels, strategy):
+    """What the wrapper announces around a model that answers with these rows, shape (T, k)."""
+    model, found = CalibratedClassifier(Scripted(), strategy=strategy), np.zeros(rows.shape)
+    for row, label, out in zip(rows.tolist(), labels.tolist(), found, strict=True):
+        x = {"answer": dict(enumerate(row))}
+        for name, p in model.predict_proba_one(x).items():
+            out[name] = p
+        model.learn_one(x, label)
+    return found
+
+
+def scores(q, labels):
+    """Brier score over the classes, log loss of forecasts at least .001, accuracy: means."""
+    of_label = q[np.arange(len(q)), labels]
+    brier = ((q - np.eye(q.shape[1])[labels]) ** 2).sum(1).mean()
+    return brier, -np.log(np.clip(of_label, 1e-3, 1)).mean(), (q.argmax(1) == labels).mean()
+
+
+@pytest.mark.skipif(not RIVALS.exists(), reason="needs ../shared/data/classes")
+def test_against_the_best_rival_in_hindsight(note):
+    above = {}
+    note("% above the best rival of each stream: Brier score / log loss")
+    note(f"| stream | model | steering | {' | '.join(STRATEGIES)} |")
+    for name, rivals in sorted(json.loads(RIVALS.read_text()).items()):
+        stream = np.load(STREAMS / f"{name}.npz")
+        rows, labels = stream["P"].astype(float), stream["y"].astype(int)
+        rows /= rows.sum(1, keepdims=True)
+        own = {"model": scores(rows, labels), "steering": scores(steered(rows, labels), labels)}
+        own |= {kind: scores(announced(rows, labels, kind), labels) for kind in STRATEGIES}
+        best = np.array([min(rival[kind] for rival in rivals.values()) for kind in ("brier", "log")])
+        line = []
+        for player, (*losses, accuracy) in own.items():
+            percent = 100.0 * (np.array(losses) / best - 1.0)
+            above.setdefault(player, []).append((*percent, accuracy - own["model"][2]))
+            line.append(f"{percent[0]:+.1f} / {percent[1]:+.1f}")
+        note(f"| {name}, {rows.shape[1]} | {' | '.join(line)} |")
+    for player, figures in above.items():
+        brier, log, accuracy = np.array(figures).T
+        note(
+            f"{player}: Brier mean {brier.mean():+.2f}, median {np.median(brier):+.2f},"
+            f" worst {brier.max():+.2f};"
+            f" log loss {log.mean():+.2f}, {np.median(log):+.2f}, {log.max():+.2f};"
+            f" accuracy less the model's at least {accuracy.min():+.4f}"
+        )
+    for player in ("steering", "auto", "top-label"):
+        brier, log, accuracy = np.array(above[player]).T
+        assert brier.mean() <= -4.0
+        assert brier.max() <= 0.5
+        assert log.mean() <= -6.0
+        assert log.max() <= 1.0
+        assert accuracy.min() >= -0.01
