@@ -35,12 +35,13 @@ class TopLabel(Strategy):
         return (best,), spread_top(masses, best, self.projection(best).ask(raw))
 
     def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
-        """One column, compiled: the top probabilities, and whether their labels came."""
-        tops = table.argmax(axis=1)
-        p, certificates = self.projection(None).replay(table.max(axis=1), tops == numbers, schedule)
+        """One column, compiled: the greatest hints, and whether their labels came."""
+        hints = self.replay_hints(table, numbers, labels, schedule)
+        tops = hints.argmax(axis=1)
+        p, certificates = self.projection(None).replay(hints.max(axis=1), tops == numbers, schedule)
         answers = np.empty_like(table)
         for row, (masses, best, top) in enumerate(
-            zip(table.tolist(), tops.tolist(), p.tolist(), strict=True)
+            zip(hints.tolist(), tops.tolist(), p.tolist(), strict=True)
         ):
             said = spread_top(dict(enumerate(masses)), best, top)
             answers[row] = [said[label] for label in range(len(masses))]
