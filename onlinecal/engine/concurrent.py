@@ -100,9 +100,9 @@ class AsyncEngine:
     >>> async def main():
     ...     async with AsyncEngine() as engine:
     ...         forecast = await engine.query("monday", "rain/oslo", hint=0.8)
-    ...         return forecast.probability, await engine.outcome("monday", 1)
+    ...         return round(forecast.probability, 2), await engine.outcome("monday", 1)
     >>> asyncio.run(main())
-    (0.625, Settled(id='monday'))
+    (0.79, Settled(id='monday'))
     """
 
     def __init__(

@@ -65,8 +65,9 @@ class Engine:
     --------
     >>> from onlinecal.engine import Engine, Outcome, Query
     >>> engine = Engine()
-    >>> engine.handle([Query("monday", "rain/oslo", hint=0.8), Query("tuesday", "rain/oslo")])[0].probability
-    0.625
+    >>> monday, _ = engine.handle([Query("monday", "rain/oslo", hint=0.8), Query("tuesday", "rain/oslo")])
+    >>> round(monday.probability, 2)
+    0.79
     >>> engine.handle([Outcome("tuesday", 0), Outcome("monday", 1), Outcome("monday", 0)])[2].reason
     'settled'
     >>> engine.close()
