@@ -125,12 +125,9 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     def new_run(self, edition: int = EDITION) -> SimplexRun:
         """A run before its first round, with the parameters of this forecaster."""
         slack = None if self.slack is None else float(self.slack)
-        return SimplexRun(self._known, self.n_cells, self.horizon, slack, self.report == "hint", edition)
-
-    def _heed(self) -> None:
-        """A hint came: follow it and all others, unless it is settled what to announce."""
-        if self.report is None and not self._run.follows:
-            self._run.heed(len(self._open))
+        run = SimplexRun(self._known, self.n_cells, self.horizon, slack, self.report == "hint", edition)
+        run.undecided = self.report is None
+        return run
 
     @property
     def _multiclass(self) -> bool:
@@ -232,7 +229,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         if len(self._open) >= run.most_open:
             raise ValueError(f"{len(self._open)} forecasts are open already; settle some before the next")
         if not empty:
-            self._heed()
+            run.heed(len(self._open))
         cell, vector = run.announce(guide)
         run.late = max(run.late, len(self._open))
         wished = None if empty else tuple(guide.tolist())
@@ -295,6 +292,6 @@ class SimplexAlmostOneStepAhead(base.Classifier):
             guide = check_distributions(hints, (len(numbers), len(run.numbers) + len(newcomers)), "hints")
         run.late = max(run.late, len(self._open))
         if hints is not None:
-            self._heed()
+            run.heed(len(self._open))
         forecasts, charged = run.replay(numbers, newcomers, guide, return_look_ahead)
         return (forecasts, charged) if return_look_ahead else forecasts

@@ -125,7 +125,9 @@ class SimplexRun(Account):
         MACHINE.begin(self.memory)
 
     def heed(self, n_open: int) -> None:
-        """Follow hints from now on, with so many forecasts open; see `heed_hints`."""
+        """A hint came while so many forecasts were open: follow hints from now on, unless that is decided."""
+        if not self.undecided:
+            return
         k = len(self.numbers)
         m = int(self.memory[SCALE] // self.memory[STEP]) if k else 0
         self.heed_hints(self.rounds, n_open, m)
