@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from onlinecal.engine.events import LONGEST_NAME, is_name
 from onlinecal.engine.keys.lanes import Issued, Step
-from onlinecal.forecasters.simplex.almost_one_step_ahead import SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions, over_known
 from onlinecal.forecasters.simplex.machine.table import HEADER
 from onlinecal.forecasters.simplex.run import SimplexRun
@@ -40,7 +40,8 @@ class SimplexLanes:
 
     def __init__(self, classes: tuple[str, ...] | None, edition: int, **parameters: Any) -> None:
         self.edition = edition
-        self.model = SimplexAlmostOneStepAhead(labels=classes, **parameters)
+        # a lane does not change its rule at the first hint: what it announces is configured or the barycentre
+        self.model = SimplexAlmostOneStepAhead(labels=classes, **{"report": REPORTS[0], **parameters})
         self.classes = None if classes is None else frozenset(classes)
 
     def hint_of(self, hint: Any) -> dict[str, float] | None:
