@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from onlinecal.engine.keys.class_labels import ClassLabels
 from onlinecal.engine.keys.lanes import Issued, Step
-from onlinecal.forecasters.simplex.almost_one_step_ahead import SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, over_known
 from onlinecal.forecasters.simplex.machine.table import HEADER
 from onlinecal.forecasters.simplex.run import SimplexRun
@@ -41,7 +41,8 @@ class SimplexLanes(ClassLabels):
     def __init__(self, classes: tuple[str, ...] | None, edition: int, **parameters: Any) -> None:
         super().__init__(classes)
         self.edition = edition
-        self.model = SimplexAlmostOneStepAhead(labels=classes, **parameters)
+        # a lane does not change its rule at the first hint: what it announces is configured or the barycentre
+        self.model = SimplexAlmostOneStepAhead(labels=classes, **{"report": REPORTS[0], **parameters})
 
     def new(self) -> SimplexLane:
         """A lane before its first round."""

@@ -31,6 +31,8 @@ class Account:
 
     edition = 1
     """By which rules grids are chosen (see `cells_for`, `last_rounds`), also of pickles that do not say."""
+    undecided = False
+    """Whether a first hint would make it follow hints: `heed_hints` is to be called then."""
     planned: float | None = None
     """The slack that grids are chosen for, if not the one that labels have."""
 
@@ -75,7 +77,7 @@ class Account:
                 self._grids.append((len(self.numbers), m))
                 if self.fixed and self.horizon is not None:
                     self.n_cells = m
-        self.follows = True
+        self.follows, self.undecided = True, False
         if self.slack is None:
             self.slack, self.planned = HEEDING, PLANNED
 

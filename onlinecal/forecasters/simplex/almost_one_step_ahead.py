@@ -134,14 +134,10 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     def new_run(self, edition: int = EDITION) -> SimplexRun:
         """A run before its first round, with the parameters of this forecaster."""
         slack = None if self.slack is None else float(self.slack)
-        follows = self.report == "hint"
-        settings = self._known, self.n_cells, self.horizon, slack, follows, edition
-        return SimplexRun(*settings, tuned=self.grid == "adaptive")
-
-    def _heed(self) -> None:
-        """A hint came: follow it and all others, unless it is settled what to announce."""
-        if self.report is None and not self._run.follows and not self._run.tuned:
-            self._run.heed(len(self._open))
+        settings = self._known, self.n_cells, self.horizon, slack, self.report == "hint", edition
+        run = SimplexRun(*settings, tuned=self.grid == "adaptive")
+        run.undecided = self.report is None and not run.tuned
+        return run
 
     @property
     def _multiclass(self) -> bool:
@@ -237,7 +233,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         if len(self._open) >= run.most_open:
             raise ValueError(f"{len(self._open)} forecasts are open already; settle some before the next")
         if not empty:
-            self._heed()
+            run.heed(len(self._open))
         cell, vector = run.announce(guide)
         run.note_late(len(self._open))
         wished = None if empty else tuple(guide.tolist())
@@ -300,13 +296,6 @@ class SimplexAlmostOneStepAhead(base.Classifier):
             guide = check_distributions(hints, (len(numbers), len(run.numbers) + len(newcomers)), "hints")
         run.note_late(len(self._open))
         if hints is not None:
-            self._heed()
+            run.heed(len(self._open))
         forecasts, charged = run.replay(numbers, newcomers, guide, return_look_ahead)
         return (forecasts, charged) if return_look_ahead else forecasts
-
-    def replay_certified(
-        self, numbers: NDArray[np.int64], hints: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Play numbers (T,) of known classes with hints (T, k): forecasts, certificates after each round."""
-        self._heed()
-        return self._run.replay_certified(numbers, hints)

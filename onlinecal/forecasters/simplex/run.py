@@ -142,7 +142,9 @@ class SimplexRun(Account):
         MACHINE.begin(self.memory)
 
     def heed(self, n_open: int) -> None:
-        """Follow hints from now on, with so many forecasts open; see `heed_hints`."""
+        """A hint came while so many forecasts were open: follow hints from now on, unless that is decided."""
+        if not self.undecided:
+            return
         k = len(self.numbers)
         m = int(self.memory[SCALE] // self.memory[STEP]) if k else 0
         self.heed_hints(self.rounds, n_open, m)
@@ -287,6 +289,7 @@ class SimplexRun(Account):
         self, numbers: NDArray[np.int64], hints: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Play known classes (T,) with hints (T, k): the forecasts, and the certificate after each round."""
+        self.heed(0)
         memories.check_bears(self.memory, self.changing, len(numbers))
         forecasts, certificates, no_points = np.zeros(hints.shape), np.empty(len(numbers)), np.zeros((0, 0))
         for row in range(len(numbers)):

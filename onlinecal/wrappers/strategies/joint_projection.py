@@ -74,13 +74,12 @@ class JointProjection:
 
     def replay(self, hints: NDArray[np.float64], numbers: NDArray[np.int64]) -> Tapes:
         """Ask and settle row by row, all labels being declared: hints (T, k), which of these came (T,)."""
-        return Tapes(*self.forecaster.replay_certified(numbers, normalised_rows(hints)))
+        return Tapes(*self.forecaster._run.replay_certified(numbers, normalised_rows(hints)))
 
     def promise(self, n_labels: int, rounds: int) -> float:
         """What the certificate could not exceed after so many rounds with so many labels."""
         run = self.forecaster.new_run()
-        if self.forecaster.report is None:
-            run.heed_hints(0, 0, 0)
+        run.heed(0)
         run.numbers = {number: number for number in range(n_labels)}
         return float(run.promise(max(run.horizon or 0, rounds)))
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DEFAULT_ROUNDS = 10_000
 DEFAULT_ADVERSARY = "uniform"
 DEFAULT_FORECASTER = "simplex"
-DEFAULT_FOLLOWER = "nested:slack=1,report=hint"
+DEFAULT_FOLLOWER = "nested"
 MOST_CLASSES = 100
 SHORTEST_GAME = 100
 """Rounds of the shortest game in the picture of the distance against T."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from adversaries import MulticlassAdversary
 from onlinecal.compiling import compiled
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
+from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.validation import check_probability_rows
 from simulations.games.duel import ROUNDS_AT_A_TIME, check_rounds, log_spaced
 
@@ -99,6 +100,8 @@ def play_multiclass(
     guide = np.empty((0, k)) if hints is None else check_probability_rows(hints, "hints")
     if hints is not None and guide.shape != (rounds, k):
         raise ValueError(f"hints must have the shape {(rounds, k)}, got {guide.shape}")
+    if hints is not None and isinstance(forecaster, SimplexRun):
+        forecaster.heed(0)
     rng = adversary.generator()
     checkpoints = log_spaced(rounds, max(n_checkpoints, 2))
     forecasts, charged = np.empty((rounds, k)), np.empty((rounds, k))

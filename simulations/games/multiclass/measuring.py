@@ -131,7 +131,8 @@ def play_and_measure_multiclass(
     forecaster = player.build(adversary.n_classes, rounds)
     duel = play_multiclass(forecaster, adversary, rounds, hints, n_checkpoints, progress)
     promised = finite(float(duel.guarantees[-1]))
-    unslacked = promised is not None and player.settings.get("slack") is None
+    # from the first hint on a run may have a slack that no setting names
+    unslacked = promised is not None and getattr(forecaster, "slack", None) is None
     return _measure(
         duel.forecasts,
         duel.outcomes,

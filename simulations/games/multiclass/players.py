@@ -18,7 +18,7 @@ from simulations.games.players import Chosen
 
 SLACK = Parameter("slack", None, "how large a bias it lets pass", low=0.5, high=MOST_SLACK)
 CELLS = Parameter("cells", None, "cells of its grid on a side", low=1, high=MOST_CELLS, form="whole")
-REPORT = Parameter("report", REPORTS[0], "the point of a cell it announces", form=REPORTS)
+REPORT = Parameter("report", None, "the point of a cell it announces", form=REPORTS)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def test_pictures_and_their_numbers_are_written(tmp_path):
 def test_a_table_of_probabilities_is_played_as_hints_and_compared(table):
     answer = run("--file", table, "--json")
     recorded, follower = json.loads(answer.stdout)["games"]
-    assert (recorded["forecaster"], follower["forecaster"]) == ("recorded", "nested:slack=1,report=hint")
+    assert (recorded["forecaster"], follower["forecaster"]) == ("recorded", "nested")
     assert recorded["rounds"] == follower["rounds"] == 300
     assert follower["certificate"] <= follower["guarantee"]
     assert recorded["brier"] < follower["brier"] < 300 * 2 / 3
