@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from onlinecal.forecasters.simplex.input import class_of
 from onlinecal.wrappers.labels import Label, Labels, plain
-from onlinecal.wrappers.mini_batches import MiniBatches
+from onlinecal.wrappers.mini_batches import MiniBatches, check_frame
 from onlinecal.wrappers.wrapper import is_of_scikit_learn
 
 
@@ -70,12 +70,12 @@ class IncrementalClassifier(MiniBatches):
             X is no such table, y holds another number of labels or one that is no class, classes are missing
             or others than before. Nothing has been learnt then.
         """
-        table = as_frame(X)
+        table = as_table(X)
         if classes is not None:
             self._declare(tuple(map(plain, classes)))
         elif self.classes is None:
             raise ValueError("classes must be given at the first call of partial_fit, got None")
-        self.learn_many(table, y)
+        self._learn_batch(table, y)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -89,7 +89,7 @@ class IncrementalClassifier(MiniBatches):
         Raises NotFittedError while no classes are declared, ValueError if X is no such table.
         """
         classes = self.classes_.tolist()
-        answers = self._answers_of(as_frame(X))
+        answers = self._answers_of(as_table(X))
         return np.array([[answer.get(label, 0.0) for label in classes] for answer in answers])
 
     def _declare(self, classes: tuple[Label, ...]) -> None:
@@ -114,14 +114,29 @@ class IncrementalClassifier(MiniBatches):
 class FromScikitLearn(SKL2RiverClassifier):
     """A scikit-learn classifier with `partial_fit`, as one of river; its clones are as yet unfitted."""
 
+    takes_arrays = True
+
     def __init__(self, estimator: Any, classes: Sequence[Label]) -> None:
         super().__init__(sklearn.base.clone(estimator), sorted(classes))
 
     def predict_proba_many(self, X: Any) -> Any:
-        """As river's, which in 0.26 takes texts alone for the names of columns."""
+        """As river's, which in 0.26 takes texts alone for names of columns; of an array a list of answers."""
+        if isinstance(X, np.ndarray):
+            try:
+                said = self.estimator.predict_proba(X).tolist()
+            except NotFittedError:
+                said = np.full((len(X), len(self.classes)), 1.0 / len(self.classes)).tolist()
+            return [dict(zip(self.classes, row, strict=True)) for row in said]
         texts = copy.copy(self)
         texts.classes = [str(number) for number in range(len(self.classes))]
         return SKL2RiverClassifier.predict_proba_many(texts, X).set_axis(self.classes, axis=1)
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn a DataFrame or an array."""
+        if isinstance(X, np.ndarray):
+            self.estimator.partial_fit(X, y, classes=self.classes)
+        else:
+            super().learn_many(X, y)
 
     def clone(self, new_params: Any = None, include_attributes: bool = False) -> Any:
         """A new one with the same parameters."""
@@ -138,13 +153,11 @@ def for_river(classifier: Any, classes: Sequence[Label]) -> base.Classifier:
     return classifier
 
 
-def as_frame(X: Any) -> Any:
-    """A DataFrame as it is, an array of shape (n, d) with its columns numbered."""
+def as_table(X: Any) -> Any:
+    """A DataFrame as it is, anything else as an array of shape (n, d); ValueError if it has no rows."""
     if hasattr(X, "columns"):
-        return X
+        return check_frame(X)
     table = np.asarray(X)
-    if table.ndim != 2:
+    if table.ndim != 2 or not len(table):
         raise ValueError(f"X must be two-dimensional, (rows, features), got shape {table.shape}")
-    import pandas as pd
-
-    return pd.DataFrame(table)
+    return table

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from river import base
 from river.compose import Pipeline, TransformerUnion
 
@@ -42,7 +43,7 @@ class MiniBatches(base.MiniBatchClassifier):
         ValueError
             X is no such table. Nothing has been asked then.
         """
-        answers = self._answers_of(X, **kwargs)
+        answers = self._answers_of(check_frame(X), **kwargs)
         labels = list(dict.fromkeys(label for answer in answers for label in answer))
         return frame_like(X, {label: [answer.get(label, 0.0) for answer in answers] for label in labels})
 
@@ -51,7 +52,7 @@ class MiniBatches(base.MiniBatchClassifier):
 
         Rows that get an empty answer have none. X and errors are those of `predict_proba_many`.
         """
-        answers = self._answers_of(X, **kwargs)
+        answers = self._answers_of(check_frame(X), **kwargs)
         return labels_like(X, [max(one, key=one.__getitem__) if one else None for one in answers])
 
     def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
@@ -73,6 +74,9 @@ class MiniBatches(base.MiniBatchClassifier):
             X is no such table, or y holds another number of labels or something that is no label. Nothing has
             been learnt then.
         """
+        self._learn_batch(check_frame(X), y, **kwargs)
+
+    def _learn_batch(self, X: Any, y: Any, **kwargs: Any) -> None:
         rows = rows_of(X)
         labels = [plain(label) for label in y] if hasattr(y, "__len__") and not isinstance(y, str) else [y]
         if len(labels) != len(rows):
@@ -95,7 +99,7 @@ class MiniBatches(base.MiniBatchClassifier):
     def _asked_at_once(self, X: Any, rows: list[Row]) -> Iterator[Any]:
         """Ask the wrapped model about the batch, not the rows, if it knows batches: it, or None if not."""
         model = self.classifier
-        if not _of_pandas(X) or not learns_many(model):
+        if type(X).__module__.startswith("polars") or not learns_many(model, X):
             yield None
             return
         self.classifier = Asked(model, X, rows)
@@ -124,7 +128,8 @@ class Asked:
     def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Label, float]:
         """What the model says to a row of the batch."""
         if not self._answers:
-            said = rows_of(self._model.predict_proba_many(self._X, **kwargs))
+            said = self._model.predict_proba_many(self._X, **kwargs)
+            said = said if isinstance(said, list) else rows_of(said)
             self._answers = {id(row): answer for row, answer in zip(self._rows, said, strict=True)}
         return self._answers[id(x)]
 
@@ -132,8 +137,10 @@ class Asked:
         """Nothing: the model learns the batch afterwards."""
 
 
-def learns_many(model: Any) -> bool:
-    """Whether a model can be asked about batches, and learns them."""
+def learns_many(model: Any, X: Any = None) -> bool:
+    """Whether a model can be asked about batches like this, and learns them: arrays few can."""
+    if isinstance(X, np.ndarray):
+        return getattr(model, "takes_arrays", False)
     if isinstance(model, Pipeline):
         *steps, last = model.steps.values()
         return all(map(_transforms_many, steps)) and learns_many(last)
@@ -149,12 +156,19 @@ def _transforms_many(step: Any) -> bool:
     return hasattr(step, "transform_many")
 
 
-def rows_of(X: Any) -> list[Row]:
-    """The rows of a pandas or polars DataFrame, as the dictionaries of features that they are."""
+def check_frame(X: Any) -> Any:
+    """X itself, if it is a pandas or polars DataFrame with rows."""
     if type(X).__module__.partition(".")[0] not in ("pandas", "polars") or not hasattr(X, "columns"):
         raise ValueError(f"X must be a pandas or polars DataFrame, got {type(X).__name__}")
     if not len(X):
         raise ValueError("X is empty")
+    return X
+
+
+def rows_of(X: Any) -> list[Row]:
+    """The rows of a DataFrame, or of an array of shape (n, d), as dictionaries of features."""
+    if isinstance(X, np.ndarray):
+        return [dict(enumerate(row)) for row in X.tolist()]
     rows: list[Row] = X.to_dict("records") if _of_pandas(X) else X.to_dicts()
     # one NaN for all: rows with NaNs of their own would never equal their copies
     missing = [name for name in X.columns if any(map(_is_nan, X[name]))]
@@ -175,7 +189,9 @@ def frame_like(X: Any, columns: dict[Label, list[float]]) -> Any:
 
 
 def labels_like(X: Any, labels: list[Label]) -> Any:
-    """Labels as a Series of the same kind as X, with its index if it has one."""
+    """Labels as a Series of the same kind as X, with its index if it has one; of an array as they are."""
+    if isinstance(X, np.ndarray):
+        return labels
     if _of_pandas(X):
         import pandas as pd
 

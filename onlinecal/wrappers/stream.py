@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,11 +50,32 @@ class RecalibratedStream:
     probabilities: Any
     certificate: Floats
     guarantee: float
-    _report: Callable[[], StreamReport] = field(repr=False)
+    _report: StreamReport = field(repr=False)
+    _by_group: ByGroup | None = field(repr=False)
 
     def report(self) -> StreamReport:
         """Scores before and after, and what is proven; with groups also of each of them."""
-        return self._report()
+        return (
+            self._report if self._by_group is None else replace(self._report, groups=self._by_group.reports)
+        )
+
+
+@dataclass
+class ByGroup:
+    """What reports of groups are made from, when they are first asked for: there may be many."""
+
+    given: Given
+    out: Floats
+    parts: list[Group]
+    bounds: list[tuple[float, float]]
+
+    @cached_property
+    def reports(self) -> dict[Any, StreamReport]:
+        """The report of each group."""
+        return {
+            key: report_of(self.given.of(rows), self.out[rows], *each)
+            for (key, rows, *_), each in zip(self.parts, self.bounds, strict=True)
+        }
 
 
 def recalibrate_stream(
@@ -141,16 +162,8 @@ def recalibrate_stream(
     certificate, guarantee = (float(sum(each)) for each in zip(*bounds, strict=True))
     report = report_of(given, out, certificate, guarantee)
     warn_of(report.remarks)
-
-    def by_group() -> StreamReport:
-        reports = {
-            key: report_of(given.of(rows), out[rows], *each)
-            for (key, rows, *_), each in zip(parts, bounds, strict=True)
-        }
-        return replace(report, groups=reports)
-
-    reporting = cache(by_group if groups is not None else lambda: report)
-    return RecalibratedStream(_like(probabilities, given, out), running, guarantee, reporting)
+    by_group = None if groups is None else ByGroup(given, out, parts, bounds)
+    return RecalibratedStream(_like(probabilities, given, out), running, guarantee, report, by_group)
 
 
 def _kind(strategy: StrategyName, given: Given, slack: float | None, horizon: int | None) -> str:
@@ -192,7 +205,7 @@ def _played(
 
 def _like(probabilities: Any, given: Given, out: Floats) -> Any:
     """Forecasts (T, k) as what was given, of pandas, polars or numpy; of a column the second class."""
-    values = out[:, 1].copy() if given.column else out
+    values = (out[:, 1] if given.column else out).copy()
     library = type(probabilities).__module__.partition(".")[0]
     if library == "pandas" and hasattr(probabilities, "index"):
         import pandas as pd

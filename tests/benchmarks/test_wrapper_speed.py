@@ -46,14 +46,15 @@ def test_the_wrapper_against_the_prior_classifier(compare, name, settings):
     )
 
 
-@pytest.mark.parametrize("late", [0, 100])
-def test_a_million_rows_of_a_column(late):
+@pytest.mark.parametrize(("late", "n_groups"), [(0, 1), (100, 1), (0, 20_000)])
+def test_a_million_rows_of_a_column(late, n_groups):
     rng = np.random.default_rng(0)
     p = rng.random(10**6)
     y, settled_at = rng.random(10**6) < p**1.5, np.arange(10**6) // (late + 1) * (late + 1) + late
+    groups = rng.integers(0, n_groups, 10**6) if n_groups > 1 else None
     recalibrate_stream(p[:300], y[:300])
     start = time.perf_counter()
-    recalibrate_stream(p, y, settled_at)
+    recalibrate_stream(p, y, settled_at, groups=groups)
     seconds = time.perf_counter() - start
-    name = f"recalibrate_stream, 10^6 rows, outcomes up to {late} rows late"
+    name = f"recalibrate_stream, 10^6 rows, outcomes up to {late} rows late, {n_groups:,} groups"
     LINES.append(f"{name:75s} {seconds:9.4f} s   target 3 s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 
 import numpy as np
@@ -110,6 +111,7 @@ def test_each_group_of_a_table_has_forecasters_of_its_own():
         alone = recalibrate_stream(p[rows], y[rows])
         assert np.array_equal(result.probabilities[rows], alone.probabilities)
         assert report == alone.report()
+    assert pickle.loads(pickle.dumps(result)).report() == result.report()
     assert result.guarantee == sum(one.guarantee for one in result.report().groups.values())
 
 
