@@ -15,11 +15,15 @@ class Classwise(Strategy):
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
         """Each label's forecast follows the model's probability of it."""
-        return tuple(names), normalised({k: self.projection(k).ask(answer.get(k, 0.0)) for k in names})
+        # for ten labels a call more for each is a tenth of a round
+        found, new, mass = self.projections.get, self.projection, answer.get
+        return tuple(names), normalised({k: (found(k) or new(k)).ask(mass(k, 0.0)) for k in names})
 
     def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
         """Charge the round that is here; a label that it does not name was as good as forecast with 0."""
-        super().settle(asked, label, labels)
+        projections = self.projections
+        for name in asked:
+            projections[name].settle(int(label == name))
         if label not in asked:
             self.projection(label).surprise()
 
