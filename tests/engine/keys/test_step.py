@@ -166,17 +166,21 @@ def test_a_key_without_accepted_events_keeps_nothing():
     assert [kind(answer) for answer in answers] == ["unknown", "invalid", "invalid"]
 
 
-def hinted_simplex():
-    """A setting whose grid depends on the edition of the rule, and events of six classes."""
-    config = EngineConfig(KeyConfig(kind="simplex", horizon=500, report="hint", lanes=2))
+GRIDS_BY_EDITION = [{"horizon": 500, "report": "hint"}, {}]
+
+
+def hinted_simplex(settings):
+    """A setting whose grids depend on the edition of the rules, and events of six classes."""
+    config = EngineConfig(KeyConfig(kind="simplex", lanes=2, **settings))
     events = []
-    for t in range(60):
-        events += [Query(f"q{t}", "k"), Outcome(f"q{t}", "abcdef"[(t * t) % (1 + t // 10)])]
+    for t in range(120):
+        events += [Query(f"q{t}", "k"), Outcome(f"q{t}", "abcdef"[(t * t) % (1 + min(5, t // 10))])]
     return config, events
 
 
-def test_a_state_of_the_first_version_keeps_to_the_grids_that_it_began_with():
-    config, events = hinted_simplex()
+@pytest.mark.parametrize("settings", GRIDS_BY_EDITION, ids=str)
+def test_a_state_of_the_first_version_keeps_to_the_grids_that_it_began_with(settings):
+    config, events = hinted_simplex(settings)
     step = KeyStep(config, 1000)
     newer, answers = step("k", None, events)
     begun = bytes([1]) + KeyStep(config, 1000)("k", None, events[:1])[0][1:]
@@ -189,8 +193,9 @@ def test_a_state_of_the_first_version_keeps_to_the_grids_that_it_began_with():
     assert first != answers[1:]
 
 
-def test_a_ledger_that_names_no_edition_keeps_to_the_first(tmp_path):
-    config, events = hinted_simplex()
+@pytest.mark.parametrize("settings", GRIDS_BY_EDITION, ids=str)
+def test_a_ledger_that_names_no_edition_keeps_to_the_first(settings, tmp_path):
+    config, events = hinted_simplex(settings)
     path = tmp_path / "older.ledger"
     with Engine(path, replace(config, edition=1)) as engine:
         answers = engine.handle(events[:100])

@@ -126,7 +126,7 @@ def test_an_account_that_has_run_low_sends_it_back_to_the_base_grid(k):
 
 
 def test_all_short_sequences():
-    for played in product(range(3), repeat=7):
+    for played in product(range(3), repeat=6):
         forecaster = adaptive(3)
         forecaster.replay(list(played))
         check_account(forecaster)

@@ -100,3 +100,18 @@ def test_a_run_from_before_keeps_its_grids():
         else:
             assert older.grid_at(2000)[1] == next(end for end in last_rounds(5, edition=3) if end >= 2000)
             assert last_rounds(5, edition=3) != last_rounds(5)
+
+
+@pytest.mark.parametrize(("k", "m"), [(3, 6), (4, 4), (5, 3)])
+def test_in_no_stretch_of_rounds_do_biases_move_by_more_than_twice_the_bound(k, m):
+    forecaster, states = SimplexAlmostOneStepAhead(k, n_cells=m), []
+    for kind in ("drift", "coins", "turns"):
+        for start in range(0, 600, 30):
+            forecaster.replay(outcomes_of(kind, k, 600, m)[start : start + 30])
+            states.append({tuple(x): b for x, b in zip(*forecaster.look_ahead, strict=True)})
+    nothing, moved = np.zeros(k), []
+    for i, before in enumerate(states):
+        for after in states[i + 1 :]:
+            moved.append(sum(np.abs(b - before.get(x, nothing)).sum() for x, b in after.items()))
+    assert max(moved) <= 2 * bias_bound(k, m)
+    assert max(moved) > bias_bound(k, m) / 2
