@@ -29,7 +29,7 @@ LOWER_WORK, UPPER_WORK = 4e9, 1e9
 FULL_WORK = 5000
 """Rounds up to which the work is in proportion to them."""
 PRICE_NODES = 500
-"""Nodes of each class's relaxation, where the prices of rounds come from these."""
+"""Nodes of each class's relaxation, for prices."""
 SMALL_PROGRAM, SMALL_NODES = 3000, 50
 """Variables up to which method "auto" tries the exact program, and the nodes of its search tree."""
 
@@ -137,15 +137,14 @@ def _of_several(
     upper, lower = _distance(p, best), _lower(p, y, budget)
     if method != "exact" and _met(lower, upper):
         return lower, best, False
-    prices: Prices | None = None
     found = None
+    pricings = [_class_prices(p, y)]
     if 3 <= k <= potentials.MOST_CLASSES:
         work = share * budget * LOWER_WORK
         found = potentials.best_potentials(potentials.mesh_for(k, len(p), work), p, y, work)
-        proved = found.bound(p, y)
-        prices = found.at if proved >= lower else _class_prices(p, y)
-        lower = max(lower, proved)
-    for groups in searched(p, y, prices, share * budget * UPPER_WORK):
+        lower = max(lower, found.bound(p, y))
+        pricings.insert(0, found.at)
+    for groups in searched(p, y, pricings, share * budget * UPPER_WORK):
         witness = frequencies(y, groups, k)
         if (reached := _distance(p, witness)) < upper:
             best, upper = witness, reached

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +26,14 @@ Prices = Callable[[Floats], Floats]
 FEWEST_ROUNDS = 4
 """With fewer rounds in a group on average, neighbouring forecasts are put into one."""
 
+STRETCH = 1.2
+"""What rounds would pay elsewhere counts so many times: prices alone would have them pass by for nothing."""
+
+SHARES = (1.0, 0.6, 0.85, 0.3)
+"""Of the potentials, that are tried as prices: in full they leave too much to the last level sets."""
+
 MOST_EXCHANGES = 1000
 """Exchanges that are tried for each level set."""
-
-SWEEPS = 2
-"""There and back, from each side of the simplex and then in directions drawn at random."""
 
 
 def groups_of(vectors: Floats) -> Ints:
@@ -52,8 +57,11 @@ def start_of(p: Floats) -> Ints:
     return value
 
 
-def searched(p: Floats, y: Ints, prices: Prices | None, work: float) -> Iterator[Ints]:
-    """Groupings of the rounds, shape (T,), until the work, in terms added up, is done."""
+def sweeps(p: Floats, y: Ints, prices: Prices, work: float) -> Iterator[tuple[int, Ints]]:
+    """Groupings of the rounds, shape (T,), without end, each with its work in terms added up.
+
+    With little work in sight fewer exchanges are tried for each level set.
+    """
     from scipy.spatial import cKDTree
 
     k, value, group = p.shape[1], groups_of(p), start_of(p)
@@ -64,20 +72,41 @@ def searched(p: Floats, y: Ints, prices: Prices | None, work: float) -> Iterator
     sizes = np.bincount(group)
     centres = np.column_stack([np.bincount(group, column) for column in p.T]) / sizes[:, None]
     near = cKDTree(centres).query(centres, min(NEIGHBOURS + 1, n), p=1)[1].astype(np.int64)
-    price = np.zeros((n, k)) if prices is None else prices(centres)
-    places = Places(centres, price, np.ascontiguousarray(near[:, 1:]))
+    places = Places(centres, prices(centres), np.ascontiguousarray(near[:, 1:]), STRETCH)
     held = len(np.unique(group * len(rounds.values) + value))
     tried = exchanges(k, min(MOST_EXCHANGES, work / (2 * k * held)))
-    spent = 0
     rng = np.random.default_rng(0)
-    directions = [*np.eye(k), *-np.eye(k)]
-    while True:
+    largest = np.argsort(-sizes, kind="stable")
+    for trial in count():
         members = members_of(group, y, n, k)
-        along = centres @ (directions.pop(0) if directions else rng.normal(size=k))
+        if trial % 2 == 0:
+            along = -np.abs(centres - centres[largest[trial // 2 % n]]).sum(axis=1)
+        else:
+            along = centres @ rng.normal(size=k)
         order = np.lexsort((*centres.T, np.round(along, 9)))
-        for _ in range(SWEEPS):
-            spent += sweep(rounds, places, members, order, tried)
-            yield members.group.copy()
-            order = order[::-1].copy()
+        spent = sweep(rounds, places, members, order, tried)
+        yield spent, members.group
+
+
+def searched(p: Floats, y: Ints, potentials: list[Prices], work: float) -> Iterator[Ints]:
+    """Groupings of the rounds until the work is done: one with each prices, then more with the best."""
+    pricings = [partial(_scaled, one, share) for share in SHARES for one in potentials]
+    searches, spent = [sweeps(p, y, prices, work) for prices in pricings], 0
+    reached: list[tuple[float, int]] = []
+    for search in searches:
+        for done, group in islice(search, 1):
+            spent += done
+            reached.append((float(np.abs(p - frequencies(y, group, p.shape[1])).sum()), len(reached)))
+            yield group
+        if spent > work:
+            return
+    if reached:
+        for done, group in searches[min(reached)[1]]:
+            spent += done
+            yield group
             if spent > work:
                 return
+
+
+def _scaled(potentials: Prices, share: float, points: Floats) -> Floats:
+    return share * potentials(points)

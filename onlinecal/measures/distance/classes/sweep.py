@@ -18,8 +18,8 @@ from onlinecal.compiling import compiled, kernel_part
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-OFFERED = 40
-"""Rounds of each class that may leave a level set, and that may come."""
+LEAST_OFFERED, MOST_OFFERED = 20, 1000
+"""Rounds of each class that may leave a level set, and that may come: so many more than the largest bias."""
 
 NEIGHBOURS = 24
 """Level sets that a round may go to."""
@@ -39,6 +39,7 @@ class Places(NamedTuple):
     centres: Floats
     prices: Floats
     neighbours: Ints
+    stretch: float
 
 
 class Members(NamedTuple):
@@ -54,7 +55,7 @@ class Members(NamedTuple):
 class Offers(NamedTuple):
     """Of each class the cheapest rounds to take in, or to give away, and where to.
 
-    Their number (k,); rounds, targets and costs (k, OFFERED); sums of forecasts (k, OFFERED, k). After
+    Their number (k,); rounds, targets and costs (k, offered); sums of forecasts (k, offered, k). After
     `add_up` costs and sums are those of all up to that one, and costs without the distances to the mean.
     """
 
@@ -94,12 +95,14 @@ def members_of(group: Ints, label: Ints, n_groups: int, k: int) -> Members:
 def sweep(rounds: Rounds, places: Places, members: Members, order: Ints, tried: Ints) -> int:
     """Make the level sets in that order by those exchanges, changing `members`; returns its work."""
     k = rounds.values.shape[1]
-    shape, offers = (k, OFFERED), []
+    biases = places.centres * members.counts.sum(axis=1, keepdims=True) - members.counts
+    offered = min(MOST_OFFERED, LEAST_OFFERED + int(np.abs(biases).max()))
+    shape, offers = (k, offered), []
     for _ in range(2):
         numbers = np.zeros(k, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         offers.append(Offers(*numbers, np.zeros(shape), np.zeros((*shape, k))))
     held = np.zeros(len(rounds.values), np.int64), np.zeros(len(rounds.values))
-    moved = np.zeros(2 * k * OFFERED, np.int64), np.zeros(2 * k * OFFERED)
+    moved = np.zeros(2 * k * offered, np.int64), np.zeros(2 * k * offered)
     slot, frozen = np.full(len(rounds.values), -1), np.zeros(len(places.centres), np.bool_)
     room = np.zeros((3, k), np.int64), np.zeros(k)
     return make_level_sets(rounds, places, members, order, tried, *offers, held, moved, slot, frozen, room)
@@ -150,18 +153,18 @@ def look_around(
         p, j, least, target = rounds.values[rounds.value[t]], rounds.label[t], np.inf, -1
         for q in places.neighbours[b]:
             if not frozen[q]:
-                price = places.prices[q, j] + l1(p, places.centres[q])
+                price = places.prices[q, j] + places.stretch * l1(p, places.centres[q])
                 if price < least:
                     least, target = price, q
         if target >= 0:
-            offer(leave, j, t, least - l1(p, places.centres[b]), target)
+            offer(leave, j, t, least - places.stretch * l1(p, places.centres[b]), target)
         t = members.following[t]
     for q in places.neighbours[b]:
         t = -1 if frozen[q] else members.first[q]
         while t >= 0:
             p, j = rounds.values[rounds.value[t]], rounds.label[t]
-            price = places.prices[q, j] + l1(p, places.centres[q])
-            offer(come, j, t, l1(p, places.centres[b]) - price, b)
+            price = places.prices[q, j] + places.stretch * l1(p, places.centres[q])
+            offer(come, j, t, places.stretch * l1(p, places.centres[b]) - price, b)
             t = members.following[t]
 
 
