@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
 from onlinecal.measures.distance.classes import exact, potentials
-from onlinecal.measures.distance.classes.search import Prices, frequencies, searched
+from onlinecal.measures.distance.classes.search import Prices, class_frequencies, searched
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
 from onlinecal.validation import check_labelled_rows, check_probability_rows
 
@@ -145,7 +145,7 @@ def _of_several(
         lower = max(lower, found.bound(p, y))
         pricings.insert(0, found.at)
     for groups in searched(p, y, pricings, share * budget * UPPER_WORK):
-        witness = frequencies(y, groups, k)
+        witness = class_frequencies(y, groups, k)
         if (reached := _distance(p, witness)) < upper:
             best, upper = witness, reached
         if _met(lower, upper):
@@ -179,7 +179,7 @@ def _exact(
     if method != "exact" and not is_small:
         return None
     groups = exact.exact_grouping(p, y, values, None if method == "exact" else SMALL_NODES)
-    return None if groups is None else frequencies(y, groups, p.shape[1])
+    return None if groups is None else class_frequencies(y, groups, p.shape[1])
 
 
 def _class_prices(p: Floats, y: NDArray[np.int64]) -> Prices:
@@ -204,7 +204,7 @@ def _of_two(
     second = np.minimum(p[:, 1], 1.0)
     guide = None if ahead is None else np.minimum(ahead[:, 1], 1.0)
     found = calibration_distance(second, y, method, look_ahead=guide, budget=budget)
-    witness = frequencies(y, np.unique(found.witness, return_inverse=True)[1], 2)
+    witness = class_frequencies(y, np.unique(found.witness, return_inverse=True)[1], 2)
     return 2.0 * found.lower, witness, found.exact is not None
 
 
@@ -236,7 +236,7 @@ def _nearest(p: Floats, y: NDArray[np.int64], groups: NDArray[np.intp]) -> Float
     names, groups = np.unique(groups, return_inverse=True)
     if len(names) <= MERGES:
         groups = _merged(p, y, groups.ravel())
-    return frequencies(y, groups.ravel(), p.shape[1])
+    return class_frequencies(y, groups.ravel(), p.shape[1])
 
 
 def _merged(p: Floats, y: NDArray[np.int64], groups: NDArray[np.intp]) -> NDArray[np.intp]:

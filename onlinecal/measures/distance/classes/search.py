@@ -26,11 +26,11 @@ Prices = Callable[[Floats], Floats]
 FEWEST_ROUNDS = 4
 """With fewer rounds in a group on average, neighbouring forecasts are put into one."""
 
-STRETCH = 1.2
-"""What rounds would pay elsewhere counts so many times: prices alone would have them pass by for nothing."""
+PRICINGS = ((1.0, 1.2), (1.0, 1.0), (0.6, 1.2), (0.85, 1.2), (0.3, 1.2))
+"""Shares of the potentials that are tried as prices, and how many times the way elsewhere counts then.
 
-SHARES = (1.0, 0.6, 0.85, 0.3)
-"""Of the potentials, that are tried as prices: in full they leave too much to the last level sets."""
+Potentials in full tempt to leave too much to the last level sets, the more so if the way counts once.
+"""
 
 MOST_EXCHANGES = 1000
 """Exchanges that are tried for each level set."""
@@ -41,7 +41,7 @@ def groups_of(vectors: Floats) -> Ints:
     return np.unique(np.round(vectors, 12), axis=0, return_inverse=True)[1].ravel()
 
 
-def frequencies(y: Ints, group: Ints, k: int) -> Floats:
+def class_frequencies(y: Ints, group: Ints, k: int) -> Floats:
     """Class frequencies in each round's group, shape (T, k)."""
     counts = np.bincount(group * k + y, minlength=(group.max() + 1) * k).reshape(-1, k)
     return np.asarray((counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))[group])
@@ -57,7 +57,7 @@ def start_of(p: Floats) -> Ints:
     return value
 
 
-def sweeps(p: Floats, y: Ints, prices: Prices, work: float) -> Iterator[tuple[int, Ints]]:
+def sweeps(p: Floats, y: Ints, prices: Prices, stretch: float, work: float) -> Iterator[tuple[int, Ints]]:
     """Groupings of the rounds, shape (T,), without end, each with its work in terms added up.
 
     With little work in sight fewer exchanges are tried for each level set.
@@ -72,7 +72,7 @@ def sweeps(p: Floats, y: Ints, prices: Prices, work: float) -> Iterator[tuple[in
     sizes = np.bincount(group)
     centres = np.column_stack([np.bincount(group, column) for column in p.T]) / sizes[:, None]
     near = cKDTree(centres).query(centres, min(NEIGHBOURS + 1, n), p=1)[1].astype(np.int64)
-    places = Places(centres, prices(centres), np.ascontiguousarray(near[:, 1:]), STRETCH)
+    places = Places(centres, prices(centres), np.ascontiguousarray(near[:, 1:]), stretch)
     held = len(np.unique(group * len(rounds.values) + value))
     tried = exchanges(k, min(MOST_EXCHANGES, work / (2 * k * held)))
     rng = np.random.default_rng(0)
@@ -90,13 +90,13 @@ def sweeps(p: Floats, y: Ints, prices: Prices, work: float) -> Iterator[tuple[in
 
 def searched(p: Floats, y: Ints, potentials: list[Prices], work: float) -> Iterator[Ints]:
     """Groupings of the rounds until the work is done: one with each prices, then more with the best."""
-    pricings = [partial(_scaled, one, share) for share in SHARES for one in potentials]
-    searches, spent = [sweeps(p, y, prices, work) for prices in pricings], 0
+    pricings = [(partial(_scaled, one, share), way) for share, way in PRICINGS for one in potentials]
+    searches, spent = [sweeps(p, y, prices, stretch, work) for prices, stretch in pricings], 0
     reached: list[tuple[float, int]] = []
     for search in searches:
         for done, group in islice(search, 1):
             spent += done
-            reached.append((float(np.abs(p - frequencies(y, group, p.shape[1])).sum()), len(reached)))
+            reached.append((float(np.abs(p - class_frequencies(y, group, p.shape[1])).sum()), len(reached)))
             yield group
         if spent > work:
             return
