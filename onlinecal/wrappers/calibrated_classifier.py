@@ -7,17 +7,20 @@ from typing import Any
 
 from river import base
 
-from onlinecal.forecasters.binary.grid import check_slack
-from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
-from onlinecal.forecasters.simplex.input import check_label, check_labels
+from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
-from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.incremental import Estimator, IncrementalClassifier, for_river
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.late_labels import NOTHING, LateLabels
 from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
-from onlinecal.wrappers.strategies.buckets import Buckets, check_buckets
-from onlinecal.wrappers.strategies.catalogue import STRATEGIES, StrategyName, chosen, new_strategies, renewed
+from onlinecal.wrappers.strategies.buckets import Buckets
+from onlinecal.wrappers.strategies.catalogue import (
+    StrategyName,
+    check_settings,
+    chosen,
+    new_strategies,
+    renewed,
+)
 from onlinecal.wrappers.strategies.certain import Certain
 from onlinecal.wrappers.strategies.classwise import Classwise
 from onlinecal.wrappers.strategies.moments import Moments
@@ -70,7 +73,6 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         (or with several buckets) the grids are then the uniform ones that are best for such windows, and the
         guarantee of all rounds together grows as fast as the rounds. Not for "simplex", nor for buckets
         that split.
-
     classes
         All labels there are, at least two, if they are known beforehand: "auto" then does not change, and of
         two labels the second is the positive one. None: labels are discovered as they come.
@@ -124,39 +126,15 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         window: int | None = None,
         classes: Sequence[Label] | None = None,
     ) -> None:
-        declared = () if classes is None else check_labels(classes, "classes")
-        if len(declared) == 1:
-            raise ValueError(f"classes must hold at least 2 class labels, got {declared!r}")
+        declared = check_settings(slack, n_buckets, strategy, horizon, window, classes)
         super().__init__(for_river(classifier, declared), declared)
-        check_choice(strategy, STRATEGIES, "strategy")
-        check_buckets(n_buckets, "n_buckets")
-        if horizon is not None:
-            check_count(horizon, "horizon")
-        if window is not None:
-            check_count(window, "window", most=MOST_WINDOW)
-            if strategy == Simplex.name:
-                raise ValueError(
-                    f"window={window} does not go with strategy 'simplex', which keeps no windows"
-                )
-            if n_buckets == AUTO_BUCKETS:
-                raise ValueError(
-                    f"window={window} does not go with n_buckets='auto': nothing is proven of windows where "
-                    "buckets split; name a number of them"
-                )
-        if slack is not None:
-            check_slack(slack)
-        self.slack = slack
-        self.n_buckets = n_buckets
-        self.strategy = strategy
-        self.horizon = horizon
-        self.window = window
-        self.classes = classes
+        self.slack, self.n_buckets, self.strategy = slack, n_buckets, strategy
+        self.horizon, self.window, self.classes = horizon, window, classes
         self._moments = None if window is None else Moments(window)
         self._strategies = new_strategies(
             slack, n_buckets, horizon, self._moments, declared, SteeredVectors()
         )
         self._by_guarantee = horizon is not None and n_buckets != AUTO_BUCKETS
-        self._plan = self._strategies[Certain.name]
         self._plan = self._strategies[self._chosen(len(declared))]
         if declared:
             self._strategies = {self._plan.name: self._plan}
@@ -303,7 +281,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
     def _chosen(self, n_labels: int) -> str:
         """The name of the strategy for so many labels."""
         horizon = self.horizon if self._by_guarantee else None
-        older = n_labels > 0 and self._plan.goes_on_as_before
+        older = self._strategies[Certain.name].goes_on_as_before
         return chosen(self.strategy, n_labels, self.window is not None, self._strategies, horizon, older)
 
     def _choose_plan(self) -> None:

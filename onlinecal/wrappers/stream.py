@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.remarks import warn_of
-from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Labels
 from onlinecal.wrappers.strategies.binary import Binary
 from onlinecal.wrappers.strategies.catalogue import (
-    STRATEGIES,
     StrategyName,
+    check_settings,
     chosen,
     new_strategies,
     new_strategy,
@@ -147,11 +145,7 @@ def recalibrate_stream(
     docs/theory.md, sections 2 to 6; docs/theory-simplex.md.
     """
     given = read_stream(probabilities, outcomes)
-    check_choice(strategy, STRATEGIES, "strategy")
-    if slack is not None:
-        check_slack(slack)
-    if horizon is not None:
-        check_count(horizon, "horizon")
+    check_settings(slack, 1, strategy, horizon)
     kind = _kind(strategy, given, slack, horizon)
     parts = groups_of(groups, *known_of(settled_at, times, given))
     out, running, bounds = _played(

@@ -7,9 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from onlinecal.forecasters.binary.defaults import SLACK_ON_FIXED_GRIDS, SLACK_WITH_HINTS
+from onlinecal.forecasters.binary.grid import check_slack
+from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
+from onlinecal.forecasters.simplex.input import check_labels
+from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label
 from onlinecal.wrappers.strategies.binary import Binary
-from onlinecal.wrappers.strategies.buckets import Buckets
+from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
+from onlinecal.wrappers.strategies.buckets import Buckets, check_buckets
 from onlinecal.wrappers.strategies.certain import Certain
 from onlinecal.wrappers.strategies.classwise import Classwise
 from onlinecal.wrappers.strategies.moments import Moments
@@ -33,6 +38,36 @@ INFORMATIVE = {Simplex.name: 0.2, Classwise.name: 0.5, Tree.name: 0.5, TopLabel.
 What promises more comes first. A joint guarantee near the trivial one comes from cells so coarse that they
 cost skill; with the others forecasts stay near their hints.
 """
+
+
+def check_settings(
+    slack: float | None,
+    n_buckets: Buckets,
+    strategy: str,
+    horizon: int | None,
+    window: int | None = None,
+    classes: Sequence[Label] | None = None,
+) -> tuple[Label, ...]:
+    """ValueError unless the settings go together; the labels that are known beforehand."""
+    declared = () if classes is None else check_labels(classes, "classes")
+    if len(declared) == 1:
+        raise ValueError(f"classes must hold at least 2 class labels, got {declared!r}")
+    check_choice(strategy, STRATEGIES, "strategy")
+    check_buckets(n_buckets, "n_buckets")
+    if horizon is not None:
+        check_count(horizon, "horizon")
+    if slack is not None:
+        check_slack(slack)
+    if window is not None:
+        check_count(window, "window", most=MOST_WINDOW)
+        if strategy == Simplex.name:
+            raise ValueError(f"window={window} does not go with strategy 'simplex', which keeps no windows")
+        if n_buckets == AUTO_BUCKETS:
+            raise ValueError(
+                f"window={window} does not go with n_buckets='auto': nothing is proven of windows where "
+                "buckets split; name a number of them"
+            )
+    return declared
 
 
 def chosen(
