@@ -67,7 +67,7 @@ HINTS = {
 }
 SETTINGS = {
     # G, and the forecasters that it belongs to
-    "midpoint": (math.sqrt(3), {}),
+    "midpoint": (math.sqrt(3), {"slack": 0.5, "report": "midpoint"}),
     "wrapper": (2 * math.sqrt(3), {"slack": 1.0, "report": "hint"}),
 }
 
