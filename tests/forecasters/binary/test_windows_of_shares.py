@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
+from onlinecal.forecasters.binary.cells import AT_HINT, REPORT
 from tests.forecasters.configurations import ANYTIME, RULES, UNIFORM, fresh, label
 
 TOLERANCE = 1e-9
@@ -103,7 +104,7 @@ def test_units_change_exactly(config):
     old, new = unit * grain, finer * unit * int(forecaster.memory[6])
     over = [int(b) * old - int(a) * new for a, b in zip(before[:, 3], after[:, 3], strict=True)]
     assert all(0 <= one < old for one in over)
-    if config.get("report") != "hint":
+    if forecaster.memory[REPORT] != AT_HINT:
         assert not any(over)
         assert forecaster.window_certificate == pytest.approx(certificate, rel=1e-15)
     assert certificate * (1 - 1e-15) <= forecaster.window_certificate <= certificate + 50 * 2.0**-31
