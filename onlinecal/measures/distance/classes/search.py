@@ -14,8 +14,8 @@ from onlinecal.measures.distance.classes.sweep import (
     Places,
     Rounds,
     exchanges,
+    made_in_order,
     members_of,
-    sweep,
 )
 
 Floats = NDArray[np.float64]
@@ -84,7 +84,7 @@ def sweeps(p: Floats, y: Ints, prices: Prices, stretch: float, work: float) -> I
         else:
             along = centres @ rng.normal(size=k)
         order = np.lexsort((*centres.T, np.round(along, 9)))
-        spent = sweep(rounds, places, members, order, tried)
+        spent = made_in_order(rounds, places, members, order, tried)
         yield spent, members.group
 
 

@@ -92,7 +92,7 @@ def members_of(group: Ints, label: Ints, n_groups: int, k: int) -> Members:
     return Members(group.copy(), first, following, previous, counts)
 
 
-def sweep(rounds: Rounds, places: Places, members: Members, order: Ints, tried: Ints) -> int:
+def made_in_order(rounds: Rounds, places: Places, members: Members, order: Ints, tried: Ints) -> int:
     """Make the level sets in that order by those exchanges, changing `members`; returns its work."""
     k = rounds.values.shape[1]
     biases = places.centres * members.counts.sum(axis=1, keepdims=True) - members.counts
@@ -279,7 +279,7 @@ def make_level_sets(
     frozen: NDArray[np.bool_],
     room: tuple[Ints, Floats],
 ) -> int:
-    """The kernel of `sweep`; the last arguments are room to work in."""
+    """The kernel of `made_in_order`; the last arguments are room to work in."""
     k, work = rounds.values.shape[1], 0
     (middle, ways, counts), total = room
     for b in order:
