@@ -169,7 +169,9 @@ def look_around(
 
 
 @kernel_part
-def compress(rounds: Rounds, members: Members, b: int, slot: Ints, held: tuple[Ints, Floats]) -> int:
+def different_forecasts(
+    rounds: Rounds, members: Members, b: int, slot: Ints, held: tuple[Ints, Floats]
+) -> int:
     """The different forecasts in a level set, and how many rounds have each; how many they are."""
     n, t = 0, members.first[b]
     while t >= 0:
@@ -185,7 +187,7 @@ def compress(rounds: Rounds, members: Members, b: int, slot: Ints, held: tuple[I
 
 
 @kernel_part
-def spread(values: Floats, held: tuple[Ints, Floats], n: int, counts: Ints, limit: float) -> float:
+def total_distance(values: Floats, held: tuple[Ints, Floats], n: int, counts: Ints, limit: float) -> float:
     """Sum of the distances of so many forecasts to the class frequencies; whatever is above the limit is."""
     size = 0
     for j in range(len(counts)):
@@ -287,7 +289,7 @@ def make_level_sets(
         look_around(rounds, places, members, b, frozen, come, leave)
         add_up(rounds, places.centres[b], come, 1.0)
         add_up(rounds, places.centres[b], leave, -1.0)
-        n = compress(rounds, members, b, slot, held)
+        n = different_forecasts(rounds, members, b, slot, held)
         size = 0
         for j in range(k):
             size += members.counts[b, j]
@@ -307,8 +309,8 @@ def make_level_sets(
             if bound >= least:
                 continue
             n_moved = list_moved(rounds, ways, come, leave, moved)
-            cost += spread(rounds.values, moved, n_moved, counts, np.inf)
-            cost += spread(rounds.values, held, n, counts, least - cost)
+            cost += total_distance(rounds.values, moved, n_moved, counts, np.inf)
+            cost += total_distance(rounds.values, held, n, counts, least - cost)
             work += k * (n + n_moved)
             if cost < least:
                 least, best = cost, z
