@@ -9,14 +9,8 @@ from itertools import count, islice
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.measures.distance.classes.sweep import (
-    NEIGHBOURS,
-    Places,
-    Rounds,
-    exchanges,
-    made_in_order,
-    members_of,
-)
+from onlinecal.measures.distance.classes.members import Places, Rounds, exchanges, members_of
+from onlinecal.measures.distance.classes.sweep import NEIGHBOURS, made_in_order
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
