@@ -9,14 +9,8 @@ from itertools import count, islice
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.measures.distance.classes.sweep import (
-    NEIGHBOURS,
-    Places,
-    Rounds,
-    exchanges,
-    members_of,
-    sweep,
-)
+from onlinecal.measures.distance.classes.members import Places, Rounds, exchanges, members_of
+from onlinecal.measures.distance.classes.sweep import NEIGHBOURS, made_in_order
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -84,7 +78,7 @@ def sweeps(p: Floats, y: Ints, prices: Prices, stretch: float, work: float) -> I
         else:
             along = centres @ rng.normal(size=k)
         order = np.lexsort((*centres.T, np.round(along, 9)))
-        spent = sweep(rounds, places, members, order, tried)
+        spent = made_in_order(rounds, places, members, order, tried)
         yield spent, members.group
 
 

@@ -8,12 +8,11 @@ what cannot be placed. The levels made before are not touched again, so no choic
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, kernel_part
+from onlinecal.measures.distance.classes.members import Members, Offers, Places, Rounds
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,74 +24,7 @@ NEIGHBOURS = 24
 """Level sets that a round may go to."""
 
 
-class Rounds(NamedTuple):
-    """The different forecasts (N, k), and of each round the place of its forecast and its class (T,)."""
-
-    values: Floats
-    value: Ints
-    label: Ints
-
-
-class Places(NamedTuple):
-    """Centres of level sets (B, k), what a round of each class pays there (B, k), neighbours (B, n)."""
-
-    centres: Floats
-    prices: Floats
-    neighbours: Ints
-    stretch: float
-
-
-class Members(NamedTuple):
-    """Which level set a round is in (T,); the first of each (B,), next and previous ones; class counts."""
-
-    group: Ints
-    first: Ints
-    following: Ints
-    previous: Ints
-    counts: Ints
-
-
-class Offers(NamedTuple):
-    """Of each class the cheapest rounds to take in, or to give away, and where to.
-
-    Their number (k,); rounds, targets and costs (k, offered); sums of forecasts (k, offered, k). After
-    `add_up` costs and sums are those of all up to that one, and costs without the distances to the mean.
-    """
-
-    number: Ints
-    round: Ints
-    target: Ints
-    cost: Floats
-    sums: Floats
-
-
-def exchanges(k: int, most: float) -> Ints:
-    """Small vectors of whole numbers, shorter ones first: all up to some l1 norm, at most so many."""
-    ball = np.zeros((1, k), np.int64)
-    while True:
-        steps = np.concatenate([np.eye(k, dtype=np.int64), -np.eye(k, dtype=np.int64)])
-        larger = np.unique((ball[:, None, :] + steps).reshape(-1, k), axis=0)
-        larger = np.unique(np.concatenate([ball, larger]), axis=0)
-        if len(larger) > most:
-            return ball[np.argsort(np.abs(ball).sum(axis=1), kind="stable")]
-        ball = larger
-
-
-def members_of(group: Ints, label: Ints, n_groups: int, k: int) -> Members:
-    """The members of groups 0..n_groups-1 as lists that can be changed."""
-    order = np.argsort(group, kind="stable")
-    following, previous = np.full(len(group), -1), np.full(len(group), -1)
-    joined = group[order[1:]] == group[order[:-1]]
-    following[order[:-1][joined]] = order[1:][joined]
-    previous[order[1:][joined]] = order[:-1][joined]
-    first = np.full(n_groups, -1)
-    starts = np.append(True, ~joined)
-    first[group[order[starts]]] = order[starts]
-    counts = np.bincount(group * k + label, minlength=n_groups * k).reshape(n_groups, k)
-    return Members(group.copy(), first, following, previous, counts)
-
-
-def sweep(rounds: Rounds, places: Places, members: Members, order: Ints, tried: Ints) -> int:
+def made_in_order(rounds: Rounds, places: Places, members: Members, order: Ints, tried: Ints) -> int:
     """Make the level sets in that order by those exchanges, changing `members`; returns its work."""
     k = rounds.values.shape[1]
     biases = places.centres * members.counts.sum(axis=1, keepdims=True) - members.counts
@@ -169,7 +101,9 @@ def look_around(
 
 
 @kernel_part
-def compress(rounds: Rounds, members: Members, b: int, slot: Ints, held: tuple[Ints, Floats]) -> int:
+def different_forecasts(
+    rounds: Rounds, members: Members, b: int, slot: Ints, held: tuple[Ints, Floats]
+) -> int:
     """The different forecasts in a level set, and how many rounds have each; how many they are."""
     n, t = 0, members.first[b]
     while t >= 0:
@@ -185,7 +119,7 @@ def compress(rounds: Rounds, members: Members, b: int, slot: Ints, held: tuple[I
 
 
 @kernel_part
-def spread(values: Floats, held: tuple[Ints, Floats], n: int, counts: Ints, limit: float) -> float:
+def total_distance(values: Floats, held: tuple[Ints, Floats], n: int, counts: Ints, limit: float) -> float:
     """Sum of the distances of so many forecasts to the class frequencies; whatever is above the limit is."""
     size = 0
     for j in range(len(counts)):
@@ -279,7 +213,7 @@ def make_level_sets(
     frozen: NDArray[np.bool_],
     room: tuple[Ints, Floats],
 ) -> int:
-    """The kernel of `sweep`; the last arguments are room to work in."""
+    """The kernel of `made_in_order`; the last arguments are room to work in."""
     k, work = rounds.values.shape[1], 0
     (middle, ways, counts), total = room
     for b in order:
@@ -287,7 +221,7 @@ def make_level_sets(
         look_around(rounds, places, members, b, frozen, come, leave)
         add_up(rounds, places.centres[b], come, 1.0)
         add_up(rounds, places.centres[b], leave, -1.0)
-        n = compress(rounds, members, b, slot, held)
+        n = different_forecasts(rounds, members, b, slot, held)
         size = 0
         for j in range(k):
             size += members.counts[b, j]
@@ -307,8 +241,8 @@ def make_level_sets(
             if bound >= least:
                 continue
             n_moved = list_moved(rounds, ways, come, leave, moved)
-            cost += spread(rounds.values, moved, n_moved, counts, np.inf)
-            cost += spread(rounds.values, held, n, counts, least - cost)
+            cost += total_distance(rounds.values, moved, n_moved, counts, np.inf)
+            cost += total_distance(rounds.values, held, n, counts, least - cost)
             work += k * (n + n_moved)
             if cost < least:
                 least, best = cost, z
