@@ -129,7 +129,7 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     def for_new_ledger(self, edition: int = EDITION) -> EngineConfig:
         """The configuration with an edition, today's, if it names none and that makes a difference."""
         configs = [self.default, *(match.config for match in self.matches)]
-        matters = any(one.kind == "binary" or one.n_cells is None for one in configs)
+        matters = any(one.kind == "binary" or None in (one.n_cells, one.report) for one in configs)
         return replace(self, edition=edition) if matters and not self.edition else self
 
     def without_bounds(self) -> EngineConfig:

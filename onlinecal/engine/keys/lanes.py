@@ -51,8 +51,9 @@ class Issued(Struct, array_like=True, gc=False):
     cell: Any = None
 
 
-Step = tuple[Issued, Any, Any]
-"""A forecast; its outcome, or None where the forecast is asked for; and the hint to follow there, if any."""
+Step = tuple[Issued, Any, Any, int]
+"""A forecast; its outcome, or None where the forecast is asked for; and there the hint to follow, if any, and
+how many forecasts of its lane are open."""
 
 
 class Lane(Protocol):
@@ -249,7 +250,7 @@ class BinaryLane:
     def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
         """Take the steps, each in one compiled call: handing over many in arrays would cost more."""
         machine, certificates = self.machine, []
-        for issued, outcome, hint in steps:
+        for issued, outcome, hint, _ in steps:
             if outcome is None:
                 guide = NO_HINT if hint is None else hint
                 lower, step, issued.probability = machine.issue(self.memory, guide)

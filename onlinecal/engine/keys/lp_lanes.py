@@ -164,7 +164,7 @@ class LpLane:
     def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
         """Take the steps one by one."""
         certificates = []
-        for issued, outcome, hint in steps:
+        for issued, outcome, hint, _ in steps:
             if outcome is None:
                 answer = self.online.answer(self._guide(hint)) if self.numbers else np.empty(0)
                 issued.probability = dict(zip(self.numbers, answer.tolist(), strict=False))

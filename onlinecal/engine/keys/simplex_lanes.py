@@ -16,12 +16,14 @@ from onlinecal.engine.keys.class_labels import ClassLabels
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, over_known
-from onlinecal.forecasters.simplex.machine.table import HEADER
+from onlinecal.forecasters.simplex.machine.table import HEADER, REPORT
 from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.forecasters.simplex.soundness import check_simplex_cell, length_of
 from onlinecal.forecasters.simplex.tokens import Cell
 
 NO_HINT = np.empty(0)
+HEEDED = 4
+"""From this edition on the first hint changes report and slack, unless they are configured."""
 
 
 class SimplexState(Struct, array_like=True):
@@ -41,8 +43,9 @@ class SimplexLanes(ClassLabels):
     def __init__(self, classes: tuple[str, ...] | None, edition: int, **parameters: Any) -> None:
         super().__init__(classes)
         self.edition = edition
-        # a lane does not change its rule at the first hint: what it announces is configured or the barycentre
-        self.model = SimplexAlmostOneStepAhead(labels=classes, **{"report": REPORTS[0], **parameters})
+        if edition < HEEDED:
+            parameters = {"report": REPORTS[0], **parameters}
+        self.model = SimplexAlmostOneStepAhead(labels=classes, **parameters)
 
     def new(self) -> SimplexLane:
         """A lane before its first round."""
@@ -58,6 +61,8 @@ class SimplexLanes(ClassLabels):
         run.memory = unpacked(state.memory, len(run.numbers))
         if not state.past.replace("/", "", 1).isdecimal():
             raise ValueError(f"its distance must be a fraction, got {state.past[:40]!r}")
+        if run.undecided and len(run.memory) > REPORT and run.memory[REPORT]:
+            run.restore_heeding(state.grids)
         run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
         run.check()
         return SimplexLane(run)
@@ -143,8 +148,10 @@ class SimplexLane:
     def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
         """Take the steps one by one."""
         run, certificates = self.run_state, []
-        for issued, outcome, hint in steps:
+        for issued, outcome, hint, others in steps:
             if outcome is None:
+                if hint is not None and run.numbers:
+                    run.heed(others)
                 cell, vector = run.announce(self._guide(hint))
                 issued.cell = cell
                 issued.probability = dict(zip(run.numbers, vector, strict=True))

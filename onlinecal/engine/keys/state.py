@@ -212,10 +212,10 @@ class KeyState:
             self.late[lane] = self.busy[lane]
         issued = Issued(id, number, self.clock if time is None else time, hint, lane)
         self.open[id] = issued
+        self.steps.append((issued, None, hint, self.busy[lane]))
         self.busy[lane] += 1
         if issued.time is not None and self.settings.patience < NEVER:
             heappush(self.times, (issued.time, id))
-        self.steps.append((issued, None, hint))
         return issued
 
     def close(self, issued: Issued, outcome: Any, time: float | None) -> list[Issued]:
@@ -226,7 +226,7 @@ class KeyState:
         if outcome is not None:
             if not self.lanes[issued.lane].admits(outcome):
                 raise ValueError(f"value {outcome!r} is one class more than can be told apart")
-            self.steps.append((issued, outcome, None))
+            self.steps.append((issued, outcome, None, 0))
         self._release(issued)
         return self.expire(time)
 
@@ -249,14 +249,14 @@ class KeyState:
             # a lane that is alone settles in the order of the key's rounds
             certificates = self.lanes[0].run(steps, count(self.lanes[0].rounds + 1))
             self.spent = is_spent(self.lanes[0])
-            for (issued, outcome, _), certificate in zip(steps, certificates, strict=True):
+            for (issued, outcome, *_), certificate in zip(steps, certificates, strict=True):
                 if outcome is None:
                     issued.certificate = certificate
             return
         now = [lane.certificate for lane in self.lanes]
         after = run_together(self.lanes, steps)
         self.spent = any(map(is_spent, self.lanes))
-        for issued, outcome, _ in steps:
+        for issued, outcome, *_ in steps:
             now[issued.lane] = next(after[issued.lane])
             if outcome is None:
                 issued.certificate = sum(now)
@@ -264,7 +264,7 @@ class KeyState:
     def _steered(self, steps: list[Step]) -> list[Step]:
         """The steps with the hints that lanes are to follow."""
         if self.steering is None:
-            if not self.settings.steers or all(hint is None for _, _, hint in steps):
+            if not self.settings.steers or all(hint is None for _, _, hint, _ in steps):
                 return steps
             self.steering = KeySteering()
         return self.steering.steered(steps, self.open.values())

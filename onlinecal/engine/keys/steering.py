@@ -43,12 +43,12 @@ class KeySteering:
     def steered(self, steps: list[Step], waiting: Collection[Issued]) -> list[Step]:
         """The steps with steered hints; what they teach is learnt in their order. `waiting`: after them."""
         after: list[Step] = []
-        for issued, outcome, hint in steps:
+        for issued, outcome, hint, others in steps:
             if outcome is not None:
                 self._learn(issued.number, outcome)
             elif hint is not None:
                 hint = self._ask(issued.number, hint)
-            after.append((issued, outcome, hint))
+            after.append((issued, outcome, hint, others))
         # tickets of forecasts that were given up are left out before they are most of all
         if len(self.tickets) > 2 * len(waiting) + FEW:
             self.tickets = {number: self.tickets[number] for number in hinted(waiting)}

@@ -75,8 +75,13 @@ class Account:
             self._since = rounds
             if rounds or n_open:
                 self._grids.append((len(self.numbers), m))
-                if self.fixed and self.horizon is not None:
-                    self.n_cells = m
+        self.restore_heeding(self._grids)
+
+    def restore_heeding(self, grids: list[tuple[int, int]]) -> None:
+        """Be one that has heeded hints, and left these grids behind by now."""
+        if self.fixed and self.horizon is not None and grids:
+            # it keeps the grid that it was on
+            self.n_cells = grids[-1][1]
         self.follows, self.undecided = True, False
         if self.slack is None:
             self.slack, self.planned = HEEDING, PLANNED
