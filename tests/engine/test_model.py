@@ -39,7 +39,7 @@ class Lane:
         }
         if config.kind == "simplex":
             labels = None if config.classes is None else list(config.classes)
-            self.forecaster = SimplexAlmostOneStepAhead(labels=labels, **{"report": "barycentre", **given})
+            self.forecaster = SimplexAlmostOneStepAhead(labels=labels, **given)
         else:
             self.forecaster = AlmostOneStepAhead(**given)
         self.waiting = 0
