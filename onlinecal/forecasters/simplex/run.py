@@ -18,18 +18,15 @@ from onlinecal.forecasters.simplex.machine.table import (
     BASE,
     CLASSES,
     HERE,
-    LABELS,
     LIMIT,
-    POINT,
     REPORT,
     ROUNDS,
     SCALE,
     STEP,
     SUMS,
-    part_of,
     units,
-    vertex_at,
 )
+from onlinecal.forecasters.simplex.reading import cell_of, charged_points, lp_norm
 from onlinecal.forecasters.simplex.soundness import check_account, check_simplex_memory, check_tuning
 from onlinecal.forecasters.simplex.tokens import Cell
 from onlinecal.forecasters.simplex.tuning import allowance, next_review, rebased, wish
@@ -93,11 +90,7 @@ class SimplexRun(Account):
     def lp_certificate(self, p: float) -> float:
         """The same an average round, with the l_p norm of the biases; there must have been a round."""
         biases = np.abs(self.look_ahead().biases)
-        moved, largest = self.certificate - float(biases.sum()), float(biases.max())
-        if largest == 0.0:
-            return moved / self.rounds
-        error = largest if np.isinf(p) else largest * float(((biases / largest) ** p).sum()) ** (1.0 / p)
-        return (moved + error) / self.rounds
+        return (self.certificate - float(biases.sum()) + lp_norm(biases, p)) / self.rounds
 
     @property
     def guarantee(self) -> float:
@@ -248,19 +241,11 @@ class SimplexRun(Account):
 
     def cell(self, frame: int) -> Cell:
         """The exact cell of a frame."""
-        k, scale = self.units()
-        labels, points = int(part_of(self.memory, frame, LABELS)), int(vertex_at(self.memory, frame, 0))
-        rows = self.memory[points : points + k * k].reshape(k, k)
-        order = np.argsort(self.memory[labels : labels + k])
-        sums = tuple(self.memory[frame + SUMS : frame + SUMS + k].tolist())
-        return Cell(scale, sums, tuple(tuple(row) for row in rows[order].tolist()))
+        return cell_of(self.memory, frame)
 
     def look_ahead(self) -> SimplexLookAhead:
         """The points charged so far and their biases."""
-        if not len(self.memory):
-            return SimplexLookAhead(np.empty((0, 0)), np.empty((0, 0)))
-        (k, scale), table = self.units(), memories.records_of(self.memory)
-        return SimplexLookAhead(table[:, POINT : POINT + k] / scale, table[:, POINT + k :] / scale)
+        return SimplexLookAhead(*charged_points(self.memory))
 
     def replay(
         self,
