@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from onlinecal.engine.events import LONGEST_NAME, is_name
-from onlinecal.forecasters.simplex.input import check_distributions
+from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions
 
 
 class ClassLabels:
@@ -35,3 +36,33 @@ class ClassLabels:
         if self.classes is not None and value not in self.classes:
             raise ValueError(f"{name} must be one of the classes {sorted(self.classes)!r}, got {value!r}")
         return value
+
+
+class ClassLane:
+    """What lanes of several classes share: the classes they know, and no windows.
+
+    Attributes
+    ----------
+    labels
+        The classes, with those of outcomes that wait for their step.
+    """
+
+    __slots__ = ("labels",)
+
+    def __init__(self, labels: Iterable[str]) -> None:
+        self.labels = set(labels)
+
+    def admits(self, outcome: str) -> bool:
+        """Whether the class is known, or one more can be told apart; it is known from now on."""
+        if outcome not in self.labels and len(self.labels) >= MOST_CLASSES:
+            return False
+        self.labels.add(outcome)
+        return True
+
+    def window_certificate(self, now: int) -> float:
+        """There is none."""
+        return 0.0
+
+    def window_promise(self, late: int, rounds: int) -> float | None:
+        """Nothing is promised."""
+        return None

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from onlinecal.engine.keys.class_labels import ClassLabels
+from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions, check_labels, over_known
@@ -100,16 +100,15 @@ class LpLanes(ClassLabels):
         return lane
 
 
-class LpLane:
+class LpLane(ClassLane):
     """One map that follows its key; a forecast needs nothing but what it said to be settled."""
 
-    __slots__ = ("error", "kind", "labels", "next_fit", "numbers", "online")
+    __slots__ = ("error", "kind", "next_fit", "numbers", "online")
 
     def __init__(self, kind: LpLanes) -> None:
         self.kind, self.next_fit = kind, kind.first_fit
         self.numbers: dict[str, int] = {label: number for number, label in enumerate(kind.known)}
-        # with those of outcomes that wait for their step
-        self.labels = set(self.numbers)
+        super().__init__(self.numbers)
         self.online = OnlineLp(kind.settings, None, kind.fading)
         self.error = RunningLpError(kind.p)
 
@@ -122,13 +121,6 @@ class LpLane:
     def rounds_left(self) -> int:
         """So many more rounds fit its integers, whatever they are."""
         return MOST_ROUNDS - self.rounds
-
-    def admits(self, outcome: str) -> bool:
-        """Whether the class is known, or one more can be told apart; it is known from now on."""
-        if outcome not in self.labels and len(self.labels) >= MOST_CLASSES:
-            return False
-        self.labels.add(outcome)
-        return True
 
     @property
     def rounds(self) -> int:
@@ -143,14 +135,6 @@ class LpLane:
     def promise(self, late: int) -> float:
         """What no forecasts can exceed: see docs/recalibrate-lp.md for why there is no better promise."""
         return self.rounds * 2.0 ** (1.0 / self.kind.p)
-
-    def window_certificate(self, now: int) -> float:
-        """There is none."""
-        return 0.0
-
-    def window_promise(self, late: int, rounds: int) -> float | None:
-        """Nothing is promised."""
-        return None
 
     def check_open(self, waiting: list[Issued]) -> None:
         """ValueError unless each said probabilities of classes that are known, or nothing."""

@@ -12,10 +12,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from onlinecal.engine.keys.class_labels import ClassLabels
+from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex.input import MOST_CLASSES, over_known
+from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.forecasters.simplex.machine.table import HEADER, REPORT
 from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.forecasters.simplex.soundness import check_simplex_cell, length_of
@@ -79,14 +79,14 @@ def unpacked(data: bytes, classes: int) -> NDArray[np.int64]:
     return np.frombuffer(head, "<i8").astype(np.int64)
 
 
-class SimplexLane:
+class SimplexLane(ClassLane):
     """One run; a forecast's cell is what `SimplexRun.announce` answered."""
 
-    __slots__ = ("labels", "run_state")
+    __slots__ = ("run_state",)
 
     def __init__(self, run: SimplexRun) -> None:
+        super().__init__(run.numbers)
         self.run_state = run
-        self.labels = set(run.numbers)
 
     @property
     def most_open(self) -> int:
@@ -97,13 +97,6 @@ class SimplexLane:
     def rounds_left(self) -> int:
         """So many more rounds fit its integers, whatever they are."""
         return self.run_state.rounds_left
-
-    def admits(self, outcome: str) -> bool:
-        """Whether the class is known, or one more can be told apart; it is known from now on."""
-        if outcome not in self.labels and len(self.labels) >= MOST_CLASSES:
-            return False
-        self.labels.add(outcome)
-        return True
 
     @property
     def rounds(self) -> int:
@@ -136,14 +129,6 @@ class SimplexLane:
                 check_simplex_cell(Cell(*issued.cell), forecasts, self.run_state.memory)
             elif forecasts:
                 raise ValueError("a forecast without a cell cannot be that of any run")
-
-    def window_certificate(self, now: int) -> float:
-        """There is none."""
-        return 0.0
-
-    def window_promise(self, late: int, rounds: int) -> float | None:
-        """Nothing is promised."""
-        return None
 
     def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
         """Take the steps one by one."""

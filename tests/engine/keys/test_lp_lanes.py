@@ -7,7 +7,7 @@ import pytest
 
 from onlinecal import LpCalibratedClassifier, lp_calibration_error
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
-from onlinecal.engine.keys import lp_lanes
+from onlinecal.engine.keys import class_labels
 from tests.wrappers.test_lp import Told, stream, told
 
 
@@ -59,7 +59,7 @@ def test_late_labels_restarts_and_the_certificate(tmp_path):
 
 
 def test_one_class_too_many_is_refused_and_nothing_changes(tmp_path, monkeypatch):
-    monkeypatch.setattr(lp_lanes, "MOST_CLASSES", 2)
+    monkeypatch.setattr(class_labels, "MOST_CLASSES", 2)
     with Engine(tmp_path / "l", EngineConfig(KeyConfig(kind="lp"))) as engine:
         answers = engine.handle(
             [Query(f"q{i}", "k", hint={"a": 0.5, "b": 0.5}) for i in range(3)]
