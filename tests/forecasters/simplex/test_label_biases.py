@@ -78,7 +78,7 @@ def test_guarantees_are_some_ten_percent_smaller():
 def test_hints_without_slack_leave_the_labels_what_they_are():
     """So the computed biases bound them, too; with late labels it is the formula's that do."""
     rng = np.random.default_rng(4)
-    forecaster = SimplexAlmostOneStepAhead(4, n_cells=3)
+    forecaster = SimplexAlmostOneStepAhead(4, n_cells=3, report="barycentre")
     forecaster.replay(outcomes_of("drift", 4, 600, 4), rng.dirichlet(np.full(4, 0.4), 600))
     spread = np.abs(forecaster.look_ahead.biases).sum()
     assert spread <= bias_bound(4, 3) < bias_formula(4, 3)

@@ -55,7 +55,7 @@ def next_step(memory: Memory) -> int:
     t = memory[ROUNDS] + 1
     pace = memory[PACE]
     base, level = UNIT, 0
-    while t > last_round(pace, level):
+    while level < LEVELS and t > last_round(pace, level):
         base >>= 1
         level += 1
     exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
