@@ -14,7 +14,7 @@ from onlinecal.forecasters import RunningMean
 from onlinecal.forecasters.baselines import mixing
 from onlinecal.forecasters.binary import cells
 from onlinecal.forecasters.binary.cells import FINE, MOVED, REPORT, ROUNDS, SCALE, SPREAD
-from onlinecal.forecasters.binary.grids import dyadic
+from onlinecal.forecasters.binary.grids import dyadic, dyadic_accounts
 from onlinecal.forecasters.simplex.machine import table as simplex
 from tests.forecasters.configurations import ANYTIME, RULES, label
 
@@ -104,9 +104,14 @@ def test_what_a_setting_is_said_to_bear_fits_its_integers(config):
     if "grid" in config:
         assert most <= dyadic.MOST_ROUNDS
         assert (bound + 3) * unit < cells.BRIM
-        assert dyadic.next_step([*memory[:ROUNDS].tolist(), most - 1, *memory[ROUNDS + 1 :].tolist()]) > 0
+        assert (
+            dyadic_accounts.next_step([*memory[:ROUNDS].tolist(), most - 1, *memory[ROUNDS + 1 :].tolist()])
+            > 0
+        )
     else:
-        price = int(memory[FINE]) * (1 if forecaster.report == "midpoint" else 2) + (memory[REPORT] == 3)
+        price = int(memory[FINE]) * (1 if forecaster.report in (None, "midpoint") else 2) + (
+            memory[REPORT] == 3
+        )
         assert most * int(price) <= cells.BRIM + 2 * price
         assert forecaster._terms(memory).biases.worst * (m - 1) * m < cells.BRIM
 
