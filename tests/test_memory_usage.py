@@ -27,6 +27,8 @@ def after_rounds(kind: type[Any], labels: tuple[Any, ...]) -> Any:
         elif isinstance(estimator, base.Regressor):
             estimator.predict_one(x)
             estimator.learn_one(x, float(y))
+        elif isinstance(estimator, base.DriftDetector):
+            estimator.update(0.3, y)
         else:
             estimator.update(y, {False: 0.7, True: 0.3})
     return estimator

@@ -19,6 +19,7 @@ from ways import WAYS, Bound
 from onlinecal.engine import EngineConfig
 from onlinecal.engine.events import decode_lines, encode_lines
 from onlinecal.engine.keys.step import KeyStep
+from onlinecal.measures import MulticlassDistance
 
 ARCHIVES = sorted(Path(__file__).parent.glob("[0-9]*.tar.xz"))
 """One for each version of which states are kept."""
@@ -45,7 +46,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return [[plain(key), plain(one)] for key, one in value.items()]
     if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        kept = {field.name: getattr(value, field.name) for field in fields(value)}
+        if isinstance(value, MulticlassDistance) and value.exact is None:
+            # 0.1.0 knew brackets only
+            del kept["exact"]
+        return {name: plain(one) for name, one in kept.items()}
     if isinstance(value, msgspec.Struct):
         kept = {name: getattr(value, name) for name in value.__struct_fields__}
         return {name: plain(one) for name, one in kept.items() if one is not None or name not in NEWER}
