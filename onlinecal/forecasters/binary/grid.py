@@ -156,7 +156,10 @@ class GridForecaster(base.Classifier):
         self.resume()
 
     def refine_eagerly(self) -> None:
-        """From before the first round on, let a self-tuning grid go finer sooner: for hints that are good."""
+        """From before the first round on, let a self-tuning grid go finer sooner, for hints that are good.
+
+        The valid cell nearest to a hint is then the nearest by odds.
+        """
         tuned, memory = int(self.memory[dyadic.TUNED]), self.memory
         if memory[FORMAT] == dyadic.FORMAT_DYADIC and tuned & TUNED_BY:
             begun = self.rule, self.slack_of(memory), REPORTS[memory[REPORT]]
