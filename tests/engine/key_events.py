@@ -10,6 +10,7 @@ from onlinecal.engine import EngineConfig, KeyConfig, Match, Outcome, Query, Wit
 CONFIG = EngineConfig(
     KeyConfig(lanes=3, expire_after=400.0, report="hint", slack=1.0),
     (
+        Match("w/lp*", KeyConfig(kind="lp", first_fit=10)),
         Match("w/*", KeyConfig(kind="simplex", lanes=2)),
         Match("plain/*", KeyConfig()),
         Match("u/*", KeyConfig(horizon=400)),

@@ -27,7 +27,7 @@ from onlinecal.engine.events import decode_lines
 from onlinecal.engine.keys.step import VERSION, KeyStep
 from tests.engine.key_events import CONFIG, everything
 
-KEYS = ["a", "b", "w/x", "w/y", "plain/a", "u/a"]
+KEYS = ["a", "b", "w/x", "w/y", "w/lp", "plain/a", "u/a"]
 
 
 def by_key(events):

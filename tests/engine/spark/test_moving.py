@@ -9,7 +9,7 @@ from tests.engine.spark.stream_run import read, run, said, told, write_events
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
-KEYS = [kind.format(i) for i in range(10) for kind in ("k{}", "plain/{}", "u/{}", "w/{}")]
+KEYS = [kind.format(i) for i in range(10) for kind in ("k{}", "plain/{}", "u/{}", "w/{}", "w/lp{}")]
 
 
 def test_a_stream_that_begins_with_the_states_of_a_ledger_goes_on_as_the_engine_does(spark, tmp_path):

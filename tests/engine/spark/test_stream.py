@@ -33,7 +33,7 @@ STRAYS = (
 
 
 def names(count):
-    kinds = ("k{}", "k{}", "plain/{}", "u/{}", "w/{}")
+    kinds = ("k{}", "k{}", "plain/{}", "u/{}", "w/{}", "w/lp{}")
     return [kinds[i % 5].format(i) for i in range(count)]
 
 
