@@ -1,5 +1,10 @@
 """A kernel's compiled code, found by what it was made from.
 
+Code refers to functions by names that end in a number, which numba counts from 1 in every process. So code
+of two processes, such as two versions of one loop that differ in what they close over, could have the same
+names, and in a third process the first that was loaded would be called in the place of both. Here every
+process counts from a number of its own.
+
 numba offers no public way to say where code is kept. `numba.core.caching._Cache` is what a dispatcher asks
 for code before it compiles; `CompileResult._reduce` and `_rebuild` are how numba's own cache takes code apart
 and puts it together. These names are the same in numba 0.61 to 0.68.
@@ -8,7 +13,10 @@ and puts it together. These names are the same in numba 0.61 to 0.68.
 from __future__ import annotations
 
 import hashlib
+import itertools
+import os
 import pickle
+import secrets
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -19,6 +27,7 @@ import numba
 import numpy as np
 from numba import njit, types
 from numba.core import config
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
@@ -31,6 +40,20 @@ Kind = TypeVar("Kind")
 
 SETTINGS = ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT", "USING_SVML")
 """What numba's configuration can change in the code."""
+
+
+FORMAT = "names of functions differ between processes"
+"""Part of every digest: code from before this was so is not found."""
+
+
+def number_apart() -> None:
+    """Let this process count its functions from a number that no other one is near."""
+    FunctionIdentity._unique_ids = itertools.count(secrets.randbits(60))
+
+
+number_apart()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=number_apart)
 
 
 kernels: WeakSet[Any] = WeakSet()
@@ -126,6 +149,7 @@ class KernelCache(_Cache):
         modules: set[str] = set()
         what = fingerprint(self._function, modules)
         parts = (
+            FORMAT,
             what,
             source_digest(*modules),
             _described(sig),

@@ -91,6 +91,8 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         check_count(self.lanes, "lanes", most=1 << 16)
         for name in ("max_jump",) if self.expire_after is None else ("expire_after", "max_jump"):
             check_number(getattr(self, name), name, 0.0, math.inf, "()", "a positive number of seconds")
+        if self.steering not in (None, True, False):
+            raise ValueError(f"steering must be None, True or False, got {self.steering!r}")
         if self.kind == "lp" and self.lanes > 1:
             raise ValueError(f"lanes must be 1 with kind 'lp', got {self.lanes!r}")
         named = dict.fromkeys(name for names in PARAMETERS.values() for name in names)

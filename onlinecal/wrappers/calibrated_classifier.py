@@ -138,7 +138,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         self._plan = self._strategies[self._chosen(len(declared))]
         if declared:
             self._strategies = {self._plan.name: self._plan}
-            self._remark(len(declared))
+            self._remark(len(declared), level=4)
         # Once both labels are known, the projection of the positive one; None under other plans.
         self._binary: Projection | None = None
         # Unless the open round is that of `_binary`, who forecasts it, and about which labels.
@@ -289,13 +289,13 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         n_labels = len(self._labels.known)
         self._plan = self._strategies[self._chosen(n_labels)]
         self._binary = self._plan.sole(self._labels)
-        self._remark(n_labels)
+        self._remark(n_labels, level=5)
 
-    def _remark(self, n_labels: int) -> None:
-        """Say so if nothing is guaranteed for the horizon, once."""
+    def _remark(self, n_labels: int, level: int) -> None:
+        """Say so if nothing is guaranteed for the horizon, once, at the line so many levels up."""
         if self._by_guarantee and self.horizon and self._plan.name == Simplex.name and n_labels > 2:
             remarks = vacuous_remarks(*self._plan.outlook(n_labels, self.horizon), n_labels, self.horizon)
-            warn_of(remarks, GuaranteeWarning, level=5)
+            warn_of(remarks, GuaranteeWarning, level)
             self._by_guarantee = not remarks
 
     def _parts(self) -> list[Bounded]:

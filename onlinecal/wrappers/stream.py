@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.remarks import warn_of
+from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.wrappers.labels import Labels
 from onlinecal.wrappers.strategies.binary import Binary
 from onlinecal.wrappers.strategies.catalogue import (
@@ -20,6 +20,7 @@ from onlinecal.wrappers.strategies.catalogue import (
     new_strategies,
     new_strategy,
 )
+from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
 from onlinecal.wrappers.strategies.strategy import Strategy
 from onlinecal.wrappers.stream_input import Given, Group, groups_of, known_of, read_stream
@@ -163,7 +164,10 @@ def recalibrate_stream(
 def _kind(strategy: StrategyName, given: Given, slack: float | None, horizon: int | None) -> str:
     """The name of the strategy that is played."""
     k = len(given.classes)
-    kind = chosen(strategy, k, False, new_strategies(slack, 1, horizon, None, given.classes), horizon)
+    strategies = new_strategies(slack, 1, horizon, None, given.classes)
+    kind = chosen(strategy, k, False, strategies, horizon)
+    if kind == Simplex.name and horizon is not None and k > 2:
+        warn_of(vacuous_remarks(*strategies[kind].outlook(k, horizon), k, horizon), GuaranteeWarning, level=4)
     if given.column and kind != Binary.name:
         raise ValueError(f"strategy {strategy!r} is for probabilities of shape (T, k), got a column of them")
     if kind == Binary.name and k > 2:

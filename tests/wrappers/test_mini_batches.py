@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -56,6 +57,7 @@ def test_a_batch_is_many_rows_with_late_labels(wrap, library):
     for X, y in batches():
         rows = X.to_dict("records")
         given = X if library == "pandas" else pl.DataFrame(X.to_dict("list"))
+        chosen = list(copy.deepcopy(many).predict_many(given))
         answers = many.predict_proba_many(given)
         assert isinstance(answers, type(given))
         expected = [one.predict_proba_one(x) for x in rows]
@@ -64,6 +66,7 @@ def test_a_batch_is_many_rows_with_late_labels(wrap, library):
             if library == "pandas" or answer:
                 said = answers.iloc[place] if library == "pandas" else answers.row(place, named=True)
                 assert {label: said[label] for label in answer} == answer
+        assert chosen == [max(answer, key=answer.get) if answer else None for answer in expected]
         if library == "pandas":
             assert answers.index.equals(X.index)
         many.learn_many(given, y if library == "pandas" else y.tolist())

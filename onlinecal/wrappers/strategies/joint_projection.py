@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
+from onlinecal.remarks import GuaranteeWarning
 from onlinecal.steering.replaying import Tapes
 from onlinecal.wrappers.labels import Label, normalised, normalised_rows
 
@@ -35,9 +37,11 @@ class JointProjection:
 
     def __init__(self, slack: float | None, horizon: int | None, declared: Sequence[Label] = ()) -> None:
         given = None if slack is None else max(1.0, float(slack))
-        self.forecaster = SimplexAlmostOneStepAhead(
-            horizon=horizon, slack=given, labels=list(declared) or None
-        )
+        labels = list(declared) or None
+        with warnings.catch_warnings():
+            # said, where it is so, by those who choose this strategy: it is made along with all others
+            warnings.simplefilter("ignore", GuaranteeWarning)
+            self.forecaster = SimplexAlmostOneStepAhead(horizon=horizon, slack=given, labels=labels)
         self._token: SimplexForecast | None = None
         self.announced: dict[Label, float] = {}
 

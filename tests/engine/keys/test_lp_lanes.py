@@ -83,6 +83,7 @@ def test_one_class_too_many_is_refused_and_nothing_changes(tmp_path, monkeypatch
         ({"lanes": 2}, "lanes must be 1 with kind 'lp', got 2"),
         ({"slack": 1.0}, "slack does not go with kind 'lp', got 1.0"),
         ({"window": 9}, "window does not go with kind 'lp', got 9"),
+        ({"kind": "binary", "steering": "yes"}, "steering must be None, True or False, got 'yes'"),
         ({"kind": "simplex", "fading": 0.5}, "fading does not go with kind 'simplex', got 0.5"),
     ],
 )

@@ -9,7 +9,13 @@ import warnings
 import numpy as np
 import pytest
 
-from onlinecal import CalibratedClassifier, GuaranteeWarning, SimplexAlmostOneStepAhead, calibration_distance
+from onlinecal import (
+    CalibratedClassifier,
+    GuaranteeWarning,
+    SimplexAlmostOneStepAhead,
+    calibration_distance,
+    recalibrate_stream,
+)
 from onlinecal.wrappers.strategies.tree import Plan
 from tests.wrappers.scripted import Scripted, by_node, played
 
@@ -148,3 +154,17 @@ def test_an_empty_joint_guarantee_is_remarked_on():
         warnings.simplefilter("error")
         SimplexAlmostOneStepAhead(10, horizon=50_000)
         SimplexAlmostOneStepAhead(10)
+
+
+@pytest.mark.parametrize(("strategy", "said"), [("auto", 0), ("classwise", 0), ("simplex", 1)])
+def test_an_empty_guarantee_is_remarked_on_once_where_it_was_asked_for(strategy, said):
+    classes = list(LETTERS[:10])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", GuaranteeWarning)
+        CalibratedClassifier(Scripted(), strategy=strategy, horizon=200, classes=classes)
+    assert [one.filename for one in caught] == [__file__] * said
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", GuaranteeWarning)
+        recalibrate_stream(np.full((20, 10), 0.1), [0, 1] * 10, strategy=strategy, horizon=200)
+    assert [one.filename for one in caught] == [__file__] * said
