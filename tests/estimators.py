@@ -235,6 +235,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"n_cells": 4, "slack": 1.5},
         {"n_classes": 3},
         {"n_classes": 3, "grid": "adaptive"},
+        {"n_classes": 3, "window": 100},
     ],
     w.CalibratedClassifier: [
         {"classifier": logistic()},

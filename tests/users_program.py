@@ -90,6 +90,7 @@ joint.observe(several, "a")
 SimplexAlmostOneStepAhead(n_classes="three")  # error: arg-type
 SimplexAlmostOneStepAhead(report="midpoint")  # error: arg-type
 SimplexAlmostOneStepAhead(3, grid="adaptive")
+of_window: float | None = SimplexAlmostOneStepAhead(3, window=100).window_guarantee
 SimplexAlmostOneStepAhead(3, grid="uniform")  # error: arg-type
 joint.observe(token, "a")  # error: arg-type
 

@@ -55,6 +55,7 @@ def warm_simplex() -> None:
     forecaster.learn_one({}, 0)
     forecaster.observe(token, 1)
     forecaster.replay(labels[:100], table[:100])
+    SimplexAlmostOneStepAhead(n_classes=3, window=10).replay(labels[:100])
 
 
 def warm_wrappers() -> None:

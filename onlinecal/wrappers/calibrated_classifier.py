@@ -71,8 +71,8 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
     window
         Keep a certificate of the last so many settled rounds, too, and a guarantee of any. Without a horizon
         (or with several buckets) the grids are then the uniform ones that are best for such windows, and the
-        guarantee of all rounds together grows as fast as the rounds. Not for "simplex", nor for buckets
-        that split.
+        guarantee of all rounds together grows as fast as the rounds. "simplex" keeps one if all `classes`
+        are known; not for buckets that split.
     classes
         All labels there are, at least two, if they are known beforehand: "auto" then does not change, and of
         two labels the second is the positive one. None: labels are discovered as they come.

@@ -11,6 +11,7 @@ import pytest
 from river import datasets, linear_model, preprocessing
 
 from onlinecal import CalibratedClassifier, calibration_distance
+from tests.forecasters.simplex.test_windows import distance as joint_distance
 from tests.wrappers.scripted import Said, Scripted, by_node
 
 TOLERANCE = 1e-6
@@ -97,6 +98,19 @@ def test_labels_that_appear_one_after_the_other(strategy, k, late):
     for settled in settled_windows(model, rounds, late, window):
         assert model.window_certificate <= model.window_guarantee + TOLERANCE
         assert distance_of(settled, strategy == "top-label") <= model.window_certificate + TOLERANCE
+
+
+@pytest.mark.parametrize("late", [0, 4])
+def test_all_labels_together_if_they_are_known(late):
+    window, k = 5, 3
+    model = CalibratedClassifier(Scripted(), strategy="simplex", window=window, classes=range(k))
+    for settled in settled_windows(model, classes(150, k), late, window):
+        vectors = tuple(tuple(forecasts[label] for label in range(k)) for forecasts, _ in settled)
+        due = joint_distance(vectors, tuple(y for _, y in settled))
+        assert due <= model.window_certificate + TOLERANCE
+        assert model.window_certificate <= model.window_guarantee + TOLERANCE
+    assert model.window_guarantee == model._strategies["simplex"].joint.forecaster.window_guarantee
+    assert 0 < model.window_certificate < model.certificate
 
 
 def test_one_table_has_the_forecasters_bound_and_several_share_one_grid():

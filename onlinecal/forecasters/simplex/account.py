@@ -12,6 +12,8 @@ from onlinecal.forecasters.simplex.guarantees import (
     level_at,
     nested_distance,
     reach,
+    window_cells,
+    window_guarantee,
 )
 
 NEWCOMER = 2
@@ -35,6 +37,8 @@ class Account:
     """Whether a first hint would make it follow hints: `heed_hints` is to be called then."""
     planned: float | None = None
     """The slack that grids are chosen for, if not the one that labels have."""
+    window: int | None = None
+    """Of how many rounds a certificate is kept, too; the classes are known then, and the grid is fixed."""
 
     def __init__(
         self,
@@ -44,8 +48,9 @@ class Account:
         slack: float | None,
         follows: bool,
         edition: int,
+        window: int | None = None,
     ) -> None:
-        self.edition = edition
+        self.edition, self.window = edition, window
         self.numbers: dict[Any, int] = {label: number for number, label in enumerate(classes)}
         self.fixed = len(classes) > 0
         self.n_cells, self.horizon, self.slack, self.follows = n_cells, horizon, slack, follows
@@ -58,7 +63,12 @@ class Account:
     @property
     def changing(self) -> bool:
         """Whether the grid or the classes may change."""
-        return not self.fixed or (self.n_cells is None and self.horizon is None)
+        return not self.fixed or not self.on_one_grid
+
+    @property
+    def on_one_grid(self) -> bool:
+        """Whether the grid does not depend on the round."""
+        return not (self.n_cells is self.horizon is self.window is None)
 
     @property
     def plan(self) -> tuple[float | None, bool, int]:
@@ -79,7 +89,7 @@ class Account:
 
     def restore_heeding(self, grids: list[tuple[int, int]]) -> None:
         """Be one that has heeded hints, and left these grids behind by now."""
-        if self.fixed and self.horizon is not None and grids:
+        if self.fixed and self.on_one_grid and grids:
             # it keeps the grid that it was on
             self.n_cells = grids[-1][1]
         self.follows, self.undecided = True, False
@@ -94,6 +104,8 @@ class Account:
         if self.horizon is not None:
             slack, follows, edition = self.plan
             return cells_for(self.horizon, k, slack, not self.fixed, follows, edition), FOREVER
+        if self.window is not None:
+            return window_cells(self.window, k, *self.plan), FOREVER
         level, end = level_at(rounds, k, *self.plan)
         return 1 << level, FOREVER if end is None else min(end, FOREVER)
 
@@ -119,7 +131,7 @@ class Account:
     def _distance(self, first: int, last: int) -> Fraction:
         """What the rounds first..last may add to the distance with the present classes."""
         k = len(self.numbers)
-        if self.n_cells is None and self.horizon is None:
+        if not self.on_one_grid:
             return nested_distance(first, last, k, *self.plan)
         m = self.grid_at(first)[0]
         return max(0, last - first + 1) * reach(k, m, self.follows) / m
@@ -128,7 +140,7 @@ class Account:
         """The most that the certificate can be after that many rounds if no further class appears."""
         late, k = self.late, len(self.numbers)
         total = self._past + (NEWCOMER + (late + 2) * ROUNDING) * self._newcomers
-        if late and not (self.fixed and (self.n_cells or self.horizon)):
+        if late and self.changing:
             total += NEWCOMER * late * (2 * self._newcomers + 1)
         if not k:
             return total
@@ -140,3 +152,10 @@ class Account:
                 total += bias_bound(left_k, left_m, self.slack, late)
                 finest = left_m
         return total
+
+    def window_promise(self, rounds: int) -> Fraction:
+        """The most that the distance of any so many consecutive rounds can be, and its certificate."""
+        k = len(self.numbers)
+        m = self.grid_at(1)[0]
+        promised = window_guarantee(rounds, k, m, self.slack, self.follows, self.late)
+        return promised + self.follows * rounds * ROUNDING

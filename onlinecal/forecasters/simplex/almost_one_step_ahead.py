@@ -7,12 +7,13 @@ from typing import Any, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from river import base
 
+from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
 from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.simplex.guarantees import EDITION, MOST_CELLS, radius
 from onlinecal.forecasters.simplex.input import (
     MOST_CLASSES,
+    check_counts,
     check_distributions,
     check_grid,
     check_label,
@@ -21,11 +22,12 @@ from onlinecal.forecasters.simplex.input import (
     classes_of,
     hint_of,
 )
-from onlinecal.forecasters.simplex.machine.memory import most_rounds
-from onlinecal.forecasters.simplex.run import SimplexLookAhead, SimplexRun
+from onlinecal.forecasters.simplex.readings import SimplexReadings
+from onlinecal.forecasters.simplex.replaying import replayed
+from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.forecasters.simplex.tokens import SimplexForecast
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
-from onlinecal.validation import check_choice, check_count, check_order, check_same_length
+from onlinecal.validation import check_choice, check_same_length
 
 Report = Literal["barycentre", "hint"]
 REPORTS: tuple[Report, ...] = get_args(Report)
@@ -34,7 +36,7 @@ NO_HINT = np.empty(0)
 NO_HINTS = np.empty((0, 0))
 
 
-class SimplexAlmostOneStepAhead(base.Classifier):
+class SimplexAlmostOneStepAhead(SimplexReadings):
     """Forecasts of k classes whose distance to calibration stays below a bound on every outcome sequence.
 
     Each round is announced as a point of a cell of a grid on the simplex whose k vertices are labelled with
@@ -65,6 +67,10 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         Without n_cells and horizon: "nested", or for known classes "adaptive", finer where few points are in
         use, with far smaller certificates and a guarantee 2k + 4 larger. It is nested once labels are late,
         and follows hints as far as slack and report say, also from the first one on.
+    window
+        Keep a certificate of the last so many settled rounds, too; at most 2^24, for known classes. Without
+        n_cells and horizon the grid is then the fixed one that is best for windows of that length, and the
+        guarantee of all rounds together grows as fast as the rounds.
 
     Attributes
     ----------
@@ -99,6 +105,7 @@ class SimplexAlmostOneStepAhead(base.Classifier):
     """
 
     grid: Grid = "nested"
+    window: int | None = None
 
     def __init__(
         self,
@@ -109,20 +116,19 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         labels: Sequence[Any] | None = None,
         report: Report | None = None,
         grid: Grid = "nested",
+        window: int | None = None,
     ) -> None:
         check_choice(REPORTS[0] if report is None else report, REPORTS, "report")
         check_choice(grid, get_args(Grid), "grid")
-        counts = {"n_classes": (n_classes, MOST_CLASSES), "n_cells": (n_cells, MOST_CELLS)}
-        for name, (count, most) in {**counts, "horizon": (horizon, None)}.items():
-            if count is not None:
-                check_count(count, name, most=most)
+        check_counts(n_classes=(n_classes, MOST_CLASSES), n_cells=(n_cells, MOST_CELLS))
+        check_counts(horizon=(horizon, None), window=(window, MOST_WINDOW))
         known = () if labels is None else check_labels(labels, "labels")
         if labels is not None and n_classes not in (None, len(known)):
             raise ValueError(f"n_classes={n_classes} does not go with {len(known)} labels")
         known = known or tuple(range(n_classes or 0))
         check_slack(slack, len(known))
-        check_grid(grid, known, n_cells, horizon)
-        self.n_classes, self.n_cells, self.horizon = n_classes, n_cells, horizon
+        check_grid(grid, known, n_cells, horizon, window)
+        self.n_classes, self.n_cells, self.horizon, self.window = n_classes, n_cells, horizon, window
         self.slack, self.labels, self.report, self.grid = slack, labels, report, grid
         self._known = known
         self._run = self.new_run()
@@ -135,75 +141,13 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         """A run before its first round, with the parameters of this forecaster."""
         slack = None if self.slack is None else float(self.slack)
         settings = self._known, self.n_cells, self.horizon, slack, self.report == "hint", edition
-        run = SimplexRun(*settings, tuned=self.grid == "adaptive")
+        run = SimplexRun(*settings, tuned=self.grid == "adaptive", window=self.window)
         run.undecided = self.report is None and not run.tuned
         return run
 
     @property
     def _multiclass(self) -> bool:
         return True
-
-    @property
-    def memory(self) -> NDArray[np.int64]:
-        """The machine's state; empty while no class is known."""
-        return self._run.memory
-
-    @property
-    def classes(self) -> list[Any]:
-        """The classes known so far, in the order of the columns of `replay`."""
-        return list(self._run.numbers)
-
-    @property
-    def n_rounds(self) -> int:
-        """How many rounds have been settled."""
-        return self._run.rounds
-
-    @property
-    def most_rounds(self) -> int:
-        """How many rounds this setting bears in all, whatever comes; the one after that may be refused.
-
-        About 2^32 in any setting, for 64 bits; about 2^62/(k m) with known classes, reported barycentres and
-        a grid that n_cells or a horizon fixes.
-        """
-        return most_rounds(self.memory, self._run.changing)
-
-    @property
-    def n_open(self) -> int:
-        """How many forecasts wait for their outcome."""
-        return len(self._open)
-
-    @property
-    def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration of the settled rounds so far, in l1.
-
-        Sum of |p - p~|_1 from the forecasts to the charged points, plus their biases. A round that was
-        announced without any class counts 2.
-        """
-        return self._run.certificate
-
-    @property
-    def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the outcomes, if no further class appears.
-
-        At the horizon if there is one and it is to come, else at the present round. With the first hint it
-        rises, unless a report is named; and it includes what late labels may cost.
-        """
-        return self._run.guarantee
-
-    def lp_certificate(self, p: float) -> float:
-        """A proven upper bound on the distance to l_p calibration, an average over the settled rounds.
-
-        That is the least, over all sequences q, of the mean of |p_t - q_t|_1 plus the l_p calibration error
-        of q: here the look-ahead sequence. For p = 1 it is the certificate divided by the rounds; it falls
-        as p rises. Raises ValueError unless p is at least 1 (infinity included).
-        """
-        p = check_order(p)
-        return self._run.lp_certificate(p) if self.n_rounds else 0.0
-
-    @property
-    def look_ahead(self) -> SimplexLookAhead:
-        """The points charged so far and their biases, in the order of their first charge."""
-        return self._run.look_ahead()
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """The forecast of the coming round, as the probability of each class known so far."""
@@ -297,5 +241,5 @@ class SimplexAlmostOneStepAhead(base.Classifier):
         run.note_late(len(self._open))
         if hints is not None:
             run.heed(len(self._open))
-        forecasts, charged = run.replay(numbers, newcomers, guide, return_look_ahead)
+        forecasts, charged = replayed(run, numbers, newcomers, guide, return_look_ahead)
         return (forecasts, charged) if return_look_ahead else forecasts

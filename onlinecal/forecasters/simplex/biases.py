@@ -6,6 +6,7 @@ A point that is only charged with its own label has biases that repeat, so their
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from math import comb
@@ -76,15 +77,42 @@ def point_bound(support: int, slack: float | None = None, late: int = 0) -> Frac
     return 2 * (support - 1) * (lowest + late)
 
 
-def bias_formula(k: int, m: int, slack: float | None = None, late: int = 0) -> Fraction:
+def point_swing(support: int, slack: float | None = None, late: int = 0) -> Fraction:
+    """The most that the biases of such a point can change by, in l1, from one time to another.
+
+    At most twice their bound. With slack or late labels the biases stay in the simplex of sum zero above
+    -c - late (1 - v_j), whose edges are twice the sum of these bounds, 2 (s c + (s - 1) late).
+    """
+    if support < 2:
+        return Fraction(0)
+    if slack is None and late == 0:
+        return 2 * point_bound(support)
+    lowest = 1 - Fraction(1, 2 * support - 2) if slack is None else Fraction(slack)
+    return 2 * (support * lowest + (support - 1) * late)
+
+
+def bias_formula(
+    k: int,
+    m: int,
+    slack: float | None = None,
+    late: int = 0,
+    of_point: Callable[..., Fraction] = point_bound,
+) -> Fraction:
     """The most that all biases on the grid of m can add up to: C(k, s) C(m-1, s-1) points have support s."""
     return sum(
         (
-            comb(k, support) * comb(m - 1, support - 1) * point_bound(support, slack, late)
+            comb(k, support) * comb(m - 1, support - 1) * of_point(support, slack, late)
             for support in range(2, min(k, m) + 1)
         ),
         Fraction(0),
     )
+
+
+def swing_bound(k: int, m: int, slack: float | None = None, late: int = 0) -> Fraction:
+    """The most that all biases on the grid of m can change by together, from one time to another."""
+    if slack is None and late == 0:
+        return 2 * bias_bound(k, m)
+    return bias_formula(k, m, slack, late, point_swing)
 
 
 @lru_cache(maxsize=4096)

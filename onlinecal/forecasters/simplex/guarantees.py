@@ -7,9 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from onlinecal.forecasters.simplex.biases import LAST_TABLED, TABLED_POWERS, bias_bound, bias_formula
+from onlinecal.forecasters.simplex.biases import (
+    LAST_TABLED,
+    TABLED_POWERS,
+    bias_bound,
+    bias_formula,
+    point_swing,
+    swing_bound,
+)
 
 MOST_LEVEL = 20
 MOST_CELLS = 1 << MOST_LEVEL
@@ -40,7 +47,12 @@ def reach(k: int, m: int, follows: bool = False) -> Fraction:
 
 
 def uniform_guarantee(
-    rounds: int, k: int, m: int, slack: float | None = None, follows: bool = False, edition: int = EDITION
+    rounds: int | Fraction,
+    k: int,
+    m: int,
+    slack: float | None = None,
+    follows: bool = False,
+    edition: int = EDITION,
 ) -> Fraction:
     """T reach/m plus the biases: at most what the certificate can reach on the grid of m.
 
@@ -49,13 +61,37 @@ def uniform_guarantee(
     return rounds * reach(k, m, follows) / m + _bias_known(k, m, slack, edition)
 
 
+def window_guarantee(
+    rounds: int, k: int, m: int, slack: float | None = None, follows: bool = False, late: int = 0
+) -> Fraction:
+    """T reach/m plus the most that biases can change by: a bound of any so many consecutive rounds.
+
+    A round changes them by 2 (1 - v_j) at most, and v_j is at least 1/m where j is the label of v.
+    """
+    changes = min(swing_bound(k, m, slack, late), rounds * (2 - Fraction(2, m)))
+    return rounds * reach(k, m, follows) / m + changes
+
+
+@lru_cache(maxsize=256)
+def window_cells(
+    window: int, k: int, slack: float | None = None, follows: bool = False, edition: int = EDITION
+) -> int:
+    """The m with the smallest `window_guarantee`, of several the smallest."""
+    if slack is None:
+        # twice the bounds: as for half the rounds
+        return cells_for(Fraction(window, 2), k, None, False, follows, edition)
+    swings = partial(bias_formula, of_point=point_swing)
+    found = _by_formula(window, k, slack, False, follows, edition, 1, swings)
+    return min(found, key=lambda m: (window_guarantee(window, k, m, slack, follows), m))
+
+
 def _bias_known(k: int, m: int, slack: float | None, edition: int) -> Fraction:
     return (bias_bound if edition >= COMPUTED else bias_formula)(k, m, slack)
 
 
 @lru_cache(maxsize=256)
 def cells_for(
-    horizon: int,
+    horizon: int | Fraction,
     k: int,
     slack: float | None = None,
     dyadic: bool = False,
@@ -88,7 +124,14 @@ def cells_for(
 
 
 def _by_formula(
-    horizon: int, k: int, slack: float | None, dyadic: bool, follows: bool, edition: int, start: int
+    horizon: int | Fraction,
+    k: int,
+    slack: float | None,
+    dyadic: bool,
+    follows: bool,
+    edition: int,
+    start: int,
+    biases: Callable[..., Fraction] = bias_formula,
 ) -> list[int]:
     """The first and the best m from `start` on, if biases are those of the formula.
 
@@ -101,7 +144,7 @@ def _by_formula(
         return 1 << i if dyadic else i
 
     def worth(i: int) -> Fraction:
-        return horizon * reach(k, cells(i), follows) / cells(i) + bias_formula(k, cells(i), slack)
+        return horizon * reach(k, cells(i), follows) / cells(i) + biases(k, cells(i), slack)
 
     coarsest = (start - 1).bit_length() if dyadic else start
     first = coarsest

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.validation import check_number, check_vector
+from onlinecal.validation import check_count, check_number, check_vector
 
 MOST_CLASSES = 1 << 10
 MOST_SLACK = 1000.0
@@ -147,8 +147,21 @@ def check_slack(slack: Any, n_classes: int) -> None:
         check_number(slack, "slack", least, MOST_SLACK, allowed=allowed)
 
 
-def check_grid(grid: str, known: tuple[Any, ...], n_cells: int | None, horizon: int | None) -> None:
-    """Refuse a grid that tunes itself where the classes are not known, or the grid is."""
+def check_counts(**counts: tuple[int | None, int | None]) -> None:
+    """Refuse counts, by name (a count or None, the most that it may be or None), that are none."""
+    for name, (count, most) in counts.items():
+        if count is not None:
+            check_count(count, name, most=most)
+
+
+def check_grid(
+    grid: str, known: tuple[Any, ...], n_cells: int | None, horizon: int | None, window: int | None
+) -> None:
+    """Refuse a grid that tunes itself, or a window, where the classes are not known, and both together."""
+    if window is not None and not known:
+        raise ValueError(f"window={window} needs n_classes or labels, got neither")
+    if window is not None and grid == "adaptive":
+        raise ValueError(f"window={window} fixes a grid; it does not go with grid 'adaptive'")
     if grid == "adaptive":
         if not known:
             raise ValueError("grid 'adaptive' needs n_classes or labels, got neither")

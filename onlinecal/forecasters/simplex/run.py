@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from onlinecal.forecasters.simplex.account import NEWCOMER, Account
 from onlinecal.forecasters.simplex.guarantees import EDITION, FOREVER
-from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_label, class_of, over_known
+from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_label, class_of
 from onlinecal.forecasters.simplex.machine import memory as memories
+from onlinecal.forecasters.simplex.machine import windows
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.rules import RULES, from_barycentre, from_report, has_room
 from onlinecal.forecasters.simplex.machine.table import (
@@ -48,6 +49,8 @@ class SimplexRun(Account):
     rules = RULES
     tuned = False
     """Whether the grid tunes itself; its classes are known then, and it has neither n_cells nor horizon."""
+    table = windows.NO_WINDOW
+    """The window's, if it keeps one: the last rounds, as `machine.windows` has them."""
 
     def __init__(
         self,
@@ -58,9 +61,10 @@ class SimplexRun(Account):
         follows: bool = False,
         edition: int = EDITION,
         tuned: bool = False,
+        window: int | None = None,
     ) -> None:
         self.tuned = tuned
-        super().__init__(classes, n_cells, horizon, slack, follows, edition)
+        super().__init__(classes, n_cells, horizon, slack, follows, edition, window)
         self.memory: NDArray[np.int64] = np.zeros(0, np.int64)
         if classes:
             self._fit(len(classes))
@@ -72,9 +76,11 @@ class SimplexRun(Account):
     def check(self) -> None:
         """ValueError unless compiled code can play on what this run was given from outside."""
         if len(self.numbers) or len(self.memory):
-            parameters = self.n_cells, self.horizon, self.slack, self.fixed, self.follows
+            parameters = self.n_cells, self.horizon or self.window, self.slack, self.fixed, self.follows
             check_simplex_memory(self.memory, len(self.numbers), *parameters)
             check_tuning(self.memory, self.tuned)
+        if self.window is not None:
+            windows.check_window(self.table, self.memory, self.window)
         check_account(self._past, self._since, self._newcomers, self._grids, self.rounds)
 
     @property
@@ -102,6 +108,11 @@ class SimplexRun(Account):
         return super().promise(rounds) + (allowance(len(self.numbers)) if self.tuned else 0)
 
     @property
+    def window_certificate(self) -> float | None:
+        """The certificate of the rounds in the window alone."""
+        return None if self.window is None else windows.window_certificate(self.memory, self.table)
+
+    @property
     def rounds_left(self) -> int:
         """So many more rounds fit its integers, whatever they are."""
         return memories.rounds_left(self.memory, self.changing) if len(self.memory) else FOREVER
@@ -123,7 +134,7 @@ class SimplexRun(Account):
             raise ValueError(
                 f"slack must be less for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
             )
-        growing = not self.fixed or self.follows
+        growing, before = not self.fixed or self.follows, self.memory
         if len(self.memory):
             self.memory = memories.rebuilt(self.memory, k, scale, scale // m, self.slack, growing)
         else:
@@ -133,6 +144,8 @@ class SimplexRun(Account):
             rebased(self.memory, int(self.memory[SCALE] // (self.memory[BASE] or FOREVER)), base)
         self.memory[LIMIT] = limit
         MACHINE.begin(self.memory)
+        if self.window is not None:
+            self.table = windows.refitted(self.table, self.memory, before, self.window)
 
     def heed(self, n_open: int) -> None:
         """A hint came while so many forecasts were open: follow hints from now on, unless that is decided."""
@@ -157,6 +170,8 @@ class SimplexRun(Account):
         if not has_room(self.memory):
             self.memory = memories.enlarged(self.memory)
             MACHINE.reindex(self.memory)
+        if self.window is not None:
+            self.table = windows.refitted(self.table, self.memory, self.memory, self.window)
 
     def number_of(self, label: Any, name: str) -> int | None:
         """The number of a class, or None if it is one never met before."""
@@ -187,7 +202,8 @@ class SimplexRun(Account):
         k, scale = self.units()
         corner = np.zeros(k, np.int64)
         corner[self.numbers[label]] = scale
-        MACHINE.settle(self.memory, corner, self.numbers[label], NEWCOMER * units(self.memory))
+        away = NEWCOMER * units(self.memory)
+        MACHINE.settle(self.memory, self.table, corner, self.numbers[label], away)
 
     def settle(self, cell: Cell, number: int, vector: tuple[float, ...]) -> None:
         """Charge a round to the cell it was announced in, which may be older than the present grid."""
@@ -201,11 +217,11 @@ class SimplexRun(Account):
             away = -(-distance * units(self.memory) // (known * cell.scale))
         point = np.zeros(k, np.int64)
         point[:known] = np.array(vertex) * (scale // cell.scale)
-        MACHINE.settle(self.memory, point, number, away)
+        MACHINE.settle(self.memory, self.table, point, number, away)
 
     def advance(self, number: int) -> None:
         """Charge a round to the current cell."""
-        while not MACHINE.advance(self.memory, number):
+        while not MACHINE.advance(self.memory, self.table, number):
             self.grow()
 
     def current(self) -> list[float]:
@@ -246,60 +262,6 @@ class SimplexRun(Account):
     def look_ahead(self) -> SimplexLookAhead:
         """The points charged so far and their biases."""
         return SimplexLookAhead(*charged_points(self.memory))
-
-    def replay(
-        self,
-        numbers: NDArray[np.int64],
-        newcomers: dict[Any, int],
-        hints: NDArray[np.float64],
-        charged: bool,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Play a whole sequence of class numbers; `newcomers` has those that are met on the way."""
-        memories.check_bears(self.memory, self.changing, len(numbers))
-        rounds, k = len(numbers), len(self.numbers) + len(newcomers)
-        forecasts, points = np.zeros((rounds, k)), np.zeros((rounds if charged else 0, k))
-        done = 0
-        for label, number in newcomers.items():
-            first = int(np.argmax(numbers == number))
-            self._replay_until(first, done, numbers, hints, forecasts, points)
-            now = self.current()
-            forecasts[first, : len(now)] = now
-            points[first : first + 1, number] = 1.0
-            self.welcome(label)
-            done = first + 1
-        self._replay_until(rounds, done, numbers, hints, forecasts, points)
-        return forecasts, points
-
-    def replay_certified(
-        self, numbers: NDArray[np.int64], hints: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Play known classes (T,) with hints (T, k): the forecasts, and the certificate after each round."""
-        self.heed(0)
-        memories.check_bears(self.memory, self.changing, len(numbers))
-        forecasts, certificates, no_points = np.zeros(hints.shape), np.empty(len(numbers)), np.zeros((0, 0))
-        for row in range(len(numbers)):
-            self._replay_until(row + 1, row, numbers, hints, forecasts, no_points)
-            certificates[row] = self.certificate
-        return forecasts, certificates
-
-    def _replay_until(
-        self,
-        stop: int,
-        done: int,
-        numbers: NDArray[np.int64],
-        hints: NDArray[np.float64],
-        forecasts: NDArray[np.float64],
-        points: NDArray[np.float64],
-    ) -> None:
-        """Play the rounds done..stop-1, all of known classes; weight of hints on others is shared out."""
-        k = len(self.numbers)
-        guide = hints[:stop]
-        if len(guide) and k and k < guide.shape[1]:
-            guide = over_known(guide[:, :k])
-        while done < stop:
-            done = MACHINE.replay(self.memory, numbers[:stop], guide, forecasts, points, done)
-            if done < stop:
-                self.grow()
 
     def units(self) -> tuple[int, int]:
         """(k, SCALE) of the present memory."""

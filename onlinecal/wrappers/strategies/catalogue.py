@@ -60,8 +60,11 @@ def check_settings(
         check_slack(slack)
     if window is not None:
         check_count(window, "window", most=MOST_WINDOW)
-        if strategy == Simplex.name:
-            raise ValueError(f"window={window} does not go with strategy 'simplex', which keeps no windows")
+        if strategy == Simplex.name and not declared:
+            raise ValueError(
+                f"window={window} goes with strategy 'simplex' only if classes has all labels: where labels "
+                "are discovered it keeps no windows"
+            )
         if n_buckets == AUTO_BUCKETS:
             raise ValueError(
                 f"window={window} does not go with n_buckets='auto': nothing is proven of windows where "
@@ -110,7 +113,8 @@ def new_strategy(
     if name == Certain.name:
         return Certain(moments)
     if name == Simplex.name:
-        return Simplex(slack, n_buckets, horizon, declared, steering)
+        window = moments.window if moments is not None and declared else None
+        return Simplex(slack, n_buckets, horizon, declared, steering, window)
     if name == Binary.name:
         return Binary(each, n_buckets, horizon, moments)
     kind = next(kind for kind in (Classwise, TopLabel, Tree) if kind.name == name)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
+from onlinecal.forecasters.simplex.replaying import replayed_with_certificates
 from onlinecal.remarks import GuaranteeWarning
 from onlinecal.steering.replaying import Tapes
 from onlinecal.wrappers.labels import Label, normalised, normalised_rows
@@ -26,6 +27,8 @@ class JointProjection:
         None is the forecaster's own for hints.
     declared
         All labels, if they are known beforehand.
+    window
+        Keep a certificate of the last so many rounds, too; only with all labels declared.
 
     Attributes
     ----------
@@ -35,13 +38,21 @@ class JointProjection:
         The forecast that was asked for last.
     """
 
-    def __init__(self, slack: float | None, horizon: int | None, declared: Sequence[Label] = ()) -> None:
+    def __init__(
+        self,
+        slack: float | None,
+        horizon: int | None,
+        declared: Sequence[Label] = (),
+        window: int | None = None,
+    ) -> None:
         given = None if slack is None else max(1.0, float(slack))
         labels = list(declared) or None
         with warnings.catch_warnings():
             # said, where it is so, by those who choose this strategy: it is made along with all others
             warnings.simplefilter("ignore", GuaranteeWarning)
-            self.forecaster = SimplexAlmostOneStepAhead(horizon=horizon, slack=given, labels=labels)
+            self.forecaster = SimplexAlmostOneStepAhead(
+                horizon=horizon, slack=given, labels=labels, window=window
+            )
         self._token: SimplexForecast | None = None
         self.announced: dict[Label, float] = {}
 
@@ -78,7 +89,7 @@ class JointProjection:
 
     def replay(self, hints: NDArray[np.float64], numbers: NDArray[np.int64]) -> Tapes:
         """Ask and settle row by row, all labels being declared: hints (T, k), which of these came (T,)."""
-        return Tapes(*self.forecaster._run.replay_certified(numbers, normalised_rows(hints)))
+        return Tapes(*replayed_with_certificates(self.forecaster._run, numbers, normalised_rows(hints)))
 
     def promise(self, n_labels: int, rounds: int) -> float:
         """What the certificate could not exceed after so many rounds with so many labels."""
@@ -96,3 +107,13 @@ class JointProjection:
     def guarantee(self) -> float:
         """What the certificate cannot exceed."""
         return self.forecaster.guarantee
+
+    @property
+    def window_certificate(self) -> float:
+        """The same for the rounds of the window, 0 if there is none."""
+        return self.forecaster.window_certificate or 0.0
+
+    @property
+    def window_guarantee(self) -> float:
+        """What the distance of no window can exceed."""
+        return self.forecaster.window_guarantee or 0.0

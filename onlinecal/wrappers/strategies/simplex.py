@@ -40,10 +40,11 @@ class Simplex(Strategy):
         horizon: int | None,
         declared: Sequence[Label] = (),
         steering: SteeredVectors | None = None,
+        window: int | None = None,
     ) -> None:
         # projections make hints of nothing but older states, whose slack was 1 unless another was given
         super().__init__(1.0 if slack is None else slack, n_buckets, horizon, steering=steering)
-        self.joint = JointProjection(slack, horizon, declared)
+        self.joint = JointProjection(slack, horizon, declared, window)
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
         """The answer is the joint forecast as it is."""
@@ -87,8 +88,8 @@ class Simplex(Strategy):
         return (self.joint,)
 
     def windowed(self) -> Iterable[Windowed]:
-        """Nothing: it plays no rounds where there is a window."""
-        return ()
+        """The joint forecasts; where labels are discovered it plays no rounds if there is a window."""
+        return (self.joint,)
 
     def outlook(self, n_labels: int, rounds: int) -> Outlook:
         """In l1 over the labels; the same probability for each is 2 - 2/k from each corner."""

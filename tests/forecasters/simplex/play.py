@@ -17,6 +17,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     part_of,
     vertex_at,
 )
+from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 
 MANY = 1 << 12
 NO_HINTS = np.empty((0, 0))
@@ -70,7 +71,7 @@ def replay(memory, outcomes, hints=None):
     k = int(memory[CLASSES])
     forecasts, charged = np.empty((len(outcomes), k)), np.empty((len(outcomes), k))
     guide = NO_HINTS if hints is None else hints
-    done = MACHINE.replay(memory, np.asarray(outcomes, np.int64), guide, forecasts, charged, 0)
+    done = MACHINE.replay(memory, NO_WINDOW, np.asarray(outcomes, np.int64), guide, forecasts, charged, 0)
     assert done == len(outcomes)
     return forecasts, charged
 
@@ -108,5 +109,5 @@ def chase(memory, rounds, kind, seed=0):
         else:
             outcome = int(rng.choice(np.flatnonzero(np.asarray(sums) < int(memory[SCALE]) + 1)))
         played.append(outcome)
-        assert MACHINE.advance(memory, outcome)
+        assert MACHINE.advance(memory, NO_WINDOW, outcome)
     return played

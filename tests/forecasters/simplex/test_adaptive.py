@@ -29,6 +29,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     STEP,
     units,
 )
+from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from onlinecal.forecasters.simplex.tuning import allowance
 from tests.forecasters.simplex.play import outcomes_of
 
@@ -82,7 +83,7 @@ def costliest(memory, k, rng):
     balances = []
     for y in range(k):
         trial = memory.copy()
-        MACHINE.advance(trial, y)
+        MACHINE.advance(trial, NO_WINDOW, y)
         balances.append(trial[BALANCE] + rng.random())
     return int(np.argmin(balances))
 
@@ -115,7 +116,7 @@ def test_an_account_that_has_run_low_sends_it_back_to_the_base_grid(k):
         if was_fine:
             memory[BALANCE] = plain[BALANCE] = 4 * units(memory)
         y = int(rng.integers(k))
-        MACHINE.advance(memory, y)
+        MACHINE.advance(memory, NO_WINDOW, y)
         settle_current(plain, y)
         assert memory.tolist() == plain
         balance = memory[BALANCE] / units(memory)

@@ -12,6 +12,7 @@ from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.memory import records_of
 from onlinecal.forecasters.simplex.machine.rules import moved, vertex_of
 from onlinecal.forecasters.simplex.machine.table import LABEL, POINT
+from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from tests.forecasters.simplex.play import biases_of, outcomes_of, ready, replay, sums_of, vertices_of
 from tests.forecasters.simplex.reference import every_cell
 
@@ -69,7 +70,7 @@ def test_the_cell_found_is_not_much_farther_than_the_nearest_one(informed):
             nearest.append(nearest_full_cell(memory, hint, k, m, cells))
         i = vertex_of(memory, frame, rng.choice(k, p=truth))
         x, outcome = vertices_of(memory, frame)[i]
-        MACHINE.settle(memory, np.array(x), outcome, int(moved(memory, frame, forecast, i)))
+        MACHINE.settle(memory, NO_WINDOW, np.array(x), outcome, int(moved(memory, frame, forecast, i)))
     assert all(a >= b - 1e-12 for a, b in zip(found, nearest, strict=True))
     assert np.mean(found) <= 2.0 * np.mean(nearest)
 

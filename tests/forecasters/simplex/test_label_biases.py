@@ -16,6 +16,8 @@ from onlinecal.forecasters.simplex.biases import (
     bias_bound,
     bias_formula,
     point_bound,
+    point_swing,
+    swing_bound,
 )
 from onlinecal.forecasters.simplex.guarantees import cells_for, last_rounds, uniform_guarantee
 from tests.forecasters.simplex.label_biases import LAST, POWERS, summed
@@ -102,16 +104,31 @@ def test_a_run_from_before_keeps_its_grids():
             assert last_rounds(5, edition=3) != last_rounds(5)
 
 
-@pytest.mark.parametrize(("k", "m"), [(3, 6), (4, 4), (5, 3)])
-def test_in_no_stretch_of_rounds_do_biases_move_by_more_than_twice_the_bound(k, m):
-    forecaster, states = SimplexAlmostOneStepAhead(k, n_cells=m), []
+STRETCHES = [(3, 6, None), (4, 4, None), (5, 3, None), (3, 3, 1.0), (4, 4, 2.0)]
+
+
+@pytest.mark.parametrize(("k", "m", "slack"), STRETCHES)
+def test_in_no_stretch_of_rounds_do_biases_move_by_more_than_the_bound(k, m, slack):
+    """Twice the bound of biases; with slack the diameter of where they stay, which is less."""
+    forecaster = SimplexAlmostOneStepAhead(k, n_cells=m, slack=slack, report="barycentre")
+    rng, states = np.random.default_rng(m), []
     for kind in ("drift", "coins", "turns"):
         for start in range(0, 600, 30):
-            forecaster.replay(outcomes_of(kind, k, 600, m)[start : start + 30])
+            hints = None if slack is None else rng.dirichlet(np.full(k, 0.5), 30)
+            forecaster.replay(outcomes_of(kind, k, 600, m)[start : start + 30], hints)
             states.append({tuple(x): b for x, b in zip(*forecaster.look_ahead, strict=True)})
     nothing, moved = np.zeros(k), []
     for i, before in enumerate(states):
         for after in states[i + 1 :]:
             moved.append(sum(np.abs(b - before.get(x, nothing)).sum() for x, b in after.items()))
-    assert max(moved) <= 2 * bias_bound(k, m)
-    assert max(moved) > bias_bound(k, m) / 2
+    bound = swing_bound(k, m, slack)
+    assert max(moved) <= bound <= 2 * bias_bound(k, m, slack)
+    assert max(moved) > bound / 4
+
+
+def test_biases_can_move_from_one_edge_to_another():
+    """With slack 1 a point of three classes may go from (-1, -1, 2) to (-1, 2, -1), not farther."""
+    assert [point_swing(s, 1.0) for s in (1, 2, 3)] == [0, 4, 6]
+    assert point_swing(3, 1.0, 2) == 14
+    assert 2 * point_bound(3, 1.0, 2) == 24
+    assert point_swing(3) == 2 * point_bound(3)

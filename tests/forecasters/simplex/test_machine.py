@@ -23,6 +23,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     USED,
     capacity,
 )
+from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from tests.forecasters.simplex.play import (
     MANY,
     biases_of,
@@ -153,7 +154,7 @@ def test_a_table_that_grows_changes_nothing(k, m):
     expected, _ = replay(roomy, outcomes)
     forecasts, done = np.empty((3000, k)), 0
     while done < 3000:
-        done = MACHINE.replay(tight, outcomes, np.empty((0, k)), forecasts, np.empty((0, k)), done)
+        done = MACHINE.replay(tight, NO_WINDOW, outcomes, np.empty((0, k)), forecasts, np.empty((0, k)), done)
         if done < 3000:
             assert tight[USED] == capacity(tight)
             tight = enlarged(tight)

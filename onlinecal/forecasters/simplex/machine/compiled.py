@@ -14,20 +14,21 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled
 from onlinecal.compiling.borrowed import borrowed
-from onlinecal.forecasters.simplex.machine import rules
-from onlinecal.forecasters.simplex.machine.table import HERE, point_of, rehash
+from onlinecal.forecasters.simplex.machine import rules, windows
+from onlinecal.forecasters.simplex.machine.table import HERE, MOVED, key_of, point_of, rehash
 
 
 class SimplexMachine(NamedTuple):
-    """The entry points.
+    """The entry points; `table` is a window's (see `windows`), which is to take the rounds in, or empty.
 
     reindex(memory): fill the slots of a memory that was enlarged.
     begin(memory): make a new or rebuilt memory ready to play.
-    advance(memory, outcome) -> bool: charge the current cell; False if there is no room.
+    advance(memory, table, outcome) -> bool: charge the current cell; False if there is no room.
     issue(memory, hint, forecast) -> frame: fill the forecast, shape (k,); the frame of its cell.
-    settle(memory, point, outcome, away) -> bool: charge a round to a point; False if there is no room.
-    replay(memory, outcomes, hints, forecasts, charged, start) -> rounds done: from row `start` until the
-    end or until there is no room; fills the forecasts (and the charged points, unless that array is
+    settle(memory, table, point, outcome, away) -> bool: charge a round to a point; False if there is no
+    room.
+    replay(memory, table, outcomes, hints, forecasts, charged, start) -> rounds done: from row `start` until
+    the end or until there is no room; fills the forecasts (and the charged points, unless that array is
     empty), of shape (T, k).
     """
 
@@ -44,6 +45,7 @@ def compile_simplex() -> SimplexMachine:
     has_room, announce, _, point, settle_round = rules.RULES
     announce_near, write_barycentre = rules.announce_near, rules.write_barycentre
     prepare, settle_current, charge_point = rules.begin, rules.settle_current, rules.charge_point
+    fits, number_in, number_of, note = windows.fits, windows.number_in, windows.number_of, windows.note
 
     @compiled
     def reindex(memory: NDArray[np.int64]) -> None:
@@ -54,10 +56,14 @@ def compile_simplex() -> SimplexMachine:
         prepare(memory)
 
     @compiled
-    def advance(memory: NDArray[np.int64], outcome: int) -> bool:
-        if not has_room(memory):
+    def advance(memory: NDArray[np.int64], table: NDArray[np.int64], outcome: int) -> bool:
+        if not (has_room(memory) and fits(memory, table)):
             return False
+        moved, windowed = memory[MOVED], len(table) > 0
+        number = number_in(memory, memory[HERE], outcome) if windowed else 0
         settle_current(memory, outcome)
+        if windowed:
+            note(memory, table, number, outcome, moved)
         return True
 
     @compiled
@@ -65,18 +71,29 @@ def compile_simplex() -> SimplexMachine:
         return announce(memory, hint, forecast)
 
     @compiled
-    def settle(memory: NDArray[np.int64], point: NDArray[np.int64], outcome: int, away: int) -> bool:
-        if not has_room(memory):
+    def settle(
+        memory: NDArray[np.int64],
+        table: NDArray[np.int64],
+        point: NDArray[np.int64],
+        outcome: int,
+        away: int,
+    ) -> bool:
+        if not (has_room(memory) and fits(memory, table)):
             return False
         target = point_of(memory)
         for c in range(len(point)):
             memory[target + c] = point[c]
+        moved, windowed = memory[MOVED], len(table) > 0
+        number = number_of(memory, target, key_of(memory, target)) if windowed else 0
         charge_point(memory, outcome, away)
+        if windowed:
+            note(memory, table, number, outcome, moved)
         return True
 
     @compiled
     def replay(
         memory: NDArray[np.int64],
+        table: NDArray[np.int64],
         outcomes: NDArray[np.int64],
         hints: NDArray[np.float64],
         forecasts: NDArray[np.float64],
@@ -84,10 +101,11 @@ def compile_simplex() -> SimplexMachine:
         start: int,
     ) -> int:
         memory, forecasts, charged = borrowed(memory), borrowed(forecasts), borrowed(charged)
-        hints = borrowed(hints)
-        hinted, traced = len(hints) > 0, len(charged) > 0
+        hints, table = borrowed(hints), borrowed(table)
+        hinted, traced, windowed = len(hints) > 0, len(charged) > 0, len(table) > 0
+        number = moved = 0
         for t in range(start, len(outcomes)):
-            if not has_room(memory):
+            if not has_room(memory) or (windowed and not fits(memory, table)):
                 return t
             forecast = forecasts[t]
             # as `announce` does; here, since a view of a hint that may be none costs 6 % of a round
@@ -98,7 +116,11 @@ def compile_simplex() -> SimplexMachine:
                 write_barycentre(memory, frame, forecast)
             if traced:
                 point(memory, frame, forecast, outcomes[t], charged[t])
+            if windowed:
+                number, moved = number_in(memory, frame, outcomes[t]), memory[MOVED]
             settle_round(memory, frame, forecast, outcomes[t])
+            if windowed:
+                note(memory, table, number, outcomes[t], moved)
         return len(outcomes)
 
     return SimplexMachine(reindex, begin, advance, issue, settle, replay)

@@ -126,8 +126,12 @@ def records_of(memory: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def certificate(memory: Any) -> float:
     """l1 distance from the forecasts to the charged points plus those points' biases, a sum."""
-    factor = int(memory[CLASSES]) * int(memory[FINE])
-    return (int(memory[MOVED]) + factor * int(memory[SPREAD])) / int(units(memory))
+    return certified(memory, int(memory[MOVED]), int(memory[SPREAD]))
+
+
+def certified(memory: Any, moved: int, spread: int) -> float:
+    """What a distance and biases in the units of the memory add up to."""
+    return (moved + int(memory[CLASSES]) * int(memory[FINE]) * spread) / int(units(memory))
 
 
 def most_rounds(memory: NDArray[np.int64], changing: bool) -> int:

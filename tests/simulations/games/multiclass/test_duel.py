@@ -11,6 +11,7 @@ from onlinecal.forecasters.simplex.guarantees import FOREVER
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.memory import certificate, enlarged
 from onlinecal.forecasters.simplex.machine.table import LIMIT
+from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from simulations.games.duel import log_spaced
 from simulations.games.multiclass import duel as duel_module
 from simulations.games.multiclass.baselines import Baseline
@@ -39,7 +40,7 @@ def rises_of(forecaster):
         memory[LIMIT] = FOREVER
         MACHINE.reindex(memory)
         before = certificate(memory)
-        assert MACHINE.advance(memory, outcome)
+        assert MACHINE.advance(memory, NO_WINDOW, outcome)
         answer.append(certificate(memory) - before)
     return answer
 

@@ -1,0 +1,220 @@
+"""Windows (Theorem 21): those of every short sequence, and the bookkeeping against what it stands for."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from functools import cache
+
+import numpy as np
+import pytest
+
+from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex.guarantees import window_cells, window_guarantee
+from onlinecal.forecasters.simplex.machine.table import ROUNDS
+from onlinecal.forecasters.simplex.machine.windows import RING, held
+from tests.forecasters.simplex.play import outcomes_of
+
+TOLERANCE = 1e-9
+
+
+@cache
+def distance(forecasts, outcomes):
+    """The distance to calibration, by the cheapest of all groupings of the rounds."""
+    p, n = np.array(forecasts), len(outcomes)
+    y = np.eye(p.shape[1])[list(outcomes)]
+    best = [0.0] * (1 << n)
+    for rounds in range(1, 1 << n):
+        group, found = rounds, np.inf
+        while group:
+            # the group of the lowest round
+            if group & (rounds & -rounds):
+                rows = [t for t in range(n) if group >> t & 1]
+                cost = np.abs(p[rows] - y[rows].mean(axis=0)).sum()
+                found = min(found, cost + best[rounds & ~group])
+            group = (group - 1) & rounds
+        best[rounds] = found
+    return best[-1]
+
+
+def every_game(forecaster, length, played=()):
+    """All prefixes of all k^length games, each once: (forecast, outcome) of their rounds, just played."""
+    run = forecaster._run
+    state = run.memory, run.table
+    p = tuple(run.current())
+    for y in range(len(p)):
+        run.memory, run.table = (part.copy() for part in state)
+        forecaster.learn_one({}, y)
+        game = (*played, (p, y))
+        yield game
+        if len(game) < length:
+            yield from every_game(forecaster, length, game)
+
+
+@pytest.mark.parametrize(
+    ("k", "length", "window"), [(3, 6, w) for w in (1, 2, 3, 4, 5)] + [(4, 5, 3), (2, 9, 5)]
+)
+def test_every_window_of_every_sequence_is_below_its_certificate_below_the_guarantee(k, length, window):
+    forecaster = SimplexAlmostOneStepAhead(k, window=window)
+    finer = SimplexAlmostOneStepAhead(k, window=window, n_cells=3)
+    for one in (forecaster, finer):
+        promised = one.window_guarantee
+        for game in every_game(one, length):
+            forecasts, outcomes = zip(*game[-window:], strict=True)
+            assert distance(forecasts, outcomes) <= one.window_certificate + TOLERANCE
+            assert one.window_certificate <= promised + TOLERANCE
+
+
+def brute_force(p, q, y, window):
+    """The certificate of the last rounds, from what was announced and what was charged."""
+    p, q, y = p[-window:], q[-window:], np.eye(p.shape[1])[y[-window:]]
+    spread = 0.0
+    for point in np.unique(q, axis=0):
+        spread += np.abs((q - y)[(q == point).all(axis=1)].sum(axis=0)).sum()
+    return np.abs(p - q).sum() + spread
+
+
+SETTINGS = [
+    (3, {}, False),
+    (3, {"n_cells": 7}, True),
+    (3, {"slack": 1.0, "report": "barycentre"}, True),
+    (4, {"slack": 2.0, "report": "hint", "n_cells": 3}, True),
+    (5, {"horizon": 200}, False),
+    (2, {"n_cells": 9}, True),
+]
+
+
+@pytest.mark.parametrize(("k", "config", "hinted"), SETTINGS, ids=str)
+@pytest.mark.parametrize("window", [1, 13, 90])
+def test_the_certificate_is_that_of_the_look_ahead_in_the_window(k, config, hinted, window):
+    rng = np.random.default_rng(window)
+    outcomes = outcomes_of("drift", k, 250, window)
+    hints = rng.dirichlet(np.full(k, 0.6), 250) if hinted else None
+    whole = SimplexAlmostOneStepAhead(k, window=window, **config)
+    p, q = whole.replay(outcomes, hints, return_look_ahead=True)
+    step, largest = SimplexAlmostOneStepAhead(k, window=window, **config), 0.0
+    for t, y in enumerate(outcomes.tolist()):
+        if hinted:
+            step.observe(step.forecast(hints[t]), y)
+        else:
+            step.learn_one({}, y)
+        due = brute_force(p[: t + 1], q[: t + 1], outcomes[: t + 1], window)
+        assert due - TOLERANCE <= step.window_certificate <= due + window * 2.0**-28 + TOLERANCE
+        largest = max(largest, step.window_certificate)
+    assert largest <= step.window_guarantee + TOLERANCE
+    assert whole.window_certificate == step.window_certificate
+    plain = SimplexAlmostOneStepAhead(k, **{**config, "n_cells": whole._run.grid_at(1)[0]})
+    assert np.array_equal(plain.replay(outcomes, hints), p)
+    assert plain.certificate == whole.certificate
+
+
+@pytest.mark.parametrize(("slack", "hinted"), [(None, False), (1.0, True)])
+def test_late_labels_in_any_order(slack, hinted):
+    """The window is of settled rounds; the guarantee includes how far late labels may drive biases."""
+    k, rng, open_, settled = 3, np.random.default_rng(3), [], []
+    forecaster = SimplexAlmostOneStepAhead(k, n_cells=3, slack=slack, window=40, report="barycentre")
+    in_time = forecaster.window_guarantee
+    for hint in rng.dirichlet(np.ones(k), 900):
+        token = forecaster.forecast(hint if hinted else None)
+        # each block of rounds pushes into another corner, and settles together
+        open_.append((token, len(settled) // 90 % k))
+        while len(open_) > rng.integers(0, 6):
+            token, y = open_.pop(rng.integers(len(open_)))
+            forecaster.observe(token, y)
+            charged = np.array(token.cell.vertices[y]) / token.cell.scale
+            settled.append((token.vector, charged, y))
+            p, q, y = (np.array(part) for part in zip(*settled[-40:], strict=True))
+            assert forecaster.window_certificate == pytest.approx(brute_force(p, q, y, 40), abs=1e-6)
+            assert forecaster.window_certificate <= forecaster.window_guarantee + TOLERANCE
+    assert forecaster.window_guarantee > in_time
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 5, 8])
+def test_the_grid_is_the_one_that_is_best_for_windows(k):
+    for window in (1, 10, 300, 2000):
+        for slack, follows in ((None, False), (1.0, False), (0.25, True)):
+            m = window_cells(window, k, slack, follows)
+            worths = [window_guarantee(window, k, n, slack, follows) for n in range(1, 90)]
+            assert worths[m - 1] == min(worths)
+
+
+def test_two_classes_have_twice_the_window_of_the_binary_forecaster():
+    outcomes = outcomes_of("drift", 2, 1500, 5)
+    simplex, binary = SimplexAlmostOneStepAhead(2, n_cells=6, window=60), AlmostOneStepAhead(window=60)
+    assert simplex.window_guarantee == 2 * binary.window_guarantee
+    for start in range(0, 1500, 50):
+        for one in (simplex, binary):
+            one.replay(outcomes[start : start + 50])
+        assert simplex.window_certificate == pytest.approx(2 * binary.window_certificate, abs=1e-12)
+
+
+def test_the_first_hint_changes_the_units_and_not_the_window():
+    rng = np.random.default_rng(2)
+    forecaster = SimplexAlmostOneStepAhead(3, window=50)
+    forecaster.replay(rng.integers(0, 3, 200))
+    before, m = forecaster.window_certificate, forecaster._run.grid_at(1)[0]
+    token = forecaster.forecast([0.2, 0.3, 0.5])
+    assert forecaster.window_certificate == before
+    assert forecaster._run.grid_at(1)[0] == m
+    forecaster.observe(token, 2)
+    forecaster.replay(rng.integers(0, 3, 300), rng.dirichlet(np.ones(3), 300))
+    assert 0 < forecaster.window_certificate <= forecaster.window_guarantee
+    hinted = SimplexAlmostOneStepAhead(3, window=5000)
+    coarse = hinted._run.grid_at(1)[0]
+    hinted.forecast([0.2, 0.3, 0.5])
+    assert hinted._run.grid_at(1)[0] > coarse
+
+
+@pytest.mark.parametrize("window", [20, 1000])
+def test_copies_in_the_midst_go_on_identically(window):
+    rng = np.random.default_rng(1)
+    outcomes, hints = rng.integers(0, 3, 300), rng.dirichlet(np.ones(3), 300)
+    forecaster = SimplexAlmostOneStepAhead(labels=["a", "b", "c"], window=window)
+    named = np.array(["a", "b", "c"])[outcomes].tolist()
+    forecaster.replay(named[:100], hints[:100])
+    copies = [copy.deepcopy(forecaster), pickle.loads(pickle.dumps(forecaster))]
+    forecaster.replay(named[100:], hints[100:])
+    for one in copies:
+        one.replay(named[100:], hints[100:])
+        assert one.window_certificate == forecaster.window_certificate
+        assert one.window_guarantee == forecaster.window_guarantee
+    clone = forecaster.clone()
+    assert clone.window == window
+    assert clone.window_certificate == 0.0
+
+
+@pytest.mark.parametrize(
+    ("place", "value"), [(0, 11), (1, 1 << 40), (2, 0), (RING, 99), (RING + 1, 3), (-1, 1)]
+)
+def test_a_window_from_outside_is_checked(place, value):
+    forecaster = SimplexAlmostOneStepAhead(3, window=10)
+    forecaster.replay([0, 1, 2, 2, 1])
+    assert len(held(forecaster.memory, forecaster._run.table)) == forecaster.memory[ROUNDS] == 5
+    for broken in (place, None):
+        other = copy.deepcopy(forecaster)
+        table = other._run.table
+        if broken is None:
+            other._run.table = table.astype(float)
+        else:
+            table[place] = value
+        with pytest.raises(ValueError, match="window"):
+            pickle.loads(pickle.dumps(other))
+
+
+def test_what_does_not_go_is_refused():
+    for window in (0, -1, 2.5, True, "10", (1 << 24) + 1):
+        with pytest.raises(ValueError, match="window"):
+            SimplexAlmostOneStepAhead(3, window=window)
+    with pytest.raises(ValueError, match="window=9 needs n_classes or labels"):
+        SimplexAlmostOneStepAhead(window=9)
+    with pytest.raises(ValueError, match="window=9 fixes a grid"):
+        SimplexAlmostOneStepAhead(3, window=9, grid="adaptive")
+    forecaster = SimplexAlmostOneStepAhead(3, window=9)
+    forecaster.replay([0, 1, 2])
+    before = forecaster.window_certificate
+    for bad in (3, -1, None):
+        with pytest.raises(ValueError, match="y"):
+            forecaster.learn_one({}, bad)
+    assert forecaster.window_certificate == before
+    assert SimplexAlmostOneStepAhead(3).window_certificate is None
+    assert SimplexAlmostOneStepAhead(3).window_guarantee is None
