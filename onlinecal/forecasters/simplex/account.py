@@ -13,7 +13,10 @@ from onlinecal.forecasters.simplex.guarantees import (
     nested_distance,
     reach,
 )
+from onlinecal.forecasters.simplex.machine.table import BEST, STRAIGHT
 
+IMPROVED = 4
+"""From this edition on reports that follow a hint are the best of their cell."""
 NEWCOMER = 2
 """The l1 distance from a forecast to the corner of a class that it gave no chance."""
 
@@ -59,6 +62,11 @@ class Account:
     def changing(self) -> bool:
         """Whether the grid or the classes may change."""
         return not self.fixed or (self.n_cells is None and self.horizon is None)
+
+    @property
+    def report(self) -> int:
+        """Which point of its cell is announced, as the memory has it."""
+        return (BEST if self.edition >= IMPROVED else STRAIGHT) if self.follows else 0
 
     @property
     def plan(self) -> tuple[float | None, bool, int]:
