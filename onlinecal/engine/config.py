@@ -19,7 +19,7 @@ MAX_JUMP = 1e10
 Kind = Literal["binary", "simplex", "lp"]
 PARAMETERS: dict[Kind, tuple[str, ...]] = {
     "binary": ("horizon", "n_cells", "grid", "rule", "slack", "report", "window", "steering"),
-    "simplex": ("classes", "horizon", "n_cells", "slack", "report"),
+    "simplex": ("classes", "horizon", "n_cells", "slack", "report", "steering"),
     "lp": ("classes", "p", "epsilon", "n_levels", "tolerance", "within", "first_fit", "fading"),
 }
 """What each kind of key can be told."""
@@ -54,11 +54,11 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         which a forecast stops waiting: it is then never charged, and an outcome that comes later is
         rejected. None: it waits for ever.
     steering
-        Whether hints of binary outcomes are steered before forecasters follow them: mapped to better ones by
-        what followed the key's hints so far. Their squared errors never add up to more than those of the
-        hints themselves plus 1/10, if labels come in time. None and True: yes, from the key's first hint on;
-        without hints there is nothing to steer, and nothing is kept. False: hints are followed as they are.
-        Not for kind "simplex".
+        Whether hints are steered before forecasters follow them: mapped to better ones by what followed the
+        key's hints so far. Their squared errors never add up to more than those of the hints themselves plus
+        1/10 (kind "simplex": summed over the classes, 1/5), if labels come in time. None and True: yes, from
+        the key's first hint on; without hints there is nothing to steer, and nothing is kept. False: hints
+        are followed as they are. Not for kind "lp".
     max_jump
         Of keys whose forecasts expire: seconds by which an event's time may be ahead of the key's clock; with
         more it is rejected, and the clock stays where it is. A key's first time may be as far from 0 as that,
@@ -131,7 +131,10 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     def for_new_ledger(self, edition: int = EDITION) -> EngineConfig:
         """The configuration with an edition, today's, if it names none and that makes a difference."""
         configs = [self.default, *(match.config for match in self.matches)]
-        matters = any(one.kind == "binary" or None in (one.n_cells, one.report) for one in configs)
+        matters = any(
+            one.kind == "binary" or one.steering is not False or None in (one.n_cells, one.report)
+            for one in configs
+        )
         return replace(self, edition=edition) if matters and not self.edition else self
 
     def without_bounds(self) -> EngineConfig:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,11 @@ import msgspec
 
 from onlinecal.engine.config import EDITION, MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
 from onlinecal.engine.keys.lanes import BinaryLanes, Lanes
+from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering
 
 NEVER = float("inf")
+STEERED = 4
+"""From this edition on hints are steered, unless that is switched off."""
 
 
 def lanes_of(config: KeyConfig, edition: int) -> Lanes:
@@ -31,13 +36,24 @@ def lanes_of(config: KeyConfig, edition: int) -> Lanes:
     return SimplexLanes(config.classes, edition, **given)
 
 
+def steering_of(config: KeyConfig) -> Callable[[], KeySteering] | None:
+    """How a key's steering begins; None if its hints are not steered."""
+    if config.steering is False or config.kind == "lp":
+        return None
+    if config.kind == "binary":
+        return ProbabilitySteering
+    from onlinecal.engine.keys.class_steering import ClassSteering
+
+    return partial(ClassSteering, config.classes)
+
+
 class Settings:
     """A configuration at work: shared by all keys that it holds for."""
 
     def __init__(self, config: KeyConfig, edition: int = EDITION) -> None:
         self.config = config
         self.kind = lanes_of(config, edition)
-        self.steers = edition >= 4 and config.kind == "binary" and config.steering is not False
+        self.new_steering = None if edition < STEERED else steering_of(config)
         self.most_lanes = config.lanes
         self.patience = NEVER if config.expire_after is None else config.expire_after
         self.max_jump = NEVER if config.expire_after is None else config.max_jump

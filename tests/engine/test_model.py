@@ -21,8 +21,8 @@ from onlinecal.engine import (
     Withdrawn,
     read_report,
 )
+from onlinecal.steering import trust, vector_trust
 from onlinecal.steering.binary import TICKET
-from onlinecal.steering.trust import ask, new_steering, settle
 from tests.engine.scripts import CLASSES, CONFIG, assert_sound, hint_for, is_simplex, value_for
 
 KEYS = ("plain/a", "plain/b", "lanes/a", "brief/a", "brief lanes/a", "grid/a", "weather/a", "skies/a")
@@ -65,6 +65,7 @@ class Key:
         self.lanes = []
         self.clock = None
         self.steering, self.tickets = None, {}
+        self.classes = list(config.classes or ())
         self.waiting = {}
         self.rounds = self.expired = 0
 
@@ -79,16 +80,42 @@ class Key:
 
     def guide(self, id, hint):
         """The hint, or what steering makes of it."""
-        if hint is None or self.config.kind == "simplex" or self.config.steering is False:
+        if hint is None or self.config.kind == "lp" or self.config.steering is False:
             return hint
+        if self.config.kind == "simplex":
+            return self.guide_of_classes(id, hint)
         if self.steering is None:
-            self.steering = new_steering()
+            self.steering = trust.new_steering()
         self.tickets[id] = np.empty(TICKET)
-        return ask(self.steering, self.tickets[id], hint)
+        return trust.ask(self.steering, self.tickets[id], hint)
+
+    def guide_of_classes(self, id, hint):
+        if self.steering is None:
+            self.steering = vector_trust.new_trusted_steering(len(self.classes))
+        self.meet(label for label, p in hint.items() if p > 0)
+        k = len(self.classes)
+        self.tickets[id], out = np.empty(vector_trust.ticket_size(k)), np.empty(k)
+        row = np.array([hint.get(label, 0.0) for label in self.classes])
+        vector_trust.ask(self.steering, self.tickets[id], row, out)
+        return dict(zip(self.classes, out.tolist(), strict=True))
+
+    def meet(self, labels):
+        """Add a class for each label that is new, to the state and to all tickets."""
+        for label in labels:
+            if label not in self.classes:
+                k = len(self.classes)
+                self.classes.append(label)
+                self.steering = vector_trust.trusted_with_classes(self.steering, k, k + 1)
+                for one, ticket in self.tickets.items():
+                    self.tickets[one] = vector_trust.trusted_ticket_with_classes(ticket, k, k + 1)
 
     def learn(self, id, value):
-        if id in self.tickets:
-            settle(self.steering, self.tickets.pop(id), value)
+        if id in self.tickets and self.config.kind == "simplex":
+            self.meet([value])
+            ticket, k = self.tickets.pop(id), len(self.classes)
+            vector_trust.settle(self.steering, ticket, k, self.classes.index(value))
+        elif id in self.tickets:
+            trust.settle(self.steering, self.tickets.pop(id), value)
 
     def certificate(self):
         return sum(lane.forecaster.certificate for lane in self.lanes)

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window_bounds
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, with_sum
-from onlinecal.engine.keys.steering import KeySteering, loaded
+from onlinecal.engine.keys.steering import loaded
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.forecasters.binary.soundness import require
 
@@ -126,7 +126,7 @@ class KeyState:
             lane.check_open(waiting)
             require(lane.rounds_left >= len(waiting), "its rounds")
         self.busy = list(map(len, of_lane))
-        self.steering = loaded(stored.steering, self.settings.steers, stored.open)
+        self.steering = loaded(stored.steering, self.settings.new_steering, stored.open)
         self._list_times()
 
     def dump(self) -> bytes:
@@ -264,9 +264,10 @@ class KeyState:
     def _steered(self, steps: list[Step]) -> list[Step]:
         """The steps with the hints that lanes are to follow."""
         if self.steering is None:
-            if not self.settings.steers or all(hint is None for _, _, hint, _ in steps):
+            new = self.settings.new_steering
+            if new is None or all(hint is None for _, _, hint, _ in steps):
                 return steps
-            self.steering = KeySteering()
+            self.steering = new()
         return self.steering.steered(steps, self.open.values())
 
     def summary(self) -> Summary:

@@ -9,7 +9,9 @@ little trust (`onlinecal.steering.trust`).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,32 +22,37 @@ from onlinecal.steering.binary import TICKET
 from onlinecal.steering.soundness import check_steering
 from onlinecal.steering.trust import SIZE, ask, new_steering, settle
 
+Floats = NDArray[np.float64]
+
 FEW = 64
 
 
-class KeySteering:
+class KeySteering(ABC):
     """The steering of one key, from its first hint on.
 
     Attributes
     ----------
     state
-        As `onlinecal.steering.trust` has it.
+        What steering has learnt.
     tickets
-        What the state keeps of each open forecast with a hint, by its number.
+        What it keeps of each open forecast with a hint, by its number.
     """
 
     __slots__ = ("state", "tickets")
 
-    def __init__(self) -> None:
-        self.state: NDArray[np.float64] = new_steering()
-        self.tickets: dict[int, NDArray[np.float64]] = {}
+    def __init__(self, state: Floats) -> None:
+        self.state = state
+        self.tickets: dict[int, Floats] = {}
 
     def steered(self, steps: list[Step], waiting: Collection[Issued]) -> list[Step]:
         """The steps with steered hints; what they teach is learnt in their order. `waiting`: after them."""
         after: list[Step] = []
         for issued, outcome, hint, others in steps:
             if outcome is not None:
-                self._learn(issued.number, outcome)
+                # nothing is learnt if the forecast was asked for without a hint
+                ticket = self.tickets.pop(issued.number, None)
+                if ticket is not None:
+                    self._learn(ticket, outcome)
             elif hint is not None:
                 hint = self._ask(issued.number, hint)
             after.append((issued, outcome, hint, others))
@@ -54,38 +61,65 @@ class KeySteering:
             self.tickets = {number: self.tickets[number] for number in hinted(waiting)}
         return after
 
+    @abstractmethod
+    def _ask(self, number: int, hint: Any) -> Any:
+        """What is made of a hint; its ticket is kept."""
+
+    @abstractmethod
+    def _learn(self, ticket: Floats, outcome: Any) -> None:
+        """Learn what followed the hint with this ticket."""
+
+    @abstractmethod
+    def dump(self, waiting: Iterable[Issued]) -> bytes:
+        """The state, and the tickets of the forecasts that wait, in their order; compressed."""
+
+    @abstractmethod
+    def take(self, data: bytes, numbers: list[int]) -> None:
+        """Take up what was dumped with hinted forecasts of these numbers; ValueError if that cannot be."""
+
+
+class ProbabilitySteering(KeySteering):
+    """That of binary outcomes; its state is that of `onlinecal.steering.trust`."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(new_steering())
+
     def _ask(self, number: int, hint: float) -> float:
-        """What is made of a hint."""
         self.tickets[number] = ticket = np.empty(TICKET)
         guide = ask(self.state, ticket, hint)
         # only a state that somebody made up can lead beyond [0, 1] or to NaN
         return guide if 0.0 <= guide <= 1.0 else hint
 
-    def _learn(self, number: int, outcome: float) -> None:
-        """Learn what followed a hint; nothing, if the forecast was asked for without one."""
-        ticket = self.tickets.pop(number, None)
-        if ticket is not None:
-            settle(self.state, ticket, outcome)
+    def _learn(self, ticket: Floats, outcome: float) -> None:
+        settle(self.state, ticket, outcome)
 
     def dump(self, waiting: Iterable[Issued]) -> bytes:
-        """The state, and the tickets of the forecasts that wait, in their order; compressed."""
+        """The state and the tickets, compressed."""
         # what the last event left in the place of the ticket depends on nothing that is still needed
-        parts = [np.zeros(TICKET), self.state[TICKET:], *(self.tickets[number] for number in hinted(waiting))]
-        return zlib.compress(np.concatenate(parts).astype("<f8").tobytes(), 1)
+        return packed([np.zeros(TICKET), self.state[TICKET:], *(self.tickets[n] for n in hinted(waiting))])
 
-    @classmethod
-    def load(cls, data: bytes, numbers: list[int]) -> KeySteering:
-        """What was dumped with hinted forecasts of these numbers; ValueError if it cannot be gone on with."""
-        size = 8 * (SIZE + TICKET * len(numbers))
-        # one byte more than there can be, so that what is too long is not cut to fit
-        raw = zlib.decompressobj().decompress(data, size + 1)
-        require(len(raw) == size, "the length of its steering")
-        floats = np.frombuffer(raw, "<f8").astype(np.float64)
-        steering, tickets = cls(), floats[SIZE:].reshape(-1, TICKET)
-        check_steering(floats[:SIZE], tickets)
-        steering.state = floats[:SIZE].copy()
-        steering.tickets = {number: ticket.copy() for number, ticket in zip(numbers, tickets, strict=True)}
-        return steering
+    def take(self, data: bytes, numbers: list[int]) -> None:
+        """Take up what was dumped."""
+        floats = unpacked(data, SIZE + TICKET * len(numbers))
+        state, tickets = floats[:SIZE], floats[SIZE:].reshape(-1, TICKET)
+        check_steering(state, tickets)
+        self.state = state.copy()
+        self.tickets = {number: ticket.copy() for number, ticket in zip(numbers, tickets, strict=True)}
+
+
+def packed(parts: list[Floats]) -> bytes:
+    """Arrays one after the other, compressed."""
+    return zlib.compress(np.concatenate(parts).astype("<f8").tobytes(), 1)
+
+
+def unpacked(data: bytes, length: int) -> Floats:
+    """So many floats that were packed; ValueError if there are others."""
+    # one byte more than there can be, so that what is too long is not cut to fit
+    raw = zlib.decompressobj().decompress(data, 8 * length + 1)
+    require(len(raw) == 8 * length, "the length of its steering")
+    return np.frombuffer(raw, "<f8").astype(np.float64)
 
 
 def hinted(waiting: Iterable[Issued]) -> list[int]:
@@ -93,11 +127,16 @@ def hinted(waiting: Iterable[Issued]) -> list[int]:
     return [issued.number for issued in waiting if issued.hint is not None]
 
 
-def loaded(data: bytes | None, steers: bool, waiting: list[Issued]) -> KeySteering | None:
-    """What a key has dumped, whose hints are steered or not; ValueError if it cannot be gone on with."""
+def loaded(
+    data: bytes | None, new: Callable[[], KeySteering] | None, waiting: list[Issued]
+) -> KeySteering | None:
+    """What a key has dumped, whose hints are steered if there is `new`; ValueError if that cannot be."""
     numbers = hinted(waiting)
     if data is None:
-        require(not (steers and numbers), "its steering")
+        require(new is None or not numbers, "its steering")
         return None
-    require(steers, "its steering")
-    return KeySteering.load(data, numbers)
+    require(new is not None, "its steering")
+    assert new is not None
+    steering = new()
+    steering.take(data, numbers)
+    return steering

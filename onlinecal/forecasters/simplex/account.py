@@ -15,7 +15,10 @@ from onlinecal.forecasters.simplex.guarantees import (
     window_cells,
     window_guarantee,
 )
+from onlinecal.forecasters.simplex.machine.table import BEST, STRAIGHT
 
+IMPROVED = 4
+"""From this edition on reports that follow a hint are the best of their cell."""
 NEWCOMER = 2
 """The l1 distance from a forecast to the corner of a class that it gave no chance."""
 
@@ -69,6 +72,11 @@ class Account:
     def on_one_grid(self) -> bool:
         """Whether the grid does not depend on the round."""
         return not (self.n_cells is self.horizon is self.window is None)
+
+    @property
+    def report(self) -> int:
+        """Which point of its cell is announced, as the memory has it."""
+        return (BEST if self.edition >= IMPROVED else STRAIGHT) if self.follows else 0
 
     @property
     def plan(self) -> tuple[float | None, bool, int]:

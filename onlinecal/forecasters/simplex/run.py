@@ -76,7 +76,7 @@ class SimplexRun(Account):
     def check(self) -> None:
         """ValueError unless compiled code can play on what this run was given from outside."""
         if len(self.numbers) or len(self.memory):
-            parameters = self.n_cells, self.horizon or self.window, self.slack, self.fixed, self.follows
+            parameters = self.n_cells, self.horizon or self.window, self.slack, self.fixed, self.report
             check_simplex_memory(self.memory, len(self.numbers), *parameters)
             check_tuning(self.memory, self.tuned)
         if self.window is not None:
@@ -139,7 +139,7 @@ class SimplexRun(Account):
             self.memory = memories.rebuilt(self.memory, k, scale, scale // m, self.slack, growing)
         else:
             self.memory = memories.new_memory(k, m, 1, self.slack, memories.FEWEST_RECORDS, growing)
-        self.memory[REPORT] = self.follows
+        self.memory[REPORT] = self.report
         if self.tuned:
             rebased(self.memory, int(self.memory[SCALE] // (self.memory[BASE] or FOREVER)), base)
         self.memory[LIMIT] = limit

@@ -77,7 +77,7 @@ def check_simplex_memory(
     horizon: int | None,
     slack: float | None,
     fixed: bool,
-    follows: bool,
+    report: int,
 ) -> None:
     """ValueError unless a `SimplexRun` of these parameters can play on the memory."""
     require(isinstance(memory, np.ndarray) and memory.dtype == np.int64 and memory.ndim == 1, "its type")
@@ -85,9 +85,9 @@ def check_simplex_memory(
     head: list[int] = memory[:HEADER].tolist()
     require(len(memory) == length_of(head, classes), "its length")
     _check_grid(head, n_cells, horizon, fixed)
-    like = new_memory(classes, head[SCALE], head[STEP], slack, 1, growing=not fixed or follows)
+    like = new_memory(classes, head[SCALE], head[STEP], slack, 1, growing=not fixed or report > 0)
     require(all(head[place] == like[place] for place in CONSTANT), "what its configuration says")
-    require(head[REPORT] == follows, "what its configuration says")
+    require(head[REPORT] == report, "what its configuration says")
     keys = slice(HEADER, HEADER + classes)
     require(bool((memory[keys] == like[keys]).all()), "its keys")
     frames, size = frames_of(classes), frame_size(classes)

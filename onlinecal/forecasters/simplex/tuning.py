@@ -24,8 +24,9 @@ from onlinecal.forecasters.simplex.machine.table import (
 
 MANY = 1000
 """So many labels may be late on every grid, whatever is gained by finer ones."""
-EAGERNESS = 2
-"""A grid is so fine that the distance on it is at most a half of what the charged points may be biased."""
+EAGERNESS = 2, 2, 4
+"""By REPORT: a grid is so fine that the distance on it is at most this part of what the charged points may be
+biased, a half or a quarter: hints are worth more on finer cells, and bias is seldom as large as it may be."""
 
 
 def allowance(k: int) -> int:
@@ -40,8 +41,8 @@ def wish(memory: NDArray[np.int64], base: int, slack: float | None) -> int:
         return base
     biases = int(memory[USED]) * point_bound(min(k, base + 1), slack)
     distance = (int(memory[ROUNDS]) + 1) * reach(k, k, bool(memory[REPORT]))
-    cells = base
-    while 2 * cells <= MOST_CELLS and cells * biases < EAGERNESS * distance:
+    cells, eagerness = base, EAGERNESS[memory[REPORT]]
+    while 2 * cells <= MOST_CELLS and cells * biases < eagerness * distance:
         if most_late(k, 2 * cells, slack) < MANY:
             break
         cells *= 2

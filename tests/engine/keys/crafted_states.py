@@ -147,6 +147,15 @@ def odd_value(rng, values):
         values[place] = rng.choice(odd)
 
 
+def odd_class_steering(rng, data):
+    fields = msgspec.msgpack.decode(data)
+    if rng.random() < 0.3:
+        odd_value(rng, fields)
+    else:
+        fields[1] = odd_steering(rng, fields[1])
+    return msgspec.msgpack.encode(fields)
+
+
 def odd_steering(rng, data):
     floats = np.frombuffer(zlib.decompress(data), "<f8").copy()
     for _ in range(rng.choice([1, 1, 2, 5])):
@@ -162,7 +171,8 @@ def odd_state(rng, data, kind):
     books = msgspec.msgpack.decode(data[SUM:])
     chance = rng.random()
     if len(books) > 6 and rng.random() < 0.4:
-        books[6] = odd_steering(rng, books[6])
+        odd = odd_class_steering if kind in ("simplex", "fixed") else odd_steering
+        books[6] = odd(rng, books[6])
     elif chance < 0.6:
         place = rng.randrange(len(books[4]))
         books[4][place] = odd_lane(rng, books[4][place], kind)

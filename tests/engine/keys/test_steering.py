@@ -121,15 +121,15 @@ def test_the_answers_are_the_same_however_events_are_cut_and_after_restarts(lane
     assert states == {data}
 
 
-def test_keys_without_hints_keep_nothing_of_it_and_simplices_refuse_it():
+def test_keys_without_hints_keep_nothing_of_it_and_kind_lp_refuses_it():
     for config in (KeyConfig(), KeyConfig(steering=True), KeyConfig(steering=False)):
         state = KeyState("k", 1, Settings(config))
         played(state, 10, hinted=False)
         assert state.steering is None
         assert msgspec.msgpack.decode(state.dump()[SUM:])[0] == 1
     for value in (True, False):
-        with pytest.raises(ValueError, match=f"steering does not go with kind 'simplex', got {value}"):
-            KeyConfig(kind="simplex", steering=value)
+        with pytest.raises(ValueError, match=f"steering does not go with kind 'lp', got {value}"):
+            KeyConfig(kind="lp", steering=value)
     with pytest.raises(ValueError, match="edition must be at most 4, got 5"):
         Engine(None, EngineConfig(edition=5))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import reach
 from onlinecal.forecasters.simplex.machine.memory import certificate
-from onlinecal.forecasters.simplex.machine.report import move_inside
+from onlinecal.forecasters.simplex.machine.report import NEAR_ENOUGH, move_inside
 from onlinecal.forecasters.simplex.machine.rules import RULES
 from onlinecal.forecasters.simplex.machine.table import HERE, MOVED, OTHER, SLAB, units
 
@@ -41,11 +41,38 @@ def test_the_reach_is_the_largest_distance_between_vertices_of_a_cell(k, m):
     assert widest == reach(k, m, follows=True)
 
 
-@given(st.integers(2, 6), st.integers(1, 12), st.sampled_from([None, 1.0, 2.5]), st.integers(0, 10**6))
+def is_straight(vector, hint, vertices, inside):
+    """Whether it is the last point of the cell on the way from the barycentre to the hint."""
+    centre = vertices.mean(axis=0)
+    shares = (vector - centre) / np.where(hint == centre, 1.0, hint - centre)
+    share = shares[np.argmax(np.abs(hint - centre))]
+    assert np.allclose(vector, centre + share * (hint - centre), atol=1e-9)
+    # stopped at the hint, or at the border
+    return share <= 1 + 1e-9 and (share >= 1 - 1e-9 or inside.min() <= 1e-9)
+
+
+def is_best(vector, hint, vertices):
+    """Whether no point of the cell has an expected log loss that is less by more than a hair."""
+    gains = (hint * vertices / np.maximum(vector, 1e-12)).sum(axis=1)
+    return gains.max() <= 1.0 + NEAR_ENOUGH + 1e-9
+
+
+@given(
+    st.integers(2, 6),
+    st.integers(1, 12),
+    st.sampled_from([None, 1.0, 2.5]),
+    st.integers(0, 10**6),
+    st.sampled_from([3, 4]),
+    st.booleans(),
+)
 @settings(deadline=None)
-def test_the_report_is_in_the_cell_on_the_way_to_the_hint(k, m, slack, seed):
+def test_the_report_is_the_best_of_its_cell_and_was_on_the_way_to_the_hint(
+    k, m, slack, seed, edition, one_hot
+):
     forecaster = SimplexAlmostOneStepAhead(k, n_cells=m, slack=slack, report="hint")
+    forecaster._run = forecaster.new_run(edition)
     outcomes, hints = game(k, 30, seed)
+    hints = np.eye(k)[outcomes[::-1]] if one_hot else hints
     moved = 0.0
     for y, hint in zip(outcomes.tolist(), hints, strict=True):
         token = forecaster.forecast(hint)
@@ -53,12 +80,12 @@ def test_the_report_is_in_the_cell_on_the_way_to_the_hint(k, m, slack, seed):
         inside = np.linalg.solve(vertices.T, vector)
         assert inside.min() >= -1e-9
         assert inside.sum() == pytest.approx(1.0)
-        centre = vertices.mean(axis=0)
-        shares = (vector - centre) / np.where(hint == centre, 1.0, hint - centre)
-        share = shares[np.argmax(np.abs(hint - centre))]
-        assert np.allclose(vector, centre + share * (hint - centre), atol=1e-9)
-        assert share <= 1 + 1e-9
-        assert share >= 1 - 1e-9 or inside.min() <= 1e-9  # stopped at the hint, or at the border
+        if edition == 3:
+            assert is_straight(vector, hint, vertices, inside)
+        else:
+            assert is_best(vector, hint, vertices)
+            if np.linalg.solve(vertices.T, hint).min() >= 0:
+                assert vector == pytest.approx(hint, abs=1e-12)
         way = np.abs(vector - vertices[y]).sum()
         assert way <= reach(k, m, follows=True) / m + 1e-9
         moved += way

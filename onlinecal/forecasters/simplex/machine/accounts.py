@@ -64,7 +64,7 @@ def price(memory: Memory) -> int:
     """The farthest that a round on the base grid can be from what it is charged to, in units of MOVED."""
     k, base = memory[CLASSES], memory[BASE]
     high = min(memory[SCALE] // base, k >> 1)
-    farthest = k if memory[REPORT] == 1 else k - high
+    farthest = k if memory[REPORT] > 0 else k - high
     return 2 * high * farthest * base * memory[FINE]
 
 

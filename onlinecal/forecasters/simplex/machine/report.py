@@ -1,7 +1,16 @@
-"""The report that follows a hint: the point of the announced cell towards it.
+"""The report that follows a hint: the point of the announced cell that is best if the hint is right.
 
-From the barycentre go straight towards the hint, and stop at the hint or where the way leaves the cell. A
-cell's vertices w_0, ..., w_(k-1) each differ from the next by one step that moves weight from a class to
+That is the hint, if it is in the cell; else the point with the least expected log loss under the hint. It is
+looked for from where the straight way from the barycentre to the hint leaves the cell; forecasters of earlier
+editions stop there.
+
+A mixture of the cell's vertices w_i with the weights l_i is best if no vertex has a *gain*, the sum of
+h_c w_ic / q_c over the classes c, q being the mixture and h the hint, above 1; and no point of the cell is
+better by more than the largest gain less 1. Weight goes, again and again, from the used vertex with the least
+gain to the one with the largest: so much that the slope along this way does not change its sign, whatever the
+curvature.
+
+A cell's vertices w_0, ..., w_(k-1) each differ from the next by one step that moves weight from a class to
 the one after it, in cyclic order; only one of the k steps, that of the *last* class, does not occur. In the
 sums of a point's coordinates from the class after that one on, each step lowers one sum by a unit, so that
 barycentric coordinates are differences of such sums.
@@ -11,8 +20,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from onlinecal.compiling import kernel_part
-from onlinecal.forecasters.simplex.machine.table import CLASSES, SCALE, STEP, SUMS, Memory, vertex_at
+from onlinecal.forecasters.simplex.machine.table import (
+    BEST,
+    CLASSES,
+    REPORT,
+    SCALE,
+    STEP,
+    SUMS,
+    Memory,
+    vertex_at,
+)
+
+NEAR_ENOUGH = 5e-3
+"""How far the expected log loss may be above the least, in nats."""
+MOST_MOVES = 100
+"""Of weight from vertex to vertex; any mixture is in the cell."""
+TINY = 1e-12
+"""No probability is taken to be less, where logarithms are compared."""
 
 
 @kernel_part
@@ -39,7 +66,23 @@ def weight_of(memory: Memory, frame: int, last: int, i: int, hint: Any) -> float
 
 @kernel_part
 def move_inside(memory: Memory, frame: int, hint: Any, vector: Any) -> None:
-    """Write the point of the frame's cell towards the hint, k probabilities, into `vector`."""
+    """Write the point of the frame's cell that follows the hint, k probabilities, into `vector`."""
+    k = memory[CLASSES]
+    weights = np.empty(2 * k)
+    share = share_inside(memory, frame, hint, weights)
+    for c in range(k):
+        centre = memory[frame + SUMS + c] / (k * memory[SCALE])
+        vector[c] = min(max(centre + share * (hint[c] - centre), 0.0), 1.0)
+    if share < 1.0 and memory[REPORT] == BEST:
+        for i in range(k):
+            weights[i] = max(1.0 / k + share * (weights[i] - 1.0 / k), 0.0)
+        improve(memory, frame, hint, weights, vector)
+        write_mixture(memory, frame, weights, vector)
+
+
+@kernel_part
+def share_inside(memory: Memory, frame: int, hint: Any, weights: Any) -> float:
+    """Which share of the way from the barycentre to the hint is in the cell; write the hint's weights."""
     k = memory[CLASSES]
     last = k * (k - 1) // 2
     for i in range(k - 1):
@@ -49,7 +92,56 @@ def move_inside(memory: Memory, frame: int, hint: Any, vector: Any) -> None:
         after = weight_of(memory, frame, last, i, hint) if i < k - 1 else 0.0
         if before - after < 0.0:
             share = min(share, 1.0 / (1.0 - k * (before - after)))
+        weights[i] = before - after
         before = after
+    return share
+
+
+@kernel_part
+def improve(memory: Memory, frame: int, hint: Any, weights: Any, vector: Any) -> None:
+    """Move weight from vertex to vertex until the mixture's expected log loss is nearly the least.
+
+    Behind the k weights there is room for as many numbers.
+    """
+    k, first = memory[CLASSES], vertex_at(memory, frame, 0)
+    unit = 1.0 / memory[SCALE]
+    for _ in range(MOST_MOVES):
+        for c in range(k):
+            weights[k + c] = unit / max(vector[c], TINY)
+        most, least, up, down = -1.0, np.inf, 0, 0
+        for i in range(k):
+            gain, x = 0.0, first + i * k
+            for c in range(k):
+                gain += hint[c] * weights[k + c] * memory[x + c]
+            if gain > most:
+                most, up = gain, i
+            if weights[i] > 0.0 and gain < least:
+                least, down = gain, i
+        if most <= 1.0 + NEAR_ENOUGH or up == down:
+            break
+        # the slope is the difference of gains; it falls with the curvature, the faster the nearer a zero is
+        curvature, nearest = 0.0, 0.0
+        for c in range(k):
+            rate = weights[k + c] * (memory[first + up * k + c] - memory[first + down * k + c])
+            curvature += hint[c] * rate * rate
+            nearest = max(nearest, -rate)
+        slope = most - least
+        moved = min(slope / (curvature + slope * nearest), weights[down])
+        weights[up] += moved
+        weights[down] -= moved
+        for c in range(k):
+            vector[c] += moved * unit * (memory[first + up * k + c] - memory[first + down * k + c])
+
+
+@kernel_part
+def write_mixture(memory: Memory, frame: int, weights: Any, vector: Any) -> None:
+    """Write the mixture of the frame's vertices with these weights, which need not sum to 1."""
+    k, first = memory[CLASSES], vertex_at(memory, frame, 0)
+    total = 0.0
+    for i in range(k):
+        total += weights[i]
     for c in range(k):
-        centre = memory[frame + SUMS + c] / (k * memory[SCALE])
-        vector[c] = min(max(centre + share * (hint[c] - centre), 0.0), 1.0)
+        part = 0.0
+        for i in range(k):
+            part += weights[i] * memory[first + i * k + c]
+        vector[c] = min(part / (total * memory[SCALE]), 1.0)

@@ -121,7 +121,7 @@ def announce_near(memory: Memory, hint: Any, forecast: Any) -> int:
         memory[target + c] = int(hint[c] * parts + 0.5)
     set_anchor(memory, target)
     frame = restart(memory, memory[SLACK] > 0)
-    if memory[REPORT] == 1:
+    if memory[REPORT] > 0:
         move_inside(memory, frame, hint, forecast)
     else:
         write_barycentre(memory, frame, forecast)
@@ -167,7 +167,7 @@ def from_report(memory: Memory, vertex: Any, x: int, scale: int, forecast: Any, 
 def moved(memory: Memory, frame: int, forecast: Any, i: int) -> int:
     """How far vertex i of a frame's cell is from what was announced there, in units of MOVED."""
     x, k = vertex_at(memory, frame, i), memory[CLASSES]
-    if frame != memory[HERE] and memory[REPORT] == 1:
+    if frame != memory[HERE] and memory[REPORT] > 0:
         return from_report(memory, memory, x, memory[SCALE], forecast, k)
     return from_barycentre(memory, x, memory, frame + SUMS, k) * memory[FINE]
 

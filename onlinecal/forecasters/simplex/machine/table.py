@@ -35,7 +35,9 @@ ROUNDS, SPREAD, MOVED, USED = range(14, 18)
 CHANGES, PIVOTS, RESTARTS = range(18, 21)
 """How often the cell changed, how many vertices were exchanged for that, and how often by a restart."""
 REPORT = 21
-"""1 if forecasts follow their hints inside the cell, else they are barycentres."""
+"""0 if forecasts are barycentres, BEST if they follow their hints inside the cell, STRAIGHT if they do so as
+before edition 4 (see `report`)."""
+STRAIGHT, BEST = 1, 2
 BASE, BALANCE = 22, 23
 """Of a grid that tunes itself (see `accounts`), else 0."""
 HEADER = 24

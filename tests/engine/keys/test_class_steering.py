@@ -1,0 +1,192 @@
+"""Hints about several classes are steered as vectors: by one state a key, the same however events are cut."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import pytest
+
+from onlinecal import SimplexAlmostOneStepAhead
+from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query, Withdraw, check_ledger
+from onlinecal.engine.keys.class_steering import ClassSteering
+from onlinecal.engine.keys.packing import SUM, with_sum
+from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.steering import packed, unpacked
+from onlinecal.engine.keys.step import KeyStep
+from onlinecal.engine.settings import Settings
+from onlinecal.forecasters.simplex.input import over_known
+from onlinecal.steering import vector, vector_trust
+from tests.engine.keys.test_steering import answered, forecasts
+
+N, LABELS = 1500, ("rain", "snow", "sun", "fog")
+K = len(LABELS)
+
+
+def stream(seed=0):
+    """Overconfident vectors, and what came."""
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.ones(K), N)
+    rows = truth**2.5 / (truth**2.5).sum(1, keepdims=True)
+    return rows, np.minimum((truth.cumsum(1) < rng.random(N)[:, None]).sum(1), K - 1)
+
+
+ROWS, NUMBERS = stream()
+
+
+def events(n=N, late=0, seed=None):
+    """Queries and outcomes of one key, in time; or late, in another order, some withdrawn or without hint."""
+    rng, waiting = random.Random(seed), []
+    for t in range(n):
+        hint = dict(zip(LABELS, ROWS[t].tolist(), strict=True))
+        if late and rng.random() < 0.3:
+            hint = {"rain": 0.75, "hail": 0.25} if rng.random() < 0.2 else None
+        yield Query(f"q{t}", "k", hint)
+        waiting.append((f"q{t}", LABELS[NUMBERS[t]]))
+        while len(waiting) > late:
+            id, value = waiting.pop(rng.randrange(len(waiting)))
+            yield Withdraw(id) if late and rng.random() < 0.05 else Outcome(id, value)
+
+
+def config(**settings):
+    return EngineConfig(KeyConfig(kind="simplex", **settings), edition=settings.pop("edition", 0))
+
+
+def brier(probabilities):
+    told = np.array([[one.get(label, 0.0) for label in LABELS] for one in probabilities])
+    return float(((told - np.eye(K)[NUMBERS[: len(told)]]) ** 2).sum(1).mean())
+
+
+def test_steered_hints_beat_the_hints_and_forecasts_follow_them():
+    hints = [dict(zip(LABELS, row.tolist(), strict=True)) for row in ROWS]
+    now = brier(forecasts(answered(config(classes=LABELS), events())))
+    unsteered = brier(forecasts(answered(config(classes=LABELS, steering=False), events())))
+    assert now < brier(hints) - 0.015
+    assert now < unsteered - 0.015
+
+
+@pytest.mark.parametrize("settings", [{}, {"lanes": 3}])
+def test_it_is_the_steering_of_hints_in_the_order_of_events_whatever_the_lanes(settings):
+    state, out = vector_trust.new_trusted_steering(K), np.empty(K)
+    ticket = np.empty(vector_trust.ticket_size(K))
+    forecaster, wanted = SimplexAlmostOneStepAhead(labels=LABELS), []
+    for row, number in zip(ROWS[:300], NUMBERS[:300].tolist(), strict=True):
+        vector_trust.ask(state, ticket, row, out)
+        token = forecaster.forecast(over_known(out))
+        wanted.append(token.probabilities)
+        forecaster.observe(token, LABELS[number])
+        vector_trust.settle(state, ticket, K, number)
+    assert forecasts(answered(config(classes=LABELS, **settings), events(300))) == wanted
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"n_cells": 8, "report": "hint"}, {"classes": (*LABELS, "hail"), "lanes": 4}]
+)
+def test_the_answers_are_the_same_however_events_are_cut_and_after_restarts(settings, tmp_path):
+    given, chosen = list(events(150, late=6, seed=1)), config(**settings)
+    wanted = answered(chosen, given)
+    assert answered(chosen, given, most=9, rng=random.Random(2)) == wanted
+    assert answered(chosen, given, 60, tmp_path / "ledger", random.Random(3)) == wanted
+    check_ledger(tmp_path / "ledger")
+    step, told, states = KeyStep(chosen, remember=10), [], set()
+    for most in (1, 7, 100, 10**6):
+        state, rest = None, given
+        while rest:
+            state, answers = step("k", state, rest[:most])
+            rest = rest[most:]
+            told += answers if most == 1 else []
+        states.add(state)
+    assert told == wanted
+    assert len(states) == 1
+
+
+@pytest.mark.parametrize("edition", [1, 3])
+def test_ledgers_and_states_from_before_go_on_unsteered(edition):
+    def found(steering):
+        default = KeyConfig(kind="simplex", slack=1.0, report="hint", steering=steering)
+        return forecasts(answered(EngineConfig(default, edition=edition), events(100)))
+
+    assert found(None) == found(True) == found(False)
+    default = KeyConfig(kind="simplex", n_cells=6, report="hint")
+    step, state = KeyStep(EngineConfig(default), remember=10), KeyState("k", 1, Settings(default, edition))
+    state.ask("q", 1, {"rain": 1.0}, None)
+    state.run()
+    assert state.steering is None
+    # a state from then is played on as then
+    data, _ = step("k", step.adopt("k", 1, state.dump(), [], edition), [Query("new", "k", {"rain": 1.0})])
+    assert data[0] == edition
+
+
+def played(rounds=40, classes=None):
+    """A key's state with three forecasts open, one of which was asked for without a hint."""
+    state = KeyState("k", 1, Settings(KeyConfig(kind="simplex", classes=classes)))
+    for t in range(rounds):
+        hint = None if t == rounds - 2 else dict(zip(LABELS, ROWS[t].tolist(), strict=True))
+        state.ask(f"q{t}", t + 1, hint, None)
+        if t >= 3:
+            state.close(state.open[f"q{t - 3}"], LABELS[NUMBERS[t - 3]], None)
+        state.run()
+    return state
+
+
+START = vector.shared_of(K)
+OWN = vector.SHARED
+TICKET = vector_trust.weights_of(K) + 2 - START
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "why"),
+    [
+        (vector.ROUNDS, -1.0, "rounds"),
+        (vector.EVENTS, 1.0, "rounds"),
+        (vector.EVENTS, np.inf, "steering"),
+        (vector.POWER, 9.0, "power"),
+        (vector.VARIANCE, 0.0, "power"),
+        (vector.WEIGHTS, 0.9, "weights"),
+        (vector.SHARED_CURVE, 1e200, "curves"),
+        (vector.SHARED_CURVE + 4, -0.5, "curves"),
+        (OWN + vector.LOWEST, 1.0, "ends"),
+        (OWN + vector.HIGHEST, 7.0, "ends"),
+        (OWN + vector.OWN_FREE + 70, 2.0, "curves"),
+        (TICKET - 1, 0.5, "weights"),
+        (TICKET + vector.ASKED, 1e6, "open forecasts"),
+        (TICKET + vector.DIVISOR, 0.0, "open forecasts"),
+        (TICKET + vector.ANSWERS, 1.5, "open forecasts"),
+        (TICKET + vector.ANSWERS + 7 * K, -7.0, "open forecasts"),
+        (TICKET + vector.ANSWERS + 8 * K, -0.1, "open forecasts"),
+        ("length", 0, "length"),
+        ("labels", ["rain"] * K, "classes"),
+        ("labels", [*LABELS, "hail"], "length"),
+    ],
+)
+def test_damaged_steering_is_refused(place, value, why):
+    settings = Settings(KeyConfig(kind="simplex"))
+    stored = msgspec.msgpack.decode(played().dump()[SUM:])
+    labels, floats = msgspec.msgpack.decode(stored[6])
+    floats = unpacked(floats, TICKET + 2 * vector_trust.ticket_size(K))
+    if place == "length":
+        floats = floats[:-1]
+    elif place == "labels":
+        labels = value
+    else:
+        floats[place] = value
+    stored[6] = msgspec.msgpack.encode([labels, packed([floats])])
+    with pytest.raises(ValueError, match=why):
+        KeyState("k", 1, settings, with_sum(msgspec.msgpack.encode(stored)))
+
+
+def test_its_size_is_a_few_kilobytes_a_class_and_classes_without_weight_cost_nothing():
+    state = played()
+    assert isinstance(state.steering, ClassSteering)
+    sizes = [vector_trust.new_trusted_steering(k).nbytes for k in range(1, 20)]
+    assert {after - before for before, after in pairwise(sizes)} == {3184}
+    state.ask("zeros", 99, {"rain": 1.0, **{f"none{i}": 0.0 for i in range(5000)}}, None)
+    state.run()
+    assert list(state.steering.numbers) == list(LABELS)
+    # and never for more classes than can be told apart
+    state.ask("many", 100, {f"one{i}": 1 / 5000 for i in range(5000)}, None)
+    state.run()
+    assert len(state.steering.numbers) == 1024
+    assert state.open["many"].probability.keys() == set(LABELS)
