@@ -9,6 +9,7 @@ sqrt(1 - 1/C)/(n + 1) in l2.
 from __future__ import annotations
 
 from onlinecal.measures.fixed_order import Floats
+from onlinecal.recalibration.simplex_projection import project_rows
 
 
 def least_probability(n_rows: float, n_classes: int) -> float:
@@ -21,3 +22,20 @@ def floored(table: Floats, least: float) -> Floats:
     if least == 0.0:
         return table
     return (1.0 - table.shape[1] * least) * table + least
+
+
+def kept_part(corrected: Floats, start: Floats, part: float) -> Floats:
+    """Rows (n, C) of which no class has less than this part of what the start gives it, the nearest such.
+
+    A row that has less somewhere is projected, not on the simplex, but on what is above `part` times the
+    start: start + (1 - part) (simplex - start), so the nearest point is found by projecting on the simplex.
+    Any other row stays as it is. It is at most as far from (1 - part) y + part start as it was, y any corner.
+    """
+    low = (corrected < part * start).any(axis=1)
+    if not low.any():
+        return corrected
+    out = corrected.copy()
+    base = start[low]
+    inner = project_rows(base + (corrected[low] - base) / (1.0 - part))
+    out[low] = part * base + (1.0 - part) * inner
+    return out

@@ -169,7 +169,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         rows = self._kept[-self.capacity :]
         if self.recalibrator is None:
             self.recalibrator = DecisionRecalibrator(
-                self.n_actions, losses=self.losses, seed=self.seed, warm_start=True
+                self.n_actions, losses=self.losses, seed=self.seed, warm_start=True, share=1.0, keep=0.0
             )
         table, numbers = self._table([answer for answer, _ in rows]), self._numbers(y for _, y in rows)
         warn_of(label_remarks(table, numbers, self._columns, "the labels kept"))
