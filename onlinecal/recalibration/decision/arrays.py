@@ -26,6 +26,7 @@ EARLIER = "onlinecal decision recalibrator 2"
 """With a temperature for a start at most, and all of the correction."""
 FIRST = "onlinecal decision recalibrator 1"
 """Without a floor, and evaluated by BLAS."""
+_OR_NONE = ("share", "limit")
 _STARTS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "temperature": (TemperatureScaling, ("inverse_temperature_", "fixed_order_")),
     "vector": (VectorScaling, ("factors_", "offsets_")),
@@ -55,7 +56,11 @@ def to_arrays(model: Any) -> dict[str, np.ndarray]:
         **_start_arrays(model.start_),
         "share": np.array(model.share_),
         "kept": np.array(model.keep_),
-        "parameter_share": np.array(np.nan if model.share is None else model.share),
+        "limit": np.array(model.limit_),
+        **{
+            f"parameter_{name}": np.array(np.nan if (value := getattr(model, name)) is None else value)
+            for name in _OR_NONE
+        },
         "n_regions": np.array([len(each.step) for each in rounds], dtype=np.int64),
         "hard": np.array([each.partition.hard for each in rounds], dtype=np.bool_),
         "weights": np.concatenate([np.zeros((0, width)), *(each.partition.weights for each in rounds)]),
@@ -134,17 +139,19 @@ def read_arrays(kind: Any, path: str | Path) -> Any:
         start = temperature_start(beta, int(arrays["n_classes"]), bool(arrays["fixed_order"]))
         arrays |= _start_arrays(None if beta == 1.0 else start)
         arrays |= {"parameter_share": all_of_it, "share": all_of_it, "parameter_keep": none, "kept": none}
+        arrays |= {"parameter_limit": np.array(np.inf), "limit": np.array(np.inf)}
     return from_arrays(kind, arrays)
 
 
 def from_arrays(kind: Any, arrays: dict[str, np.ndarray]) -> Any:
     """The fitted model that `to_arrays` described."""
     classes = arrays["classes"]
-    most, share = int(arrays["max_rounds"]), float(arrays["parameter_share"])
+    most = int(arrays["max_rounds"])
+    told = {name: float(arrays[f"parameter_{name}"]) for name in _OR_NONE}
     model = kind(
         **{name: arrays[f"parameter_{name}"].item() for name in _SCALARS},
         max_rounds=None if most < 0 else most,
-        share=None if np.isnan(share) else share,
+        **{name: None if np.isnan(value) else value for name, value in told.items()},
         losses=arrays.get("losses"),
         classes=classes.tolist() if arrays["named"] else None,
     )
@@ -154,7 +161,7 @@ def from_arrays(kind: Any, arrays: dict[str, np.ndarray]) -> Any:
     model.classes_ = classes
     model.n_features_in_ = int(arrays["n_classes"])
     model.start_ = _start_of(arrays)
-    model.share_, model.keep_ = float(arrays["share"]), float(arrays["kept"])
+    model.share_, model.keep_, model.limit_ = (float(arrays[name]) for name in ("share", "kept", "limit"))
     model.rounds_ = [
         # of no rounds numpy makes one empty part
         Round(Partition(w, is_hard), step)

@@ -19,16 +19,17 @@ from onlinecal.recalibration.decision.rounds import (
     WorstOfGivenLosses,
     replay,
 )
-from onlinecal.recalibration.flooring import floored, kept_part
+from onlinecal.recalibration.flooring import floored
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.starting import (
     Rows,
     Start,
-    chosen_share,
+    chosen_mixture,
     fitted_start,
     fold_numbers,
     start_model,
     started,
+    told_mixture,
 )
 from onlinecal.recalibration.weights import Weights, mean, part
 
@@ -72,6 +73,7 @@ class Parameters(Protocol):
     n_starts: int
     share: float | None
     keep: float
+    limit: float | None
 
 
 class Fitting:
@@ -173,20 +175,21 @@ class Fitting:
             history.append(progress)
         return start, begun, descent, [*history, descent.progress()], False
 
-    def share(self, most: int, begun: Floats, table: Floats) -> float:
-        """What part of the corrected table (n, C) is given out: as told, else by folds, of so many rounds."""
+    def mixture(self, most: int, begun: Floats, corrected: Floats) -> tuple[float, float]:
+        """The share of the corrected table (n, C) and its limit: as told or by folds.
+
+        The folds' tables are those after so many rounds.
+        """
         asked = self.parameters
         if asked.share is not None or not asked.n_folds:
-            return 1.0 if asked.share is None else float(asked.share)
+            return told_mixture(asked.share, asked.limit)
         held_out = []
         for out, mine, descent in self.folds:
-            *_, corrected = replay(self._corrected(mine), descent.rounds[:most])
-            held_out.append(self._rows(mine, corrected, out))
-        return chosen_share(held_out, self._rows(begun, table, np.arange(len(table))))
-
-    def _rows(self, begun: Floats, corrected: Floats, rows: Ints) -> Rows:
-        corrected = kept_part(floored(corrected, self.least), begun, self.parameters.keep)
-        return Rows(begun, corrected, self.labels[rows], part(self.weights, rows))
+            *_, table = replay(self._corrected(mine), descent.rounds[:most])
+            weights = part(self.weights, out)
+            held_out.append(Rows(mine, floored(table, self.least), self.labels[out], weights))
+        rows = Rows(begun, corrected, self.labels, self.weights)
+        return chosen_mixture(held_out, rows, asked.keep, asked.limit)
 
     def _begin(self, rows: Ints) -> tuple[Begun, Floats, Floats]:
         """When only some rows are fitted: the start, what it makes of all, and what earlier rounds do."""

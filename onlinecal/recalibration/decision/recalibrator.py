@@ -73,11 +73,15 @@ class DecisionRecalibrator(StartedRecalibrator):
         False: as in the paper, where projecting makes probabilities exactly 0.
     share
         The part that corrected probabilities have in the answers, 0 to 1, the start's having the rest. None:
-        the largest of 0, 0.05, ..., 1 with which neither log loss nor squared error rises, compared with the
-        start's, on the held-out rows (nor the squared error of the fitted rows); 1 without folds.
+        the largest of 0, 0.05, ..., 1 with which no loss rises, compared with the start's: not log loss and
+        squared error of the held-out rows, by a standard error, nor squared error of the fitted rows. 1
+        without folds.
     keep
-        Each class keeps at least this part of what the start gives it: corrected rows with less are
-        projected on those with as much. 0: no such floor.
+        Each class keeps at least this part of what the start gives it. 0: no such floor.
+    limit
+        No class is corrected by more than this factor, up or down; rows beyond that, or below `keep`, are
+        projected on those within. None: with share=None the widest of 1.25, 1.5, 2, 3, 5, 20, 100 and 1000
+        that allows the share; else none, as np.inf.
 
     Attributes
     ----------
@@ -87,7 +91,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         The fitted start, None for none.
     inverse_temperature_
         Its beta if it is a temperature, else 1.
-    share_, keep_
+    share_, keep_, limit_
         What was used.
     rounds_
         The corrections in their order; see `onlinecal.recalibration.decision.rounds.Round`.
@@ -113,10 +117,10 @@ class DecisionRecalibrator(StartedRecalibrator):
     of this holds for weighted averages.
 
     Of the answers on the fitted rows: the squared error is at most the start's, and that at most the
-    probabilities' own; with `keep`, the log loss is at most the start's plus -log(1 - share (1 - keep)); the
-    gap of any loss under decisions that do not depend on the share is at most (1 - share) times the start's
-    plus share times the corrected rows'. An error of at most epsilon, for decisions by the answers, is
-    proved for share=1 and keep=0 only.
+    probabilities' own; the log loss is at most the start's plus -log(1 - share (1 - keep)); the gap of any
+    loss under decisions that do not depend on the share is at most (1 - share) times the start's plus share
+    times the corrected rows'. An error of at most epsilon, for decisions by the answers, is proved for
+    share=1, keep=0 and limit=np.inf only.
 
     References
     ----------
@@ -161,6 +165,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         floor: bool = True,
         share: float | None = None,
         keep: float = 0.2,
+        limit: float | None = None,
     ) -> None:
         self.n_actions = n_actions
         self.epsilon = epsilon
@@ -177,6 +182,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         self.floor = floor
         self.share = share
         self.keep = keep
+        self.limit = limit
 
     @classmethod
     def as_in_paper(cls, n_actions: int = 2, epsilon: float = 0.01, **parameters: Any) -> Self:
@@ -188,7 +194,8 @@ class DecisionRecalibrator(StartedRecalibrator):
         of norms at most epsilon, for r_1 + ... + r_K <= sqrt(K (r_1^2 + ... + r_K^2)). The paper's can go on
         where this one ends: as when no sum of norms is above epsilon, but one region has most of it.
         """
-        plain = {"start": "none", "step": "full", "n_folds": 0, "floor": False, "share": 1.0, "keep": 0.0}
+        plain = {"start": "none", "step": "full", "n_folds": 0, "floor": False, "share": 1.0}
+        plain |= {"keep": 0.0, "limit": np.inf}
         return cls(n_actions, epsilon, **{**plain, **parameters})
 
     def _check_parameters(self) -> None:
@@ -219,8 +226,9 @@ class DecisionRecalibrator(StartedRecalibrator):
         self.rounds_ = [*(self.rounds_ if warm else []), *descent.rounds]
         self.n_rounds_ = len(self.rounds_)
         self.history_ = np.array(history, dtype=[(name, np.float64) for name in Progress._fields])
-        self.keep_, self.share_ = self.keep, fitting.share(most, begun, descent.table)
-        self._fitted_table = self._answers(begun, floored(descent.table, self.floor_))
+        corrected = floored(descent.table, self.floor_)
+        self.keep_, (self.share_, self.limit_) = self.keep, fitting.mixture(most, begun, corrected)
+        self._fitted_table = self._answers(begun, corrected)
         self._fitted_weights = weights
 
     def _stages(self, table: Floats) -> Iterator[Floats]:

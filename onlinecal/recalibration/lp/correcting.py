@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from onlinecal.recalibration.flooring import kept_part, least_probability
+from onlinecal.recalibration.flooring import least_probability
 from onlinecal.recalibration.lp.algorithm import Outcome, run
 from onlinecal.recalibration.lp.map import LevelSetMap
 from onlinecal.recalibration.lp.sizes import Estimation, SampleComplexity
@@ -17,11 +17,12 @@ from onlinecal.recalibration.probability_recalibrator import Floats, Ints, Proba
 from onlinecal.recalibration.starting import (
     Rows,
     Start,
-    chosen_share,
+    chosen_mixture,
     fitted_start,
     fold_numbers,
     start_model,
     started,
+    told_mixture,
 )
 from onlinecal.recalibration.weights import Weights, part
 
@@ -36,6 +37,7 @@ class Parameters(Protocol):
     start: Start
     share: float | None
     keep: float
+    limit: float | None
     n_folds: int
     within_: str
     n_levels_: int
@@ -77,23 +79,21 @@ class Correcting:
         outcome = run(statistics, asked.n_levels_, asked.tolerance_, float(asked.p))
         return Correction(start, begun, statistics, outcome, map_of(statistics, outcome, asked.n_levels_))
 
-    def share(self, fitted: Correction) -> float:
-        """What part of the correction, fitted to all rows, is given out: as told, else by folds."""
+    def mixture(self, fitted: Correction) -> tuple[float, float]:
+        """The share of the correction, fitted to all rows, and its limit: as told or by folds."""
         asked, n = self.parameters, len(self.table)
         if asked.share is not None or not asked.n_folds:
-            return 1.0 if asked.share is None else float(asked.share)
+            return told_mixture(asked.share, asked.limit)
         if n < 2 * asked.n_folds:
-            return 0.0
+            return told_mixture(0.0, asked.limit)
         fold_of, held_out = fold_numbers(n, asked.n_folds, asked.seed), []
         for fold in range(asked.n_folds):
             out = np.flatnonzero(fold_of == fold)
             each = self.on(np.flatnonzero(fold_of != fold))
-            held_out.append(self._rows(each, started(each.start, self.table[out]), out))
-        return chosen_share(held_out, self._rows(fitted, fitted.begun, np.arange(n)))
-
-    def _rows(self, each: Correction, begun: Floats, rows: Ints) -> Rows:
-        corrected = kept_part(each.map(begun), begun, self.parameters.keep)
-        return Rows(begun, corrected, self.labels[rows], part(self.weights, rows))
+            begun = started(each.start, self.table[out])
+            held_out.append(Rows(begun, each.map(begun), self.labels[out], part(self.weights, out)))
+        rows = Rows(fitted.begun, fitted.map(fitted.begun), self.labels, self.weights)
+        return chosen_mixture(held_out, rows, asked.keep, asked.limit)
 
 
 def map_of(statistics: Statistics, outcome: Outcome, n_levels: int) -> LevelSetMap:

@@ -22,11 +22,14 @@ from onlinecal.recalibration.lp.sizes import (
 from onlinecal.recalibration.lp.statistics import Statistics
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints
 from onlinecal.recalibration.starting import Start, StartedRecalibrator, started
-from onlinecal.recalibration.weights import Weights
-from onlinecal.validation import check_choice, check_count, check_open_unit, check_order
+from onlinecal.recalibration.weights import Weights, total_weight
+from onlinecal.validation import check_choice, check_count, check_number, check_open_unit, check_order
 
 Within = Literal["constant", "shift"]
 WITHIN: tuple[Within, ...] = get_args(Within)
+
+
+MOST_TOLERANCE = 0.25
 
 
 class SampleSizeWarning(UserWarning):
@@ -56,8 +59,8 @@ class LpRecalibrator(StartedRecalibrator):
         Levels per class. None: ceil(1/beta) with beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), as in the paper:
         fine enough to lose next to nothing by rounding, and often too fine to find anything to correct.
     tolerance
-        The largest error of a group and class that is left alone; None: beta/2. Level sets with less mass
-        than a third of it are left out.
+        The largest error of a group and class that is left alone; None: beta/2, and at least least_rows/n.
+        Level sets with less mass than a third of it are left out.
     estimation
         "plug-in": every estimate is made from all rows; the guarantee is proved by uniform convergence.
         "pools": separate pools of rows for each group size, with Laplace noise, as in the paper; that needs
@@ -79,13 +82,19 @@ class LpRecalibrator(StartedRecalibrator):
         "none". It is left out if it would raise the squared error of the fitted rows.
     share
         The part that corrected probabilities have in the answers, 0 to 1, the start's having the rest. None:
-        the largest of 0, 0.05, ..., 1 with which neither log loss nor squared error rises, compared with the
-        start's, on rows held out in folds (nor the squared error of the fitted rows).
+        the largest of 0, 0.05, ..., 1 with which no loss rises, compared with the start's: not log loss and
+        squared error of the held-out rows, by a standard error, nor squared error of the fitted rows. With
+        fewer than two rows a fold it is 0; without folds 1.
     keep
-        Each class keeps at least this part of what the start gives it: corrected rows with less are
-        projected on those with as much. 0: no floor.
+        Each class keeps at least this part of what the start gives it. 0: no such floor.
+    limit
+        No class is corrected by more than this factor, up or down; rows beyond that, or below `keep`, are
+        projected on those within. None: with share=None the widest of 1.25, 1.5, 2, 3, 5, 20, 100 and 1000
+        that allows the share; else none, as np.inf.
     n_folds
-        Folds that decide on the share. With fewer than two rows a fold it is 0; without folds, n_folds=0, 1.
+        Folds of held-out rows, that decide on share and limit; 0: none are held out.
+    least_rows
+        With tolerance=None, of how many of the n fitted rows an error is left alone in any case.
 
     Attributes
     ----------
@@ -95,7 +104,7 @@ class LpRecalibrator(StartedRecalibrator):
         The number of columns, k. `feature_names_in_`: their names, if the table had names.
     start_
         The fitted start, None for none.
-    share_, keep_
+    share_, keep_, limit_
         What was used.
     beta_, n_levels_, tolerance_, within_
         What was used; beta_ is twice the tolerance.
@@ -110,8 +119,9 @@ class LpRecalibrator(StartedRecalibrator):
     history_
         Error and squared error after each round, and what the round did.
     fitted_error_bound_
-        With "plug-in", "constant", share_ = 1 and keep = 0, what Err_p of the fitting rows cannot exceed,
-        whatever start and n_levels are; below epsilon if the tolerance is None. Else it bounds nothing.
+        With "plug-in", "constant", share_ = 1, keep_ = 0 and limit_ = inf, what Err_p of the fitting rows
+        cannot exceed, whatever start and n_levels are; below epsilon if the tolerance is beta/2. Else it
+        bounds nothing.
     sample_complexity_
         Rows that the guarantee for the source needs.
 
@@ -121,8 +131,8 @@ class LpRecalibrator(StartedRecalibrator):
     rows hold for their weighted averages; those for the source are about independent rows, and do not hold.
 
     Of the fitted rows, whatever share and start are: their squared error is at most the start's, and that
-    at most the probabilities' own. With `keep`, their log loss is at most the start's plus
-    -log(1 - share (1 - keep)), and on each group's rows the bias is at most (1 - share) times the start's
+    at most the probabilities' own; their log loss is at most the start's plus -log(1 - share (1 - keep)); on
+    each group's rows the bias is at most (1 - share) times the start's
     plus share times the corrected probabilities'. The guarantee for the l_p error itself is about level sets
     of the answers, so it needs share=1: `LpRecalibrator.as_in_paper(...)` has it.
 
@@ -150,12 +160,15 @@ class LpRecalibrator(StartedRecalibrator):
     0.036
     """
 
+    # of models pickled before there was this
+    least_rows = 0.0
+
     def __init__(
         self,
         p: float = 2.0,
         epsilon: float = 0.05,
         delta: float = 0.05,
-        n_levels: int | None = 5,
+        n_levels: int | None = 3,
         tolerance: float | None = None,
         estimation: Estimation = "plug-in",
         seed: int = 0,
@@ -164,7 +177,9 @@ class LpRecalibrator(StartedRecalibrator):
         start: Start = "temperature",
         share: float | None = None,
         keep: float = 0.2,
+        limit: float | None = None,
         n_folds: int = 5,
+        least_rows: float = 3.0,
     ) -> None:
         self.p = p
         self.epsilon = epsilon
@@ -178,7 +193,9 @@ class LpRecalibrator(StartedRecalibrator):
         self.start = start
         self.share = share
         self.keep = keep
+        self.limit = limit
         self.n_folds = n_folds
+        self.least_rows = least_rows
 
     @classmethod
     def as_in_paper(cls, p: float = 2.0, epsilon: float = 0.1, **parameters: Any) -> Self:
@@ -186,8 +203,9 @@ class LpRecalibrator(StartedRecalibrator):
 
         That is what the guarantees for the error are about. Further parameters are those of the class.
         """
-        plain = {"start": "none", "share": 1.0, "keep": 0.0, "n_folds": 0}
-        return cls(p, epsilon, **{"n_levels": None, "within": "constant", **plain, **parameters})
+        plain = {"start": "none", "share": 1.0, "keep": 0.0, "limit": math.inf, "n_folds": 0}
+        plain |= {"n_levels": None, "within": "constant", "least_rows": 0.0}
+        return cls(p, epsilon, **{**plain, **parameters})
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -197,27 +215,29 @@ class LpRecalibrator(StartedRecalibrator):
             check_choice(self.within, WITHIN, "within")
         if self.within == "shift" and self.estimation == "pools":
             raise ValueError("within='shift' needs estimation='plug-in', got estimation='pools'")
+        check_number(self.least_rows, "least_rows", 0.0, math.inf, "[)", "a number of at least 0")
         check_open_unit(self.epsilon, "epsilon")
         check_open_unit(self.delta, "delta")
 
     def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
         n, k = table.shape
-        needs = self.settings_for(k)
+        needs = self.settings_for(k, total_weight(table, weights))
         if self.estimation == "pools" and weights is not None:
             raise ValueError("sample_weight must be None with estimation='pools', which deals out whole rows")
-        if self._promises and n < needs.needed(self.estimation):
+        if self._promises and weights is None and n < needs.needed(self.estimation):
             warnings.warn(self._too_few(n, k, needs), SampleSizeWarning, stacklevel=3)
         correcting = Correcting(self, table, labels, weights)
         fitted = correcting.on()
         warn_unless_finished(fitted.outcome, self.tolerance_, stacklevel=4)
         self._keep(fitted.statistics, fitted.outcome, fitted.map)
         self.start_, self.keep_ = fitted.start, self.keep
-        self.share_ = correcting.share(fitted)
+        self.share_, self.limit_ = correcting.mixture(fitted)
 
     @property
     def _promises(self) -> bool:
         """Whether there is a guarantee for the source: nothing but Algorithm 2, as it is proved."""
-        return self.within_ == "constant" and self.start == "none" and self.share == 1.0 and self.keep == 0.0
+        told = (self.start, self.share, self.keep, self.limit, self.within_)
+        return told == ("none", 1.0, 0.0, math.inf, "constant")
 
     def _too_few(self, n: int, k: int, needs: SampleComplexity) -> str:
         """What so many rows do pay for, in one line."""
@@ -229,14 +249,15 @@ class LpRecalibrator(StartedRecalibrator):
             ' warnings.simplefilter("ignore", onlinecal.recalibration.SampleSizeWarning)'
         )
 
-    def settings_for(self, n_classes: int) -> SampleComplexity:
-        """Check the parameters, set what they come to; what the guarantee then needs."""
+    def settings_for(self, n_classes: int, n_rows: float = math.inf) -> SampleComplexity:
+        """Check the parameters, set what they come to for so many rows; what the guarantee then needs."""
         self._check_parameters()
         self.within_: Within = self.within or ("shift" if self.estimation == "plug-in" else "constant")
         tolerance, n_levels = self.tolerance, self.n_levels
         if tolerance is None or n_levels is None:
             beta = coupled_beta(float(self.p), self.epsilon)
-            tolerance = beta / 2.0 if tolerance is None else tolerance
+            if tolerance is None:
+                tolerance = max(beta / 2.0, min(self.least_rows / n_rows, MOST_TOLERANCE))
             n_levels = math.ceil(1.0 / beta) if n_levels is None else n_levels
         self.tolerance_ = check_open_unit(tolerance, "tolerance")
         self.n_levels_ = check_count(n_levels, "n_levels", 2**53)
