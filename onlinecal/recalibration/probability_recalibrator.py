@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinecal.recalibration.labels import number_labels
+from onlinecal.recalibration.weights import Weights, check_weights
 from onlinecal.remarks import label_remarks, warn_of
 from onlinecal.validation import check_probability_rows, check_same_length
 
@@ -31,8 +32,8 @@ class ProbabilityRecalibrator(ClassifierMixin, BaseEstimator):
         self.classes = classes
 
     @abstractmethod
-    def _learn(self, table: Floats, labels: Ints) -> None:
-        """Learn from a checked table (n, C) and class numbers (n,)."""
+    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
+        """Learn from a checked table (n, C), class numbers (n,) and positive weights (n,), if any."""
 
     @abstractmethod
     def _map(self, table: Floats) -> Floats:
@@ -41,13 +42,21 @@ class ProbabilityRecalibrator(ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         """Refuse bad parameters."""
 
-    def fit(self, P: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, P: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map from probabilities, shape (n, C), and labels, shape (n,).
+
+        Parameters
+        ----------
+        P, y
+            Probabilities of the classes, rows with sum 1, and what came.
+        sample_weight
+            Shape (n,), not negative: a row of weight w counts as w equal rows, one of weight 0 is left out.
+            None: each counts once.
 
         Raises
         ------
         ValueError
-            A bad table, label or parameter; the message names it and the value.
+            A bad table, label, weight or parameter; the message names it and the value.
 
         Warns
         -----
@@ -59,9 +68,13 @@ class ProbabilityRecalibrator(ClassifierMixin, BaseEstimator):
             raise ValueError(f"P must have at least 2 columns, got {table.shape[1]}")
         labels, known = number_labels(y, table.shape[1], self.classes)
         check_same_length(table, labels, "P and y")
+        weights = check_weights(sample_weight, len(table))
+        if weights is not None:
+            inside = weights > 0.0
+            table, labels, weights = table[inside], labels[inside], weights[inside]
         self._check_parameters()
         warn_of(label_remarks(table, labels, known, "y"))
-        self._learn(table, labels)
+        self._learn(table, labels, weights)
         self.classes_ = known
         validate_data(self, P, skip_check_array=True)
         return self

@@ -21,6 +21,8 @@ from onlinecal.wrappers.labels import Label, normalised, plain
 from onlinecal.wrappers.refitted import Answer, Floats, Refitted
 
 Memory = Literal["window", "reservoir"]
+ALL_OF_IT: dict[str, Any] = {"share": 1.0, "keep": 0.0, "limit": np.inf}
+"""Of each fit: rounds are added to those of the fit before, so no rows were held out from them."""
 MEMORIES: tuple[Memory, ...] = get_args(Memory)
 
 
@@ -169,7 +171,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         rows = self._kept[-self.capacity :]
         if self.recalibrator is None:
             self.recalibrator = DecisionRecalibrator(
-                self.n_actions, losses=self.losses, seed=self.seed, warm_start=True
+                self.n_actions, losses=self.losses, seed=self.seed, warm_start=True, **ALL_OF_IT
             )
         table, numbers = self._table([answer for answer, _ in rows]), self._numbers(y for _, y in rows)
         warn_of(label_remarks(table, numbers, self._columns, "the labels kept"))

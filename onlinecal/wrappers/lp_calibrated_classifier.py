@@ -103,8 +103,14 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         self.within = within
         self.window = window
         self.fading = fading
-        settings = LpRecalibrator(p, epsilon, delta, n_levels, tolerance, estimation, seed, within)
-        self._online = OnlineLp(settings, window, fading)
+        self._online = OnlineLp(self._settings(), window, fading)
+
+    def _settings(self) -> LpRecalibrator:
+        """Of each run: nothing but Algorithm 2, which is all that counts allow."""
+        return LpRecalibrator.as_in_paper(
+            self.p, self.epsilon, delta=self.delta, n_levels=self.n_levels, tolerance=self.tolerance,
+            estimation=self.estimation, seed=self.seed, within=self.within,
+        )  # fmt: skip
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Recalibrated probabilities of the labels known so far; they sum to 1.
@@ -134,11 +140,7 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         # in 0.1.0 it had another name, and what is counted was kept here
         self.__dict__.update({"_columns" if k == "_numbers" else k: value for k, value in state.items()})
         if "_online" not in state:
-            settings = LpRecalibrator(
-                self.p, self.epsilon, self.delta, self.n_levels, self.tolerance, self.estimation, self.seed,
-                self.within,
-            )  # fmt: skip
-            self._online = OnlineLp(settings, self.window, self.fading)
+            self._online = OnlineLp(self._settings(), self.window, self.fading)
             online = self._online
             online.rounds, online.fits = self.n_rounds, self.n_fits
             online.map, online.counts, online.random = (

@@ -85,7 +85,9 @@ class LpLanes(ClassLabels):
         self.first_fit = check_count(first_fit, "first_fit")
         self.fading = None if fading is None else check_open_unit(fading, "fading")
         check_count(n_levels, "n_levels", most=MOST_LEVELS)
-        self.settings = LpRecalibrator(self.p, epsilon, 0.05, n_levels, tolerance, "plug-in", 0, within)
+        self.settings = LpRecalibrator.as_in_paper(
+            self.p, epsilon, n_levels=n_levels, tolerance=tolerance, within=within
+        )
         self.settings.settings_for(2)
         self.n_levels = n_levels
 

@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from onlinecal.measures.scores import class_scores
 from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.weights import Weights, mean, weighted
 from onlinecal.validation import check_number
 
 PENALTIES = (0.01, 1.0, 100.0, 10_000.0)
@@ -66,14 +67,14 @@ class DirichletCalibration(ProbabilityRecalibrator):
         for name in ("off_diagonal", "intercept"):
             check_number(getattr(self, name), name, 0.0, math.inf, "[)", "a number of at least 0")
 
-    def _learn(self, table: Floats, labels: Ints) -> None:
+    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
         logs = np.log(table + FLOOR)
         k = table.shape[1]
         start = np.concatenate([np.eye(k), np.zeros((k, 1))], axis=1)
 
         def loss(flat: Floats) -> tuple[float, Floats]:
             value, slope = penalised_loss(
-                flat.reshape(start.shape), logs, labels, self.off_diagonal, self.intercept
+                flat.reshape(start.shape), logs, labels, self.off_diagonal, self.intercept, weights
             )
             return value, slope.ravel()
 
@@ -88,7 +89,12 @@ class DirichletCalibration(ProbabilityRecalibrator):
 
 
 def penalised_loss(
-    parameters: Floats, logs: Floats, labels: Ints, off_diagonal: float, intercept: float
+    parameters: Floats,
+    logs: Floats,
+    labels: Ints,
+    off_diagonal: float,
+    intercept: float,
+    sample_weight: Weights = None,
 ) -> tuple[float, Floats]:
     """The objective and its gradient; parameters (C, C + 1): W and, last, b; logs (n, C)."""
     n, k = logs.shape
@@ -98,12 +104,13 @@ def penalised_loss(
     outside = weights * (1.0 - np.eye(k))
     pairs = k * (k - 1)
     value = (
-        -log_softmax(scores, axis=1)[rows, labels].mean()
+        -mean(log_softmax(scores, axis=1)[rows, labels], sample_weight)
         + off_diagonal * (outside**2).sum() / pairs
         + intercept * (offsets**2).mean()
     )
     excess = softmax(scores, axis=1)
     excess[rows, labels] -= 1.0
+    excess = weighted(excess, sample_weight)
     slope = np.empty_like(parameters)
     slope[:, :-1] = excess.T @ logs / n + 2.0 * off_diagonal * outside / pairs
     slope[:, -1] = excess.mean(axis=0) + 2.0 * intercept * offsets / k

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
+from onlinecal.recalibration.flooring import floored
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.weights import Weights
 
 
 class PerClassIsotonic(ProbabilityRecalibrator):
@@ -13,12 +15,20 @@ class PerClassIsotonic(ProbabilityRecalibrator):
 
     What scikit-learn's CalibratedClassifierCV(method="isotonic") does to probabilities; rows whose sum is 0
     become uniform.
+
+    Attributes
+    ----------
+    curves_
+        scikit-learn's IsotonicRegression of each class.
+    floor_
+        What a probability of 0 becomes: 0, as a start of other recalibrators 1/(C (n + 1)).
     """
 
-    def _learn(self, table: Floats, labels: Ints) -> None:
+    floor_ = 0.0
+
+    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
         self.curves_ = [
-            IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(column, labels == number)
-            for number, column in enumerate(table.T)
+            isotonic_curve().fit(column, labels == number, weights) for number, column in enumerate(table.T)
         ]
 
     def _map(self, table: Floats) -> Floats:
@@ -27,4 +37,9 @@ class PerClassIsotonic(ProbabilityRecalibrator):
         )
         sums = raised.sum(axis=1, keepdims=True)
         equal = np.full_like(raised, 1.0 / raised.shape[1])
-        return np.divide(raised, sums, out=equal, where=sums > 0.0)
+        return floored(np.divide(raised, sums, out=equal, where=sums > 0.0), self.floor_)
+
+
+def isotonic_curve() -> IsotonicRegression:
+    """From a probability to the frequency among rows that have it, unfitted."""
+    return IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")

@@ -9,6 +9,7 @@ from scipy.special import softmax
 from onlinecal.compiling import compiled
 from onlinecal.measures.fixed_order import by_columns, exponential, logarithm, soften
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.weights import Weights
 
 FLOOR = 1e-12
 """Added to probabilities before their logarithm, as scikit-learn does."""
@@ -49,8 +50,8 @@ class TemperatureScaling(ProbabilityRecalibrator):
     fixed_order_ = False
     """Of models that were pickled before exponentials were the same on every processor."""
 
-    def _learn(self, table: Floats, labels: Ints) -> None:
-        self.inverse_temperature_ = best_inverse_temperature(table, labels)
+    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
+        self.inverse_temperature_ = best_inverse_temperature(table, labels, weights)
         self.fixed_order_ = True
 
     def _map(self, table: Floats) -> Floats:
@@ -58,13 +59,22 @@ class TemperatureScaling(ProbabilityRecalibrator):
         return temper(table, self.inverse_temperature_)
 
 
-def best_inverse_temperature(table: Floats, labels: Ints) -> float:
+def temperature_start(inverse_temperature: float, n_classes: int, fixed_order: bool) -> TemperatureScaling:
+    """A scaling that is known, not fitted."""
+    model = TemperatureScaling()
+    model.inverse_temperature_, model.fixed_order_ = inverse_temperature, fixed_order
+    model.n_features_in_, model.classes_ = n_classes, np.arange(n_classes)
+    return model
+
+
+def best_inverse_temperature(table: Floats, labels: Ints, weights: Weights = None) -> float:
     """The beta of the least log loss, in [exp(-10), exp(10)]."""
     logs = np.empty(table.shape)
     _fill_logs(np.ascontiguousarray(table), logs)
+    counts = np.ones(len(table)) if weights is None else weights
 
     def log_loss(log_beta: float) -> float:
-        return _log_loss(logs, labels, exponential(log_beta))
+        return _log_loss(logs, labels, counts, exponential(log_beta))
 
     end = minimize_scalar(
         log_loss, bounds=(-LARGEST_LOG, LARGEST_LOG), method="bounded", options={"xatol": 1e-10}
@@ -94,10 +104,11 @@ def _fill_logs(table: Floats, logs: Floats) -> None:
 
 
 @compiled
-def _log_loss(logs: Floats, labels: Ints, beta: float) -> float:
+def _log_loss(logs: Floats, labels: Ints, weights: Floats, beta: float) -> float:
     """Average over rows of minus the logarithm of the label's share of exp(beta logs)."""
     shares = np.empty(logs.shape[1])
     loss = 0.0
+    rows = 0.0
     for i in range(logs.shape[0]):
         largest = beta * logs[i].max()
         for c in range(shares.shape[0]):
@@ -105,5 +116,6 @@ def _log_loss(logs: Floats, labels: Ints, beta: float) -> float:
         total = 0.0
         for share in shares:
             total += share
-        loss += logarithm(total) + largest - beta * logs[i, labels[i]]
-    return loss / logs.shape[0]
+        loss += weights[i] * (logarithm(total) + largest - beta * logs[i, labels[i]])
+        rows += weights[i]
+    return loss / rows

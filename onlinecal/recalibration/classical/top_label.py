@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.isotonic import IsotonicRegression
 
+from onlinecal.recalibration.classical.per_class_isotonic import isotonic_curve
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.spread import spread_rest
+from onlinecal.recalibration.weights import Weights, total_weight
 
 
 class TopLabelIsotonic(ProbabilityRecalibrator):
@@ -34,11 +35,10 @@ class TopLabelIsotonic(ProbabilityRecalibrator):
     # models pickled before there was a floor
     floor_ = 0.0
 
-    def _learn(self, table: Floats, labels: Ints) -> None:
+    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
         top = table.argmax(axis=1)
-        curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-        self.floor_ = 1.0 / (len(table) + 1.0)
-        self.curve_ = curve.fit(table.max(axis=1), (top == labels).astype(float))
+        self.floor_ = 1.0 / (total_weight(table, weights) + 1.0)
+        self.curve_ = isotonic_curve().fit(table.max(axis=1), (top == labels).astype(float), weights)
 
     def _map(self, table: Floats) -> Floats:
         rows, top = np.arange(len(table)), table.argmax(axis=1)

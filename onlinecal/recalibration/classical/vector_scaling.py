@@ -8,12 +8,13 @@ from scipy.special import log_softmax, softmax
 
 from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.weights import Weights, mean
 
 
 class VectorScaling(ProbabilityRecalibrator):
     """softmax(w log p + b), a factor and an offset per class, of the least log loss (Guo et al., 2017)."""
 
-    def _learn(self, table: Floats, labels: Ints) -> None:
+    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
         logs = np.log(table + FLOOR)
         rows = np.arange(len(table))
 
@@ -22,8 +23,8 @@ class VectorScaling(ProbabilityRecalibrator):
             scores = w * logs + b
             excess = softmax(scores, axis=1)
             excess[rows, labels] -= 1.0
-            slope = np.concatenate([(excess * logs).mean(axis=0), excess.mean(axis=0)])
-            return -float(log_softmax(scores, axis=1)[rows, labels].mean()), slope
+            slope = np.concatenate([mean(excess * logs, weights), mean(excess, weights)])
+            return -float(mean(log_softmax(scores, axis=1)[rows, labels], weights)), slope
 
         k = table.shape[1]
         start = np.repeat([1.0, 0.0], k)

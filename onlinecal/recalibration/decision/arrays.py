@@ -1,4 +1,4 @@
-"""Decision recalibrators as plain arrays: what a file of them holds, version 2.
+"""Decision recalibrators as plain arrays: what a file of them holds, version 3.
 
 Rounds have different numbers of regions, so their weights and steps are stacked, with `n_regions` telling
 how many rows each round has.
@@ -13,16 +13,31 @@ from typing import Any
 import numpy as np
 
 from onlinecal.measures.decision.partitions import Partition
+from onlinecal.recalibration.classical.beta import BetaCalibration
+from onlinecal.recalibration.classical.dirichlet import DirichletCalibration
+from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic, isotonic_curve
+from onlinecal.recalibration.classical.temperature import TemperatureScaling, temperature_start
+from onlinecal.recalibration.classical.vector_scaling import VectorScaling
 from onlinecal.recalibration.decision.fitting import HeldOut
 from onlinecal.recalibration.decision.rounds import Progress, Round
 
-FORMAT = "onlinecal decision recalibrator 2"
-EARLIER = "onlinecal decision recalibrator 1"
+FORMAT = "onlinecal decision recalibrator 3"
+EARLIER = "onlinecal decision recalibrator 2"
+"""With a temperature for a start at most, and all of the correction."""
+FIRST = "onlinecal decision recalibrator 1"
 """Without a floor, and evaluated by BLAS."""
+_OR_NONE = ("share", "limit")
+_STARTS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "temperature": (TemperatureScaling, ("inverse_temperature_", "fixed_order_")),
+    "vector": (VectorScaling, ("factors_", "offsets_")),
+    "dirichlet": (DirichletCalibration, ("coef_", "intercept_")),
+    "beta": (BetaCalibration, ("coef_",)),
+    "isotonic": (PerClassIsotonic, ("floor_",)),
+}
 _PLAIN_KINDS = "biufUS"
 _SCALARS = (
     *("n_actions", "epsilon", "partition", "seed", "start", "step", "n_folds", "n_starts", "warm_start"),
-    "floor",
+    *("floor", "keep"),
 )
 
 
@@ -38,7 +53,14 @@ def to_arrays(model: Any) -> dict[str, np.ndarray]:
         "classes": classes,
         "n_classes": np.array(width),
         "named": np.array(model.classes is not None),
-        "inverse_temperature": np.array(model.inverse_temperature_),
+        **_start_arrays(model.start_),
+        "share": np.array(model.share_),
+        "kept": np.array(model.keep_),
+        "limit": np.array(model.limit_),
+        **{
+            f"parameter_{name}": np.array(np.nan if (value := getattr(model, name)) is None else value)
+            for name in _OR_NONE
+        },
         "n_regions": np.array([len(each.step) for each in rounds], dtype=np.int64),
         "hard": np.array([each.partition.hard for each in rounds], dtype=np.bool_),
         "weights": np.concatenate([np.zeros((0, width)), *(each.partition.weights for each in rounds)]),
@@ -59,6 +81,39 @@ def to_arrays(model: Any) -> dict[str, np.ndarray]:
     return arrays
 
 
+def _start_arrays(start: Any) -> dict[str, np.ndarray]:
+    """A start, by its name and the numbers that it consists of."""
+    name = next((name for name, (kind, _) in _STARTS.items() if isinstance(start, kind)), "none")
+    arrays = {"start": np.array(name)}
+    if isinstance(start, PerClassIsotonic):
+        arrays["start_lengths"] = np.array([len(curve.X_thresholds_) for curve in start.curves_])
+        for axis in ("X_thresholds_", "y_thresholds_"):
+            arrays[f"start_{axis}"] = np.concatenate([getattr(curve, axis) for curve in start.curves_])
+    if start is not None:
+        arrays |= {f"start_{part}": np.array(getattr(start, part)) for part in _STARTS[name][1]}
+    return arrays
+
+
+def _start_of(arrays: dict[str, np.ndarray]) -> Any:
+    """The fitted start that `_start_arrays` described."""
+    name = str(arrays["start"])
+    if name == "none":
+        return None
+    kind, parts = _STARTS[name]
+    start = kind()
+    for part in parts:
+        value = arrays[f"start_{part}"]
+        setattr(start, part, value if value.ndim else value.item())
+    if isinstance(start, PerClassIsotonic):
+        ends = np.cumsum(arrays["start_lengths"])[:-1]
+        axes = (np.split(arrays[f"start_{axis}"], ends) for axis in ("X_thresholds_", "y_thresholds_"))
+        # a curve that rises already is its own isotonic regression
+        start.curves_ = [isotonic_curve().fit(x, y) for x, y in zip(*axes, strict=True)]
+    start.n_features_in_ = int(arrays["n_classes"])
+    start.classes_ = np.arange(start.n_features_in_)
+    return start
+
+
 def write_arrays(model: Any, path: str | Path) -> None:
     """Save a fitted model under exactly this name."""
     with open(path, "wb") as file:
@@ -73,11 +128,18 @@ def read_arrays(kind: Any, path: str | Path) -> Any:
             arrays = dict(file) if hasattr(file, "files") else {}
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is no file of a decision recalibrator: {error}") from error
-    if str(arrays.get("format", "")) == EARLIER:
+    version = str(arrays.get("format", "no format"))
+    if version not in (FORMAT, EARLIER, FIRST):
+        raise ValueError(f"{path} must hold {FORMAT!r}, got {version!r}")
+    if version == FIRST:
         no = np.array(False)
         arrays |= {"parameter_floor": no, "fixed_order": no, "least": np.array(0.0)}
-    elif str(arrays.get("format", "")) != FORMAT:
-        raise ValueError(f"{path} must hold {FORMAT!r}, got {str(arrays.get('format', 'no format'))!r}")
+    if version != FORMAT:
+        beta, none, all_of_it = float(arrays["inverse_temperature"]), np.array(0.0), np.array(1.0)
+        start = temperature_start(beta, int(arrays["n_classes"]), bool(arrays["fixed_order"]))
+        arrays |= _start_arrays(None if beta == 1.0 else start)
+        arrays |= {"parameter_share": all_of_it, "share": all_of_it, "parameter_keep": none, "kept": none}
+        arrays |= {"parameter_limit": np.array(np.inf), "limit": np.array(np.inf)}
     return from_arrays(kind, arrays)
 
 
@@ -85,9 +147,11 @@ def from_arrays(kind: Any, arrays: dict[str, np.ndarray]) -> Any:
     """The fitted model that `to_arrays` described."""
     classes = arrays["classes"]
     most = int(arrays["max_rounds"])
+    told = {name: float(arrays[f"parameter_{name}"]) for name in _OR_NONE}
     model = kind(
         **{name: arrays[f"parameter_{name}"].item() for name in _SCALARS},
         max_rounds=None if most < 0 else most,
+        **{name: None if np.isnan(value) else value for name, value in told.items()},
         losses=arrays.get("losses"),
         classes=classes.tolist() if arrays["named"] else None,
     )
@@ -96,7 +160,8 @@ def from_arrays(kind: Any, arrays: dict[str, np.ndarray]) -> Any:
     weights, steps = (np.split(arrays[name], ends) for name in ("weights", "steps"))
     model.classes_ = classes
     model.n_features_in_ = int(arrays["n_classes"])
-    model.inverse_temperature_ = float(arrays["inverse_temperature"])
+    model.start_ = _start_of(arrays)
+    model.share_, model.keep_, model.limit_ = (float(arrays[name]) for name in ("share", "kept", "limit"))
     model.rounds_ = [
         # of no rounds numpy makes one empty part
         Round(Partition(w, is_hard), step)

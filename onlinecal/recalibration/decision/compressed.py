@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from onlinecal.measures.decision.losses import bayes_decisions
 from onlinecal.measures.decision.partitions import Floats
+from onlinecal.recalibration.weights import Weights, total_weight
 from onlinecal.validation import check_probability_rows
 
 
@@ -56,11 +57,11 @@ class CompressedPredictor:
         return np.where(known[:, None], self.predictions[decisions], table)
 
 
-def compress(table: Floats, loss: Floats) -> CompressedPredictor:
-    """Average the rows of a table (n, C) by the Bayes decisions of a loss (K, C)."""
+def compress(table: Floats, loss: Floats, weights: Weights = None) -> CompressedPredictor:
+    """Average the rows of a table (n, C), with weights (n,), by the Bayes decisions of a loss (K, C)."""
     decisions = bayes_decisions(table, loss)
-    counts = np.bincount(decisions, minlength=len(loss))
+    counts = np.bincount(decisions, weights, minlength=len(loss))
     sums = np.zeros(loss.shape)
-    np.add.at(sums, decisions, table)
+    np.add.at(sums, decisions, table if weights is None else table * weights[:, None])
     with np.errstate(invalid="ignore"):
-        return CompressedPredictor(loss, sums / counts[:, None], counts / len(table))
+        return CompressedPredictor(loss, sums / counts[:, None], counts / total_weight(table, weights))

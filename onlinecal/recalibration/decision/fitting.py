@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from onlinecal.measures.decision.errors import PartitionKind, decision_loss_gap
+from onlinecal.measures.decision.losses import loss_norms, row_losses
 from onlinecal.measures.decision.partitions import Floats, Ints, residuals
-from onlinecal.recalibration.classical.temperature import best_inverse_temperature, tempered
 from onlinecal.recalibration.decision.rounds import (
     Descent,
     Finder,
@@ -19,8 +19,22 @@ from onlinecal.recalibration.decision.rounds import (
     WorstOfGivenLosses,
     replay,
 )
+from onlinecal.recalibration.flooring import floored
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+from onlinecal.recalibration.starting import (
+    Rows,
+    Start,
+    chosen_mixture,
+    fitted_start,
+    fold_numbers,
+    start_model,
+    started,
+    told_mixture,
+)
+from onlinecal.recalibration.weights import Weights, mean, part
 
-Start = Literal["temperature", "none"]
+Begun = ProbabilityRecalibrator | None
+"""A fitted start, None for none."""
 Step = Literal["shrunk", "full"]
 N_WATCHED = 200
 """Random decision makers watched on held-out rows."""
@@ -57,6 +71,9 @@ class Parameters(Protocol):
     step: Step
     n_folds: int
     n_starts: int
+    share: float | None
+    keep: float
+    limit: float | None
 
 
 class Fitting:
@@ -66,14 +83,14 @@ class Fitting:
     ----------
     parameters
         Checked.
-    table, labels
-        Probabilities (n, C) and class numbers (n,).
+    table, labels, weights
+        Probabilities (n, C), class numbers (n,) and weights (n,) or None.
     losses
         Given tables (n_losses, K, C); None: all losses with n_actions actions.
     least
-        The least probability of the result.
+        The least probability of the corrected ones.
     earlier
-        Inverse temperature and rounds of the fit before, which this one adds to; None: there are none.
+        Start and rounds of the fit before, which this one adds to; None: there are none.
     """
 
     def __init__(
@@ -81,15 +98,19 @@ class Fitting:
         parameters: Parameters,
         table: Floats,
         labels: Ints,
+        weights: Weights,
         losses: Floats | None,
         least: float,
-        earlier: tuple[float, list[Round]] | None,
+        earlier: tuple[Begun, list[Round]] | None,
     ) -> None:
         self.parameters = parameters
-        self.table = table
-        self.labels = labels
+        self.table, self.labels, self.weights = table, labels, weights
         self.losses = losses
+        self.least = least
         self.earlier = earlier
+        self.model = None if earlier is not None else start_model(parameters.start, table, labels, weights)
+        # per fold, of `held_out`: its rows, the start's table of all rows, the rounds
+        self.folds: list[tuple[Ints, Floats, Descent]] = []
         self.find: Finder = (
             WorstOfAllLosses(
                 parameters.n_actions,
@@ -111,75 +132,101 @@ class Fitting:
         return min(proven, MOST_CAUTIOUS_ROUNDS) if self.parameters.n_folds else proven
 
     def held_out(self) -> HeldOut:
-        """What rounds do to held-out rows: all folds advance together, until none improves.
-
-        (scikit-learn's KFold would deal other rows to the folds for the same seed, and so change models.)
-        """
+        """What rounds do to held-out rows: all folds advance together, until none improves."""
         asked, watched = self.parameters, self.losses
         if watched is None:
             shape = (N_WATCHED, max(2, asked.n_actions), self.table.shape[1])
             watched = np.random.default_rng([asked.seed, 1]).standard_normal(shape)
-        rng = np.random.default_rng([asked.seed, 2])
-        fold_of = rng.permutation(np.arange(len(self.labels)) % asked.n_folds)
-        descents, tables, labels = [], [], []
+        fold_of = fold_numbers(len(self.labels), asked.n_folds, asked.seed)
+        tables = []
         for fold in range(asked.n_folds):
-            out = fold_of == fold
-            rows = np.flatnonzero(~out)
-            _, begun = self._begin(rows)
-            descents.append(self._descent(begun[rows], self.labels[rows], 1))
-            tables.append(begun[out])
-            labels.append(self.labels[out])
-        course = [_score(tables, labels, watched)]
+            out, rows = np.flatnonzero(fold_of == fold), np.flatnonzero(fold_of != fold)
+            _, begun, corrected = self._begin(rows)
+            self.folds.append((out, begun[out], self._descent(corrected[rows], rows, 1)))
+            tables.append(corrected[out])
+        course = [self._score(tables, watched)]
         most = self.most_rounds
         while len(course) <= most:
             moved = False
-            for fold, descent in enumerate(descents):
+            for fold, (*_, descent) in enumerate(self.folds):
                 if descent.advance(asked.epsilon) is not None:
                     tables[fold] = descent.rounds[-1](tables[fold])
                     moved = True
             if not moved:
                 break
-            course.append(_score(tables, labels, watched))
+            course.append(self._score(tables, watched))
             if len(course) - 1 - int(np.argmin([gap for gap, _ in course])) >= PATIENCE:
                 break
         return HeldOut(*np.array(course).T)
 
-    def run(self, most: int) -> tuple[float, Descent, list[Progress], bool]:
+    def run(self, most: int) -> tuple[Begun, Floats, Descent, list[Progress], bool]:
         """Up to so many rounds on all rows.
 
-        The inverse temperature, the rounds, what each of them saw (and the end), and whether nothing above
+        The start and its table, the rounds, what each of them saw (and the end), and whether nothing above
         epsilon was left.
         """
-        beta, begun = self._begin(np.arange(len(self.table)))
-        descent = self._descent(begun, self.labels, 0)
+        start, begun, corrected = self._begin(np.arange(len(self.table)))
+        descent = self._descent(corrected, np.arange(len(self.table)), 0)
         history: list[Progress] = []
         while len(descent.rounds) < most:
             progress = descent.advance(self.parameters.epsilon)
             if progress is None:
-                return beta, descent, [*history, descent.progress()], True
+                return start, begun, descent, [*history, descent.progress()], True
             history.append(progress)
-        return beta, descent, [*history, descent.progress()], False
+        return start, begun, descent, [*history, descent.progress()], False
 
-    def _begin(self, rows: Ints) -> tuple[float, Floats]:
-        """Where the rounds start from, for all rows, when only some are fitted: beta and the table."""
-        beta, rounds = (1.0, []) if self.earlier is None else self.earlier
-        if self.earlier is None and self.parameters.start == "temperature":
-            table, labels = self.table[rows], self.labels[rows]
-            found = best_inverse_temperature(table, labels)
-            cooled = residuals(tempered(table, found), labels)
-            if (cooled**2).sum() <= (residuals(table, labels) ** 2).sum():
-                beta = found
-        *_, begun = replay(self.table, beta, rounds)
-        return beta, begun
+    def mixture(self, most: int, begun: Floats, corrected: Floats) -> tuple[float, float]:
+        """The share of the corrected table (n, C) and its limit: as told or by folds.
 
-    def _descent(self, table: Floats, labels: Ints, stream: int) -> Descent:
+        The folds' tables are those after so many rounds.
+        """
+        asked = self.parameters
+        if asked.share is not None or not asked.n_folds:
+            return told_mixture(asked.share, asked.limit)
+        held_out = []
+        for out, mine, descent in self.folds:
+            *_, table = replay(self._corrected(mine), descent.rounds[:most])
+            weights = part(self.weights, out)
+            held_out.append(Rows(mine, floored(table, self.least), self.labels[out], weights))
+        rows = Rows(begun, corrected, self.labels, self.weights)
+        return chosen_mixture(held_out, rows, asked.keep, asked.limit)
+
+    def _begin(self, rows: Ints) -> tuple[Begun, Floats, Floats]:
+        """When only some rows are fitted: the start, what it makes of all, and what earlier rounds do."""
+        if self.earlier is None:
+            weights = part(self.weights, rows)
+            start = fitted_start(self.model, self.table[rows], self.labels[rows], weights)
+        else:
+            start = self.earlier[0]
+        begun = started(start, self.table)
+        return start, begun, self._corrected(begun)
+
+    def _corrected(self, begun: Floats) -> Floats:
+        """What earlier rounds make of a start's table."""
+        *_, table = replay(begun, [] if self.earlier is None else self.earlier[1])
+        return table
+
+    def _descent(self, table: Floats, rows: Ints, stream: int) -> Descent:
         length = STEP_LENGTH if self.parameters.step == "shrunk" else None
-        return Descent(table, labels, self.find, length, [self.parameters.seed, 3, stream])
+        seed = [self.parameters.seed, 3, stream]
+        return Descent(table, self.labels[rows], self.find, length, seed, part(self.weights, rows))
+
+    def _score(self, tables: list[Floats], losses: Floats) -> tuple[float, float]:
+        """Root mean square gap and mean squared error, over folds."""
+        gaps, squared = [], []
+        for (out, *_), table in zip(self.folds, tables, strict=True):
+            labels, weights = self.labels[out], part(self.weights, out)
+            gaps.append((_gaps(table, labels, weights, losses) ** 2).mean())
+            squared.append(mean((residuals(table, labels) ** 2).sum(axis=1), weights))
+        return float(np.sqrt(np.mean(gaps))), float(np.mean(squared))
 
 
-def _score(tables: list[Floats], labels: list[Ints], losses: Floats) -> tuple[float, float]:
-    """Root mean square gap and mean squared error, over folds."""
-    pairs = list(zip(tables, labels, strict=True))
-    gaps = [(decision_loss_gap(table, mine, losses) ** 2).mean() for table, mine in pairs]
-    squared = [(residuals(table, mine) ** 2).sum(axis=1).mean() for table, mine in pairs]
-    return float(np.sqrt(np.mean(gaps))), float(np.mean(squared))
+def _gaps(table: Floats, labels: Ints, weights: Weights, losses: Floats) -> Floats:
+    """`decision_loss_gap` with weights."""
+    if weights is None:
+        return decision_loss_gap(table, labels, losses)
+    norms, gaps = loss_norms(losses), []
+    for loss in losses:
+        _, predicted, true = (one[0] for one in row_losses(table, labels, loss[None]))
+        gaps.append(float(mean(predicted - true, weights)))
+    return np.abs(gaps) / np.where(norms > 0.0, norms, 1.0)

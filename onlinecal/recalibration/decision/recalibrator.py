@@ -14,22 +14,25 @@ from onlinecal.measures.decision.errors import PARTITIONS, PartitionKind
 from onlinecal.measures.decision.losses import check_losses
 from onlinecal.recalibration.decision.arrays import read_arrays, write_arrays
 from onlinecal.recalibration.decision.compressed import CompressedPredictor, compress
-from onlinecal.recalibration.decision.fitting import Fitting, Start, Step
+from onlinecal.recalibration.decision.fitting import Fitting, Step
 from onlinecal.recalibration.decision.rounds import Progress, Round, replay
 from onlinecal.recalibration.flooring import floored, least_probability
-from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.probability_recalibrator import Floats, Ints
+from onlinecal.recalibration.starting import Start, StartedRecalibrator, started
+from onlinecal.recalibration.weights import Weights, total_weight
 from onlinecal.validation import check_choice, check_count, check_positive
 
-STARTS: tuple[Start, ...] = get_args(Start)
 STEPS: tuple[Step, ...] = get_args(Step)
 
 
-class DecisionRecalibrator(ProbabilityRecalibrator):
+class DecisionRecalibrator(StartedRecalibrator):
     """Probabilities under which decision makers know what their decisions will cost.
 
     Each round finds the partition of the simplex into K regions on which the probabilities are most wrong on
     average, sum_a ||E[(p - Y) b_a(p)]||_2, and corrects the mean error on its regions. Rounds end when
-    nothing above epsilon is found, or when held-out rows say that more would not help.
+    nothing above epsilon is found, or when held-out rows say that more would not help. They begin with what a
+    smooth map, the start, makes of the probabilities, and the answers mix the start's with the corrected
+    ones, in a share that held-out rows decide, too.
 
     Parameters
     ----------
@@ -48,8 +51,8 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
     seed
         Of searches, folds and halves.
     start
-        "temperature": temperature scaling first, unless that would raise the squared error of the fitted
-        rows. "none".
+        The map that comes first: "temperature", "vector", "dirichlet", "isotonic" (per class), "beta" or
+        "none". It is left out if it would raise the squared error of the fitted rows.
     step
         "shrunk": the mean is corrected first; each round then chooses its partition on a random half of the
         rows and steps half as far as the full correction, less what the other half says is noise. "full": the
@@ -65,16 +68,31 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
     classes
         The labels that the columns stand for, any hashables; None: 0..C-1.
     floor
-        True: no class gets probability 0. With n fitted rows the result p becomes (n p + 1/C)/(n + 1), as if
-        one more row had every class in equal parts; that can add up to 1/(n + 1) to the error reached.
+        True: no class is corrected to 0. With n fitted rows the corrected p becomes (n p + 1/C)/(n + 1), as
+        if one more row had every class in equal parts; that can add up to 1/(n + 1) to the error reached.
         False: as in the paper, where projecting makes probabilities exactly 0.
+    share
+        The part that corrected probabilities have in the answers, 0 to 1, the start's having the rest. None:
+        the largest of 0, 0.05, ..., 1 with which no loss rises, compared with the start's: not log loss and
+        squared error of the held-out rows, by a standard error, nor squared error of the fitted rows. 1
+        without folds.
+    keep
+        Each class keeps at least this part of what the start gives it. 0: no such floor.
+    limit
+        No class is corrected by more than this factor, up or down; rows beyond that, or below `keep`, are
+        projected on those within. None: with share=None the widest of 1.25, 1.5, 2, 3, 5, 20, 100 and 1000
+        that allows the share; else none, as np.inf.
 
     Attributes
     ----------
     classes_, n_features_in_, feature_names_in_
         The columns: their labels (C,), their number and, if they had any, their names.
+    start_
+        The fitted start, None for none.
     inverse_temperature_
-        beta of the start; 1 for none.
+        Its beta if it is a temperature, else 1.
+    share_, keep_, limit_
+        What was used.
     rounds_
         The corrections in their order; see `onlinecal.recalibration.decision.rounds.Round`.
     n_rounds_
@@ -83,7 +101,7 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
         One row per round and one for the end, a structured array: `error` found (nan at the end unless the
         tolerance was reached), and `squared_error` and `accuracy` of the fitted rows, before the round.
     floor_
-        The least probability of the result, 1/(C (n + 1)); 0 without a floor.
+        The least probability of the corrected ones, 1/(C (n + 1)); 0 without a floor.
     held_out_
         Gap and squared error on held-out rows by number of rounds; None without folds.
     reached_
@@ -91,11 +109,18 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
 
     Notes
     -----
-    `DecisionRecalibrator.as_in_paper(...)` is the plain algorithm. On the fitted rows the squared error,
-    before the floor, never rises from round to round; with full steps each round lowers it by at least
-    epsilon^2, so there are at most 2/epsilon^2 <= K/epsilon^2 of them. The same rows and seed give the same
-    model to the last bit on every processor. docs/recalibrate-decisions.md has the proofs and what the
-    defaults were measured to do.
+    `DecisionRecalibrator.as_in_paper(...)` is the plain algorithm. On the fitted rows the squared error of
+    the corrected rows, before floors, never rises from round to round; with full steps each round lowers it
+    by at least epsilon^2, so there are at most 2/epsilon^2 <= K/epsilon^2 of them. The same rows and seed
+    give the same model to the last bit on every processor, with the starts "temperature" and "none".
+    docs/recalibrate-decisions.md has the proofs and what the defaults were measured to do. With weights all
+    of this holds for weighted averages.
+
+    Of the answers on the fitted rows: the squared error is at most the start's, and that at most the
+    probabilities' own; the log loss is at most the start's plus -log(1 - share (1 - keep)); the gap of any
+    loss under decisions that do not depend on the share is at most (1 - share) times the start's plus share
+    times the corrected rows'. An error of at most epsilon, for decisions by the answers, is proved for
+    share=1, keep=0 and limit=np.inf only.
 
     References
     ----------
@@ -116,7 +141,6 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
     True
     """
 
-    inverse_temperature_: float
     rounds_: list[Round]
 
     # models pickled before these were attributes
@@ -139,6 +163,9 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
         warm_start: bool = False,
         classes: Sequence[Hashable] | None = None,
         floor: bool = True,
+        share: float | None = None,
+        keep: float = 0.2,
+        limit: float | None = None,
     ) -> None:
         self.n_actions = n_actions
         self.epsilon = epsilon
@@ -153,6 +180,9 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
         self.warm_start = warm_start
         self.classes = classes
         self.floor = floor
+        self.share = share
+        self.keep = keep
+        self.limit = limit
 
     @classmethod
     def as_in_paper(cls, n_actions: int = 2, epsilon: float = 0.01, **parameters: Any) -> Self:
@@ -164,43 +194,47 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
         of norms at most epsilon, for r_1 + ... + r_K <= sqrt(K (r_1^2 + ... + r_K^2)). The paper's can go on
         where this one ends: as when no sum of norms is above epsilon, but one region has most of it.
         """
-        plain = {"start": "none", "step": "full", "n_folds": 0, "floor": False}
+        plain = {"start": "none", "step": "full", "n_folds": 0, "floor": False, "share": 1.0}
+        plain |= {"keep": 0.0, "limit": np.inf}
         return cls(n_actions, epsilon, **{**plain, **parameters})
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_count(self.n_actions, "n_actions")
         check_positive(self.epsilon, "epsilon")
         check_choice(self.partition, PARTITIONS, "partition")
-        check_choice(self.start, STARTS, "start")
         check_choice(self.step, STEPS, "step")
         if not isinstance(self.floor, (bool, np.bool_)):
             raise ValueError(f"floor must be True or False, got {self.floor!r}")
         check_count(self.n_starts, "n_starts")
         if self.max_rounds is not None:
             check_count(self.max_rounds, "max_rounds")
-        if self.n_folds != 0 and check_count(self.n_folds, "n_folds") < 2:
-            raise ValueError(f"n_folds must be 0 or at least 2, got {self.n_folds!r}")
 
-    def _learn(self, table: Floats, labels: Ints) -> None:
+    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
         given = None if self.losses is None else check_losses(self.losses, table.shape[1])
         if 0 < len(table) < 2 * max(self.n_folds, 1):
             raise ValueError(f"P must have at least {2 * max(self.n_folds, 1)} rows, got {len(table)}")
-        self.floor_ = least_probability(*table.shape) if self.floor else 0.0
+        least = least_probability(total_weight(table, weights), table.shape[1])
+        self.floor_ = least if self.floor else 0.0
         self.fixed_order_ = True
         warm = self.warm_start and getattr(self, "n_features_in_", None) == table.shape[1]
-        earlier = (self.inverse_temperature_, self.rounds_) if warm else None
-        fitting = Fitting(self, table, labels, given, self.floor_, earlier)
+        earlier = (self.start_, self.rounds_) if warm else None
+        fitting = Fitting(self, table, labels, weights, given, self.floor_, earlier)
         self.held_out_ = fitting.held_out() if self.n_folds else None
         most = fitting.most_rounds if self.held_out_ is None else self.held_out_.best
-        self.inverse_temperature_, descent, history, self.reached_ = fitting.run(most)
+        self.start_, begun, descent, history, self.reached_ = fitting.run(most)
         self.rounds_ = [*(self.rounds_ if warm else []), *descent.rounds]
         self.n_rounds_ = len(self.rounds_)
         self.history_ = np.array(history, dtype=[(name, np.float64) for name in Progress._fields])
-        self._fitted_table = floored(descent.table, self.floor_)
+        corrected = floored(descent.table, self.floor_)
+        self.keep_, (self.share_, self.limit_) = self.keep, fitting.mixture(most, begun, corrected)
+        self._fitted_table = self._answers(begun, corrected)
+        self._fitted_weights = weights
 
     def _stages(self, table: Floats) -> Iterator[Floats]:
-        for stage in replay(table, self.inverse_temperature_, self.rounds_, self.fixed_order_):
-            yield floored(stage, self.floor_)
+        begun = started(self.start_, table)
+        for stage in replay(begun, self.rounds_, self.fixed_order_):
+            yield self._answers(begun, floored(stage, self.floor_))
 
     def _map(self, table: Floats) -> Floats:
         *_, last = self._stages(table)
@@ -242,12 +276,12 @@ class DecisionRecalibrator(ProbabilityRecalibrator):
             fitted = getattr(self, "_fitted_table", None)
             if fitted is None:
                 raise ValueError("P must be given: this model was loaded and has no fitted rows")
-            table = fitted
+            table, weights = fitted, getattr(self, "_fitted_weights", None)
         else:
-            table = self.predict_proba(P)
+            table, weights = self.predict_proba(P), None
         if np.ndim(loss) != 2:
             raise ValueError(f"loss must be one table (actions, classes), got shape {np.shape(loss)}")
-        return compress(table, check_losses(loss, table.shape[1], "loss")[0])
+        return compress(table, check_losses(loss, table.shape[1], "loss")[0], weights)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted map as plain arrays, a NumPy .npz file without pickled objects.

@@ -21,8 +21,8 @@ from onlinecal.measures.decision.losses import loss_norms
 from onlinecal.measures.decision.partitions import Ints, Partition, error_of, residuals
 from onlinecal.measures.decision.search import MAX_ITERATIONS, N_STARTS, Found, search
 from onlinecal.measures.fixed_order import Floats, by_columns, eigenvectors, inner, product
-from onlinecal.recalibration.classical.temperature import tempered, tempered_by_numpy
 from onlinecal.recalibration.simplex_projection import project_rows
+from onlinecal.recalibration.weights import Weights, mean, part, total_weight, weighted
 
 Finder = Callable[[Floats, Floats, float, np.random.Generator], Found]
 """From a table (n, C), p - Y and epsilon: the worst error found, and its partition."""
@@ -109,37 +109,43 @@ class WorstOfGivenLosses:
         return Found(float(gaps[worst]), Partition(-self.rules[worst], hard=True))
 
 
-def full_step(members: Floats, error: Floats) -> Floats:
+def full_step(members: Floats, error: Floats, weights: Weights = None) -> Floats:
     """U = D^+ R, shape (K, C): the least squares correction by memberships (n, K) of errors Y - p (n, C)."""
-    return _step(members, error, lambda vector: 1.0)
+    return _step(members, error, weights, lambda vector: 1.0)
 
 
-def shrunk_step(members: Floats, error: Floats, fresh: Ints, length: float) -> Floats:
+def shrunk_step(
+    members: Floats, error: Floats, fresh: Ints, length: float, weights: Weights = None
+) -> Floats:
     """The full step, each direction shortened by how much of it is noise.
 
     The rows `fresh` must not have been used to choose the partition. In direction v their mean of v b (Y - p)
     has squared norm r and, if p were right, mean square `noise` = average of (v b)^2 ||Y - p||^2 / rows. The
     positive James-Stein factor 1 - noise / r estimates which part of it would be found again; among all
-    rows, as many as there are, it is n s / (m + (n - m) s) for a part s among m.
+    rows, as many as there are, it is n s / (m + (n - m) s) for a part s among m. A row of weight w counts as
+    w rows.
     """
-    share = len(members) / len(fresh)
+    mine = part(weights, fresh)
+    count = total_weight(fresh, mine)
+    share = total_weight(members, weights) / count
     columns, rest = by_columns(members[fresh]), error[fresh]
     sizes = (rest**2).sum(axis=1)
+    rest = weighted(rest, mine)
 
     def factor(vector: Floats) -> float:
         mixture = product(vector[None], columns)
         seen = float(((inner(mixture, rest) / len(fresh)) ** 2).sum())
-        noise = float((mixture[0] ** 2 * sizes).mean() / len(fresh))
+        noise = float(mean(mixture[0] ** 2 * sizes, mine) / count)
         part = max(0.0, 1.0 - noise / seen) if seen > 0.0 else 0.0
         return length * share * part / (1.0 + (share - 1.0) * part)
 
-    return _step(members, error, factor)
+    return _step(members, error, weights, factor)
 
 
-def _step(members: Floats, error: Floats, factor: Callable[[Floats], float]) -> Floats:
+def _step(members: Floats, error: Floats, weights: Weights, factor: Callable[[Floats], float]) -> Floats:
     n = len(members)
-    eigenvalues, vectors = eigenvectors(inner(members.T, members) / n)
-    means = inner(members.T, error) / n
+    eigenvalues, vectors = eigenvectors(inner(members.T, weighted(members, weights)) / n)
+    means = inner(members.T, weighted(error, weights)) / n
     step = np.zeros_like(means)
     for eigenvalue, vector in zip(eigenvalues, vectors.T, strict=True):
         if eigenvalue > SMALLEST_EIGENVALUE * eigenvalues[-1]:
@@ -163,13 +169,22 @@ class Descent:
         factor and by what the other half says is noise; and the first round corrects the mean.
     seed
         Of the starts of the search and of the halves.
+    weights
+        Of the rows, (n,).
     """
 
     def __init__(
-        self, table: Floats, labels: Ints, find: Finder, length: float | None, seed: int | list[int]
+        self,
+        table: Floats,
+        labels: Ints,
+        find: Finder,
+        length: float | None,
+        seed: int | list[int],
+        weights: Weights = None,
     ) -> None:
         self.table = table
         self.labels = labels
+        self.weights = weights
         self.find = find
         self.length = length
         self.rng = np.random.default_rng(seed)
@@ -177,43 +192,42 @@ class Descent:
 
     def progress(self, error: float = np.nan) -> Progress:
         """The present state of the rows."""
-        squared = (residuals(self.table, self.labels) ** 2).sum(axis=1).mean()
-        hits = (self.table.argmax(axis=1) == self.labels).mean()
+        squared = mean((residuals(self.table, self.labels) ** 2).sum(axis=1), self.weights)
+        hits = mean((self.table.argmax(axis=1) == self.labels).astype(float), self.weights)
         return Progress(error, float(squared), float(hits))
 
     def advance(self, epsilon: float) -> Progress | None:
         """Play one round; None, and nothing done, if what was found is at most epsilon."""
         residual = residuals(self.table, self.labels)
+        # the search averages plainly
+        seen = weighted(residual, self.weights)
         n, n_classes = self.table.shape
         if self.length is None:
-            found = self.find(self.table, residual, epsilon, self.rng)
+            found = self.find(self.table, seen, epsilon, self.rng)
             if found.error <= epsilon:
                 return None
-            step = full_step(found.partition(self.table), -residual)
+            step = full_step(found.partition(self.table), -residual, self.weights)
         elif not self.rounds:
-            mean = Partition(np.zeros((1, n_classes)), hard=True)
-            members = mean(self.table)
-            found = Found(error_of(members, residual), mean)
-            step = shrunk_step(members, -residual, np.arange(n), 1.0)
+            whole = Partition(np.zeros((1, n_classes)), hard=True)
+            members = whole(self.table)
+            found = Found(error_of(members, seen), whole)
+            step = shrunk_step(members, -residual, np.arange(n), 1.0, self.weights)
         else:
             order = self.rng.permutation(n)
             chosen, fresh = order[: (n + 1) // 2], order[n // 2 :]
-            found = self.find(self.table[chosen], residual[chosen], epsilon, self.rng)
+            half = weighted(residual[chosen], part(self.weights, chosen))
+            found = self.find(self.table[chosen], half, epsilon, self.rng)
             if found.error <= epsilon:
                 return None
-            step = shrunk_step(found.partition(self.table), -residual, fresh, self.length)
+            step = shrunk_step(found.partition(self.table), -residual, fresh, self.length, self.weights)
         progress = self.progress(found.error)
         self.rounds.append(Round(found.partition, step))
         self.table = self.rounds[-1](self.table)
         return progress
 
 
-def replay(
-    table: Floats, inverse_temperature: float, rounds: list[Round], fixed_order: bool = True
-) -> Iterator[Floats]:
-    """Temper a table (n, C), unless beta is 1, and play the rounds: the table at the start and after each."""
-    if inverse_temperature != 1.0:
-        table = (tempered if fixed_order else tempered_by_numpy)(table, inverse_temperature)
+def replay(table: Floats, rounds: list[Round], fixed_order: bool = True) -> Iterator[Floats]:
+    """Play the rounds on a table (n, C): the table at the start and after each."""
     yield table
     for correction in rounds:
         table = correction(table) if fixed_order else correction.by_blas(table)

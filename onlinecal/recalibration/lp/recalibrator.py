@@ -5,45 +5,47 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Hashable, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, Self, get_args
 
-from sklearn.exceptions import ConvergenceWarning
-
-from onlinecal.recalibration.flooring import least_probability
 from onlinecal.recalibration.lp.algorithm import Outcome, run
+from onlinecal.recalibration.lp.correcting import Correcting, map_of, warn_unless_finished
 from onlinecal.recalibration.lp.map import LevelSetMap
 from onlinecal.recalibration.lp.sizes import (
     ESTIMATIONS,
     Estimation,
     SampleComplexity,
     coupled_beta,
+    epsilon_for,
     error_bound,
     sample_sizes,
 )
-from onlinecal.recalibration.lp.statistics import (
-    Statistics,
-    plug_in_statistics,
-    pool_statistics,
-)
-from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
-from onlinecal.validation import check_choice, check_count, check_open_unit, check_order
+from onlinecal.recalibration.lp.statistics import Statistics
+from onlinecal.recalibration.probability_recalibrator import Floats, Ints
+from onlinecal.recalibration.starting import Start, StartedRecalibrator, started
+from onlinecal.recalibration.weights import Weights, total_weight
+from onlinecal.validation import check_choice, check_count, check_number, check_open_unit, check_order
 
 Within = Literal["constant", "shift"]
 WITHIN: tuple[Within, ...] = get_args(Within)
+
+
+MOST_TOLERANCE = 0.25
 
 
 class SampleSizeWarning(UserWarning):
     """There are fewer rows than the guarantee needs."""
 
 
-class LpRecalibrator(ProbabilityRecalibrator):
-    """Class probabilities whose l_p calibration error is small: Algorithm 2 of Bairaktari and Nguyen.
+class LpRecalibrator(StartedRecalibrator):
+    """Class probabilities whose l_p calibration error is small, no worse in log loss than a temperature's.
 
-    Probabilities are sorted into level sets by rounding them down to multiples of 1/n_levels. The level sets
-    with enough mass each start as a group. While some group promises some class too much or too little, by
-    more than the tolerance (a difference of probabilities, weighted with the group's mass), its prediction
-    is moved to the class's frequency and projected on the simplex; groups that come to predict the same
-    level set are merged.
+    First a smooth map with few numbers to learn, the start, is fitted. Then level sets are corrected, by
+    Algorithm 2 of Bairaktari and Nguyen: what the start makes of the probabilities is sorted into level sets
+    by rounding it down to multiples of 1/n_levels. The level sets with enough mass each begin as a group.
+    While some group promises some class too much or too little, by more than the tolerance (a difference of
+    probabilities, weighted with the group's mass), its prediction is moved to the class's frequency and
+    projected on the simplex; groups that come to predict the same level set are merged. The answers mix the
+    start's with the corrected ones, in a share that held-out rows decide.
 
     Parameters
     ----------
@@ -54,28 +56,45 @@ class LpRecalibrator(ProbabilityRecalibrator):
     delta
         How often the guarantee for the source may fail, between 0 and 1.
     n_levels
-        Levels per class; None: ceil(1/beta) with beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), as in the paper. That
-        is fine enough to lose next to nothing by rounding, and often too fine to find anything to correct:
-        with real networks use 2 to 10, and within="shift".
+        Levels per class. None: ceil(1/beta) with beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), as in the paper:
+        fine enough to lose next to nothing by rounding, and often too fine to find anything to correct.
     tolerance
-        The largest error of a group and class that is left alone; None: beta/2. Level sets with less mass
-        than a third of it are left out.
+        The largest error of a group and class that is left alone; None: beta/2, and at least least_rows/n.
+        Level sets with less mass than a third of it are left out.
     estimation
         "plug-in": every estimate is made from all rows; the guarantee is proved by uniform convergence.
         "pools": separate pools of rows for each group size, with Laplace noise, as in the paper; that needs
-        thousands of times as many rows for every beta in practical use.
+        thousands of times as many rows for every beta in practical use, and takes no weights.
     seed
-        Deals rows to pools and draws the noise; "plug-in" uses no chance.
+        Deals rows to folds and pools, and draws the noise.
     within
-        "constant": all rows of a group get its prediction, as in the paper; level sets without a group get
-        the distribution nearest to their corner. "shift": each level set starts from its mean forecast, and
-        its rows are shifted by what the mean was corrected by, then projected; rows of other level sets are
-        kept. What the model knows inside a level set then survives, and so does its squared error; only
-        with estimation="plug-in". Projecting could make a class 0, so a shifted row p is mixed with the
-        uniform distribution at the weight of one of the n fitted rows, (n p + 1/k)/(n + 1). "constant" has no
-        such floor, as in the paper: where a group never saw a class it may say 0.
+        "shift": each level set starts from its mean forecast, and its rows are shifted by what the mean was
+        corrected by, then projected; rows of other level sets are kept. What the model knows inside a level
+        set then survives, and so does its squared error; only with estimation="plug-in". Projecting could
+        make a class 0, so a shifted row p is mixed with the uniform distribution at the weight of one of the
+        n fitted rows, (n p + 1/k)/(n + 1). "constant": all rows of a group get its prediction, as in the
+        paper; level sets without a group get the distribution nearest to their corner. None: "shift", with
+        pools "constant".
     classes
         The labels that the columns stand for, any hashables; None: 0..k-1.
+    start
+        The map that comes first: "temperature", "vector", "dirichlet", "isotonic" (per class), "beta" or
+        "none". It is left out if it would raise the squared error of the fitted rows.
+    share
+        The part that corrected probabilities have in the answers, 0 to 1, the start's having the rest. None:
+        the largest of 0, 0.05, ..., 1 with which no loss rises, compared with the start's: not log loss and
+        squared error of the held-out rows, by a standard error, nor squared error of the fitted rows. With
+        fewer than two rows a fold it is 0; without folds 1.
+    keep
+        Each class keeps at least this part of what the start gives it. 0: no such floor.
+    limit
+        No class is corrected by more than this factor, up or down; rows beyond that, or below `keep`, are
+        projected on those within. None: with share=None the widest of 1.25, 1.5, 2, 3, 5, 20, 100 and 1000
+        that allows the share; else none, as np.inf.
+    n_folds
+        Folds of held-out rows, that decide on share and limit; 0: none are held out.
+    least_rows
+        With tolerance=None, of how many of the n fitted rows an error is left alone in any case.
 
     Attributes
     ----------
@@ -83,7 +102,11 @@ class LpRecalibrator(ProbabilityRecalibrator):
         Labels in the order of the columns, shape (k,).
     n_features_in_
         The number of columns, k. `feature_names_in_`: their names, if the table had names.
-    beta_, n_levels_, tolerance_
+    start_
+        The fitted start, None for none.
+    share_, keep_, limit_
+        What was used.
+    beta_, n_levels_, tolerance_, within_
         What was used; beta_ is twice the tolerance.
     level_sets_
         Lower corners of the level sets that have a group, shape (B, k).
@@ -96,17 +119,26 @@ class LpRecalibrator(ProbabilityRecalibrator):
     history_
         Error and squared error after each round, and what the round did.
     fitted_error_bound_
-        With "plug-in" and "constant", what Err_p of the fitting rows cannot exceed, whatever n_levels is;
-        below epsilon if the tolerance is None.
+        With "plug-in", "constant", share_ = 1, keep_ = 0 and limit_ = inf, what Err_p of the fitting rows
+        cannot exceed, whatever start and n_levels are; below epsilon if the tolerance is beta/2. Else it
+        bounds nothing.
     sample_complexity_
         Rows that the guarantee for the source needs.
 
     Notes
     -----
-    Guarantees, with their proofs, are on the page docs/recalibrate-lp.md.
+    Guarantees, with their proofs, are on the page docs/recalibrate-lp.md. With weights those on the fitted
+    rows hold for their weighted averages; those for the source are about independent rows, and do not hold.
 
-    `fit` warns, with a SampleSizeWarning, of fewer rows than the guarantee needs, and with a
-    ConvergenceWarning if "pools" left errors above the tolerance: too few rows, so that noise is larger.
+    Of the fitted rows, whatever share and start are: their squared error is at most the start's, and that
+    at most the probabilities' own; their log loss is at most the start's plus -log(1 - share (1 - keep)); on
+    each group's rows the bias is at most (1 - share) times the start's
+    plus share times the corrected probabilities'. The guarantee for the l_p error itself is about level sets
+    of the answers, so it needs share=1: `LpRecalibrator.as_in_paper(...)` has it.
+
+    `fit` warns, with a SampleSizeWarning, of fewer rows than the guarantee for the source needs, where the
+    parameters are such that there is one, and with a ConvergenceWarning if "pools" left errors above the
+    tolerance: too few rows, so that noise is larger.
 
     References
     ----------
@@ -121,24 +153,33 @@ class LpRecalibrator(ProbabilityRecalibrator):
     >>> truth = rng.dirichlet([0.5, 0.5, 0.5], 300_000)
     >>> labels = (truth.cumsum(axis=1) < rng.random((300_000, 1))).sum(axis=1)
     >>> promised = 0.2 * truth + [0.8, 0.0, 0.0]  # the first class is promised too often
-    >>> model = LpRecalibrator(p=np.inf, epsilon=0.1).fit(promised, labels)
+    >>> model = LpRecalibrator.as_in_paper(p=np.inf, epsilon=0.1).fit(promised, labels)
     >>> round(lp_calibration_error(promised, labels, p=np.inf, n_levels=10), 3)
     0.204
     >>> round(lp_calibration_error(model.predict_proba(promised), labels, p=np.inf, n_levels=10), 3)
     0.036
     """
 
+    # of models pickled before there was this
+    least_rows = 0.0
+
     def __init__(
         self,
         p: float = 2.0,
-        epsilon: float = 0.1,
+        epsilon: float = 0.05,
         delta: float = 0.05,
-        n_levels: int | None = None,
+        n_levels: int | None = 3,
         tolerance: float | None = None,
         estimation: Estimation = "plug-in",
         seed: int = 0,
-        within: Within = "constant",
+        within: Within | None = None,
         classes: Sequence[Hashable] | None = None,
+        start: Start = "temperature",
+        share: float | None = None,
+        keep: float = 0.2,
+        limit: float | None = None,
+        n_folds: int = 5,
+        least_rows: float = 3.0,
     ) -> None:
         self.p = p
         self.epsilon = epsilon
@@ -149,40 +190,74 @@ class LpRecalibrator(ProbabilityRecalibrator):
         self.seed = seed
         self.within = within
         self.classes = classes
+        self.start = start
+        self.share = share
+        self.keep = keep
+        self.limit = limit
+        self.n_folds = n_folds
+        self.least_rows = least_rows
+
+    @classmethod
+    def as_in_paper(cls, p: float = 2.0, epsilon: float = 0.1, **parameters: Any) -> Self:
+        """Algorithm 2 and nothing else: no start, all of the correction, constant, its levels by epsilon.
+
+        That is what the guarantees for the error are about. Further parameters are those of the class.
+        """
+        plain = {"start": "none", "share": 1.0, "keep": 0.0, "limit": math.inf, "n_folds": 0}
+        plain |= {"n_levels": None, "within": "constant", "least_rows": 0.0}
+        return cls(p, epsilon, **{**plain, **parameters})
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_order(self.p, above_one=True)
         check_choice(self.estimation, ESTIMATIONS, "estimation")
-        check_choice(self.within, WITHIN, "within")
+        if self.within is not None:
+            check_choice(self.within, WITHIN, "within")
         if self.within == "shift" and self.estimation == "pools":
             raise ValueError("within='shift' needs estimation='plug-in', got estimation='pools'")
+        check_number(self.least_rows, "least_rows", 0.0, math.inf, "[)", "a number of at least 0")
         check_open_unit(self.epsilon, "epsilon")
         check_open_unit(self.delta, "delta")
 
-    def _learn(self, table: Floats, labels: Ints) -> None:
+    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
         n, k = table.shape
-        needs = self.settings_for(k)
-        if n < needs.needed(self.estimation):
-            warnings.warn(
-                f"{n:,} rows are fewer than the {needs.needed(self.estimation):,} that the guarantee needs"
-                f" for tolerance {self.tolerance_:.3g}, delta {self.delta!r}, {k} classes and"
-                f" estimation {self.estimation!r}",
-                SampleSizeWarning,
-                stacklevel=3,
-            )
-        if self.estimation == "plug-in":
-            statistics = plug_in_statistics(table, labels, needs.n_levels, needs.beta, self.within == "shift")
-        else:
-            statistics = pool_statistics(table, labels, needs, self.delta, self.seed)
-        self.fit_statistics(statistics, stacklevel=4)
+        needs = self.settings_for(k, total_weight(table, weights))
+        if self.estimation == "pools" and weights is not None:
+            raise ValueError("sample_weight must be None with estimation='pools', which deals out whole rows")
+        if self._promises and weights is None and n < needs.needed(self.estimation):
+            warnings.warn(self._too_few(n, k, needs), SampleSizeWarning, stacklevel=3)
+        correcting = Correcting(self, table, labels, weights)
+        fitted = correcting.on()
+        warn_unless_finished(fitted.outcome, self.tolerance_, stacklevel=4)
+        self._keep(fitted.statistics, fitted.outcome, fitted.map)
+        self.start_, self.keep_ = fitted.start, self.keep
+        self.share_, self.limit_ = correcting.mixture(fitted)
 
-    def settings_for(self, n_classes: int) -> SampleComplexity:
-        """Check the parameters and set beta_, n_levels_ and tolerance_; what the guarantee then needs."""
+    @property
+    def _promises(self) -> bool:
+        """Whether there is a guarantee for the source: nothing but Algorithm 2, as it is proved."""
+        told = (self.start, self.share, self.keep, self.limit, self.within_)
+        return told == ("none", 1.0, 0.0, math.inf, "constant")
+
+    def _too_few(self, n: int, k: int, needs: SampleComplexity) -> str:
+        """What so many rows do pay for, in one line."""
+        p, wanted = float(self.p), needs.needed(self.estimation)
+        paid = epsilon_for(n, p, self.delta, k, self.estimation, self.n_levels)
+        buys = "guarantee nothing for the source" if math.isinf(paid) else f"guarantee epsilon = {paid:.3g}"
+        return (
+            f"{n:,} rows {buys} (epsilon_for), {error_bound(self.beta_, p):.3g} takes {wanted:,}; to silence:"
+            ' warnings.simplefilter("ignore", onlinecal.recalibration.SampleSizeWarning)'
+        )
+
+    def settings_for(self, n_classes: int, n_rows: float = math.inf) -> SampleComplexity:
+        """Check the parameters, set what they come to for so many rows; what the guarantee then needs."""
         self._check_parameters()
+        self.within_: Within = self.within or ("shift" if self.estimation == "plug-in" else "constant")
         tolerance, n_levels = self.tolerance, self.n_levels
         if tolerance is None or n_levels is None:
             beta = coupled_beta(float(self.p), self.epsilon)
-            tolerance = beta / 2.0 if tolerance is None else tolerance
+            if tolerance is None:
+                tolerance = max(beta / 2.0, min(self.least_rows / n_rows, MOST_TOLERANCE))
             n_levels = math.ceil(1.0 / beta) if n_levels is None else n_levels
         self.tolerance_ = check_open_unit(tolerance, "tolerance")
         self.n_levels_ = check_count(n_levels, "n_levels", 2**53)
@@ -196,16 +271,10 @@ class LpRecalibrator(ProbabilityRecalibrator):
         A ConvergenceWarning names the line that many calls up.
         """
         outcome = run(statistics, self.n_levels_, self.tolerance_, float(self.p))
-        if not outcome.finished:
-            warnings.warn(
-                f"after {len(outcome.history.group):,} rounds some errors may still be above the tolerance"
-                f" {self.tolerance_:.3g}: the estimates contradict each other, there are too few rows",
-                ConvergenceWarning,
-                stacklevel=stacklevel,
-            )
-        self._keep(statistics, outcome)
+        warn_unless_finished(outcome, self.tolerance_, stacklevel + 1)
+        self._keep(statistics, outcome, map_of(statistics, outcome, self.n_levels_))
 
-    def _keep(self, statistics: Statistics, outcome: Outcome) -> None:
+    def _keep(self, statistics: Statistics, outcome: Outcome, found: LevelSetMap) -> None:
         self.level_sets_ = statistics.levels / self.n_levels_
         self.group_of_level_set_ = outcome.group_of_bin
         self.predictions_ = outcome.predictions
@@ -214,13 +283,9 @@ class LpRecalibrator(ProbabilityRecalibrator):
         self.n_rounds_ = len(outcome.history.group)
         self.n_merges_ = int((outcome.history.merged_with >= 0).sum())
         self.fitted_error_bound_ = error_bound(4.0 / 3.0 * self.tolerance_, float(self.p))
-        values = outcome.predictions[outcome.group_of_bin]
-        if statistics.means is not None:
-            values = values - statistics.means
-        shift = statistics.means is not None
-        least = least_probability(statistics.pools.mass_rows[0], values.shape[1]) if shift else 0.0
-        self.n_features_in_ = values.shape[1]
-        self.map_ = LevelSetMap(statistics.levels, values, self.n_levels_, shift, least)
+        self.n_features_in_ = found.values.shape[1]
+        self.map_ = found
 
     def _map(self, table: Floats) -> Floats:
-        return self.map_(table)
+        begun = started(self.start_, table)
+        return self._answers(begun, self.map_(begun))

@@ -187,7 +187,12 @@ def laplace_scale(rows: int, n_events: int, n_classes: int, delta: float) -> flo
 
 
 def epsilon_for(
-    n: int, p: float, delta: float = 0.05, n_classes: int = 2, estimation: Estimation = "plug-in"
+    n: int,
+    p: float,
+    delta: float = 0.05,
+    n_classes: int = 2,
+    estimation: Estimation = "plug-in",
+    n_levels: int | None = None,
 ) -> float:
     """The smallest epsilon whose guarantee n rows pay for; inf when they pay for none below 1.
 
@@ -199,6 +204,8 @@ def epsilon_for(
         As for `lp_sample_complexity`.
     estimation
         "plug-in" or "pools".
+    n_levels
+        Levels per class; None: ceil(1/beta), as in the paper.
 
     Raises
     ------
@@ -217,10 +224,13 @@ def epsilon_for(
     order = check_order(p, above_one=True)
     check_open_unit(delta, "delta")
     check_count(n_classes, "n_classes")
+    if n_levels is not None:
+        check_count(n_levels, "n_levels")
     largest = coupled_beta(order, 1.0 - 1e-12)
 
     def paid(beta: float) -> bool:
-        return sample_sizes(beta, math.ceil(1.0 / beta), delta, n_classes).needed(estimation) <= n
+        levels = math.ceil(1.0 / beta) if n_levels is None else n_levels
+        return sample_sizes(beta, levels, delta, n_classes).needed(estimation) <= n
 
     if not paid(largest):
         return math.inf

@@ -9,6 +9,7 @@ import numpy as np
 from onlinecal.measures.lp.level_sets import Floats, Ints, levels_of, number_level_sets
 from onlinecal.recalibration.lp.sizes import SampleComplexity, laplace_scale
 from onlinecal.recalibration.lp.state import Pools
+from onlinecal.recalibration.weights import Weights, part, total_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,24 +46,26 @@ def rho(levels: Ints, n_levels: int) -> Floats:
 
 
 def plug_in_statistics(
-    table: Floats, labels: Ints, n_levels: int, beta: float, with_means: bool
+    table: Floats, labels: Ints, n_levels: int, beta: float, with_means: bool, weights: Weights = None
 ) -> Statistics:
-    """Every count from all rows."""
+    """Every count from all rows, each of its weight."""
     numbers, first_rows = number_level_sets(table, n_levels)
-    bins, of_bin = _heavy(numbers, len(first_rows), beta)
+    bins, of_bin = _heavy(numbers, len(first_rows), beta, weights)
     bin_of_row = of_bin[numbers]
+    inside = bin_of_row >= 0
     k = table.shape[1]
-    counts = np.bincount(bin_of_row[bin_of_row >= 0], minlength=len(bins)).astype(np.float64)
+    mine = part(weights, inside)
+    counts = np.bincount(bin_of_row[inside], mine, minlength=len(bins)).astype(np.float64)
     means = None
     if with_means:
         means = np.zeros((len(bins), k))
-        inside = bin_of_row >= 0
         for j in range(k):
-            means[:, j] = np.bincount(bin_of_row[inside], weights=table[inside, j], minlength=len(bins))
+            column = table[inside, j] if mine is None else table[inside, j] * mine
+            means[:, j] = np.bincount(bin_of_row[inside], weights=column, minlength=len(bins))
         means /= counts[:, None]
-    ones = _label_counts(bin_of_row, labels, len(bins), k)
+    ones = _label_counts(bin_of_row, labels, len(bins), k, weights)
     levels = levels_of(table[first_rows[bins]], n_levels)
-    return Statistics(levels, means, single_pool(counts, ones, len(table)))
+    return Statistics(levels, means, single_pool(counts, ones, total_weight(table, weights)))
 
 
 def single_pool(masses: Floats, labels: Floats, rows: float) -> Pools:
@@ -137,17 +140,18 @@ def noisy_pools(
     )
 
 
-def _heavy(numbers: Ints, n_sets: int, beta: float) -> tuple[Ints, Ints]:
+def _heavy(numbers: Ints, n_sets: int, beta: float, weights: Weights = None) -> tuple[Ints, Ints]:
     """The level sets with at least beta/6 of these rows, and for every level set its bin or -1."""
-    counts = np.bincount(numbers, minlength=n_sets)
-    bins = np.flatnonzero((counts >= beta / 6.0 * len(numbers)) & (counts > 0))
+    counts = np.bincount(numbers, weights, minlength=n_sets)
+    bins = np.flatnonzero((counts >= beta / 6.0 * total_weight(numbers, weights)) & (counts > 0))
     of_bin = np.full(n_sets, -1, dtype=np.int64)
     of_bin[bins] = np.arange(len(bins))
     return bins, of_bin
 
 
-def _label_counts(bin_of_row: Ints, labels: Ints, n_bins: int, k: int) -> Floats:
+def _label_counts(bin_of_row: Ints, labels: Ints, n_bins: int, k: int, weights: Weights = None) -> Floats:
     """Labels per bin, shape (B, k); rows of no bin do not count."""
     inside = bin_of_row >= 0
     places = bin_of_row[inside] * k + labels[inside]
-    return np.bincount(places, minlength=n_bins * k).reshape(n_bins, k).astype(np.float64)
+    counts = np.bincount(places, part(weights, inside), minlength=n_bins * k)
+    return counts.reshape(n_bins, k).astype(np.float64)

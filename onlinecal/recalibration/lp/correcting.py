@@ -1,0 +1,117 @@
+"""A fit of l_p recalibration: what rows start from, what Algorithm 2 makes of it, and the share of that."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from onlinecal.recalibration.flooring import least_probability
+from onlinecal.recalibration.lp.algorithm import Outcome, run
+from onlinecal.recalibration.lp.map import LevelSetMap
+from onlinecal.recalibration.lp.sizes import Estimation, SampleComplexity
+from onlinecal.recalibration.lp.statistics import Statistics, plug_in_statistics, pool_statistics
+from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.starting import (
+    Rows,
+    Start,
+    chosen_mixture,
+    fitted_start,
+    fold_numbers,
+    start_model,
+    started,
+    told_mixture,
+)
+from onlinecal.recalibration.weights import Weights, part
+
+
+class Parameters(Protocol):
+    """What a fit asks of `LpRecalibrator`, which says what each means."""
+
+    p: float
+    delta: float
+    estimation: Estimation
+    seed: int
+    start: Start
+    share: float | None
+    keep: float
+    limit: float | None
+    n_folds: int
+    within_: str
+    n_levels_: int
+    tolerance_: float
+    sample_complexity_: SampleComplexity
+
+
+class Correction(NamedTuple):
+    """The start of some rows, what it makes of them, what is counted of that, and what comes out."""
+
+    start: ProbabilityRecalibrator | None
+    begun: Floats
+    statistics: Statistics
+    outcome: Outcome
+    map: LevelSetMap
+
+
+class Correcting:
+    """The rows of a fit together with its parameters, which are checked."""
+
+    def __init__(self, parameters: Parameters, table: Floats, labels: Ints, weights: Weights) -> None:
+        self.parameters = parameters
+        self.table, self.labels, self.weights = table, labels, weights
+        self.model = start_model(parameters.start, table, labels, weights)
+
+    def on(self, rows: Ints | None = None) -> Correction:
+        """Start and Algorithm 2 fitted to some rows; None: to all."""
+        table, labels, weights = self.table, self.labels, self.weights
+        if rows is not None:
+            table, labels, weights = table[rows], labels[rows], part(weights, rows)
+        asked, needs = self.parameters, self.parameters.sample_complexity_
+        start = fitted_start(self.model, table, labels, weights)
+        begun = started(start, table)
+        if asked.estimation == "plug-in":
+            shift = asked.within_ == "shift"
+            statistics = plug_in_statistics(begun, labels, needs.n_levels, needs.beta, shift, weights)
+        else:
+            statistics = pool_statistics(begun, labels, needs, asked.delta, asked.seed)
+        outcome = run(statistics, asked.n_levels_, asked.tolerance_, float(asked.p))
+        return Correction(start, begun, statistics, outcome, map_of(statistics, outcome, asked.n_levels_))
+
+    def mixture(self, fitted: Correction) -> tuple[float, float]:
+        """The share of the correction, fitted to all rows, and its limit: as told or by folds."""
+        asked, n = self.parameters, len(self.table)
+        if asked.share is not None or not asked.n_folds:
+            return told_mixture(asked.share, asked.limit)
+        if n < 2 * asked.n_folds:
+            return told_mixture(0.0, asked.limit)
+        fold_of, held_out = fold_numbers(n, asked.n_folds, asked.seed), []
+        for fold in range(asked.n_folds):
+            out = np.flatnonzero(fold_of == fold)
+            each = self.on(np.flatnonzero(fold_of != fold))
+            begun = started(each.start, self.table[out])
+            held_out.append(Rows(begun, each.map(begun), self.labels[out], part(self.weights, out)))
+        rows = Rows(fitted.begun, fitted.map(fitted.begun), self.labels, self.weights)
+        return chosen_mixture(held_out, rows, asked.keep, asked.limit)
+
+
+def map_of(statistics: Statistics, outcome: Outcome, n_levels: int) -> LevelSetMap:
+    """Groups' predictions for their level sets; shifts, if these began at their means."""
+    values = outcome.predictions[outcome.group_of_bin]
+    shift = statistics.means is not None
+    if statistics.means is not None:
+        values = values - statistics.means
+    least = least_probability(statistics.pools.mass_rows[0], values.shape[1]) if shift else 0.0
+    return LevelSetMap(statistics.levels, values, n_levels, shift, least)
+
+
+def warn_unless_finished(outcome: Outcome, tolerance: float, stacklevel: int) -> None:
+    """A ConvergenceWarning of errors that may be left."""
+    if not outcome.finished:
+        warnings.warn(
+            f"after {len(outcome.history.group):,} rounds some errors may still be above the tolerance"
+            f" {tolerance:.3g}: the estimates contradict each other, there are too few rows",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )

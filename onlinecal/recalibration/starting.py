@@ -1,0 +1,222 @@
+"""What corrections by level sets or decisions start from, and how much of them is kept.
+
+Of a row of probabilities p: the start s = s(p), a smooth map with few numbers to learn; the correction
+q = q(s); f, the nearest to q with every class between max(keep, 1/r) and r times what the start gives it; and
+the answer h = (1 - a) s + a f, with the share a. On the fitted rows, whatever the correction is:
+
+- log s_c - log h_c <= -log(1 - a (1 - max(keep, 1/r))) for each class c and row: no set of rows has a log
+  loss above the start's by more;
+- E|h - y|^2 = (1 - a) E|s - y|^2 + a E|f - y|^2 - a (1 - a) E|f - s|^2, and the chosen a is such that it does
+  not exceed E|s - y|^2, which the start is only kept for if it does not exceed E|p - y|^2;
+- on every set A of rows |E (h - y) 1_A| <= (1 - a) |E (s - y) 1_A| + a |E (f - y) 1_A|.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from onlinecal.compiling import compiled
+from onlinecal.measures.decision.partitions import residuals
+from onlinecal.measures.fixed_order import Floats, logarithm
+from onlinecal.measures.scores import CLIP
+from onlinecal.recalibration.classical.beta import BetaCalibration
+from onlinecal.recalibration.classical.dirichlet import chosen_dirichlet
+from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
+from onlinecal.recalibration.classical.temperature import TemperatureScaling, temperature_start
+from onlinecal.recalibration.classical.vector_scaling import VectorScaling
+from onlinecal.recalibration.flooring import least_probability, limited
+from onlinecal.recalibration.probability_recalibrator import Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.weights import Weights, mean, squared_error, total_weight
+from onlinecal.validation import check_choice, check_count, check_number
+
+Start = Literal["temperature", "vector", "dirichlet", "isotonic", "beta", "none"]
+STARTS: tuple[Start, ...] = get_args(Start)
+MODELS: dict[str, Callable[[], ProbabilityRecalibrator]] = {
+    "temperature": TemperatureScaling,
+    "vector": VectorScaling,
+    "isotonic": PerClassIsotonic,
+    "beta": BetaCalibration,
+}
+SHARES = np.linspace(0.0, 1.0, 21)
+"""What the share of a correction is chosen from."""
+LIMITS = (1000.0, 100.0, 20.0, 5.0, 3.0, 2.0, 1.5, 1.25)
+"""What the limit is chosen from."""
+ERRORS = 1.0
+"""A loss has not risen if so many standard errors of the difference do not reach that of the start."""
+
+
+class Rows(NamedTuple):
+    """Rows with what the start makes of them, s, and what the correction makes of that, q, both (n, C)."""
+
+    start: Floats
+    corrected: Floats
+    labels: Ints
+    weights: Weights
+
+
+class StartedRecalibrator(ProbabilityRecalibrator):
+    """A recalibrator that corrects what a start makes of its table, and gives out a mixture of the two.
+
+    Its subclasses say what the parameters `start`, `share`, `keep`, `limit`, `n_folds` and `seed` are.
+    Fitted: `start_` (None: the table itself), `share_`, `keep_`, `limit_`.
+    """
+
+    seed: int
+    # of models pickled before there were these
+    start: Start = "none"
+    n_folds = 0
+    share: float | None = 1.0
+    keep = 0.0
+    limit: float | None = math.inf
+    start_: ProbabilityRecalibrator | None = None
+    share_ = 1.0
+    keep_ = 0.0
+    limit_ = math.inf
+
+    def _check_parameters(self) -> None:
+        check_choice(self.start, STARTS, "start")
+        if self.share is not None:
+            check_number(self.share, "share", 0.0, 1.0, allowed="None or a number from 0 to 1")
+        check_number(self.keep, "keep", 0.0, 1.0, "[)", "a number of at least 0 and below 1")
+        if self.limit is not None:
+            check_number(self.limit, "limit", 1.0, math.inf, "(]", "None or a number above 1")
+        if self.n_folds != 0 and check_count(self.n_folds, "n_folds") < 2:
+            raise ValueError(f"n_folds must be 0 or at least 2, got {self.n_folds!r}")
+
+    @property
+    def inverse_temperature_(self) -> float:
+        """beta of a start that is a temperature, else 1."""
+        check_is_fitted(self, "n_features_in_")
+        return self.start_.inverse_temperature_ if isinstance(self.start_, TemperatureScaling) else 1.0
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # in 0.1.0 the only start was a temperature, kept as a number
+        now = {name: value for name, value in state.items() if name != "inverse_temperature_"}
+        if (beta := state.get("inverse_temperature_", 1.0)) != 1.0:
+            now["start_"] = temperature_start(beta, now["n_features_in_"], now.get("fixed_order_", False))
+        super().__setstate__(now)
+
+    def _answers(self, begun: Floats, corrected: Floats) -> Floats:
+        """h, from s and q."""
+        if self.share_ == 0.0:
+            return begun
+        corrected = limited(corrected, begun, self.keep_, self.limit_)
+        return corrected if self.share_ == 1.0 else (1.0 - self.share_) * begun + self.share_ * corrected
+
+
+def start_model(name: Start, table: Floats, labels: Ints, weights: Weights) -> ProbabilityRecalibrator | None:
+    """The unfitted start of this name; the penalty of "dirichlet" is chosen on three folds of these rows."""
+    if name == "none":
+        return None
+    if name != "dirichlet":
+        return MODELS[name]()
+    given = {} if weights is None else {"sample_weight": weights}
+    best: ProbabilityRecalibrator = clone(chosen_dirichlet().fit(table, labels, **given).best_estimator_)
+    return best
+
+
+def fitted_start(
+    model: ProbabilityRecalibrator | None, table: Floats, labels: Ints, weights: Weights
+) -> ProbabilityRecalibrator | None:
+    """A start fitted to these rows; None, none at all, if it would raise their squared error.
+
+    Nor is there a temperature where every label is the most probable class: the colder the better, for ever.
+    """
+    if model is None:
+        return None
+    if isinstance(model, TemperatureScaling) and bool((table.argmax(axis=1) == labels).all()):
+        return None
+    model = clone(model)
+    model._learn(table, labels, weights)
+    model.n_features_in_, model.classes_ = table.shape[1], np.arange(table.shape[1])
+    if isinstance(model, PerClassIsotonic):
+        model.floor_ = least_probability(total_weight(table, weights), table.shape[1])
+    raised = squared_error(model._map(table), labels, weights) > squared_error(table, labels, weights)
+    return None if raised else model
+
+
+def started(model: ProbabilityRecalibrator | None, table: Floats) -> Floats:
+    """s(p) of each row."""
+    return table if model is None else model._map(table)
+
+
+def fold_numbers(n_rows: int, n_folds: int, seed: int) -> Ints:
+    """Which fold each row is held out in.
+
+    (scikit-learn's KFold would deal other rows to the folds for the same seed, and so change models.)
+    """
+    return np.random.default_rng([seed, 2]).permutation(np.arange(n_rows) % n_folds)
+
+
+def told_mixture(share: float | None, limit: float | None) -> tuple[float, float]:
+    """Share and limit where no rows are held out: all there is, unless told otherwise."""
+    return 1.0 if share is None else float(share), math.inf if limit is None else float(limit)
+
+
+def chosen_mixture(
+    held_out: Sequence[Rows], fitted: Rows, keep: float, limit: float | None
+) -> tuple[float, float]:
+    """The largest share, and of the limits that allow it the widest, with which no loss rises.
+
+    Not the log loss nor the squared error of held-out rows, by ERRORS standard errors of the difference, nor
+    the squared error of the fitted rows.
+    """
+    starts, corrected, labels = (np.concatenate([rows[i] for rows in held_out]) for i in range(3))
+    whole = Rows(starts, corrected, labels, np.concatenate([_counts(rows) for rows in held_out]))
+    at = np.arange(len(labels)), labels
+    share, widest = 0.0, math.inf
+    for width in LIMITS if limit is None else (limit,):
+        step = limited(corrected, starts, keep, width) - starts
+        logs = _log_rises(starts[at], step[at], _counts(whole), SHARES)
+        allowed = _falls(logs, whole, ERRORS) & _falls(_squared_rises(whole, step), whole, ERRORS)
+        step = limited(fitted.corrected, fitted.start, keep, width) - fitted.start
+        allowed &= _falls(_squared_rises(fitted, step), fitted, 0.0)
+        if (largest := float(SHARES[allowed | (SHARES == 0.0)].max())) > share:
+            share, widest = largest, width
+    return share, widest
+
+
+def _counts(rows: Rows) -> Floats:
+    return np.ones(len(rows.labels)) if rows.weights is None else rows.weights
+
+
+def _falls(rises: tuple[Floats, Floats], rows: Rows, errors: float) -> NDArray[np.bool_]:
+    """For each of the SHARES whether a mean, given with its mean square, is so far below 0."""
+    means, squares = rises
+    spread = np.sqrt(np.maximum(squares - means**2, 0.0) / total_weight(rows.labels, rows.weights))
+    return means + errors * spread <= 0.0
+
+
+def _squared_rises(rows: Rows, step: Floats) -> tuple[Floats, Floats]:
+    """|h - y|^2 - |s - y|^2 divided by the share: its mean and mean square for each of the SHARES."""
+    cross = 2.0 * (step * residuals(rows.start, rows.labels)).sum(axis=1)
+    size = (step**2).sum(axis=1)
+    moments = [mean(each, rows.weights) for each in (cross, size, cross**2, cross * size, size**2)]
+    first = moments[0] + SHARES * moments[1]
+    return first, moments[2] + SHARES * (2.0 * moments[3] + SHARES * moments[4])
+
+
+@compiled
+def _log_rises(start: Floats, step: Floats, weights: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """log s - log h of the labels' probabilities: its mean and mean square for each share."""
+    means = np.zeros(shares.shape[0])
+    squares = np.zeros(shares.shape[0])
+    rows = 0.0
+    for i in range(start.shape[0]):
+        rows += weights[i]
+        before = logarithm(max(start[i], CLIP))
+        for a in range(shares.shape[0]):
+            rise = before - logarithm(max(start[i] + shares[a] * step[i], CLIP))
+            means[a] += weights[i] * rise
+            squares[a] += weights[i] * rise * rise
+    for a in range(shares.shape[0]):
+        means[a] /= rows
+        squares[a] /= rows
+    return means, squares
