@@ -41,7 +41,7 @@ def medians(model, p, y, members):
 def test_groups(note, name, patch):
     found = {}
     for n in (50_000, 1_000_000):
-        model = GroupRecalibrator(patch=patch, **SETTINGS[name])
+        model = GroupRecalibrator.as_in_paper(patch=patch, **SETTINGS[name])
         found[n] = medians(model, *population(n))
         note(
             f"groups, {patch}, {name}, {n:>9,} rows, {model.n_patches_:5d} patches:"

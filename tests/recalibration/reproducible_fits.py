@@ -75,7 +75,7 @@ def counting():
     forecasts, outcomes = table[:, 0], labels == 0
     groups = table[:, 1:] > 0.2
     for patch in ("value", "shift"):
-        model = GroupRecalibrator(0.002, patch, n_levels=20).fit(forecasts, outcomes, groups)
+        model = GroupRecalibrator.as_in_paper(0.002, patch, n_levels=20).fit(forecasts, outcomes, groups)
         yield f"groups, {patch}", model.predict(forecasts, groups)
     yield "multicalibration", multicalibration_error(forecasts, outcomes, groups)
     yield "boosted", BoostedRecalibrator(alpha=0.02).fit(table, outcomes).predict(table)

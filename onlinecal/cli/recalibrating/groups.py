@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,25 +16,27 @@ from onlinecal.cli.recalibrating.parts import gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
 from onlinecal.measures.groups.report import MulticalibrationReport, multicalibration_report
 from onlinecal.measures.scores import brier_score
-from onlinecal.recalibration.groups.history import KINDS, Patch
+from onlinecal.recalibration.groups.history import Patch
 from onlinecal.recalibration.groups.maker import GroupMaker
 from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
+from onlinecal.recalibration.groups.start import Start
 
 Floats = NDArray[np.float64]
 
-LEVELS = 10
 STEPS = 60
 """Numbers of patches at which the picture looks."""
 WORST, MEAN, CHANCE = "worst group's violation", "mean violation", "mean violation by chance"
 
 
 def new_model(settings: GroupSettings, seed: int) -> GroupRecalibrator:
-    """An unfitted recalibrator; value patches need more levels than shifts when alpha is small."""
-    alpha, patch, levels = settings.alpha, settings.patch, settings.levels or None
-    if levels is None and patch != "unrounded":
-        fine = math.ceil(alpha**-0.5) if 0 < alpha <= 1 else 1
-        levels = max(LEVELS, fine) if patch == "value" else LEVELS
-    return GroupRecalibrator(alpha=alpha, patch=cast(Patch, patch), n_levels=levels, seed=seed)
+    """An unfitted recalibrator."""
+    return GroupRecalibrator(
+        alpha=settings.alpha,
+        patch=cast(Patch, settings.patch),
+        n_levels=settings.levels or None,
+        seed=seed,
+        start=cast(Start, settings.start),
+    )
 
 
 def recalibrate(file: Path, rows: Rows, settings: GroupSettings) -> Report:
@@ -77,11 +78,12 @@ def recalibrate(file: Path, rows: Rows, settings: GroupSettings) -> Report:
         parameters={**model.get_params(), "groups": settings.group, "cuts": columns.cuts},
         facts={
             "groups": model.n_groups_,
+            "start": model.start_.kind if model.start_ else "none",
             "patches": model.n_patches_,
             "patches at most": model.max_patches_,
         },
         sections=[Section(f"each group before and after ({shown} rows)", repair, shown=20, hidden=("mass",))],
-        pictures=lambda: pictures(model, repair, f"{job.file}, {shown} rows", job.labelled, members),
+        pictures=lambda: pictures(model, repair, f"{job.file}, {shown} rows", job.labelled, members, tables),
     )
 
 
@@ -116,6 +118,7 @@ def pictures(
     title: str,
     labelled: list[Events],
     members: dict[str, NDArray[np.bool_]],
+    tables: dict[str, pl.DataFrame],
 ) -> list[Picture]:
     """Groups before and after; the worst violation and the squared error against patches."""
     from onlinecal.plots.recalibration import groups as recalibration_groups
@@ -123,20 +126,23 @@ def pictures(
 
     drawn = [Picture(recalibration_groups, recalibration_groups.prepare(repair, title), "groups")]
     if model.n_patches_:
-        numbers = violations_by_patches(model, labelled, members)
+        numbers = violations_by_patches(model, labelled, members, tables)
         drawn.append(Picture(recalibration_patches, numbers, "patches"))
     return drawn
 
 
 def violations_by_patches(
-    model: GroupRecalibrator, labelled: list[Events], members: dict[str, NDArray[np.bool_]]
+    model: GroupRecalibrator,
+    labelled: list[Events],
+    members: dict[str, NDArray[np.bool_]],
+    tables: dict[str, pl.DataFrame],
 ) -> pl.DataFrame:
-    """Columns part, patches, worst, chance, squared_error: the forecasts after so many patches."""
+    """Columns part, patches, worst, chance, squared_error: forecasts after the start and so many patches."""
     stops = np.unique(np.round(np.linspace(0, model.n_patches_, STEPS + 1)).astype(int))
     rows = []
     for part in labelled:
-        for stop in stops.tolist():
-            p = replay(model, part.told, members[part.name], stop)
+        stages = model.staged_predict(part.told, tables[part.name], stops.tolist())
+        for stop, p in zip(stops.tolist(), stages, strict=True):
             report = group_report(model, p, part, members)
             rows.append(
                 {
@@ -145,16 +151,7 @@ def violations_by_patches(
                     "worst": report.worst.violation,
                     "chance": report.worst.noise,
                     "squared_error": brier_score(p, part.settled) / len(part),
-                    "alpha": float(model.alpha),
+                    "alpha": model.alpha,
                 }
             )
-    return pl.DataFrame(rows)
-
-
-def replay(model: GroupRecalibrator, p: Floats, members: NDArray[np.bool_], n_patches: int) -> Floats:
-    """The forecasts after the first patches of a fitted model, shape (n,)."""
-    if n_patches == 0:
-        return p
-    _, compiled, played = KINDS[model.patch]
-    m, inside = model.n_levels_, np.ascontiguousarray(members).view(np.uint8)
-    return played(p, inside, compiled(model.history_[:n_patches], m), m)
+    return pl.DataFrame(rows, schema_overrides={"alpha": pl.Float64})

@@ -132,11 +132,16 @@ class GroupSettings(EventColumns):
         list[str] | None,
         Option(help="A column whose values are groups, also with those of another; repeatable."),
     ] = None
-    patch: Annotated[str, Option(help="shift, value or unrounded; see the docs.")] = "shift"
-    alpha: Annotated[float, Option(help="Violation that may stay.")] = 0.001
+    patch: Annotated[str, Option(help="log-odds, shift, value or unrounded; see the docs.")] = "log-odds"
+    alpha: Annotated[
+        float | None, Option(help="Violation at which patches end. Default: where held-out rows say.")
+    ] = None
     levels: Annotated[
         int | None, Option(min=0, help="Levels of the forecasts. Default: 10; for value, by alpha.")
     ] = None
+    start: Annotated[
+        str, Option(help="auto, none, temperature, platt, beta or isotonic: the map before patches.")
+    ] = "auto"
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,9 @@ def draw(table: pl.DataFrame) -> Figure:
                 axis.plot(mine["patches"], mine["chance"], color=COLOURS[part], lw=1.2, ls=(0, (1.2, 1.6)))
         axis.set(xlim=(0, patches), title=title, xlabel="patches")
         if name == "worst":
-            alpha = float(table["alpha"][0])
             axis.set_yscale("log")
+        if name == "worst" and table["alpha"][0] is not None:
+            alpha = float(table["alpha"][0])
             axis.axhline(alpha, color=INK, lw=1.2)
             axis.annotate(
                 f"alpha = {alpha:g}", (0, alpha), xytext=(5, -3), textcoords="offset points",

@@ -4,18 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.measures.groups.multicalibration import grid_level
-from onlinecal.recalibration.groups import shift, unrounded, value
+from onlinecal.recalibration.groups import log_odds, shift, unrounded, value
 
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
-Rows = tuple[Floats, Bytes, Bytes]
-"""Forecasts (n,), outcomes (n,) and membership (n, G)."""
+
+
+class Rows(NamedTuple):
+    """Forecasts (n,), outcomes (n,), membership (n, G), and weights (n,), which log-odds patches look at."""
+
+    p: Floats
+    y: Bytes
+    members: Bytes
+    weights: Floats
+
+    def take(self, some: Any) -> Rows:
+        """Some of the rows."""
+        return Rows(*(array[some] for array in self))
+
+
+class Search(NamedTuple):
+    """What is searched for: m, the violation that may remain, how a cell is chosen, patches at most."""
+
+    n_levels: int
+    alpha: float
+    by_fall: bool
+    most: int
+    shrinkage: float
+
 
 PATCH = np.dtype(
     [
@@ -36,15 +58,18 @@ PATCH = np.dtype(
 the patch made the former `patched`, by adding `shift`. `violation` is count/n (forecast - outcome)^2; `fall`
 is what the mean squared error lost (under shift patches before clipping, which takes off more);
 `validation_error` is the mean squared error of the held-out rows once the patch is made, NaN when none are
-held out. All value patches belong to epoch 0; without a grid they have no level, which is -1."""
+held out. All value patches belong to epoch 0; without a grid they have no level, which is -1.
+
+Of log-odds patches `shift` is what is added to the log odds, the level -1 means all of the group's rows,
+`count` is their weight, rounded, and `fall` and `validation_error` are of the mean log loss."""
 
 
-def fit_values(
-    rows: Rows, aside: Rows | None, n_levels: int, alpha: float, by_fall: bool, most: int
-) -> tuple[Any, Floats | None]:
+def fit_values(rows: Rows, aside: Rows | None, search: Search) -> tuple[Any, Floats | None]:
     """Value patches for these rows: the history, and the held-out error before and after each patch."""
-    p, y, members = by_level(rows, n_levels)
-    found = value.fit_value_patches(grid_level(p, n_levels), y, members, n_levels, alpha, by_fall, most)
+    n_levels = search.n_levels
+    p, y, members, _ = by_level(rows, n_levels)
+    level = grid_level(p, n_levels)
+    found = value.fit_value_patches(level, y, members, n_levels, search.alpha, search.by_fall, search.most)
     made = np.zeros(len(found), PATCH)
     made["level"], made["group"] = found[:, value.SOURCE], found[:, value.GROUP]
     made["count"] = found[:, value.COUNT]
@@ -57,7 +82,7 @@ def fit_values(
     made["validation_error"] = np.nan
     if aside is None:
         return made, None
-    held, outcomes, groups = aside
+    held, outcomes, groups, _ = aside
     links, starts = value.chain_patches(found, n_levels)
     level = grid_level(held, n_levels)
     start = squared_error(level / n_levels, outcomes)
@@ -66,15 +91,15 @@ def fit_values(
     return made, np.concatenate([[start], made["validation_error"]])
 
 
-def fit_shifts(
-    rows: Rows, aside: Rows | None, n_levels: int, alpha: float, by_fall: bool, most: int
-) -> tuple[Any, Floats | None]:
+def fit_shifts(rows: Rows, aside: Rows | None, search: Search) -> tuple[Any, Floats | None]:
     """Shift patches for these rows, like `fit_values`; what a shift saves and what was wrong are the same."""
-    forecasts, y, members = by_level(rows, n_levels)
+    n_levels = search.n_levels
+    forecasts, y, members, _ = by_level(rows, n_levels)
     n_rows, total = len(y), 0
     parts: list[Any] = []
-    while total < most:
-        places, numbers = shift.fit_shift_epoch(forecasts, y, members, n_levels, alpha, most - total)
+    while total < search.most:
+        left = search.most - total
+        places, numbers = shift.fit_shift_epoch(forecasts, y, members, n_levels, search.alpha, left)
         if len(places) == 0:
             break
         part = np.zeros(len(places), PATCH)
@@ -88,19 +113,19 @@ def fit_shifts(
     made = np.concatenate(parts) if parts else np.zeros(0, PATCH)
     if aside is None:
         return made, None
-    held, outcomes, groups = aside
+    held, outcomes, groups, _ = aside
     places = np.column_stack([made["level"], made["group"]])
     after = shift.shift_curve(held.copy(), outcomes, groups, made["epoch"], places, made["shift"], n_levels)
     made["validation_error"] = after / len(held)
     return made, np.concatenate([[squared_error(held, outcomes)], made["validation_error"]])
 
 
-def fit_unrounded(
-    rows: Rows, aside: Rows | None, n_levels: int, alpha: float, by_fall: bool, most: int
-) -> tuple[Any, Floats | None]:
+def fit_unrounded(rows: Rows, aside: Rows | None, search: Search) -> tuple[Any, Floats | None]:
     """Value patches without a grid, like `fit_values`; what a patch saves and what was wrong are the same."""
-    p, y, members = rows
-    values, groups, counts, ones, targets = unrounded.fit_unrounded_patches(p, y, members, alpha, most)
+    p, y, members, _ = rows
+    values, groups, counts, ones, targets = unrounded.fit_unrounded_patches(
+        p, y, members, search.alpha, search.most
+    )
     made = np.zeros(len(values), PATCH)
     made["level"], made["group"], made["count"] = -1, groups, counts
     made["forecast"], made["patched"] = values, targets
@@ -109,7 +134,7 @@ def fit_unrounded(
     made["validation_error"] = np.nan
     if aside is None:
         return made, None
-    held, outcomes, members = aside
+    held, outcomes, members, _ = aside
     start = squared_error(held, outcomes)
     moves = unrounded.unrounded_moves(held, members, values, groups, targets)
     change = [
@@ -120,13 +145,57 @@ def fit_unrounded(
     return made, np.concatenate([[start], made["validation_error"]])
 
 
+def fit_log_odds(rows: Rows, aside: Rows | None, search: Search) -> tuple[Any, Floats | None]:
+    """Log-odds patches, like `fit_values`; held-out errors are log losses. Forecasts lie inside (0, 1)."""
+    m, parts, made, total = search.n_levels, [np.zeros(0, PATCH)], 0, float(rows.weights.sum())
+    rows = by_level(rows, m)
+    # of epochs there is one where nothing is to be reached: its end is that nothing more is saved
+    while made < search.most and (search.alpha > 0.0 or made == 0):
+        odds, level = rows.p / (1.0 - rows.p), grid_level(rows.p, m)
+        places, numbers = log_odds.fit_log_odds_epoch(
+            odds,
+            rows.y,
+            rows.weights,
+            rows.members,
+            level,
+            m,
+            search.alpha,
+            search.shrinkage,
+            search.most - made,
+        )
+        if len(places) == 0:
+            break
+        part = np.zeros(len(places), PATCH)
+        part["epoch"], made = len(parts) - 1, made + len(places)
+        part["level"], part["group"] = np.where(places[:, 0] > m, -1, places[:, 0]), places[:, 1]
+        part["shift"], weight, part["forecast"], part["outcome"], part["patched"], fall = numbers.T
+        part["count"], part["fall"] = np.rint(weight), fall / total
+        part["violation"] = weight / total * (part["forecast"] - part["outcome"]) ** 2
+        part["validation_error"] = np.nan
+        parts.append(part)
+        rows = by_level(rows._replace(p=odds / (1.0 + odds)), m)
+    history = np.concatenate(parts)
+    if aside is None:
+        return history, None
+    places = np.column_stack([levels_of(history, m), history["group"]])
+    curve = log_odds.log_odds_curve(
+        aside.p, aside.y, aside.weights, aside.members, history["epoch"], places, history["shift"], m
+    )
+    curve /= aside.weights.sum()
+    history["validation_error"] = curve[1:]
+    return history, curve
+
+
+def levels_of(history: Any, n_levels: int) -> NDArray[np.int64]:
+    """The levels of log-odds patches, m + 1 for all rows of a group."""
+    return np.where(history["level"] < 0, n_levels + 1, history["level"])
+
+
 def by_level(rows: Rows, n_levels: int) -> Rows:
     """The rows sorted by level, as copies: a patch then reads memory in order, where its time goes."""
-    p, y, members = rows
     # numbers of 16 bits are sorted by counting
-    level = grid_level(p, n_levels).astype(np.uint16 if n_levels < 1 << 16 else np.int64)
-    order = np.argsort(level, kind="stable")
-    return p[order], y[order], members[order]
+    level = grid_level(rows.p, n_levels).astype(np.uint16 if n_levels < 1 << 16 else np.int64)
+    return rows.take(np.argsort(level, kind="stable"))
 
 
 def compile_values(history: Any, n_levels: int) -> tuple[Any, ...]:
@@ -145,6 +214,13 @@ def compile_shifts(history: Any, n_levels: int) -> tuple[Any, ...]:
     places = np.column_stack([history["level"], history["group"]])
     n_epochs = int(history["epoch"].max(initial=-1)) + 1
     return shift.sum_shifts(history["epoch"], places, history["shift"], n_levels, n_epochs)
+
+
+def compile_log_odds(history: Any, n_levels: int) -> tuple[Any, ...]:
+    """The arguments with which `replay_log_odds_patches` plays a history."""
+    places = np.column_stack([levels_of(history, n_levels), history["group"]])
+    n_epochs = int(history["epoch"].max(initial=-1)) + 1
+    return shift.sum_shifts(history["epoch"], places, history["shift"], n_levels + 1, n_epochs)
 
 
 def replay_values(p: Floats, members: Bytes, compiled: tuple[Any, ...], n_levels: int) -> Floats:
@@ -169,8 +245,16 @@ def replay_shifts(p: Floats, members: Bytes, compiled: tuple[Any, ...], n_levels
     return forecasts
 
 
-Patch = Literal["value", "shift", "unrounded"]
+def replay_log_odds(p: Floats, members: Bytes, compiled: tuple[Any, ...], n_levels: int) -> Floats:
+    """The same for log-odds patches; forecasts lie inside (0, 1)."""
+    forecasts = p.copy()
+    log_odds.replay_log_odds_patches(forecasts, members, *compiled, n_levels)
+    return forecasts
+
+
+Patch = Literal["log-odds", "value", "shift", "unrounded"]
 KINDS: dict[Patch, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
+    "log-odds": (fit_log_odds, compile_log_odds, replay_log_odds),
     "value": (fit_values, compile_values, replay_values),
     "shift": (fit_shifts, compile_shifts, replay_shifts),
     "unrounded": (fit_unrounded, compile_unrounded, replay_unrounded),

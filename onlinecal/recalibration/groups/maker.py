@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onlinecal.validation import check_groups, check_share
 
 Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 Predicate = Callable[[Any], Any]
 Predicates = Mapping[str, Predicate] | Sequence[Predicate] | Predicate | None
 EVERYONE = "everyone"
@@ -59,12 +60,12 @@ class GroupMaker:
         self.min_mass = check_share(min_mass, "min_mass")
         self.predicates = named_predicates(predicates)
 
-    def fit(self, groups: Any, n_rows: int) -> Bools:
+    def fit(self, groups: Any, n_rows: int, weights: Floats | None = None) -> Bools:
         """Settle which groups there are, from the rows at hand; their membership, shape (n_rows, G)."""
         self._columns: list[str] | None = None
         self._cells: list[tuple[Category, ...]] = []
         if not self.predicates and holds_categories(groups):
-            return self._fit_categories(groups, n_rows)
+            return self._fit_categories(groups, n_rows, weights)
         members = self._ask(groups, n_rows) if self.predicates else check_groups(groups, n_rows)
         names = list(self.predicates) or [str(c) for c in getattr(groups, "columns", range(members.shape[1]))]
         self.names_, self.n_groups_ = names, members.shape[1]
@@ -97,17 +98,21 @@ class GroupMaker:
             columns.append(column)
         return np.ascontiguousarray(np.hstack(columns))
 
-    def _fit_categories(self, frame: Any, n_rows: int) -> Bools:
+    def _fit_categories(self, frame: Any, n_rows: int, weights: Floats | None) -> Bools:
         self._columns = [str(name) for name in frame.columns]
-        least = self.min_mass * n_rows
+        least = self.min_mass * (n_rows if weights is None else weights.sum())
         columns = [np.ones(n_rows, bool)]
-        sizes_of: dict[Category, int] = {}
+        sizes_of: dict[Category, float] = {}
+
+        def size_of(rows: Bools) -> float:
+            return float(rows.sum() if weights is None else weights[rows].sum())
+
         self._cells = [()]
         values = self._values(frame, n_rows)
         frequent: list[list[tuple[Category, Bools]]] = []
         for name in self._columns:
             codes, index = encode(values[name])
-            sizes = np.bincount(codes, minlength=len(index))
+            sizes = np.bincount(codes, weights, minlength=len(index))
             kept = [
                 (Category(name, value), codes == k) for value, k in index.items() if 0 < least <= sizes[k]
             ]
@@ -115,12 +120,12 @@ class GroupMaker:
             for category, inside in kept:
                 self._cells.append((category,))
                 columns.append(inside)
-                sizes_of[category] = int(inside.sum())
+                sizes_of[category] = size_of(inside)
         for left, right in combinations(frequent, 2):
             for one, in_one in left:
                 for other, in_other in right:
                     both = in_one & in_other
-                    size = int(both.sum())
+                    size = size_of(both)
                     if size >= least and size not in (sizes_of[one], sizes_of[other]):
                         self._cells.append((one, other))
                         columns.append(both)

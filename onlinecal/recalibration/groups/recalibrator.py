@@ -2,100 +2,117 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, Literal, get_args
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from onlinecal.measures.groups.multicalibration import level_sets, violations_of_levels
 from onlinecal.measures.groups.report import multicalibration_report
+from onlinecal.recalibration.groups.folds import Choice, choose
 from onlinecal.recalibration.groups.held_out import held_out_rows
-from onlinecal.recalibration.groups.history import KINDS, Patch, default_levels, most_shifts, squared_error
+from onlinecal.recalibration.groups.history import KINDS, Patch, Rows, Search
 from onlinecal.recalibration.groups.maker import GroupMaker, Predicates
-from onlinecal.recalibration.groups.repair import GroupRepair
-from onlinecal.recalibration.groups.unrounded import most_unrounded_patches
-from onlinecal.remarks import outcome_remarks, warn_of
-from onlinecal.validation import (
-    check_choice,
-    check_count,
-    check_outcomes,
-    check_probabilities,
-    check_same_length,
-    check_share,
+from onlinecal.recalibration.groups.plan import (
+    Plan,
+    Target,
+    ends_of,
+    most_patches,
+    plan_of,
+    violations,
+    weighted,
 )
+from onlinecal.recalibration.groups.repair import GroupRepair
+from onlinecal.recalibration.groups.start import Start, StartMap, away_from_ends
+from onlinecal.recalibration.groups.weights import check_weights
+from onlinecal.remarks import outcome_remarks, warn_of
+from onlinecal.validation import check_count, check_outcomes, check_probabilities, check_same_length
 
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 
-Target = Literal["multicalibration", "means"]
-TARGETS: tuple[Target, ...] = get_args(Target)
 REPORT_LEVELS = 20
 """Levels of the report when only means were the target."""
 
 
 class GroupRecalibrator(BaseEstimator):
-    """Round-multicalibrate: patch the worst level set of the worst group until all groups are calibrated.
+    """Multicalibrate: patch the level set and group that are most wrong, for as long as held-out rows gain.
 
-    Forecasts are rounded to the grid 0, 1/m, ..., 1. While some group g has mu(g) K2(f, g) > alpha, the cell
-    (level v, group g) with the largest mu(v, g) (v - E[y | v, g])^2 is patched. Every patch lowers the mean
-    squared error on the rows of `fit` by at least alpha^2/4 (under the default grid), so there are at most
-    4/alpha^2 of them, and afterwards the predictor is alpha-multicalibrated on these rows.
+    A smooth map of the forecasts comes first, then patches: each adds a constant to the log odds of one level
+    set inside one group, or of a whole group. Which map, and how many patches, is decided by rows that are
+    held out, fold by fold; what does not lower their log loss by more than chance would is not done:
+    forecasts that are calibrated already stay as they are, and so do those of too few rows.
 
-    0 and 1 are among the forecasts, and an outcome may contradict them: clip them before a log loss. A floor
-    would take the forecasts off the grid on which the guarantee is proved.
+    `GroupRecalibrator.as_in_paper(alpha)` is round-multicalibrate: no map, nothing held out, patches until
+    each group g has mu(g) K2(f, g) <= alpha on the rows of `fit`, which is proved to take at most 4/alpha^2.
+    Of the default nothing is proved: what it reached is in `violations_`.
 
     Parameters
     ----------
     alpha
-        The violation mu(g) K2(f, g) that may remain in any group, in (0, 1]. A squared bias: alpha = 0.01
-        still lets everyone be wrong by 0.1; small groups need a smaller alpha (0.02 * 0.1^2 = 0.0002).
+        The violation mu(g) K2(f, g) that may remain in any group, in (0, 1]: patches end there at the latest.
+        A squared bias: alpha = 0.01 still lets everyone be wrong by 0.1; small groups need a smaller alpha
+        (0.02 * 0.1^2 = 0.0002). None: only held-out rows end them (0.001 with other than log-odds patches;
+        without folds 0.05).
     patch
-        "value": the cell's rows move to the grid point nearest to their mean outcome.
-        "shift": the difference is added to their forecasts, which keeps what the predictor knew inside the
-        cell; levels then are the forecasts that round to the same grid point, compared by their means.
-        Shifts of one epoch may be added in any order. Usually better on fresh data.
+        "log-odds": a constant is added to the log odds of the cell, or of all of the group's rows. "shift":
+        to the forecasts themselves. Both keep what the predictor knew inside the cell; levels are forecasts
+        that round to the same grid point, compared by their means.
+        "value": forecasts are rounded to the grid 0, 1/m, ..., 1, and the cell's rows move to the grid point
+        nearest to their mean outcome.
         "unrounded": as "value" without a grid: the rows of one exact forecast inside a group take exactly
         their mean outcome. For forecasts of few values; where they hardly repeat, every row is a level set
         and what is learned is noise. A forecast that `fit` has not seen stays as it is.
     n_levels
-        m; ceil(1/alpha) by default. Value patches need m >= 1/(2 sqrt(alpha)), and with any m given here
-        patch the cell that saves most squared error. m = ceil(1/sqrt(alpha)) does with fewer, better
-        filled level sets: prefer it with small alpha. None for unrounded patches.
+        m. None: 10 (for value patches at least 1/sqrt(alpha)); without folds ceil(1/alpha). Value patches
+        need m >= 1/(2 sqrt(alpha)), and with any m given here patch the cell that saves most squared error.
+        None for unrounded patches.
     target
         "multicalibration", or "means": only the mean forecast of each group is made right, to
-        mu(g) (E[f | g] - E[y | g])^2 <= alpha. For means, patch must be "shift": overlapping groups can undo
-        each other's values for ever.
+        mu(g) (E[f | g] - E[y | g])^2 <= alpha. For means, patch must be "log-odds" or "shift": overlapping
+        groups can undo each other's values for ever.
     predicates
         Functions, or names and functions: each turns the `groups` of fit and predict (then any table) into
         one boolean a row.
     min_mass
         Groups made of categories need at least this share of the rows, in (0, 1].
     validation_fraction
-        Share of the rows to hold out, in [0, 1): patches are made on the others, and those after the lowest
-        squared error on the held-out rows are taken back. What was fitted may then violate alpha.
+        Share of the rows to hold out instead of folds, in [0, 1): patches are made on the others, and those
+        after the lowest loss on the held-out rows are taken back.
     seed
         Chooses the held-out rows.
+    start
+        The map that patches start from: "none", "temperature", "platt", "beta" or "isotonic", unless held-out
+        rows speak against it; "auto": the one of the first four with the least log loss; without folds none.
+    n_folds
+        None: 10, from 5,000 rows on 5 and from 200,000 on 3. 0: nothing is held out, every patch is made.
+    shrinkage
+        Log-odds patches step as if each cell had so much more variance, the sum of f (1 - f): the fewer rows,
+        the shorter the step. None: 50; without folds 0.
+    floor
+        True: no answer is nearer to 0 or 1 than 1/(2 (n + 1)) for n rows fitted, or than the forecast itself
+        was; 0 and 1 themselves are moved to where the other forecasts end. False: as in the paper.
 
     Attributes
     ----------
+    start_
+        The map that was taken, a `StartMap`; its `kind` and `coefficients_`.
     history_
-        The patches in their order, a structured array of shape (P,); see
-        `onlinecal.recalibration.groups.history.PATCH`.
+        The patches in order, an array of shape (P,); see `onlinecal.recalibration.groups.history.PATCH`.
     n_patches_, max_patches_
         How many there are, and how many there can be at most.
-    n_levels_
-        m; 0 for the target "means" and for unrounded patches.
-    n_groups_, group_names_
-        The groups.
-    violations_before_, violations_
-        mu(g) K2(f, g) on the rows that were fitted, before and after; shape (G,).
-    squared_error_before_, squared_error_
-        Mean squared error on these rows, of the forecasts as they came and afterwards.
+    held_out_
+        Mean loss of the held-out rows by number of patches, from 0: log loss for log-odds patches, else
+        squared error. None without folds.
+    n_levels_, n_groups_, group_names_
+        m, 0 for the target "means" and for unrounded patches; the groups.
+    violations_before_, violations_, squared_error_before_, squared_error_
+        mu(g) K2(f, g), shape (G,), and mean squared error on the rows that were fitted, of the forecasts as
+        they came and afterwards.
     n_taken_back_
-        Patches that the held-out rows spoke against.
+        Patches that rows held out by validation_fraction spoke against.
 
     Examples
     --------
@@ -107,25 +124,36 @@ class GroupRecalibrator(BaseEstimator):
     >>> truth = np.where(left, 0.3, 0.7)
     >>> y, p = rng.random(10_000) < truth, np.full(10_000, 0.5)
     >>> groups = np.column_stack([left, ~left])
-    >>> GroupRecalibrator(alpha=0.01).fit(p, y, groups).predict([0.5, 0.5], [[1, 0], [0, 1]]).round(1)
+    >>> GroupRecalibrator().fit(p, y, groups).predict([0.5, 0.5], [[1, 0], [0, 1]]).round(1)
     array([0.3, 0.7])
 
     References
     ----------
-    Lecture notes on multigroup calibration; Hebert-Johnson, Kim, Reingold and Rothblum (2018). Proofs are in
-    docs/recalibrate-groups.md.
+    Hebert-Johnson, Kim, Reingold and Rothblum (2018). docs/recalibrate-groups.md has proofs and measurements.
     """
+
+    # of older pickles
+    start: Start = "none"
+    n_folds: int | None = 0
+    shrinkage: float | None = None
+    floor: bool = False
+    start_: StartMap | None = None
+    _edge, _least = 0.0, 0.0
 
     def __init__(
         self,
-        alpha: float = 0.05,
-        patch: Patch = "value",
+        alpha: float | None = None,
+        patch: Patch = "log-odds",
         n_levels: int | None = None,
         target: Target = "multicalibration",
         predicates: Predicates = None,
         min_mass: float = 0.02,
         validation_fraction: float = 0.0,
         seed: int = 0,
+        start: Start = "auto",
+        n_folds: int | None = None,
+        shrinkage: float | None = None,
+        floor: bool = True,
     ) -> None:
         self.alpha = alpha
         self.patch = patch
@@ -135,9 +163,23 @@ class GroupRecalibrator(BaseEstimator):
         self.min_mass = min_mass
         self.validation_fraction = validation_fraction
         self.seed = seed
+        self.start = start
+        self.n_folds = n_folds
+        self.shrinkage = shrinkage
+        self.floor = floor
 
-    def fit(self, p: ArrayLike, y: ArrayLike, groups: Any) -> GroupRecalibrator:
-        """Learn the patches.
+    @classmethod
+    def as_in_paper(cls, alpha: float = 0.05, patch: Patch = "value", **parameters: Any) -> GroupRecalibrator:
+        """The plain algorithm: patches until no group's violation exceeds alpha on the rows of `fit`.
+
+        No start, no folds and no floor, unless they are given; parameters are those of the class.
+        """
+        return cls(alpha, patch, **{"start": "none", "n_folds": 0, "floor": False, **parameters})
+
+    def fit(
+        self, p: ArrayLike, y: ArrayLike, groups: Any, sample_weight: ArrayLike | None = None
+    ) -> GroupRecalibrator:
+        """Learn the start and the patches.
 
         Parameters
         ----------
@@ -148,110 +190,111 @@ class GroupRecalibrator(BaseEstimator):
         groups
             A boolean matrix (n, G), a data frame of categories (all one-way and two-way groups with enough
             mass), or any table when there are predicates.
+        sample_weight
+            For how many rows each counts, shape (n,), at least 0; whole numbers unless patches are log-odds.
+            A row of log-odds patches is held out as a whole. None: each for one.
 
         Raises
         ------
         ValueError
-            A bad parameter, bad p, y or groups: names the argument and the value.
+            A bad parameter, bad p, y, groups or sample_weight: names the argument and the value.
 
         Warns
         -----
         LabelWarning
             y is always the same, or p is on the wrong side of 1/2 more often than by chance.
         """
-        m = self._check_parameters()
         forecasts, outcomes = check_probabilities(p, "p"), check_outcomes(y, "y")
         check_same_length(forecasts, outcomes, "p and y")
-        warn_of(outcome_remarks(outcomes, forecasts, "y", "p"))
+        weights = check_weights(sample_weight, len(forecasts))
+        plan = plan_of(self, len(forecasts))
         maker = GroupMaker(self.min_mass, self.predicates)
-        members = maker.fit(groups, len(forecasts)).view(np.uint8)
-        held = held_out_rows(len(forecasts), self.validation_fraction, self.seed)
-        kept = ~held if held.any() else slice(None)
-        fitted = forecasts[kept], outcomes[kept], members[kept]
-        aside = (forecasts[held], outcomes[held], members[held]) if held.any() else None
+        members = maker.fit(groups, len(forecasts), weights).view(np.uint8)
+        warn_of(outcome_remarks(outcomes, forecasts, "y", "p"))
+        rows = Rows(forecasts, outcomes, members, np.ones(len(forecasts)))
+        if weights is not None:
+            rows = weighted(rows, weights, self.patch)
         self._maker = maker
-        self.group_names_, self.n_groups_, self.n_levels_ = list(maker.names_), maker.n_groups_, m
-        steps, compiled, _ = KINDS[self.patch]
-        if self.patch == "unrounded":
-            error = squared_error(fitted[0], fitted[1])
-            self.max_patches_ = most_unrounded_patches(fitted[0], error, self.alpha)
-        made, curve = steps(fitted, aside, m, self.alpha, self.n_levels is not None, self.max_patches_)
-        keep = len(made) if curve is None else int(np.argmin(curve))
-        self.n_taken_back_ = len(made) - keep
-        self.history_, self.n_patches_ = made[:keep], keep
-        self._replayed: tuple[Any, ...] = compiled(self.history_, m)
-        after = self._replay(fitted[0], fitted[2])
-        self.violations_before_ = self._violations(*fitted)
-        self.violations_ = self._violations(after, *fitted[1:])
-        self.squared_error_before_ = squared_error(fitted[0], fitted[1])
-        self.squared_error_ = squared_error(after, fitted[1])
+        self.group_names_, self.n_groups_ = list(maker.names_), maker.n_groups_
+        self.n_levels_ = plan.n_levels
+        held = held_out_rows(len(rows.p), self.validation_fraction, self.seed)
+        self._learn(rows.take(~held) if held.any() else rows, rows.take(held) if held.any() else None, plan)
         return self
 
+    def _learn(self, raw: Rows, aside: Rows | None, plan: Plan) -> None:
+        self._edge, self._least = ends_of(self, raw)
+        self._limit = max(self._edge, self._least)
+        rows = raw._replace(p=self._inside(raw.p))
+        search = Search(plan.n_levels, plan.alpha, plan.by_fall, 0, plan.shrinkage)
+        # a row alone cannot be held out
+        choice = Choice("none" if plan.n_folds == 1 else plan.start, 0, None)
+        if plan.n_folds > 1:
+            search = search._replace(most=most_patches(self, plan, rows))
+            choice = choose(rows, self.patch, plan.start, search, plan.n_folds, self.seed, self._limit)
+        self.start_ = StartMap(choice.start).fit(rows.p, rows.y, rows.weights)
+        rows = rows._replace(p=self.start_(rows.p, self._limit))
+        self.max_patches_ = most_patches(self, plan, rows)
+        number = self.max_patches_ if plan.n_folds == 0 else choice.n_patches
+        if aside is not None:
+            aside = aside._replace(p=self.start_(self._inside(aside.p), self._limit))
+        steps, compiled, _ = KINDS[self.patch]
+        made, curve = steps(rows, aside, search._replace(most=number))
+        keep = len(made) if curve is None else int(np.argmin(curve))
+        self.n_taken_back_ = len(made) - keep
+        self.history_, self.n_patches_, self.held_out_ = made[:keep], keep, choice.held_out
+        self._replayed: tuple[Any, ...] = compiled(self.history_, plan.n_levels)
+        after = rows._replace(p=self._patched(rows.p, rows.members))
+        level, means = plan.n_levels or None, self.target == "means"
+        self.violations_before_, self.violations_ = (violations(one, level, means) for one in (raw, after))
+        self.squared_error_before_ = float(np.average((raw.p - raw.y) ** 2, weights=raw.weights))
+        self.squared_error_ = float(np.average((after.p - after.y) ** 2, weights=after.weights))
+
+    def _inside(self, p: Floats) -> Floats:
+        return np.clip(p, self._edge, 1.0 - self._edge) if self._edge else p
+
+    def _patched(self, p: Floats, members: Bytes, n_patches: int | None = None) -> Floats:
+        """Forecasts that the start has mapped, after so many patches."""
+        _, compiled, replay = KINDS[self.patch]
+        replayed = (
+            self._replayed if n_patches is None else compiled(self.history_[:n_patches], self.n_levels_)
+        )
+        after = replay(p, members, replayed, self.n_levels_)
+        return away_from_ends(after, p, self._least) if self._least else after
+
     def predict(self, p: ArrayLike, groups: Any) -> Floats:
-        """The patched probabilities of other rows, shape (n,).
+        """The recalibrated probabilities of other rows, shape (n,).
 
-        Parameters
-        ----------
-        p
-            The same predictor's probabilities, shape (n,).
-        groups
-            Their groups, as in `fit`.
-
-        Raises
-        ------
-        ValueError
-            Bad p or groups. NotFittedError before `fit`.
-
+        p are the same predictor's, shape (n,); groups as in `fit`. Raises ValueError for bad p or groups, and
+        NotFittedError before `fit`.
         """
+        return self._patched(*self._started(p, groups))
+
+    def staged_predict(
+        self, p: ArrayLike, groups: Any, stops: Iterable[int] | None = None
+    ) -> Iterator[Floats]:
+        """The probabilities after the start and after each patch: n_patches_ + 1 arrays of shape (n,).
+
+        `stops` names numbers of patches instead, each at most n_patches_. The rest is as in `predict`.
+        """
+        started, members = self._started(p, groups)
+        for stop in range(self.n_patches_ + 1) if stops is None else stops:
+            yield self._patched(started, members, check_count(stop, "stops", self.n_patches_, least=0))
+
+    def _started(self, p: ArrayLike, groups: Any) -> tuple[Floats, Bytes]:
         check_is_fitted(self, "history_")
         forecasts = check_probabilities(p, "p")
-        return self._replay(forecasts, self._maker.transform(groups, len(forecasts)).view(np.uint8))
+        members = self._maker.transform(groups, len(forecasts)).view(np.uint8)
+        if self.start_ is None:
+            return forecasts, members
+        return self.start_(self._inside(forecasts), self._limit), members
 
     def report(self, p: ArrayLike, y: ArrayLike, groups: Any) -> GroupRepair:
         """Group by group, how calibrated the probabilities p are and how calibrated `predict` makes them."""
-        check_is_fitted(self, "history_")
-        forecasts = check_probabilities(p, "p")
-        members = self._maker.transform(groups, len(forecasts))
-        after = self._replay(forecasts, members.view(np.uint8))
+        started, members = self._started(p, groups)
         m = self.n_levels_ or (REPORT_LEVELS if self.target == "means" else None)
+        after = self._patched(started, members)
+        before, inside = check_probabilities(p, "p"), members.view(np.bool_)
         return GroupRepair(
-            multicalibration_report(forecasts, y, members, m, self.group_names_),
-            multicalibration_report(after, y, members, m, self.group_names_),
+            multicalibration_report(before, y, inside, m, self.group_names_),
+            multicalibration_report(after, y, inside, m, self.group_names_),
         )
-
-    def _check_parameters(self) -> int:
-        alpha = check_share(self.alpha, "alpha")
-        check_choice(self.patch, tuple(KINDS), "patch")
-        check_choice(self.target, TARGETS, "target")
-        if self.target == "means":
-            if self.patch != "shift":
-                raise ValueError(f"patch must be 'shift' for the target 'means', got {self.patch!r}")
-            if self.n_levels is not None:
-                raise ValueError(f"n_levels must be None for the target 'means', got {self.n_levels!r}")
-            self.max_patches_ = most_shifts(alpha, 0)
-            return 0
-        given = self.n_levels
-        if self.patch == "unrounded":
-            if given is not None:
-                raise ValueError(f"n_levels must be None for the patch 'unrounded', got {given!r}")
-            return 0
-        m = default_levels(alpha) if given is None else check_count(given, "n_levels", most=1 << 20)
-        if self.patch == "shift":
-            self.max_patches_ = most_shifts(alpha, m)
-        elif given is None:
-            self.max_patches_ = math.floor(4.0 / alpha**2)
-        elif 4.0 * m * m * alpha > 1.0:
-            self.max_patches_ = math.floor((m + 1) / (alpha - 0.25 / m**2))
-        else:
-            raise ValueError(f"n_levels must be above 1/(2 sqrt(alpha)) = {0.5 / alpha**0.5:.4g}, got {m}")
-        return m
-
-    def _replay(self, p: Floats, members: Bytes) -> Floats:
-        return KINDS[self.patch][2](p, members, self._replayed, self.n_levels_)
-
-    def _violations(self, p: Floats, y: Bytes, members: Bytes) -> Floats:
-        if self.target == "means":
-            order, starts = np.arange(len(p)), np.array([0, len(p)])
-        else:
-            _, order, starts = level_sets(p, self.n_levels_ or None)
-        return violations_of_levels(p, y, members.view(np.bool_), order, starts)

@@ -12,13 +12,11 @@ from onlinecal import lp_calibration_error
 from onlinecal.cli.recalibrating.decision import read_losses
 from onlinecal.cli.recalibrating.events import numbers
 from onlinecal.cli.recalibrating.group_tables import GroupColumns
-from onlinecal.cli.recalibrating.groups import replay
 from onlinecal.cli.recalibrating.lp import chance_error
 from onlinecal.cli.recalibrating.parts import split_rows
 from onlinecal.cli.recalibrating.tables import read_table
 from onlinecal.plots.recalibration.level_table import level_name, level_set_errors
 from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
-from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
 
 
 @pytest.fixture
@@ -144,18 +142,6 @@ def test_texts_of_truth_are_numbers():
     assert math.isnan(numbers(frame, "y")[2])
     with pytest.raises(ValueError, match="column 'z' must hold numbers, got 'yes'"):
         numbers(frame, "z")
-
-
-@pytest.mark.parametrize("patch", ["shift", "value"])
-def test_replaying_all_patches_is_the_prediction(patch):
-    rng = np.random.default_rng(9)
-    groups = rng.random((3000, 4)) < 0.4
-    p = rng.random(3000)
-    y = rng.random(3000) < np.clip(p + 0.2 * groups[:, 0] - 0.3 * groups[:, 1], 0, 1)
-    model = GroupRecalibrator(0.003, patch, n_levels=10).fit(p, y, groups)
-    assert model.n_patches_ > 3
-    assert replay(model, p, groups, model.n_patches_) == pytest.approx(model.predict(p, groups), abs=0)
-    assert replay(model, p, groups, 0) is p
 
 
 def test_loss_tables_are_put_in_the_order_of_the_classes(tmp_path):

@@ -20,7 +20,7 @@ def as_outcomes(rng, truth):
 @given(tables(), st.sampled_from(ALPHAS))
 def test_value_patches_keep_every_promise(table, alpha):
     p, y, members = table
-    model = GroupRecalibrator(alpha).fit(p, y, members)
+    model = GroupRecalibrator.as_in_paper(alpha).fit(p, y, members)
     after = model.predict(p, members)
     assert (multicalibration_error(after, y, members) <= alpha + 1e-12).all()
     assert model.violations_ == pytest.approx(multicalibration_error(after, y, members), abs=1e-12)
@@ -34,7 +34,7 @@ def test_value_patches_keep_every_promise(table, alpha):
 @given(tables(), st.sampled_from([0.3, 0.1, 0.03, 0.01]))
 def test_value_patches_are_those_of_the_plain_algorithm(table, alpha):
     p, y, members = table
-    model = GroupRecalibrator(alpha).fit(p, y, members)
+    model = GroupRecalibrator.as_in_paper(alpha).fit(p, y, members)
     _, story = value_patches(p, y, members, alpha, model.n_levels_)
     for patch, (v, g, worst, fall) in zip(model.history_, story, strict=False):
         assert patch["violation"] == pytest.approx(worst, abs=1e-12)
@@ -49,7 +49,7 @@ def test_more_groups_than_fit_into_a_word(n_groups):
     rng = np.random.default_rng(n_groups)
     members = rng.random((300, n_groups)) < 0.3
     p, y = rng.random(300), rng.integers(0, 2, 300)
-    model = GroupRecalibrator(0.03).fit(p, y, members)
+    model = GroupRecalibrator.as_in_paper(0.03).fit(p, y, members)
     expected, story = value_patches(p, y, members, 0.03, model.n_levels_)
     assert model.n_patches_ == len(story) > 10
     assert model.predict(p, members) == pytest.approx(expected)
@@ -60,7 +60,7 @@ def test_more_groups_than_fit_into_a_word(n_groups):
 def test_coarser_grids_keep_the_promise_with_fewer_patches(table, alpha, extra):
     p, y, members = table
     m = int(0.5 / alpha**0.5) + extra
-    model = GroupRecalibrator(alpha, n_levels=m).fit(p, y, members)
+    model = GroupRecalibrator.as_in_paper(alpha, n_levels=m).fit(p, y, members)
     after = model.predict(p, members)
     assert (multicalibration_error(after, y, members) <= alpha + 1e-12).all()
     assert (model.history_["fall"] >= (alpha - 0.25 / m**2) / (m + 1) - 1e-12).all()
@@ -71,7 +71,7 @@ def test_coarser_grids_keep_the_promise_with_fewer_patches(table, alpha, extra):
 @given(tables(), st.sampled_from(ALPHAS), st.sampled_from([None, 1, 7]))
 def test_shift_patches_keep_every_promise(table, alpha, m):
     p, y, members = table
-    model = GroupRecalibrator(alpha, "shift", n_levels=m).fit(p, y, members)
+    model = GroupRecalibrator.as_in_paper(alpha, "shift", n_levels=m).fit(p, y, members)
     after = model.predict(p, members)
     assert ((after >= 0) & (after <= 1)).all()
     assert (multicalibration_error(after, y, members, n_levels=model.n_levels_) <= alpha + 1e-12).all()
@@ -88,7 +88,7 @@ def test_shift_patches_keep_every_promise(table, alpha, m):
 @given(tables(), st.sampled_from([0.1, 0.01, 0.001]), st.randoms(use_true_random=False))
 def test_the_order_of_shifts_does_not_change_a_bit(table, alpha, random):
     p, y, members = table
-    model = GroupRecalibrator(alpha, "shift", n_levels=10).fit(p, y, members)
+    model = GroupRecalibrator.as_in_paper(alpha, "shift", n_levels=10).fit(p, y, members)
     forecasts = p.copy()
     for epoch in range(int(model.history_["epoch"].max(initial=-1)) + 1):
         level = np.floor(forecasts * 10 + 0.5)
@@ -129,7 +129,7 @@ def test_setting_means_can_go_round_in_circles():
 @given(tables(), st.sampled_from([0.3, 0.01, 0.0001]))
 def test_means_alone(table, alpha):
     p, y, members = table
-    model = GroupRecalibrator(alpha, "shift", target="means").fit(p, y, members)
+    model = GroupRecalibrator.as_in_paper(alpha, "shift", target="means").fit(p, y, members)
     after = model.predict(p, members)
     for g in range(members.shape[1]):
         inside = members[:, g]
@@ -150,7 +150,7 @@ def test_replay_on_new_rows_is_patch_by_patch(table, other, patch):
     p, y, members = table
     q, _, groups = other
     groups = np.resize(groups, (len(q), members.shape[1]))
-    model = GroupRecalibrator(0.005, patch, n_levels=12).fit(p, y, members)
+    model = GroupRecalibrator.as_in_paper(0.005, patch, n_levels=12).fit(p, y, members)
     f = grid(q, 12) if patch == "value" else q.copy()
     start, total, epoch = np.floor(f * 12 + 0.5), np.zeros(len(f)), 0
     for made in model.history_:
@@ -172,8 +172,8 @@ def test_early_stopping_keeps_the_best_prefix():
     p = rng.random(n)
     y = as_outcomes(rng, np.clip(p + 0.2 * members[:, 0] - 0.2 * members[:, 1], 0, 1))
     for patch in ("value", "shift"):
-        free = GroupRecalibrator(0.0003, patch, n_levels=40)
-        stopped = GroupRecalibrator(0.0003, patch, n_levels=40, validation_fraction=0.3, seed=1)
+        free = GroupRecalibrator.as_in_paper(0.0003, patch, n_levels=40)
+        stopped = GroupRecalibrator.as_in_paper(0.0003, patch, n_levels=40, validation_fraction=0.3, seed=1)
         stopped.fit(p, y, members)
         assert stopped.n_taken_back_ > 0
         held = np.zeros(n, bool)
@@ -196,7 +196,7 @@ def test_promises_at_scale(patch, alpha):
     mass = rng.uniform(0.01, 0.6, 40)
     members, p = rng.random((n, 40)) < mass, rng.random(n)
     y = as_outcomes(rng, 1 / (1 + np.exp(-(members - mass) @ rng.normal(0, 1, 40))))
-    model = GroupRecalibrator(alpha, patch).fit(p, y, members)
+    model = GroupRecalibrator.as_in_paper(alpha, patch).fit(p, y, members)
     after = model.predict(p, members)
     violations = multicalibration_error(after, y, members, n_levels=model.n_levels_)
     assert violations.max() <= alpha + 1e-12

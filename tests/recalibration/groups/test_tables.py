@@ -24,7 +24,7 @@ def frame(request):
 
 def test_categories_make_all_one_way_and_two_way_groups(frame):
     table = frame({"colour": COLOUR, "size": SIZE})
-    model = GroupRecalibrator(0.001, n_levels=32, min_mass=0.02).fit(P, Y, table)
+    model = GroupRecalibrator.as_in_paper(0.001, n_levels=32, min_mass=0.02).fit(P, Y, table)
     one_way = [f"colour={c}" for c in ("red", "green", "blue")] + [f"size={s}" for s in (1, 2, 3)]
     two_way = [f"colour={c} & size={s}" for c in ("red", "green", "blue") for s in (1, 2, 3)]
     assert set(model.group_names_) == {"everyone", *one_way, *two_way}
@@ -38,7 +38,7 @@ def test_categories_make_all_one_way_and_two_way_groups(frame):
 
 def test_both_kinds_of_frames_make_the_same_groups():
     models = [
-        GroupRecalibrator(0.001, "shift").fit(P, Y, make({"colour": COLOUR, "size": SIZE}))
+        GroupRecalibrator.as_in_paper(0.001, "shift").fit(P, Y, make({"colour": COLOUR, "size": SIZE}))
         for make in FRAMES.values()
     ]
     assert models[0].group_names_ == models[1].group_names_
@@ -53,7 +53,7 @@ def test_new_and_missing_categories(frame):
     colour = ["red", None] * 50
     table = frame({"colour": colour, "size": [1.0, 2.0, float("nan"), 2.0] * 25})
     y = np.resize([1, 0], 100)
-    model = GroupRecalibrator(0.01, "shift").fit(np.full(100, 0.5), y, table)
+    model = GroupRecalibrator.as_in_paper(0.01, "shift").fit(np.full(100, 0.5), y, table)
     assert {"colour=missing", "size=missing"} <= set(model.group_names_)
     assert "colour=missing & size=2.0" not in model.group_names_  # the same rows as colour=missing
     new = frame({"colour": ["violet", "red", None], "size": [7.0, 1.0, 2.0]})
@@ -68,7 +68,7 @@ def test_new_and_missing_categories(frame):
 
 def test_boolean_frames_are_matrices_found_by_name(frame):
     left = RNG.random(N) < 0.4
-    model = GroupRecalibrator(0.001).fit(P, Y, frame({"left": left, "right": ~left}))
+    model = GroupRecalibrator.as_in_paper(0.001).fit(P, Y, frame({"left": left, "right": ~left}))
     assert model.group_names_ == ["left", "right"]
     swapped = model.predict(P, frame({"right": ~left, "left": left}))
     assert (swapped == model.predict(P, np.column_stack([left, ~left]))).all()
@@ -81,13 +81,14 @@ def test_predicates_are_asked_about_any_table(frame):
         return np.asarray(table["size"]) > 2
 
     table = frame({"colour": COLOUR, "size": SIZE})
-    model = GroupRecalibrator(0.001, predicates=[large, lambda t: np.asarray(t["colour"]) == "red"])
+    red = [large, lambda t: np.asarray(t["colour"]) == "red"]
+    model = GroupRecalibrator.as_in_paper(0.001, predicates=red)
     model.fit(P, Y, table)
     assert model.group_names_ == ["large", "1"]
     named = clone(model).set_params(predicates={"big": large}).fit(P, Y, table)
     assert named.group_names_ == ["big"]
     members = np.column_stack([SIZE > 2, COLOUR == "red"])
-    plain = GroupRecalibrator(0.001).fit(P, Y, members)
+    plain = GroupRecalibrator.as_in_paper(0.001).fit(P, Y, members)
     assert (plain.predict(P, members) == model.predict(P, table)).all()
     with pytest.raises(ValueError, match="the answer of predicate 'f' must have a row for each"):
         GroupRecalibrator(predicates={"f": lambda t: [True]}).fit(P, Y, table)
@@ -97,7 +98,7 @@ def test_predicates_are_asked_about_any_table(frame):
 
 def test_the_conventions_of_estimators():
     members = np.column_stack([SIZE > 2, COLOUR == "red"])
-    model = GroupRecalibrator(alpha=0.002, patch="shift", n_levels=20)
+    model = GroupRecalibrator.as_in_paper(alpha=0.002, patch="shift", n_levels=20)
     assert model.get_params()["alpha"] == 0.002
     assert model.fit(P, Y, members) is model
     assert clone(model).fit(P, Y, members).history_.tobytes() == model.history_.tobytes()
@@ -112,9 +113,9 @@ def test_the_conventions_of_estimators():
         ({"alpha": 0.0}, "alpha must be a number above 0 and at most 1, got 0.0"),
         ({"alpha": float("nan")}, "alpha must be .* got nan"),
         ({"alpha": "x"}, "alpha must be .* got 'x'"),
-        ({"patch": "move"}, "patch must be one of value, shift, unrounded, got 'move'"),
+        ({"patch": "move"}, "patch must be one of log-odds, value, shift, unrounded, got 'move'"),
         ({"target": "medians"}, "target must be one of multicalibration, means, got 'medians'"),
-        ({"target": "means"}, "patch must be 'shift' for the target 'means', got 'value'"),
+        ({"target": "means"}, "patch must be 'shift' or 'log-odds' for the target 'means', got 'value'"),
         ({"target": "means", "patch": "shift", "n_levels": 3}, "n_levels must be None"),
         ({"n_levels": 0}, "n_levels must be a whole number of at least 1, got 0"),
         ({"alpha": 0.01, "n_levels": 5}, r"n_levels must be above 1/\(2 sqrt\(alpha\)\) = 5, got 5"),
@@ -126,4 +127,4 @@ def test_the_conventions_of_estimators():
 )
 def test_bad_parameters_are_named(parameters, message):
     with pytest.raises(ValueError, match=message):
-        GroupRecalibrator(**parameters).fit([0.1, 0.9], [0, 1], [[1], [1]])
+        GroupRecalibrator.as_in_paper(**parameters).fit([0.1, 0.9], [0, 1], [[1], [1]])

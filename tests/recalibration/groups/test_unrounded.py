@@ -33,7 +33,7 @@ def plain(p, y, members, alpha):
 @given(tables(), st.sampled_from(ALPHAS))
 def test_unrounded_patches_keep_every_promise(table, alpha):
     p, y, members = table
-    model = GroupRecalibrator(alpha, patch="unrounded").fit(p, y, members)
+    model = GroupRecalibrator.as_in_paper(alpha, patch="unrounded").fit(p, y, members)
     after = model.predict(p, members)
     assert (multicalibration_error(after, y, members) <= alpha + 1e-12).all()
     assert model.violations_ == pytest.approx(multicalibration_error(after, y, members), abs=1e-12)
@@ -51,7 +51,7 @@ def test_unrounded_patches_keep_every_promise(table, alpha):
 @given(tables(), st.sampled_from(ALPHAS))
 def test_unrounded_patches_are_those_of_the_plain_algorithm(table, alpha):
     p, y, members = table
-    model = GroupRecalibrator(alpha, patch="unrounded").fit(p, y, members)
+    model = GroupRecalibrator.as_in_paper(alpha, patch="unrounded").fit(p, y, members)
     expected, story = plain(p, y, members, alpha)
     for patch, (v, g, worst) in zip(model.history_, story, strict=False):
         assert patch["violation"] == pytest.approx(worst, abs=1e-12)
@@ -66,7 +66,7 @@ def test_one_forecast_becomes_many_level_sets():
     members = rng.random((500, 12)) < 0.4
     p = np.full(500, 0.5)
     y = (rng.random(500) < 0.2 + 0.05 * members.sum(axis=1)).astype(int)
-    model = GroupRecalibrator(0.0005, patch="unrounded").fit(p, y, members)
+    model = GroupRecalibrator.as_in_paper(0.0005, patch="unrounded").fit(p, y, members)
     after = model.predict(p, members)
     assert len(np.unique(after)) > 10
     assert max(violation(after, y, members[:, g]) for g in range(12)) <= 0.0005 + 1e-12
@@ -76,7 +76,7 @@ def test_one_forecast_becomes_many_level_sets():
 def test_a_forecast_that_fit_has_not_seen_stays_and_others_are_exact():
     p, y = [0.5] * 6, [1, 0, 0, 1, 1, 0]
     groups = np.array([[1, 0]] * 3 + [[0, 1]] * 3)
-    model = GroupRecalibrator(0.001, patch="unrounded").fit(p, y, groups)
+    model = GroupRecalibrator.as_in_paper(0.001, patch="unrounded").fit(p, y, groups)
     answer = model.predict([0.5, 0.5, 0.25, 0.5], [[1, 0], [0, 1], [1, 0], [0, 0]])
     assert answer.tolist() == [1 / 3, 2 / 3, 0.25, 0.5]
     assert model.history_["level"].tolist() == [-1, -1]
@@ -89,7 +89,7 @@ def test_held_out_rows_take_patches_back():
     rng = np.random.default_rng(1)
     members = rng.random((400, 6)) < 0.5
     p, y = rng.integers(0, 5, 400) / 4, rng.integers(0, 2, 400)
-    model = GroupRecalibrator(1e-5, patch="unrounded", validation_fraction=0.3).fit(p, y, members)
+    model = GroupRecalibrator.as_in_paper(1e-5, patch="unrounded", validation_fraction=0.3).fit(p, y, members)
     assert model.n_taken_back_ > 0
     kept = model.history_["validation_error"]
     assert np.argmin(kept) == len(kept) - 1
@@ -102,6 +102,6 @@ def test_held_out_rows_take_patches_back():
 
 def test_a_grid_is_refused():
     with pytest.raises(ValueError, match="n_levels must be None for the patch 'unrounded', got 10"):
-        GroupRecalibrator(patch="unrounded", n_levels=10).fit([0.5], [1], [[1]])
+        GroupRecalibrator.as_in_paper(patch="unrounded", n_levels=10).fit([0.5], [1], [[1]])
     with pytest.raises(ValueError, match="patch must be"):
-        GroupRecalibrator(patch="exact").fit([0.5], [1], [[1]])
+        GroupRecalibrator.as_in_paper(patch="exact").fit([0.5], [1], [[1]])

@@ -1,0 +1,221 @@
+"""The defaults: what held-out rows allow and no more, log-odds patches, starts, weights, stages, floors."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import GroupRecalibrator, multicalibration_error
+from onlinecal.recalibration.groups.start import StartMap
+from tests import DATA
+from tests.recalibration.groups.reference import tables
+from tests.recalibration.groups.test_repair import logistic, population
+
+pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning")
+NETWORK = DATA / "wideresnet-16-4-cifar-10.npz"
+
+
+def losses(p, y):
+    """Log loss and squared error."""
+    return np.array([-np.log(np.where(y == 1, p, 1 - p)).mean(), np.mean((p - y) ** 2)])
+
+
+def inside(p):
+    """Forecasts inside (0, 1)."""
+    return np.clip(p, 0.01, 0.99)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    tables(), st.sampled_from([1.0, 0.3, 0.03, 0.003]), st.sampled_from([1, 7, 30]), st.sampled_from([0, 5])
+)
+def test_log_odds_patches_keep_every_promise(table, alpha, m, shrinkage):
+    p, y, members = table
+    p = inside(p)
+    model = GroupRecalibrator.as_in_paper(alpha, "log-odds", n_levels=m, shrinkage=shrinkage).fit(
+        p, y, members
+    )
+    stages = list(model.staged_predict(p, members))
+    assert len(stages) == model.n_patches_ + 1
+    assert (stages[-1] == model.predict(p, members)).all()
+    assert model.n_patches_ <= model.max_patches_
+    history = model.history_
+    # a patch saves what is proved, and what is left in its cell has the sign it had
+    mass = history["count"] / len(p)
+    proved = mass * (history["forecast"] - history["outcome"]) ** 2
+    proved /= 2 * (7 / 12 + shrinkage / np.maximum(history["count"], 1))
+    assert (history["fall"] >= proved - 1e-12).all()
+
+
+def test_without_folds_all_groups_end_within_alpha():
+    p, y, members, _ = population(3_000, 0)
+    model = GroupRecalibrator.as_in_paper(2e-4, "log-odds", n_levels=20).fit(p, y, members)
+    after = model.predict(p, members)
+    assert multicalibration_error(p, y, members, 20).max() > 1e-3
+    assert multicalibration_error(after, y, members, 20).max() <= 2e-4
+    assert losses(p, y)[0] - model.history_["fall"].sum() == pytest.approx(losses(after, y)[0], abs=1e-9)
+    assert model.history_["epoch"].max() > 0
+
+
+@pytest.mark.parametrize("n", [60, 200, 1000])
+def test_forecasts_that_are_right_are_left_alone(n):
+    rng = np.random.default_rng(n)
+    truth = rng.uniform(0.05, 0.95, n)
+    members = rng.random((n, 40)) < rng.uniform(0.02, 0.5, 40)
+    model = GroupRecalibrator().fit(truth, rng.random(n) < truth, members)
+    assert model.n_patches_ == 0
+    assert (model.predict(truth, members) == truth).all()
+
+
+@pytest.mark.parametrize("n", [200, 1000, 5000])
+def test_what_is_wrong_is_mended_on_fresh_rows(n):
+    p, y, members, _ = population(n, 3)
+    q, fresh, groups, _ = population(20_000, 103)
+    model = GroupRecalibrator().fit(p, y, members)
+    after = model.predict(q, groups)
+    assert (losses(after, fresh) < [1, 0.99, 0.93][[200, 1000, 5000].index(n)] * losses(q, fresh)).all()
+    again = GroupRecalibrator().fit(p, y, members)
+    assert (again.predict(q, groups) == after).all()
+
+
+@pytest.mark.skipif(not NETWORK.exists(), reason="the network's predictions are not here")
+def test_the_top_label_of_a_network():
+    with np.load(NETWORK) as data:
+        table, labels = data["predictions"].astype(float), data["ground_truth"].ravel()
+    p, top = table.max(axis=1), table.argmax(axis=1)
+    y, members = top == labels, top[:, None] == np.arange(10)
+    # .28 and .066 as it comes
+    for n, limits in ((100, [0.2821, 0.066]), (500, [0.2, 0.06]), (5000, [0.178, 0.055])):
+        model = GroupRecalibrator().fit(p[:n], y[:n], members[:n])
+        assert (losses(model.predict(p[5000:], members[5000:]), y[5000:]) < limits).all()
+
+
+def test_starts_are_the_maps_of_the_least_log_loss():
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 2, 20_000)
+    p, weights = logistic(z), np.ones(20_000)
+    y = (rng.random(20_000) < logistic(0.5 * z + 0.7)).astype(np.uint8)
+    a, b, c = StartMap("platt").fit(p, y, weights).coefficients_
+    assert (a, c) == pytest.approx((0.5, 0.7), abs=0.05)
+    assert a == b
+    for kind, count in (("temperature", 1), ("platt", 2), ("beta", 3)):
+        best = StartMap(kind).fit(p, y, weights)
+        first = losses(best(p, 0.0), y)[0]
+        for _ in range(20):
+            other = StartMap(kind)
+            step = 0.02 * rng.normal(size=3)
+            other.coefficients_ = best.coefficients_ + {
+                1: [step[0], step[0], 0], 2: [step[0], step[0], step[1]], 3: step
+            }[count]  # fmt: skip
+            assert losses(other(p, 0.0), y)[0] > first - 1e-6
+    everyone = np.ones((20_000, 1))
+    chosen = GroupRecalibrator().fit(p, y, everyone)
+    assert chosen.start_.kind in ("platt", "beta")
+    isotonic = GroupRecalibrator(start="isotonic").fit(p, y, everyone)
+    assert isotonic.start_.kind == "isotonic"
+    assert losses(isotonic.predict(p, everyone), y)[0] < losses(p, y)[0]
+
+
+def test_outcomes_that_forecasts_separate_have_a_start_too():
+    p, y = np.linspace(0.1, 0.9, 50), np.arange(50) >= 25
+    model = GroupRecalibrator(start="beta", n_folds=2).fit(p, y, np.ones((50, 1)))
+    after = model.predict(p, np.ones((50, 1)))
+    assert (after >= 1 / 102).all()
+    assert (after <= 101 / 102).all()
+
+
+def test_certain_forecasts_do_not_stay_certain():
+    rng = np.random.default_rng(1)
+    p = rng.choice([0.0, 0.02, 0.5, 0.999999, 1.0], 400)
+    y, groups = rng.random(400) < np.clip(p, 0.05, 0.95), rng.random((400, 3)) < 0.5
+    for patch in ("log-odds", "value", "shift"):
+        after = GroupRecalibrator(patch=patch).fit(p, y, groups).predict(p, groups)
+        assert np.isfinite(losses(after, y)[0])
+        assert after.min() >= 9e-7
+        assert after.max() <= 1 - 9e-7
+    plain = GroupRecalibrator.as_in_paper(0.001, "value").fit(p, y, groups).predict(p, groups)
+    assert {0.0, 1.0} & set(plain.tolist())
+
+
+@pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded"])
+def test_whole_weights_are_repeated_rows(patch):
+    p, y, members, _ = population(300, 8)
+    p = inside(p.round(1)) if patch == "unrounded" else p
+    weights = np.random.default_rng(0).integers(0, 4, 300)
+    rows = np.repeat(np.arange(300), weights)
+    weighted = GroupRecalibrator.as_in_paper(0.002, patch).fit(p, y, members, sample_weight=weights)
+    repeated = GroupRecalibrator.as_in_paper(0.002, patch).fit(p[rows], y[rows], members[rows])
+    assert weighted.n_patches_ == repeated.n_patches_ > 5
+    assert weighted.predict(p, members) == pytest.approx(repeated.predict(p, members), abs=1e-9)
+    assert weighted.violations_ == pytest.approx(repeated.violations_, abs=1e-12)
+    assert weighted.squared_error_ == pytest.approx(repeated.squared_error_)
+    ones = GroupRecalibrator(patch=patch).fit(p, y, members, np.ones(300))
+    assert (
+        ones.predict(p, members) == GroupRecalibrator(patch=patch).fit(p, y, members).predict(p, members)
+    ).all()
+
+
+def test_groups_of_categories_have_the_mass_of_their_weights():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"side": ["left"] * 90 + ["right"] * 10})
+    p, y = np.full(100, 0.5), np.arange(100) % 2
+    weights = np.where(frame["side"] == "left", 1.0, 0.1)
+    assert len(GroupRecalibrator(min_mass=0.05).fit(p, y, frame).group_names_) == 3
+    model = GroupRecalibrator(min_mass=0.05).fit(p, y, frame, weights)
+    assert model.group_names_ == ["everyone", "side=left"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0], "sample_weight must have one for each of the 2 rows, got 1"),
+        ([1.0, -2.0], "sample_weight must be finite and at least 0, got -2.0 at row 1"),
+        ([np.nan, 1.0], "sample_weight must be finite and at least 0, got nan at row 0"),
+        ([0, 0], "sample_weight must be above 0 somewhere, got 0.0 in all rows"),
+        (["a", "b"], "sample_weight must be numbers, got values like"),
+        ([1.5, 1], "sample_weight must be whole numbers with patch='value', got 1.5 at row 0"),
+    ],
+)
+def test_bad_weights_are_named(weights, message):
+    with pytest.raises(ValueError, match=message):
+        GroupRecalibrator(patch="value").fit([0.1, 0.9], [0, 1], [[1], [1]], weights)
+
+
+@pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded"])
+def test_stages_end_with_the_prediction(patch):
+    p, y, members, _ = population(400, 2)
+    model = GroupRecalibrator.as_in_paper(0.003, patch).fit(p, y, members)
+    stages = list(model.staged_predict(p, members))
+    assert len(stages) == model.n_patches_ + 1 > 5
+    assert (stages[-1] == model.predict(p, members)).all()
+    some = list(model.staged_predict(p, members, [0, 3]))
+    assert (some[0] == stages[0]).all()
+    assert (some[1] == stages[3]).all()
+    errors = [np.mean((stage - y) ** 2) for stage in stages]
+    if patch in ("value", "unrounded"):
+        assert -np.diff(errors) == pytest.approx(model.history_["fall"], abs=1e-9)
+    with pytest.raises(ValueError, match="stops must be at most"):
+        list(model.staged_predict(p, members, [model.n_patches_ + 1]))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"start": "sigmoid"}, "start must be one of auto, none, temperature"),
+        ({"n_folds": 1}, "n_folds must be a whole number of at least 2, got 1"),
+        ({"n_folds": -1}, "n_folds must be a whole number of at least 2, got -1"),
+        (
+            {"n_folds": 5, "validation_fraction": 0.2},
+            "n_folds must be None or 0 with validation_fraction=0.2",
+        ),
+        ({"shrinkage": -1}, "shrinkage must be a finite number of at least 0, got -1"),
+        ({"shrinkage": np.inf}, "shrinkage must be a finite number of at least 0, got inf"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        GroupRecalibrator(**parameters).fit([0.1, 0.9], [0, 1], [[1], [1]])
+
+
+def test_one_row_is_enough():
+    assert GroupRecalibrator().fit([0.3], [1], [[1]]).predict([0.3], [[1]]).tolist() == [0.3]
