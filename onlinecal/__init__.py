@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         DecisionRecalibrator as DecisionRecalibrator,
         GroupRecalibrator as GroupRecalibrator,
         LpRecalibrator as LpRecalibrator,
+        RecalibratedClassifierCV as RecalibratedClassifierCV,
     )
     from onlinecal.remarks import (
         GuaranteeWarning as GuaranteeWarning,

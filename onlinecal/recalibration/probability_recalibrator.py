@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from onlinecal.recalibration.labels import number_labels
+from onlinecal.recalibration.labels import classes_of, number_labels
 from onlinecal.recalibration.weights import Weights, check_weights
 from onlinecal.remarks import label_remarks, warn_of
 from onlinecal.validation import check_probability_rows, check_same_length
@@ -20,12 +20,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class ProbabilityRecalibrator(ClassifierMixin, BaseEstimator):
+class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     """Fit on a table of probabilities and labels, map tables of probabilities.
 
-    Subclasses have a parameter `classes` (labels of the columns, any hashables; None: 0..C-1) and say how to
-    learn and how to map. Fitted: `classes_` (C,), `n_features_in_`, and `feature_names_in_` if columns have
-    names.
+    Tables are arrays, lists or DataFrames of pandas or polars. Subclasses have a parameter `classes` (labels
+    of the columns, any hashables; None: the names of a DataFrame's columns if the labels are such names, else
+    0..C-1) and say how to learn and how to map. Fitted: `classes_` (C,), `n_features_in_`, and
+    `feature_names_in_` if columns have names. `predict_proba` answers with arrays, `transform` after
+    `set_output(transform="pandas")` or "polars" with DataFrames.
     """
 
     def __init__(self, classes: Sequence[Hashable] | None = None) -> None:
@@ -66,7 +68,7 @@ class ProbabilityRecalibrator(ClassifierMixin, BaseEstimator):
         table = check_probability_rows(P, "P")
         if table.shape[1] < 2:
             raise ValueError(f"P must have at least 2 columns, got {table.shape[1]}")
-        labels, known = number_labels(y, table.shape[1], self.classes)
+        labels, known = number_labels(y, table.shape[1], classes_of(P, y, self.classes))
         check_same_length(table, labels, "P and y")
         weights = check_weights(sample_weight, len(table))
         if weights is not None:
@@ -101,3 +103,13 @@ class ProbabilityRecalibrator(ClassifierMixin, BaseEstimator):
     def predict(self, P: ArrayLike) -> NDArray[Any]:
         """The label with the largest recalibrated probability, shape (n,); ties: the first column."""
         return self.classes_[np.argmax(self.predict_proba(P), axis=1)]
+
+    def transform(self, P: ArrayLike) -> Floats:
+        """The same as `predict_proba`, (n, C), as a step of a pipeline and in the form of `set_output`."""
+        return self.predict_proba(P)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the columns of `transform`, shape (C,): those of the fitted table, else the classes."""
+        check_is_fitted(self, "n_features_in_")
+        names = getattr(self, "feature_names_in_", [str(label) for label in self.classes_])
+        return np.asarray(names, dtype=object)

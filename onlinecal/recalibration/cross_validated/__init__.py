@@ -1,0 +1,1 @@
+"""RecalibratedClassifierCV: classifiers of scikit-learn, recalibrated on rows they were not fitted on."""

@@ -1,0 +1,96 @@
+"""What classifiers answer, as rows of probabilities: from `predict_proba`, or from decision scores."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from onlinecal.measures.fixed_order import Floats
+from onlinecal.validation import ROW_TOLERANCE, check_probability_rows
+
+WIDEST = 25.0
+"""The range of scores in a row that probabilities can hold: exp(-25) is above what is added to a probability
+before its logarithm is taken."""
+ROUNDING = 1e-3
+"""Rows of `predict_proba` that miss the sum 1 by less, and by more than the project takes for 1, are divided
+by their sum: they were rounded, to float16 or a few digits."""
+
+
+class Response(NamedTuple):
+    """A classifier's answers for rows of X, a column for each of C known classes.
+
+    Attributes
+    ----------
+    values
+        Shape (n, C): probabilities; or scores, -inf for a class that the classifier does not know.
+    are_scores
+        Which of the two.
+    """
+
+    values: Floats
+    are_scores: bool
+
+    def widest(self) -> float:
+        """The largest range of scores in a row; 0 for probabilities."""
+        if not self.are_scores:
+            return 0.0
+        known = np.where(np.isfinite(self.values), self.values, np.nan)
+        return float(np.nanmax(np.nanmax(known, axis=1) - np.nanmin(known, axis=1)))
+
+    def probabilities(self, scale: float) -> Floats:
+        """Shape (n, C); of scores times a scale the softmax: the logistic function, for two classes."""
+        return softmax(scale * self.values, axis=1) if self.are_scores else self.values
+
+
+def has_response(estimator: Any) -> bool:
+    """Whether a classifier can be asked at all."""
+    return hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")
+
+
+def response(estimator: Any, X: Any, classes: NDArray[Any]) -> Response:
+    """What a fitted classifier answers; probabilities if it has them.
+
+    Raises
+    ------
+    ValueError
+        Rows that are no probabilities, or scores that are not one per class.
+    """
+    name = type(estimator).__name__
+    own = np.asarray(estimator.classes_)
+    places = np.searchsorted(classes, own)
+    if hasattr(estimator, "predict_proba"):
+        table = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+        _check_columns(table, own, f"{name}.predict_proba")
+        sums = table.sum(axis=1, keepdims=True)
+        missed = np.abs(sums - 1.0)
+        rounded = (missed > ROW_TOLERANCE) & (missed < ROUNDING)
+        table = np.divide(table, sums, out=table.copy(), where=rounded)
+        values = np.zeros((len(table), len(classes)))
+        values[:, places] = check_probability_rows(table, f"{name}.predict_proba")
+        return Response(values, False)
+    scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
+    if scores.ndim == 1 or scores.shape[1] == 1:
+        # the logistic function of a score is the softmax of 0 and the score
+        scores = np.column_stack([np.zeros(len(scores)), scores])
+    _check_columns(scores, own, f"{name}.decision_function")
+    if not np.isfinite(scores).all():
+        row = int(np.argmin(np.isfinite(scores).all(axis=1)))
+        raise ValueError(f"{name}.decision_function must be finite, got {scores[row].tolist()} at row {row}")
+    values = np.full((len(scores), len(classes)), -np.inf)
+    values[:, places] = scores
+    return Response(values, True)
+
+
+def _check_columns(table: Floats, classes: NDArray[Any], name: str) -> None:
+    if table.ndim != 2 or table.shape[1] != len(classes):
+        raise ValueError(
+            f"{name} must have a column for each of the {len(classes)} classes, got shape {table.shape}"
+        )
+
+
+def scale_for(widest: float) -> float:
+    """What scores are multiplied by so that no softmax of them loses what they say."""
+    return min(1.0, WIDEST / widest) if widest > 0.0 else 1.0

@@ -1,0 +1,331 @@
+"""RecalibratedClassifierCV among scikit-learn's tools, and DataFrames through every recalibrator."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from joblib import parallel_config
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit, cross_val_predict
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import has_fit_parameter
+from threadpoolctl import threadpool_limits
+
+from onlinecal import LpRecalibrator, RecalibratedClassifierCV
+from onlinecal.measures.scores import class_scores
+from onlinecal.recalibration import AveragedCalibration, TemperatureScaling
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning"),
+    pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning"),
+]
+X, NUMBERS = load_wine(return_X_y=True)
+Y = np.array(["red", "white", "rose"])[NUMBERS]
+SCORES = make_pipeline(StandardScaler(), LinearSVC())
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Tables are small: threads would mostly wait for each other."""
+    with threadpool_limits(1):
+        yield
+
+
+def not_by_cross_validation(_estimator):
+    """What does not hold where rows are dealt to folds: scikit-learn excepts its own, too."""
+    check = "check_sample_weight_equivalence_on_"
+    return dict.fromkeys((f"{check}dense_data", f"{check}sparse_data"), "a row of weight 0 is in a fold")
+
+
+@parametrize_with_checks(
+    [
+        RecalibratedClassifierCV(LogisticRegression(), cv=2),
+        RecalibratedClassifierCV(LinearSVC(random_state=0), TemperatureScaling(), cv=2, ensemble=False),
+    ],
+    expected_failed_checks=not_by_cross_validation,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize(
+    ("classifier", "binary"), [(GaussianNB(), True), (GaussianNB(), False), (SCORES, True), (SCORES, False)]
+)
+def test_temperature_scaling_is_that_of_scikit_learns_calibrated_classifier(classifier, binary, ensemble):
+    rows, labels = (X[NUMBERS < 2], NUMBERS[NUMBERS < 2]) if binary else (X, NUMBERS)
+    theirs = CalibratedClassifierCV(classifier, method="temperature", ensemble=ensemble)
+    try:
+        theirs.fit(rows, labels)
+    except ValueError:
+        pytest.skip("this scikit-learn has no temperature scaling")
+    ours = RecalibratedClassifierCV(classifier, TemperatureScaling(), ensemble=ensemble).fit(rows, labels)
+    if ensemble is False or classifier is not SCORES:
+        assert len(ours.calibrated_classifiers_) == (5 if ensemble else 1)
+    # theirs takes scores (-s, s) of two classes, ours (0, s): the same map, with another temperature
+    assert np.abs(ours.predict_proba(rows) - theirs.predict_proba(rows)).max() < 2e-3
+
+
+def test_defaults_beat_the_best_method_of_scikit_learn_on_its_data():
+    losses = {}
+    for load in (load_breast_cancer, load_digits, load_wine):
+        rows, labels = load(return_X_y=True)
+        fit, test = np.split(np.random.default_rng(0).permutation(len(labels))[: len(labels) // 2 * 2], 2)
+        for model in (GaussianNB(), make_pipeline(StandardScaler(), SVC())):
+            peers = {name: CalibratedClassifierCV(model, method=name) for name in ("sigmoid", "isotonic")}
+            peers["temperature"] = RecalibratedClassifierCV(model, TemperatureScaling())
+            for name, one in {**peers, "ours": RecalibratedClassifierCV(model)}.items():
+                table = one.fit(rows[fit], labels[fit]).predict_proba(rows[test])
+                losses.setdefault(name, []).append(class_scores(table, labels[test])[:2])
+    *theirs, ours = np.mean([*losses.values()], axis=1)
+    assert (ours < np.min(theirs, axis=0)).all()
+
+
+def test_searches_pipelines_and_cross_validation():
+    inner = RecalibratedClassifierCV(GaussianNB(), LpRecalibrator(n_levels=5, tolerance=0.02), cv=3)
+    grid = {"recalibratedclassifiercv__recalibrator__n_levels": [2, 6], "standardscaler": ["passthrough"]}
+    search = GridSearchCV(make_pipeline(StandardScaler(), inner), grid, scoring="neg_log_loss", cv=3)
+    assert search.fit(X, Y).best_estimator_[-1].recalibrator.n_levels in (2, 6)
+    assert set(search.predict(X)) <= set(Y)
+    model = RecalibratedClassifierCV(GaussianNB(), cv=3)
+    table = cross_val_predict(model, X, Y, cv=3, method="predict_proba")
+    assert log_loss(Y, table) < log_loss(
+        Y, cross_val_predict(GaussianNB(), X, Y, cv=3, method="predict_proba")
+    )
+    searched = GridSearchCV(model, {"recalibrator": [None, TemperatureScaling()]}, cv=2).fit(X, Y)
+    assert len(searched.cv_results_["params"]) == 2
+
+
+def test_texts_frames_jobs_and_copies_change_nothing():
+    model = RecalibratedClassifierCV(GaussianNB(), cv=3)
+    expected = model.fit(X, np.array([0, 2, 1])[NUMBERS]).predict_proba(X)
+    names = [f"x{i}" for i in range(X.shape[1])]
+    for frame in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)):
+        with parallel_config("threading"):
+            model = clone(model).set_params(n_jobs=2).fit(frame, Y)
+        assert model.classes_.tolist() == ["red", "rose", "white"]
+        assert model.feature_names_in_.tolist() == names
+        assert model.n_features_in_ == len(names)
+        for twin in (model, pickle.loads(pickle.dumps(model)), clone(model).fit(frame, pd.Series(Y))):
+            answers = twin.predict_proba(frame)
+            assert isinstance(answers, np.ndarray)
+            # sums over columns that lie otherwise in memory
+            assert np.abs(answers - expected).max() < 1e-9
+    for pair in model.calibrated_classifiers_:
+        assert pair.recalibrator.classes_.tolist() == ["red", "rose", "white"]
+
+
+class Recorder(ClassifierMixin, BaseEstimator):
+    """Keeps what it was fitted on; a recalibrator and a classifier, with neither names nor skill."""
+
+    def fit(self, X, y, sample_weight=None, tags=None):
+        self.seen_ = np.asarray(X), np.asarray(y), sample_weight, tags
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.full((len(X), len(self.classes_)), 1.0 / len(self.classes_))
+
+
+def test_weights_and_other_arguments_reach_their_rows():
+    weights, tags = np.arange(len(Y)) + 1.0, np.arange(len(Y))
+    model = RecalibratedClassifierCV(Recorder(), Recorder(), cv=KFold(3, shuffle=True, random_state=0))
+    model.fit(X, Y, sample_weight=weights, tags=tags)
+    for pair, (train, test) in zip(model.calibrated_classifiers_, model.cv.split(X), strict=True):
+        rows, labels, given, told = pair.estimator.seen_
+        assert (rows == X[train]).all()
+        assert (labels == Y[train]).all()
+        assert (given == weights[train]).all()
+        assert (told == tags[train]).all()
+        _, numbers, given, told = pair.recalibrator.seen_
+        assert (model.classes_[numbers] == Y[test]).all()
+        assert (given == weights[test]).all()
+        assert told is None
+    model = RecalibratedClassifierCV(Recorder(), Recorder(), cv=3, ensemble=False).fit(X, Y, weights)
+    assert sorted(model.calibrated_classifiers_[0].recalibrator.seen_[2]) == weights.tolist()
+    with sklearn.config_context(enable_metadata_routing=True):
+        inner = Recorder().set_fit_request(sample_weight=False, tags=True)
+        outer = Recorder().set_fit_request(sample_weight=True, tags=False)
+        model = RecalibratedClassifierCV(inner, outer, cv=GroupKFold(3))
+        model.fit(X, Y, sample_weight=weights, tags=tags, groups=tags % 3)
+        (pair, *_) = model.calibrated_classifiers_
+        assert pair.estimator.seen_[2] is None
+        assert len(set(pair.estimator.seen_[3] % 3)) == 2
+        assert pair.recalibrator.seen_[2] is not None
+        RecalibratedClassifierCV(GaussianNB().set_fit_request(sample_weight=True)).fit(X, Y)
+
+
+def test_who_takes_no_weights_is_named():
+    class Unweighted(Recorder):
+        def fit(self, X, y):
+            return super().fit(X, y)
+
+    weights = np.ones(len(Y))
+    with pytest.warns(
+        UserWarning, match="estimator KNeighborsClassifier takes no sample_weight: only Recorder"
+    ):
+        RecalibratedClassifierCV(KNeighborsClassifier(), Recorder()).fit(X, Y, sample_weight=weights)
+    with pytest.warns(UserWarning, match="recalibrator Unweighted takes no sample_weight: only GaussianNB"):
+        RecalibratedClassifierCV(GaussianNB(), Unweighted()).fit(X, Y, sample_weight=weights)
+
+
+@pytest.mark.skipif(
+    not has_fit_parameter(AveragedCalibration(), "sample_weight"), reason="recalibrators take no weights"
+)
+def test_a_row_of_weight_two_is_two_rows():
+    rng = np.random.default_rng(0)
+    weights = rng.integers(1, 4, len(Y))
+    frozen = FrozenEstimator(GaussianNB().fit(X[::2], Y[::2]))
+    weighted = RecalibratedClassifierCV(frozen).fit(X, Y, sample_weight=weights).predict_proba(X)
+    repeated = RecalibratedClassifierCV(frozen).fit(X.repeat(weights, axis=0), Y.repeat(weights))
+    assert np.abs(weighted - repeated.predict_proba(X)).max() < 1e-4
+
+
+def test_a_frozen_classifier_is_asked_about_all_rows():
+    frozen = FrozenEstimator(GaussianNB().fit(X[::2], Y[::2]))
+    rows, labels = X[1::2], Y[1::2]
+    model = RecalibratedClassifierCV(frozen, TemperatureScaling()).fit(rows, labels)
+    (pair,) = model.calibrated_classifiers_
+    assert pair.estimator is frozen
+    alone = TemperatureScaling().fit(frozen.predict_proba(rows), np.searchsorted(frozen.classes_, labels))
+    assert (model.predict_proba(X) == alone.predict_proba(frozen.predict_proba(X))).all()
+    # a class that it knows, and that does not come
+    some = labels != "red"
+    assert RecalibratedClassifierCV(frozen).fit(rows[some], labels[some]).classes_.tolist() == sorted(set(Y))
+
+
+def test_folds_may_lack_a_class_or_rows():
+    order = np.argsort(NUMBERS, kind="stable")
+    model = RecalibratedClassifierCV(GaussianNB(), cv=KFold(3)).fit(X[order], Y[order])
+    table = model.predict_proba(X)
+    assert table.shape == (len(Y), 3)
+    assert np.allclose(table.sum(axis=1), 1.0)
+    some = ShuffleSplit(2, test_size=0.3, random_state=0)
+    for ensemble in (True, False):
+        model = RecalibratedClassifierCV(GaussianNB(), cv=some, ensemble=ensemble).fit(X, Y)
+        again = RecalibratedClassifierCV(GaussianNB(), cv=list(some.split(X)), ensemble=ensemble).fit(X, Y)
+        assert (model.predict_proba(X) == again.predict_proba(X)).all()
+
+
+def test_scores_of_any_size_keep_what_they_say():
+    rows, labels = make_classification(600, n_informative=5, random_state=0)
+    huge = SGDClassifier(random_state=0).fit(1e4 * rows[:200], labels[:200])
+    small = SGDClassifier(random_state=0).fit(1e4 * rows[:200], labels[:200])
+    small.coef_, small.intercept_ = small.coef_ * 1e-9, small.intercept_ * 1e-9
+    assert np.abs(huge.decision_function(1e4 * rows)).max() > 1e4
+    huge, small = (
+        RecalibratedClassifierCV(FrozenEstimator(one)).fit(1e4 * rows[200:400], labels[200:400])
+        for one in (huge, small)
+    )
+    answers = huge.predict_proba(1e4 * rows[400:])
+    assert np.abs(answers - small.predict_proba(1e4 * rows[400:])).max() < 0.01
+    assert log_loss(labels[400:], answers) < 0.6
+
+
+class Crooked(Recorder):
+    def predict_proba(self, X):
+        table = super().predict_proba(X)
+        table[1] *= 1.1
+        return table
+
+
+@pytest.mark.parametrize(
+    ("settings", "labels", "message"),
+    [
+        ({"estimator": StandardScaler()}, Y, "estimator must be a classifier .* got StandardScaler"),
+        ({"recalibrator": StandardScaler()}, Y, "recalibrator must have fit and predict_proba, got Standard"),
+        ({"cv": "prefit"}, Y, r"cv must be .* got 'prefit': .*FrozenEstimator\(classifier\)"),
+        ({"ensemble": "yes"}, Y, "ensemble must be True, False or 'auto', got 'yes'"),
+        ({}, np.where(np.arange(len(Y)) < 3, "rare", "often"), "cv=5 needs at least 5 .* 3 of class 'rare'"),
+        ({}, np.full(len(Y), "same"), "y must have labels of at least two classes, got one class: 'same'"),
+        ({"estimator": FrozenEstimator(GaussianNB().fit(X, Y))}, NUMBERS, "labels that the frozen .* got 0"),
+        (
+            {"estimator": Crooked()},
+            Y,
+            r"Crooked.predict_proba must sum to 1 in every row, got 1\.1.* at row 1",
+        ),
+        (
+            {"estimator": SVC(decision_function_shape="ovo")},
+            np.arange(len(Y)) % 4,
+            "column for each of the 4",
+        ),
+        ({"cv": [(np.arange(9), [])]}, Y, "cv must have rows in both parts, got 9, 0 in fold 0"),
+        ({"cv": []}, Y, "cv must have at least one fold"),
+    ],
+)
+def test_what_cannot_be_is_named(settings, labels, message):
+    with pytest.raises(ValueError, match=message):
+        RecalibratedClassifierCV(**{"estimator": GaussianNB(), **settings}).fit(X, labels)
+
+
+TABLE = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 200)
+NAMES = ["cat", "dog", "fox"]
+LABELS = np.array(NAMES)[(TABLE.cumsum(axis=1) < np.random.default_rng(1).random((200, 1))).sum(axis=1)]
+EXPECTED = TemperatureScaling(classes=NAMES).fit(TABLE, LABELS).predict_proba(TABLE)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame(TABLE, columns=NAMES), pl.DataFrame(TABLE, schema=NAMES)])
+def test_frames_name_their_classes_and_come_out_named(frame):
+    model = TemperatureScaling().fit(frame, LABELS)
+    assert model.classes_.tolist() == model.get_feature_names_out().tolist() == NAMES
+    assert (model.predict_proba(frame) == EXPECTED).all()
+    for kind, made in (("pandas", pd.DataFrame), ("polars", pl.DataFrame), ("default", np.ndarray)):
+        out = model.set_output(transform=kind).transform(frame)
+        assert isinstance(out, made)
+        assert (np.asarray(out) == EXPECTED).all()
+        assert kind == "default" or list(out.columns) == NAMES
+        assert isinstance(model.predict_proba(frame), np.ndarray)
+    with pytest.raises(ValueError, match="one of the classes, got 'cow' at row"):
+        TemperatureScaling().fit(frame, np.where(LABELS == "dog", "cow", LABELS))
+    numbers = TemperatureScaling().fit(frame, np.searchsorted(NAMES, LABELS))
+    assert numbers.classes_.tolist() == [0, 1, 2]
+    assert numbers.get_feature_names_out().tolist() == NAMES
+    assert TemperatureScaling(classes=NAMES).fit(TABLE, LABELS).get_feature_names_out().tolist() == NAMES
+
+
+def test_labels_may_be_one_hot():
+    hot = pd.get_dummies(pd.Series(LABELS))
+    for given in (
+        hot.to_numpy(),
+        hot.to_numpy(float).tolist(),
+        hot[["fox", "cat", "dog"]],
+        pl.from_pandas(hot),
+    ):
+        model = TemperatureScaling(classes=NAMES).fit(TABLE, given)
+        assert (model.predict_proba(TABLE) == EXPECTED).all()
+    assert TemperatureScaling().fit(pd.DataFrame(TABLE, columns=NAMES), hot).classes_.tolist() == NAMES
+    for bad, message in (
+        (np.ones((200, 2)), r"y must have shape \(n,\), or one-hot \(n, 3\), got \(200, 2\)"),
+        (np.where(np.arange(200)[:, None] == 7, 1, hot), r"one 1 and else 0 in every row, got .* at row 7"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            TemperatureScaling().fit(TABLE, bad)
+
+
+def test_an_average_is_never_worse_than_the_average_and_never_certain():
+    model = AveragedCalibration(classes=NAMES).fit(TABLE[:100], LABELS[:100])
+    numbers = np.searchsorted(NAMES, LABELS[100:])
+    each = [class_scores(one.predict_proba(TABLE[100:]), numbers) for one in model.recalibrators_]
+    own = class_scores(model.predict_proba(TABLE[100:]), numbers)
+    assert (np.array(own[:2]) <= np.mean(each, axis=0)[:2]).all()
+    assert model.predict_proba(TABLE).min() > 0.0
+    one = AveragedCalibration([TemperatureScaling()], NAMES).fit(TABLE, LABELS)
+    assert (one.predict_proba(TABLE) == EXPECTED).all()
+    with pytest.raises(ValueError, match="recalibrators must be at least one"):
+        AveragedCalibration([]).fit(TABLE, np.searchsorted(NAMES, LABELS))
