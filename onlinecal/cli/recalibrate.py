@@ -17,7 +17,6 @@ from onlinecal.cli.recalibrating.options import CHOOSE, METHODS, ChooseSettings,
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
     from rich.table import Table
 
     from onlinecal.cli.recalibrating.choice import Choice
@@ -27,11 +26,14 @@ Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
 class ByMethod(Verbs):
-    """A group whose verbs may also be named last: `FILE --method lp` is `lp FILE`, `FILE` is `choose FILE`."""
+    """A group whose verbs may be named last, or not at all: `FILE --method lp` is `lp FILE`.
+
+    `FILE` alone is `choose FILE`.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Bring the method to the front, then read on as usual."""
-        return super().parse_args(ctx, method_first(args) if args else ["--help"])
+        return super().parse_args(ctx, method_first(args))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The method's verb; ValueError lists those there are."""
@@ -50,8 +52,8 @@ def method_first(args: list[str]) -> list[str]:
             return [value, *args[:at], *args[at + 1 :]]
         if name == "--method" and at + 1 < len(args):
             return [args[at + 1], *args[:at], *args[at + 2 :]]
-    first = args[0] if args else "--help"
-    if first in METHODS or first in (CHOOSE, "--help", "--method"):
+    first = args[0] if args else ""
+    if not args or first in METHODS or first in (CHOOSE, "--help", "-h", "--method"):
         return args
     # a word that neither is nor looks like a file is a method that does not exist
     return [CHOOSE, *args] if first.startswith("-") or "." in first or Path(first).exists() else args
@@ -84,12 +86,14 @@ app = typer.Typer(cls=ByMethod, rich_markup_mode="rich", no_args_is_help=False)
 def recalibrate() -> None:
     """Recalibrate a table of probabilities; say what it gained on rows that were not fitted.
 
-    Without a method, [bold]onlinecal recalibrate FILE[/bold] tries all that apply, prints one table, and says
-    which to take: [bold]onlinecal recalibrate choose --help[/bold] has its options.
+    [bold]onlinecal recalibrate FILE[/bold] tries all methods that apply, prints one table,
+    and says which to take; [bold]onlinecal recalibrate choose --help[/bold] has its options.
 
-    A random half of the rows is fitted, the other tested, unless --split says otherwise. All errors are
-    averages over rows. Each method has options of its own: [bold]onlinecal recalibrate lp --help[/bold]. It
-    may also be named after the file, with --method.
+    A method may be named first, or with --method. Each has options of its own:
+    [bold]onlinecal recalibrate lp --help[/bold].
+
+    A random half of the rows is fitted, the other tested; --split says otherwise.
+    All errors are averages over rows.
 
     Examples:
 
@@ -155,9 +159,11 @@ def _run(method: str, file: Path, settings: Any, rows: Rows, results: Results) -
 
 def _show_choice(choice: Choice, folder: Path | None, as_json: bool) -> None:
     """The same for a comparison; one that was interrupted writes nothing."""
+    from onlinecal.cli.output import results
     from onlinecal.cli.recalibrating.choice import choice_tables, sentence
 
-    _show(choice, choice_tables(choice), None if choice.interrupted else folder, as_json, sentence(choice))
+    tables = choice_tables(choice, results().width)
+    _show(choice, tables, None if choice.interrupted else folder, as_json, sentence(choice))
     if choice.interrupted:
         raise typer.Exit(INTERRUPTED)
 

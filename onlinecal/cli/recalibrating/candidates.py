@@ -22,7 +22,7 @@ from onlinecal.cli.recalibrating.report import NONE
 from onlinecal.cli.recalibrating.tables import Part
 from onlinecal.recalibration.classical.dirichlet import chosen_dirichlet
 from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
-from onlinecal.recalibration.classical.temperature import FLOOR, TemperatureScaling
+from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.classical.top_label import TopLabelIsotonic
 from onlinecal.recalibration.classical.vector_scaling import VectorScaling
 
@@ -41,17 +41,17 @@ def class_methods(n_fit: int, k: int, seed: int) -> tuple[dict[str, Method], dic
         NONE: lambda _: lambda part: part.table,
         "temperature": _fitted(TemperatureScaling),
         "vector": _fitted(VectorScaling),
-        "isotonic top label": _fitted(TopLabelIsotonic),
-        "isotonic per class": _fitted(PerClassIsotonic),
-        "Dirichlet": _fitted(lambda: chosen_dirichlet(seed)),
+        "top-label": _fitted(TopLabelIsotonic),
+        "isotonic": _fitted(PerClassIsotonic),
+        "dirichlet": _fitted(lambda: chosen_dirichlet(seed)),
         "lp": _fitted(lambda: lp.new_model(LpSettings(), seed)),
         "decision": _fitted(lambda: decision.new_model(DecisionSettings(), None, seed)),
     }
     left_out = {}
     if k == 2:
-        left_out["isotonic top label"] = "of two classes isotonic per class is all there is"
+        left_out["top-label"] = "of two classes isotonic is all there is"
     if n_fit * k**2 > MOST_DIRICHLET:
-        left_out["Dirichlet"] = f"its {k * (k + 1):,} numbers take minutes to fit to {n_fit:,} rows"
+        left_out["dirichlet"] = f"its {k * (k + 1):,} numbers take minutes to fit to {n_fit:,} rows"
     return {name: one for name, one in methods.items() if name not in left_out}, left_out
 
 
@@ -67,7 +67,7 @@ def event_methods(settings: ChooseSettings, seed: int) -> tuple[dict[str, Method
     """The methods for a column of forecasts, and which others are left out, with the reason."""
     methods: dict[str, Method] = {
         NONE: lambda _: lambda part: part.told,
-        "Platt": platt_map,
+        "platt": platt_map,
         "beta": beta_map,
         "isotonic": lambda part: _of_forecasts(isotonic_map(part)),
     }
@@ -93,8 +93,11 @@ def platt_map(fit: Events) -> Map:
     """A logistic curve in the log odds of the forecast (Platt, 1999)."""
     from sklearn.linear_model import LogisticRegression
 
+    floor = least_forecast(fit.told)
+
     def log_odds(forecasts: Floats) -> Floats:
-        return np.log((forecasts + FLOOR) / (1.0 - forecasts + FLOOR))[:, None]
+        inside = forecasts.clip(floor, 1.0 - floor)
+        return np.log(inside / (1.0 - inside))[:, None]
 
     # hardly a penalty: it keeps the slope finite where forecasts tell the outcomes without an error
     curve = LogisticRegression(C=1e4, solver="newton-cholesky").fit(log_odds(fit.told), fit.settled)
@@ -103,8 +106,20 @@ def platt_map(fit: Events) -> Map:
 
 def beta_map(fit: Events) -> Map:
     """A factor for log p, one for log(1 - p), and an offset (Kull et al., 2017): vector scaling of two."""
-    model = VectorScaling().fit(_two(fit.told), fit.settled)
-    return lambda part: model.predict_proba(_two(part.told))[:, 1]
+    floor = least_forecast(fit.told)
+
+    def of_both(forecasts: Floats) -> Floats:
+        inside = forecasts.clip(floor, 1.0 - floor)
+        return np.column_stack([1.0 - inside, inside])
+
+    model = VectorScaling().fit(of_both(fit.told), fit.settled)
+    return lambda part: model.predict_proba(of_both(part.told))[:, 1]
+
+
+def least_forecast(forecasts: Floats) -> float:
+    """What a forecast of 0 is taken for where log odds are needed: 1/(n + 1), or the least of the others."""
+    both = np.minimum(forecasts, 1.0 - forecasts)
+    return min(1.0 / (len(both) + 1.0), float(both[both > 0.0].min(initial=1.0)))
 
 
 def group_map(fit: Events, names: list[str], seed: int) -> Map:
@@ -121,7 +136,3 @@ def boost_map(fit: Events, settings: BoostSettings, seed: int) -> Map:
     model = boost.new_model(settings, seed)
     model.fit(boost.feature_table(fit.frame, names), fit.settled, fit.told)
     return lambda part: np.asarray(model.predict(boost.feature_table(part.frame, names), part.told))
-
-
-def _two(forecasts: Floats) -> Floats:
-    return np.column_stack([1.0 - forecasts, forecasts])

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+FIRST, WIDE = 14, 17
+"""Signs that the first column takes at most, and another with its interval."""
+
+
 @dataclass(frozen=True, eq=False)
 class Choice:
     """Everything that a comparison of methods leaves.
@@ -124,20 +128,23 @@ class Choice:
         """The scoreboard, drawn."""
         from onlinecal.plots.recalibration import scoreboard
 
-        table = scoreboard.prepare(self.frame(), self.file, self.chosen, "; ".join([self.contents, self.split]))
+        table = scoreboard.prepare(
+            self.frame(), self.file, self.chosen, "; ".join([self.contents, self.split])
+        )
         return [Picture(scoreboard, table, "scoreboard")]
 
 
-def choice_tables(choice: Choice) -> list[Table]:
-    """The scoreboard; who is best for what."""
+def choice_tables(choice: Choice, width: int) -> list[Table]:
+    """The scoreboard, on a narrow terminal without intervals; who is best for what."""
     from onlinecal.cli.output import table
 
     sizes = ", ".join(f"{count:,} rows to {part}" for part, count in choice.n_rows.items())
     board = choice.board
+    wide = width >= FIRST + WIDE * len(board.measures)
     lines = [
         [
             f"[bold]{method}[/bold]" if method == choice.chosen else method,
-            *(_cell(choice, measure, method) for measure in board.measures),
+            *(_cell(choice, measure, method, wide) for measure in board.measures),
         ]
         for method in board.methods
     ]
@@ -145,10 +152,15 @@ def choice_tables(choice: Choice) -> list[Table]:
     scores.caption_justify = "left"
     scores.caption = (
         f"On rows that were not fitted: {choice.split}. * the one to take, = tied with it: chance explains "
-        f"what is between them and the best. ± half an interval of 95 %, by {choice.n_resamples} resamples."
+        "what is between them and the best."
     )
-    for name, reason in choice.left_out.items():
-        scores.caption += f"\nLeft out: {name} ({reason})."
+    if wide:
+        scores.caption += f" ± half an interval of 95 %, by {choice.n_resamples} resamples."
+    for column in scores.columns[1:]:
+        column.overflow = "fold"
+    if choice.left_out:
+        reasons = "; ".join(f"{name} ({reason})" for name, reason in choice.left_out.items())
+        scores.caption += f"\nLeft out: {reasons}."
     best = [
         [one["purpose"], one["measure"], one["take"], ", ".join(one["tied"]) or "–"] for one in choice.best()
     ]
@@ -163,9 +175,12 @@ def sentence(choice: Choice) -> str:
     return f"{what}: {choice.advice.why}.{taken}"
 
 
-def _cell(choice: Choice, measure: str, method: str) -> str:
+def _cell(choice: Choice, measure: str, method: str, wide: bool) -> str:
     value, half = choice.board.value(measure, method)
     largest = max(abs(choice.board.value(measure, name)[0]) for name in choice.board.methods)
     digits = 4 + (largest < 0.02) + (largest < 0.002)
-    text = f"{value:.{digits}f} ±{f'{half:.{digits}f}'.removeprefix('0')}"
+    if wide:
+        text = f"{value:.{digits}f} ±{f'{half:.{digits}f}'.removeprefix('0')}"
+    else:
+        text = f"{value:.{digits - 1}f}".removeprefix("0")
     return text + (choice.mark(measure, method) or " ")

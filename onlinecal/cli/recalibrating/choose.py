@@ -138,10 +138,11 @@ class Match:
         contest = self.contest
         if contest.new is not None:
             n = sum(len(one) for one in contest.split.folds[0])
-            fitted: Map = contest.methods[name](contest.take("fit", np.arange(n)))
+            with gathered_warnings() as said:
+                fitted: Map = contest.methods[name](contest.take("fit", np.arange(n)))
+            self.warnings[name] = said
             return contest.written(contest.new, fitted(contest.new))
         parts: list[Any] = [
-            contest.written(part, mapped)
-            for part, mapped in zip(self.tested, self.mapped[name], strict=True)
+            contest.written(part, mapped) for part, mapped in zip(self.tested, self.mapped[name], strict=True)
         ]
         return pl.concat(parts).sort("row")

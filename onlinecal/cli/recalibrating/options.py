@@ -166,13 +166,19 @@ class BoostSettings(EventColumns):
 
 
 @dataclass(frozen=True)
-class ChooseSettings(ClassColumns, EventColumns):
-    """All methods that apply to FILE side by side on rows that they did not see, and the best one's rows.
+class ChooseSettings(EventColumns, ClassColumns):
+    """All methods that apply to FILE, side by side on rows that they did not see; which to take.
 
-    FILE is a table of class probabilities with labels, or a column of forecasts with outcomes; columns with
-    usual names (p_*, label; forecast, outcome) are found. Each half of the rows is fitted, the other tested,
-    in turn, and --split time or COL fits one part only. Intervals are those of 95 % by drawing rows anew, or
-    all that --split-by keeps together. Of methods that cannot be told apart the simplest is recommended.
+    FILE has class probabilities and labels, or forecasts of one event and outcomes.
+    Columns with usual names (p_*, label; forecast, outcome) are found.
+
+    Each half of the rows is fitted and the other tested, in turn;
+    --test-share, --split time and --split COL fit one part only.
+
+    Intervals: 95 %, by drawing the tested rows anew; with --split-by COL
+    all rows with one value are drawn together.
+
+    Of methods that cannot be told apart the simplest is taken.
 
     Example: [bold]onlinecal recalibrate cifar.npz --out results/cifar[/bold]
     """
@@ -186,7 +192,9 @@ class ChooseSettings(ClassColumns, EventColumns):
     ] = None
     choose: Annotated[
         str | None,
-        Option(metavar="NAME", help="Take this method, by its name in the table. Default: what is recommended."),
+        Option(
+            metavar="NAME", help="Take this method, by its name in the table. Default: what is recommended."
+        ),
     ] = None
 
 

@@ -86,8 +86,11 @@ def read_split(n_rows: int, rows: Rows, file: Path, in_turn: bool = False) -> Sp
         both = in_turn and rows.test_share is None
         folds = [(fit, test), (test, fit)] if both else [(fit, test)]
         told = "each half fitted and the other tested" if both else f"{len(fit):,} random rows fitted"
-        return Split(folds, together, told)
-    return Split([(fit, test)], together, told)
+    else:
+        folds = [(fit, test)]
+    if together is not None:
+        told += f", rows of one {rows.split_by} together"
+    return Split(folds, together, told)
 
 
 def dealt_rows(n_rows: int, rows: Rows, by_chance: bool, together: Ints | None) -> tuple[Ints, Ints]:
@@ -112,7 +115,10 @@ def dealt_rows(n_rows: int, rows: Rows, by_chance: bool, together: Ints | None) 
 
 
 def told_rows(column: pl.Series) -> tuple[Ints, Ints, str]:
-    """Row numbers of which a column says that they are to fit, and to test; ValueError names another value."""
+    """Row numbers that a column says are to fit, and those to test, and that in words.
+
+    ValueError names a value that says neither.
+    """
     words = [str(value).strip().lower() for value in column.to_list()]
     fit = np.array([word in FIT_WORDS for word in words])
     test = np.array([word in TEST_WORDS for word in words])
@@ -157,9 +163,7 @@ def read_column(file: Path, name: str, n_rows: int) -> pl.Series:
 
 def numbered(column: pl.Series) -> Ints:
     """Values as numbers 0, 1, ..., in the order of their first rows."""
-    _, first, numbers = np.unique(
-        column.cast(pl.String).to_list(), return_index=True, return_inverse=True
-    )
+    _, first, numbers = np.unique(column.cast(pl.String).to_list(), return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[numbers].astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""What a file is, by its columns: class probabilities with labels, or forecasts of one event with outcomes."""
+"""What a file is, by its columns: class probabilities with labels, or forecasts of one event."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def recognise(file: Path, settings: ChooseSettings) -> tuple[bool, ChooseSetting
             "probabilities, the other for forecasts of one event"
         )
     names = read_names(file)
-    if named[0] or not named[1] and has_class_columns(file, names):
+    if named[0] or (not named[1] and has_class_columns(file, names)):
         label = settings.label
         if label is None and file.suffix.lower() != ".npz":
             label = usual(names, LABELS)

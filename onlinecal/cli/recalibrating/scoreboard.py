@@ -18,7 +18,7 @@ MORE_IS_BETTER = ("accuracy",)
 
 @dataclass(frozen=True)
 class Verdict:
-    """Who is best by one measure: the one to take, and all that cannot be told from the best, it among them."""
+    """By one measure the method to take, and all that cannot be told from the best, it among them."""
 
     measure: str
     take: str
@@ -105,7 +105,8 @@ def advice(board: Scoreboard, purposes: dict[str, str]) -> Advice:
     if more:
         texts.append(f"nor is any better for {_listed(more, 'or')}")
     if others:
-        texts.append(f"it is simpler than {_listed(others)}, which are as good")
+        are = "which are" if len(others) > 1 else "which is"
+        texts.append(f"it is simpler than {_listed(others)}, {are} as good")
     for purpose, verdict in verdicts.items():
         if purpose not in served[method]:
             texts.append(f"for {purpose} alone, {verdict.take}")

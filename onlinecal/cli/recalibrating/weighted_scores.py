@@ -59,10 +59,10 @@ def absolute_bias(cells: Ints, residuals: Floats, rows: Ints, n_cells: int, n_ro
     return score
 
 
-def binned_error(forecasts: Floats, outcomes: NDArray[np.generic]) -> Score:
+def binned_error(forecasts: Floats, outcomes: NDArray[np.bool_] | NDArray[np.uint8]) -> Score:
     """The expected calibration error of one event in equal bins, of `expected_calibration_error`."""
     n = len(forecasts)
-    return absolute_bias(_bin(forecasts), forecasts - outcomes, np.arange(n), BINS, n)
+    return absolute_bias(_bin(forecasts), forecasts - outcomes.astype(np.float64), np.arange(n), BINS, n)
 
 
 def classwise_error(table: Floats, labels: Ints) -> Score:
@@ -103,12 +103,12 @@ def decision_gap(table: Floats, labels: Ints, losses: Floats) -> Score:
     return score
 
 
-def worst_group(forecasts: Floats, outcomes: NDArray[np.generic], members: Bools) -> Score:
+def worst_group(forecasts: Floats, outcomes: NDArray[np.bool_] | NDArray[np.uint8], members: Bools) -> Score:
     """The largest violation of any group, `multicalibration_error`; members (n, G), ten level sets."""
     rows, groups = np.nonzero(members)
     cells = groups * (GROUP_LEVELS + 1) + grid_level(forecasts, GROUP_LEVELS)[rows]
     shape = members.shape[1] * (GROUP_LEVELS + 1), len(forecasts)
-    biases = summed(cells, (forecasts - outcomes)[rows], rows, *shape)
+    biases = summed(cells, (forecasts - outcomes.astype(np.float64))[rows], rows, *shape)
     counts = summed(cells, np.ones(len(rows)), rows, *shape)
 
     def score(weights: Floats) -> Floats:
