@@ -52,8 +52,8 @@ def method_first(args: list[str]) -> list[str]:
             return [value, *args[:at], *args[at + 1 :]]
         if name == "--method" and at + 1 < len(args):
             return [args[at + 1], *args[:at], *args[at + 2 :]]
-    first = args[0] if args else ""
-    if not args or first in METHODS or first in (CHOOSE, "--help", "-h", "--method"):
+    first = args[0] if args else "--help"
+    if first in (*METHODS, CHOOSE, "--help", "-h") or "--method" in args:
         return args
     # a word that neither is nor looks like a file is a method that does not exist
     return [CHOOSE, *args] if first.startswith("-") or "." in first or Path(first).exists() else args

@@ -76,7 +76,7 @@ class Choice:
                         "method": method,
                         "measure": measure,
                         "value": value,
-                        "low": value - half,
+                        "low": max(value - half, 0.0),
                         "high": value + half,
                         "difference": more,
                         "difference_low": more - more_half,
