@@ -170,7 +170,7 @@ def choice_tables(choice: Choice, width: int) -> list[Table]:
 def sentence(choice: Choice) -> str:
     """What is recommended, and what was taken instead."""
     name = choice.advice.method
-    what = "Leave them as they came" if name == NONE else f"Take {name}"
+    what = f"Leave them as they came ({NONE})" if name == NONE else f"Take {name}"
     taken = "" if choice.chosen == name else f" Chosen: {choice.chosen}."
     return f"{what}: {choice.advice.why}.{taken}"
 
@@ -183,4 +183,4 @@ def _cell(choice: Choice, measure: str, method: str, wide: bool) -> str:
         text = f"{value:.{digits}f} ±{f'{half:.{digits}f}'.removeprefix('0')}"
     else:
         text = f"{value:.{digits - 1}f}".removeprefix("0")
-    return text + (choice.mark(measure, method) or " ")
+    return choice.mark(measure, method) + text

@@ -100,16 +100,16 @@ def advice(board: Scoreboard, purposes: dict[str, str]) -> Advice:
     method = max(served, key=lambda name: len(served[name]))
     others = [name for name in first.tied if name != method and served[name] == served[method]]
     loss = board.value("log loss", method)[0]
-    texts = [f"no method here has less log loss than its {loss:.4f} beyond what chance explains"]
+    texts = [f"its log loss, {loss:.4f}, is the least here as far as these rows can tell"]
     more = [purpose for purpose in served[method] if purpose != "probabilities"]
     if more:
-        texts.append(f"nor is any better for {_listed(more, 'or')}")
+        texts.append(f"nothing is better for {_listed(more, 'or')}")
     if others:
         are = "which are" if len(others) > 1 else "which is"
-        texts.append(f"it is simpler than {_listed(others)}, {are} as good")
+        texts.append(f"simpler than {_listed(others)}, {are} as good")
     for purpose, verdict in verdicts.items():
         if purpose not in served[method]:
-            texts.append(f"for {purpose} alone, {verdict.take}")
+            texts.append(f"for {purpose} alone take {verdict.take}")
     return Advice(method, "; ".join(texts), served[method])
 
 
