@@ -75,6 +75,7 @@ def before_scale() -> dict[str, Any]:
 BEFORE = {
     "README": before_readme,
     "adversaries": before_adversaries,
+    "recalibrate": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
     "recalibrate-decisions": lambda: borrowed("lenet-5-cifar-10.npz"),
     "recalibrate-lp": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
     "recalibrate-stream": lambda: borrowed("nba_games.csv"),

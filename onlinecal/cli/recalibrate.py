@@ -12,19 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from onlinecal.cli.errors import Verbs, warn
-from onlinecal.cli.recalibrating.options import METHODS, ClassColumns, Results, Rows
+from onlinecal.cli.errors import INTERRUPTED, Verbs, warn
+from onlinecal.cli.recalibrating.options import CHOOSE, METHODS, ChooseSettings, ClassColumns, Results, Rows
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from rich.table import Table
 
+    from onlinecal.cli.recalibrating.choice import Choice
     from onlinecal.cli.recalibrating.report import Report
 
 Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
 class ByMethod(Verbs):
-    """A group whose verbs may also be named last: `FILE --method lp` is `lp FILE`."""
+    """A group whose verbs may be named last, or not at all: `FILE --method lp` is `lp FILE`.
+
+    `FILE` alone is `choose FILE`.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Bring the method to the front, then read on as usual."""
@@ -32,13 +37,13 @@ class ByMethod(Verbs):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The method's verb; ValueError lists those there are."""
-        if args[0] not in METHODS:
+        if args[0] not in (*METHODS, CHOOSE):
             raise ValueError(f"unknown method {args[0]!r}; known: {', '.join(METHODS)}")
         return super().resolve_command(ctx, args)
 
 
 def method_first(args: list[str]) -> list[str]:
-    """Arguments that name the method with --method, as if they had named it first."""
+    """Arguments that name the method with --method, or none beside a file, as if they had named it first."""
     for at, word in enumerate(args):
         name, equals, value = word.partition("=")
         if word == "--":
@@ -47,7 +52,11 @@ def method_first(args: list[str]) -> list[str]:
             return [value, *args[:at], *args[at + 1 :]]
         if name == "--method" and at + 1 < len(args):
             return [args[at + 1], *args[:at], *args[at + 2 :]]
-    return args
+    first = args[0] if args else "--help"
+    if first in (*METHODS, CHOOSE, "--help", "-h") or "--method" in args:
+        return args
+    # a word that neither is nor looks like a file is a method that does not exist
+    return [CHOOSE, *args] if first.startswith("-") or "." in first or Path(first).exists() else args
 
 
 class MethodVerb(TyperCommand):
@@ -62,9 +71,8 @@ class MethodVerb(TyperCommand):
             owners = [name for name, own in METHODS.items() if option in _options(own)]
             if not owners:
                 raise
-            raise ValueError(
-                f"{option} belongs to --method {' and '.join(owners)}, not to --method {self.name}"
-            ) from error
+            here = "the comparison of all" if self.name == CHOOSE else f"--method {self.name}"
+            raise ValueError(f"{option} belongs to --method {' and '.join(owners)}, not to {here}") from error
 
 
 def _options(settings: type) -> set[str]:
@@ -78,11 +86,18 @@ app = typer.Typer(cls=ByMethod, rich_markup_mode="rich", no_args_is_help=False)
 def recalibrate() -> None:
     """Recalibrate a table of probabilities; say what it gained on rows that were not fitted.
 
-    A random half of the rows is fitted, the other tested. All errors are averages over rows. Each method has
-    options of its own: [bold]onlinecal recalibrate lp --help[/bold]. It may also be named after the file,
-    with --method.
+    [bold]onlinecal recalibrate FILE[/bold] tries all methods that apply, prints one table,
+    and says which to take; [bold]onlinecal recalibrate choose --help[/bold] has its options.
+
+    A method may be named first, or with --method. Each has options of its own:
+    [bold]onlinecal recalibrate lp --help[/bold].
+
+    A random half of the rows is fitted, the other tested; --split says otherwise.
+    All errors are averages over rows.
 
     Examples:
+
+    [bold]onlinecal recalibrate cifar.npz --out results/cifar[/bold]
 
     [bold]onlinecal recalibrate lp cifar.npz --out results/lp[/bold]
 
@@ -98,7 +113,7 @@ def recalibrate() -> None:
 
 def _verb(method: str) -> Callable[..., None]:
     """A function whose parameters are FILE, the settings of the method, and what all methods share."""
-    own = METHODS[method]
+    own = ChooseSettings if method == CHOOSE else METHODS[method]
     kinds = ", Parquet or NPZ" if issubclass(own, ClassColumns) else " or Parquet"
 
     def verb(file: Path, **given: Any) -> None:
@@ -123,7 +138,7 @@ def _taken(kind: type[Kind], given: dict[str, Any]) -> Kind:
     return kind(**{field.name: given[field.name] for field in fields(kind)})
 
 
-for _method in METHODS:
+for _method in (CHOOSE, *METHODS):
     app.command(_method, cls=MethodVerb)(_verb(_method))
 
 
@@ -134,20 +149,40 @@ def _run(method: str, file: Path, settings: Any, rows: Rows, results: Results) -
         raise ValueError(f"{folder} is a file, not a folder to write into")
     report = import_module(f"onlinecal.cli.recalibrating.{method}").recalibrate(file, rows, settings)
     warn(report.warnings)
-    _show(report, folder, results.as_json)
+    if method == CHOOSE:
+        _show_choice(report, folder, results.as_json)
+        return
+    from onlinecal.cli.recalibrating.report import report_tables
+
+    _show(report, report_tables(report), folder, results.as_json)
 
 
-def _show(report: Report, folder: Path | None, as_json: bool) -> None:
+def _show_choice(choice: Choice, folder: Path | None, as_json: bool) -> None:
+    """The same for a comparison; one that was interrupted writes nothing."""
+    from onlinecal.cli.output import results
+    from onlinecal.cli.recalibrating.choice import choice_tables, sentence
+
+    tables = choice_tables(choice, results().width)
+    _show(choice, tables, None if choice.interrupted else folder, as_json, sentence(choice))
+    if choice.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _show(
+    report: Report | Choice, tables: list[Table], folder: Path | None, as_json: bool, last: str = ""
+) -> None:
     """Write what is wanted, then print the report."""
     from onlinecal.cli.output import print_json, results
-    from onlinecal.cli.recalibrating.report import report_tables, write_report
+    from onlinecal.cli.recalibrating.report import write_report
 
     files = [] if folder is None else write_report(report, folder)
     if as_json:
         print_json({**report.record(), "files": [str(path) for path in files]})
         return
     console = results()
-    for table in report_tables(report):
+    for table in tables:
         console.print(table)
+    if last:
+        console.print(last)
     for path in files:
         console.print(str(path), soft_wrap=True)

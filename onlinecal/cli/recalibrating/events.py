@@ -99,15 +99,12 @@ class EventJob:
                 scores.setdefault(part.name, {})[name] = {**own(part, name), **usual}
         before = next(iter(mapped[self.other.name].values()))
         after = mapped[self.other.name][method]
-        written: dict[str, Any] = {"row": self.other.rows, "before": before, "after": after}
-        if self.other.outcomes is not None:
-            written["outcome"] = self.other.outcomes
         return Report(
             method=method,
             file=self.file,
             n_rows={part.name: len(part) for part in self.parts},
             lines=measure_lines(scores),
-            probabilities=pl.DataFrame(written),
+            probabilities=written_rows(self.other, before, after),
             warnings=[*self.remarks, *remarks],
             **rest,
         )
@@ -128,20 +125,34 @@ def read_events(path: Path, outcome: str | None, forecast: str | None) -> Events
 
 def read_job(file: Path, columns: EventColumns, rows: Rows) -> EventJob:
     """Read FILE and split it, or read it and the new file."""
+    everything, remarks = read_settled(file, columns)
+    fit, test = fitted_rows(len(everything), rows, file)
+    other = everything.take("test", test) if rows.apply is None else read_new(rows.apply, columns)
+    return EventJob(file.name, everything.take("fit", fit), other, remarks)
+
+
+def read_settled(file: Path, columns: EventColumns) -> tuple[Events, list[str]]:
+    """All rows of FILE, and what looks wrong in their outcomes."""
     outcome, forecast = columns.outcome, columns.forecast
     if outcome is None:
         raise ValueError("--outcome is needed, the column of outcomes")
-    everything = read_events(file, outcome, forecast)
-    fit, test = fitted_rows(len(everything), rows)
-    if rows.apply is None:
-        other = everything.take("test", test)
-    else:
-        known = outcome in read_columns(rows.apply)
-        new = read_events(rows.apply, outcome if known else None, forecast)
-        other = new.take("apply", new.rows)
-    fitted = everything.take("fit", fit)
-    remarks = outcome_remarks(fitted.settled, fitted.forecasts, outcome, forecast or "")
-    return EventJob(file.name, fitted, other, remarks)
+    events = read_events(file, outcome, forecast)
+    return events, outcome_remarks(events.settled, events.forecasts, outcome, forecast or "")
+
+
+def read_new(path: Path, columns: EventColumns) -> Events:
+    """The rows of a new file, which may have no outcomes."""
+    known = columns.outcome in read_columns(path)
+    new = read_events(path, columns.outcome if known else None, columns.forecast)
+    return new.take("apply", new.rows)
+
+
+def written_rows(part: Events, before: Floats, after: Floats) -> pl.DataFrame:
+    """Row number, old and new forecast, and the outcome, if any, of every row of a part."""
+    written: dict[str, Any] = {"row": part.rows, "before": before, "after": after}
+    if part.outcomes is not None:
+        written["outcome"] = part.outcomes
+    return pl.DataFrame(written)
 
 
 def isotonic_map(fit: Events) -> Callable[[Floats], Floats]:

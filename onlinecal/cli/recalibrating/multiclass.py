@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onlinecal.cli.recalibrating.options import ClassColumns, Rows
 from onlinecal.cli.recalibrating.parts import fitted_rows, gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Report, Scores, measure_lines
-from onlinecal.cli.recalibrating.tables import Part, read_names, read_table
+from onlinecal.cli.recalibrating.tables import Part, Table, read_names, read_table
 from onlinecal.measures.scores import BINS, class_scores
 from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
@@ -70,24 +70,31 @@ class Fitted:
 
 def read_job(file: Path, columns: ClassColumns, rows: Rows) -> Job:
     """Read FILE and split it, or read it and the new file."""
-    probabilities, label = columns.probabilities, columns.label
-    table = read_table(file, probabilities, label)
+    table, remarks = read_labelled(file, columns)
+    fit, test = fitted_rows(len(table), rows, file)
+    other = table.take("test", test) if rows.apply is None else read_new(rows.apply, columns, file, table)
+    return Job(table.name, table.classes, table.take("fit", fit), other, remarks)
+
+
+def read_labelled(file: Path, columns: ClassColumns) -> tuple[Table, list[str]]:
+    """All rows of FILE, and what looks wrong in their labels."""
+    label = columns.label
+    table = read_table(file, columns.probabilities, label)
     if table.labels is None:
         raise ValueError(f"{file} has no labels to fit to: name their column with --label")
     if len(table.classes) < 2:
         raise ValueError(f"{file} has one class only")
-    remarks = label_remarks(table.probabilities, table.labels, table.classes, label or "the labels")
-    fit, test = fitted_rows(len(table), rows)
-    if rows.apply is None:
-        other = table.take("test", test)
-    else:
-        known = label is None or label in read_names(rows.apply)
-        new = read_table(rows.apply, probabilities, label if known else None)
-        if new.classes != table.classes:
-            theirs = f"{rows.apply} has the classes {', '.join(new.classes)}"
-            raise ValueError(f"{theirs}, {file} has {', '.join(table.classes)}")
-        other = new.take("apply", np.arange(len(new)))
-    return Job(table.name, table.classes, table.take("fit", fit), other, remarks)
+    return table, label_remarks(table.probabilities, table.labels, table.classes, label or "the labels")
+
+
+def read_new(path: Path, columns: ClassColumns, file: Path, table: Table) -> Part:
+    """The rows of a new file, which may have no labels; it must have the classes of FILE's table."""
+    known = columns.label is None or columns.label in read_names(path)
+    new = read_table(path, columns.probabilities, columns.label if known else None)
+    if new.classes != table.classes:
+        theirs = f"{path} has the classes {', '.join(new.classes)}"
+        raise ValueError(f"{theirs}, {file} has {', '.join(table.classes)}")
+    return new.take("apply", np.arange(len(new)))
 
 
 def rivals() -> dict[str, ProbabilityRecalibrator]:
@@ -129,20 +136,21 @@ def report(job: Job, fitted: Fitted, own: Callable[[Floats, Ints], Scores], **re
         file=job.file,
         n_rows=job.n_rows,
         lines=measure_lines(scores),
-        probabilities=written_rows(job, fitted(fitted.method, job.other.name, job.other.table)),
+        probabilities=written_rows(
+            job.other, job.classes, fitted(fitted.method, job.other.name, job.other.table)
+        ),
         warnings=fitted.warnings,
         **rest,
     )
 
 
-def written_rows(job: Job, after: Floats) -> pl.DataFrame:
-    """Row number, old and new probabilities, and the label of every row that was not fitted."""
-    part = job.other
+def written_rows(part: Part, classes: tuple[str, ...], after: Floats) -> pl.DataFrame:
+    """Row number, old and new probabilities, and the label, if any, of every row of a part."""
     columns: dict[str, Any] = {"row": part.rows}
     for kind, table in (("before", part.table), ("after", after)):
-        columns |= {f"{kind}_{name}": table[:, number] for number, name in enumerate(job.classes)}
+        columns |= {f"{kind}_{name}": table[:, number] for number, name in enumerate(classes)}
     if part.labels is not None:
-        columns["label"] = [job.classes[number] for number in part.labels]
+        columns["label"] = [classes[number] for number in part.labels]
     return pl.DataFrame(columns)
 
 

@@ -28,12 +28,23 @@ class Rows:
             help="Fit on all of FILE, and recalibrate this one; labels may be missing.",
         ),
     ] = None
-
-    def __post_init__(self) -> None:
-        if self.apply is not None and self.test_share is not None:
-            raise ValueError(
-                "--apply and --test-share exclude each other: with --apply all of FILE is fitted"
-            )
+    split: Annotated[
+        str | None,
+        Option(
+            metavar="random|time|COL",
+            rich_help_panel=RESULTS,
+            help="Which rows are fitted: random ones; time: the first of FILE; or those of which a column "
+            "COL says fit (or train), not test. Default: random.",
+        ),
+    ] = None
+    split_by: Annotated[
+        str | None,
+        Option(
+            metavar="COL",
+            rich_help_panel=RESULTS,
+            help="Rows with the same value of this column (one patient, one match) stay together.",
+        ),
+    ] = None
 
     @property
     def share(self) -> float:
@@ -159,6 +170,39 @@ class BoostSettings(EventColumns):
     levels: Annotated[int, Option(min=0, help="Levels of the forecasts, 0: by alpha and bound.")] = 20
 
 
+@dataclass(frozen=True)
+class ChooseSettings(EventColumns, ClassColumns):
+    """All methods that apply to FILE, side by side on rows that they did not see; which to take.
+
+    FILE has class probabilities and labels, or forecasts of one event and outcomes.
+    Columns with usual names (p_*, label; forecast, outcome) are found.
+
+    Each half of the rows is fitted and the other tested, in turn;
+    --test-share, --split time and --split COL fit one part only.
+
+    Intervals: 95 %, by drawing the tested rows anew; with --split-by COL
+    all rows with one value are drawn together.
+
+    Of methods that cannot be told apart the simplest is taken.
+
+    Example: [bold]onlinecal recalibrate cifar.npz --out results/cifar[/bold]
+    """
+
+    group: Annotated[
+        list[str] | None,
+        Option(help="A column whose values are groups: how wrong is the worst? Repeatable."),
+    ] = None
+    features: Annotated[
+        str | None, Option(help="Columns a,b,c: boost is tried with them (a column of forecasts).")
+    ] = None
+    choose: Annotated[
+        str | None,
+        Option(
+            metavar="NAME", help="Take this method, by its name in the table. Default: what is recommended."
+        ),
+    ] = None
+
+
 Settings = LpSettings | DecisionSettings | GroupSettings | BoostSettings
 
 METHODS: dict[str, type[Settings]] = {
@@ -168,3 +212,5 @@ METHODS: dict[str, type[Settings]] = {
     "boost": BoostSettings,
 }
 """The methods; the module of `onlinecal.cli.recalibrating` with a method's name carries it out."""
+CHOOSE = "choose"
+"""The verb that is meant where no method is named; its module has the same name, too."""

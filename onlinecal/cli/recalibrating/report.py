@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.table import Table
 
+    from onlinecal.cli.recalibrating.choice import Choice
+
 Scores = dict[str, float | None]
 """By the name of the measure; None where there is none."""
 
@@ -141,7 +143,7 @@ def report_tables(report: Report) -> list[Table]:
     return tables
 
 
-def write_report(report: Report, folder: Path) -> list[Path]:
+def write_report(report: Report | Choice, folder: Path) -> list[Path]:
     """Write recalibrated.parquet, report.json, report.csv and the pictures, each only when it is complete."""
     from onlinecal.plots.files import write_figure
     from onlinecal.tables import write_table

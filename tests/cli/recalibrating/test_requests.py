@@ -49,6 +49,19 @@ NET, EVENTS = "net.csv", "events.csv"
         (EVENTS, "--method boost --outcome ill --features age,side", "column 'side' must hold numbers"),
         (EVENTS, "--method boost --outcome ill --features ill,age", "cannot be a feature too"),
         ("net.npz", "--method boost --outcome ill", "has no column 'ill'"),
+        ("nowhere.csv", "", "no such file"),
+        (NET, "--label finding --forecast p_cat", "--label and --forecast exclude each other"),
+        (NET, "", "has no labels to fit to: name their column with --label"),
+        (NET, "--label finding --alpha 0.1", "--alpha belongs to --method groups and boost, not to the"),
+        (NET, "--label finding --choose boost", "--choose 'boost' is none of the methods tried"),
+        (NET, "--label finding --split finding", "the column must say fit or test (or train"),
+        (NET, "--label finding --split-by town", "has no column 'town'"),
+        (NET, "--label finding --split time --test-share 1", "--test-share must be a number between 0 and 1"),
+        (NET, "--method lp --label finding --split time --apply new.parquet", "--apply and --split exclude"),
+        (EVENTS, "--outcome side", "'side' must be 0, 1 or boolean"),
+        (EVENTS, "", "cannot tell which column has the outcomes (--outcome)"),
+        (EVENTS, "--outcome ill --choose groups", "is none of the methods tried: --group names columns"),
+        (EVENTS, "--outcome ill --split side --test-share 0.5", "--test-share and --split side exclude"),
     ],
 )
 def test_wrong_requests_are_refused_in_one_line(folder, file, arguments, words):
@@ -67,6 +80,11 @@ def test_wrong_requests_are_refused_in_one_line(folder, file, arguments, words):
         ("--method lp -- --method", "lp -- --method"),
         ("lp -- --method boost", "lp -- --method boost"),
         ("net.csv --method", "net.csv --method"),
+        ("net.csv --seed 1", "choose net.csv --seed 1"),
+        ("--label y net.csv", "choose --label y net.csv"),
+        ("choose net.csv", "choose net.csv"),
+        ("lq net.csv", "lq net.csv"),
+        ("--help", "--help"),
         ("", ""),
     ],
 )
@@ -82,9 +100,9 @@ def test_both_ways_to_name_a_method_say_the_same(folder):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_methods_help_shows_its_options_and_no_others(method):
     shown = set(re.findall(r"^│ (--[a-z-]+)", run(method, "--help").stdout, re.M))
-    shared = {"--test-share", "--seed", "--apply", "--out", "--plot", "--json", "--help"}
+    shared = {"--test-share", "--split", "--split-by", "--seed", "--apply", "--out", "--plot", "--json"}
     own = {f"--{field.name}" for field in dataclasses.fields(METHODS[method])}
-    assert shown == own | shared
+    assert shown == own | shared | {"--help"}
 
 
 def test_losses_without_one_of_the_classes_are_refused(folder, tmp_path):

@@ -1,0 +1,334 @@
+"""`recalibrate` without a method: numbers on rows that were not fitted, ties, and what is taken."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.figure import Figure
+
+from onlinecal import decision_loss_gap, lp_calibration_error
+from onlinecal.cli.recalibrating import choose, contest
+from onlinecal.cli.recalibrating.candidates import class_methods, least_forecast
+from onlinecal.cli.recalibrating.options import ChooseSettings, Rows
+from onlinecal.cli.recalibrating.parts import read_split
+from onlinecal.cli.recalibrating.recognised import recognise
+from onlinecal.cli.recalibrating.scoreboard import Scoreboard, advice
+from onlinecal.cli.recalibrating.tables import Part
+from onlinecal.cli.recalibrating.weighted_scores import (
+    class_scores_of,
+    event_scores_of,
+    resamples,
+    worst_group,
+)
+from onlinecal.measures import (
+    classwise_calibration_error,
+    expected_calibration_error,
+    multicalibration_error,
+)
+from onlinecal.measures.scores import class_scores, event_scores
+from onlinecal.plots.recalibration import scoreboard
+from onlinecal.recalibration.classical.temperature import TemperatureScaling
+from onlinecal.recalibration.decision.losses import gaussian_losses
+from onlinecal.recalibration.groups.maker import GroupMaker
+from tests import DATA, ROOT
+from tests.cli.recalibrating.runs import CLASSES, ROWS, record, run
+
+pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
+
+
+@pytest.fixture(scope="module")
+def chosen(folder, tmp_path_factory):
+    """What it says of the three classes, and the folder it wrote."""
+    out = tmp_path_factory.mktemp("chosen")
+    return record(folder / "net.csv", "--label", "finding", "--out", out), out
+
+
+def score(report, measure, method):
+    return next(one for one in report["scores"] if (one["measure"], one["method"]) == (measure, method))
+
+
+@pytest.mark.parametrize("p", [2.0, 3.0, np.inf])
+def test_weights_of_rows_say_what_repeated_rows_say(sure, p):
+    table, labels = sure[0][:60], sure[1][:60]
+    weights = np.random.default_rng(0).integers(0, 3, 60)
+    rows, y = table.repeat(weights, axis=0), labels.repeat(weights)
+    losses = gaussian_losses(2, 3, 7)
+    usual = class_scores(rows, y)
+    expected = [
+        usual.log_loss, usual.brier, usual.accuracy,
+        classwise_calibration_error(rows, y, 15, normalize=True) / 3, usual.ece,
+        lp_calibration_error(rows, y, p, 4), decision_loss_gap(rows, y, losses).mean(),
+    ]  # fmt: skip
+    found = class_scores_of(table, labels, p, 4, losses).values()
+    assert [one(weights[:, None].astype(float)).item() for one in found] == pytest.approx(expected)
+
+    q, won, members = table[:, 0], (labels == 0).astype(np.uint8), table > 0.3
+    rows, y = q.repeat(weights), won.repeat(weights)
+    usual = event_scores(rows, y)
+    both = np.column_stack([1 - rows, rows])
+    pairs = gaussian_losses(2, 2, 5)
+    expected = [
+        usual.log_loss, usual.brier, expected_calibration_error(rows, y, 15, normalize=True),
+        decision_loss_gap(both, y, pairs).mean(),
+        multicalibration_error(rows, y, members.repeat(weights, axis=0), 10).max(),
+    ]  # fmt: skip
+    found = [*event_scores_of(q, won, pairs).values(), worst_group(q, won, members)]
+    assert [one(weights[:, None].astype(float)).item() for one in found] == pytest.approx(expected)
+
+
+def test_rows_that_belong_together_are_drawn_together():
+    together = np.array([4, 4, 7, 9, 9, 9, 7, 2])
+    first, *blocks = resamples(8, together, 3, seed=1)
+    drawn = np.hstack(blocks)
+    assert (first == 1).all()
+    assert drawn.shape == (8, 200)
+    assert (drawn[[0, 2, 3, 3]] == drawn[[1, 6, 4, 5]]).all()
+    assert (drawn[[0, 2, 3, 7]].sum(axis=0) == 4).all()
+    assert (np.hstack(list(resamples(8, together, 3, seed=1))[1:]) == drawn).all()
+
+
+def board_of(**drawn):
+    board = Scoreboard()
+    for measure, methods in drawn.items():
+        for name, values in methods.items():
+            board.add(name, 1.0, {measure.replace("_", " "): np.asarray(values, dtype=float)})
+    return board
+
+
+def test_of_methods_that_chance_cannot_tell_apart_the_simplest_is_taken():
+    rng = np.random.default_rng(0)
+    common, own = 0.1 * rng.standard_normal(500), 0.01 * rng.standard_normal((2, 500))
+    near = {"a": 1.5 + common, "b": 1.005 + common + own[0], "c": 1.0 + common + own[1]}
+    with_score = {
+        name: np.concatenate([[value], one])
+        for (name, one), value in zip(near.items(), (1.5, 1.005, 1.0), strict=True)
+    }
+    board = board_of(
+        log_loss=with_score, decision_gap={"a": with_score["c"], "b": with_score["c"], "c": with_score["a"]}
+    )
+    verdict = board.verdict("log loss")
+    # what all methods share is no reason to doubt a difference
+    assert (verdict.take, verdict.tied) == ("b", ("b", "c"))
+    found = advice(board, {"probabilities": "log loss", "decisions": "decision gap"})
+    assert (found.method, found.serves) == ("b", ("probabilities", "decisions"))
+    board = board_of(
+        log_loss=with_score, decision_gap={"a": with_score["b"], "b": with_score["a"], "c": with_score["c"]}
+    )
+    found = advice(board, {"probabilities": "log loss", "decisions": "decision gap"})
+    assert found.method == "c"  # best for more, and no worse in log loss
+
+
+def test_the_last_bits_choose_nothing():
+    same = np.full(11, 0.25)
+    for one, other in ((same, same * (1 - 1e-15)), (same * (1 - 1e-15), same)):
+        assert board_of(log_loss={"simple": one, "other": other}).verdict("log loss").tied == (
+            "simple",
+            "other",
+        )
+
+
+def test_scores_are_those_of_both_halves_by_the_map_of_the_other(chosen, sure, halves):
+    report, _ = chosen
+    table, labels = sure
+    losses, scores, gaps = gaussian_losses(2, 3, 100), [], []
+    for fit, test in (halves, halves[::-1]):
+        mapped = TemperatureScaling().fit(table[fit], labels[fit]).predict_proba(table[test])
+        scores.append(class_scores(mapped, labels[test]))
+        gaps.append(decision_loss_gap(mapped, labels[test], losses).mean())
+    for place, measure in enumerate(["Brier", "log loss", "accuracy", "top-label ECE"]):
+        value = np.mean([one[place] for one in scores])
+        assert score(report, measure, "temperature")["value"] == pytest.approx(value)
+    assert score(report, "decision gap", "temperature")["value"] == pytest.approx(np.mean(gaps))
+    assert report["methods"] == ["none", *list(class_methods(600, 3, 0)[0])[1:]]
+    assert report["rows"] == {"fit and test": ROWS}
+    none = score(report, "log loss", "none")
+    cooled = score(report, "log loss", "temperature")
+    assert cooled["difference"] == pytest.approx(cooled["value"] - none["value"])
+    assert cooled["difference_high"] < 0 == none["difference_high"]
+    spread = np.std(-np.log(table[np.arange(ROWS), labels])) / np.sqrt(ROWS)
+    assert (none["high"] - none["low"]) / 2 == pytest.approx(1.96 * spread, rel=0.2)
+
+
+def test_what_is_recommended_is_among_the_best_and_written_row_by_row(chosen, sure, halves):
+    report, out = chosen
+    best = {one["purpose"]: one for one in report["best"]}
+    taken = report["recommended"]
+    assert report["chosen"] == taken
+    assert taken in (best["probabilities"]["take"], *best["probabilities"]["tied"])
+    assert score(report, "log loss", taken)["difference_high"] < 0
+    assert "is the least here" in report["why"]
+    table, labels = sure
+    frame = pl.read_parquet(out / "recalibrated.parquet")
+    assert frame["row"].to_list() == list(range(ROWS))
+    assert frame["label"].to_list() == [CLASSES[label] for label in labels]
+    mapped = frame.select(f"after_{name}" for name in CLASSES).to_numpy()
+    methods, _ = class_methods(600, 3, 0)
+    for fit, test in (halves, halves[::-1]):
+        fitted = methods[taken](Part("fit", fit, table[fit], labels[fit]))
+        assert mapped[test] == pytest.approx(fitted(Part("test", test, table[test], None)), abs=1e-9)
+    names = {f"scoreboard.{kind}" for kind in ("png", "svg", "csv")}
+    assert {path.name for path in out.iterdir()} == names | {
+        "recalibrated.parquet",
+        "report.json",
+        "report.csv",
+    }
+    assert json.loads((out / "report.json").read_text())["scores"] == report["scores"]
+    drawn = pl.read_csv(out / "scoreboard.csv")
+    assert drawn.height == 7 * 7
+    figure = scoreboard.draw(drawn)
+    assert isinstance(figure, Figure)
+    assert [axis.get_title("left") for axis in figure.axes] == drawn["measure"].unique(
+        maintain_order=True
+    ).to_list()
+
+
+def test_a_new_file_is_recalibrated_by_all_rows_and_any_method(folder, sure, tmp_path):
+    arguments = [folder / "net.csv", "--label", "finding", "--test-share", 0.3, "--out", tmp_path]
+    answer = run(*arguments, "--apply", folder / "new.parquet", "--choose", "temperature")
+    assert answer.exit_code == 0, answer.stderr
+    assert "360 rows to test" in answer.stdout
+    if "Take temperature" not in answer.stdout:
+        assert "Chosen: temperature." in " ".join(answer.stdout.split())
+    table, labels = sure
+    mapped = pl.read_parquet(tmp_path / "recalibrated.parquet").select(f"after_{name}" for name in CLASSES)
+    expected = TemperatureScaling().fit(table, labels).predict_proba(table[:40])
+    assert mapped.to_numpy() == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_column_of_forecasts_is_tried_with_groups_and_features(folder, halves):
+    report = record(
+        folder / "events.csv", "--outcome", "ill", "--group", "side", "--group", "old",
+        "--features", "age,height",
+    )  # fmt: skip
+    assert report["methods"] == ["none", "platt", "beta", "isotonic", "groups", "boost"]
+    assert report["contents"] == "risk as forecasts of ill"
+    frame = pl.read_csv(folder / "events.csv")
+    p, y, groups = frame["risk"].to_numpy(), frame["ill"].to_numpy(), frame.select("side", "old")
+    members = GroupMaker().fit(groups, ROWS)
+    worst = [multicalibration_error(p[rows], y[rows], members[rows], 10).max() for rows in halves]
+    assert score(report, "worst group", "none")["value"] == pytest.approx(np.mean(worst))
+    # what is wrong here, only groups show
+    assert score(report, "Brier", "groups")["best"] == "take"
+    assert score(report, "worst group", "groups")["difference_high"] < 0
+    assert record(folder / "events.csv", "--outcome", "ill")["left_out"].keys() == {"groups", "boost"}
+
+
+def test_methods_that_would_take_too_long_are_left_out_with_the_reason():
+    methods, left_out = class_methods(5000, 100, 0)
+    assert "dirichlet" not in methods
+    assert left_out == {"dirichlet": "its 10,100 numbers take minutes to fit to 5,000 rows"}
+    assert class_methods(5000, 2, 0)[1].keys() == {"top-label"}
+
+
+def test_an_interrupt_shows_what_is_done_and_writes_nothing(folder, tmp_path, monkeypatch):
+    def interrupted(_part):
+        raise KeyboardInterrupt
+
+    def some(n_fit, k, seed):
+        methods, _ = class_methods(n_fit, k, seed)
+        return {"none": methods["none"], "temperature": methods["temperature"], "vector": interrupted}, {}
+
+    monkeypatch.setattr(contest, "class_methods", some)
+    answer = run(folder / "net.npz", "--out", tmp_path / "out")
+    assert answer.exit_code == 130
+    assert "vector (interrupted)" in answer.stdout
+    assert "Take temperature" in answer.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_method_that_cannot_be_fitted_is_left_out(folder, monkeypatch):
+    def refused(_part):
+        raise ValueError("too odd")
+
+    def some(n_fit, k, seed):
+        methods, _ = class_methods(n_fit, k, seed)
+        return {"none": methods["none"], "temperature": refused}, {}
+
+    monkeypatch.setattr(contest, "class_methods", some)
+    report = choose.recalibrate(folder / "net.npz", Rows(), ChooseSettings()).record()
+    assert (report["methods"], report["left_out"]) == (["none"], {"temperature": "too odd"})
+    assert report["recommended"] == "none"
+
+
+@pytest.fixture
+def visits(tmp_path):
+    n = 90
+    frame = pl.DataFrame(
+        {"p": np.linspace(0, 1, n), "y": [0, 1] * (n // 2), "patient": [f"p{row // 9}" for row in range(n)],
+         "part": ["Train"] * 50 + ["test"] * 40}
+    )  # fmt: skip
+    frame.write_csv(tmp_path / "visits.csv")
+    np.savez(tmp_path / "visits.npz", p=frame["p"].to_numpy(), y=frame["y"].to_numpy())
+    return tmp_path / "visits.csv"
+
+
+def test_splits_are_by_chance_by_time_and_by_a_column(visits):
+    both = read_split(90, Rows(), visits, in_turn=True).folds
+    assert [sorted(np.concatenate(fold)) for fold in both] == [list(range(90))] * 2
+    assert (both[0][0] == both[1][1]).all()
+    assert len(read_split(90, Rows(test_share=0.5), visits, in_turn=True).folds) == 1
+    ((fit, test),) = read_split(90, Rows(split="time", test_share=0.2), visits, in_turn=True).folds
+    assert (fit.tolist(), test.tolist()) == (list(range(72)), list(range(72, 90)))
+    split = read_split(90, Rows(split="part"), visits)
+    assert split.folds[0][0].tolist() == list(range(50))
+    assert split.told == "rows whose part is 'Train' fitted, 'test' tested"
+
+
+@pytest.mark.parametrize("kind", ["random", "time"])
+def test_rows_of_one_patient_stay_together(visits, kind):
+    split = read_split(90, Rows(split=kind, split_by="patient", test_share=0.3), visits)
+    ((fit, test),) = split.folds
+    assert not set(split.together[fit]) & set(split.together[test])
+    assert (len(fit), len(test)) == (63, 27)
+    assert split.together.tolist() == [row // 9 for row in range(90)]
+    if kind == "time":
+        assert fit.tolist() == list(range(63))
+    with pytest.raises(ValueError, match="row 50 is tested, and has the patient of a fitted row"):
+        read_split(90, Rows(split="part", split_by="patient"), visits)
+
+
+def test_a_file_is_recognised_by_its_columns(visits, folder):
+    assert recognise(visits, ChooseSettings()) == (False, ChooseSettings(forecast="p", outcome="y"))
+    of_arrays = recognise(visits.with_suffix(".npz"), ChooseSettings(group=["part"]))
+    assert of_arrays == (False, ChooseSettings(forecast="p", outcome="y", group=["part"]))
+    assert recognise(folder / "net.npz", ChooseSettings()) == (True, ChooseSettings())
+    named = ChooseSettings(label="finding")
+    assert recognise(folder / "net.csv", named) == (True, named)
+    one = ChooseSettings(probabilities="risk", label="ill")
+    assert recognise(folder / "events.csv", one) == (True, one)
+    with pytest.raises(ValueError, match="standard input is read several times here"):
+        recognise(Path("-"), ChooseSettings())
+
+
+def test_forecasts_of_0_and_1_have_log_odds():
+    assert least_forecast(np.array([0.0, 0.4, 1.0])) == 0.25
+    assert least_forecast(np.array([0.0, 1e-6, 1.0])) == 1e-6
+
+
+def tokens(text):
+    """Words, and numbers without marks; how tables are framed does not matter."""
+    words = re.sub(r"[─\s]+", " ", text).split()
+    return [
+        float(word) if re.fullmatch(r"\d*[.]?\d+", word) else word
+        for word in (w.strip("*=±,") for w in words)
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["nba_games.csv", pytest.param("wideresnet-16-4-cifar-10.npz", marks=pytest.mark.slow)]
+)
+def test_the_page_shows_what_is_printed(name, tmp_path, monkeypatch):
+    if not (DATA / name).exists():
+        pytest.skip(f"{name} is not here")
+    monkeypatch.chdir(tmp_path)
+    Path(name).symlink_to(DATA / name)
+    page = (ROOT / "docs" / "recalibrate.md").read_text(encoding="utf-8")
+    command, shown = re.search(
+        rf"^onlinecal recalibrate ({re.escape(name)}.*)\n```\n\n```text\n(.*?)^```", page, re.M | re.S
+    ).groups()
+    for told, printed in zip(tokens(shown), tokens(run(*command.split()).stdout), strict=True):
+        # the last digits of solvers differ from one machine to another
+        assert printed == (told if isinstance(told, str) else pytest.approx(told, abs=2e-3))
