@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from river import datasets, linear_model, naive_bayes, preprocessing, tree
 from sklearn.linear_model import SGDClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeRegressor
 
 import onlinecal
@@ -207,6 +208,16 @@ NO_FEATURES: list[Refusal] = [
     ("fit", (LINE, [0, 1], lambda X: [0.5, NAN]), r"initial must lie in \[0, 1\], got nan at row 1"),
 ]
 
+NO_CLASSIFIED: list[Refusal] = [
+    ("fit", (TABLE, np.zeros(200)), r"y must have labels of at least two classes, got one class: 0\.0"),
+    ("fit", (TABLE, np.arange(200) == 7), "cv=5 needs at least 5 rows of every class, got 1 of class True"),
+    ("fit", (TABLE, np.zeros((200, 2))), "y should be a 1d array"),
+    ("fit", (TABLE, LABELS, np.ones(3)), "y and sample_weight must have the same length, got 200 and 3"),
+    ("fit", (TABLE, LABELS[:9]), "inconsistent numbers of samples"),
+    ("fit", (np.where(TABLE > 0.9, NAN, TABLE), LABELS), "contains NaN"),
+    ("predict_proba", (HALVES,), "X has 2 features, but .* is expecting 3 features"),
+]
+
 linear = linear_model.LinearRegression
 logistic, bayes = linear_model.LogisticRegression, naive_bayes.GaussianNB
 LEVELS = {"n_levels": 5, "first_fit": 20}
@@ -285,6 +296,11 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     r.TemperatureScaling: [{}],
     r.DirichletCalibration: [{}],
     r.TopLabelIsotonic: [{}],
+    r.AveragedCalibration: [{}, {"recalibrators": [r.TemperatureScaling(), r.TopLabelIsotonic()]}],
+    r.RecalibratedClassifierCV: [
+        {"estimator": GaussianNB()},
+        {"estimator": GaussianNB(), "recalibrator": r.TemperatureScaling(), "ensemble": False},
+    ],
     r.GroupRecalibrator: [{"alpha": 0.002, "patch": "shift", "n_levels": 20}, {"alpha": 0.01}],
     r.BoostedRecalibrator: [
         {"regressor": DecisionTreeRegressor(max_depth=2, random_state=0), "alpha": 0.02, "bound": 0.5}
@@ -306,6 +322,8 @@ def fed(kind: type, settings: dict[str, Any]) -> tuple[Callable[[Any, Any], list
         return update, GAMES, NO_ANSWERS
     if kind is r.GroupRecalibrator:
         return fit, (FORECASTS, OUTCOMES, MEMBERS), NO_GROUPS
+    if kind is r.RecalibratedClassifierCV:
+        return fit, (TABLE, LABELS), NO_CLASSIFIED
     if kind is r.BoostedRecalibrator:
         return fit, (MEMBERS.astype(float), OUTCOMES), NO_FEATURES
     if kind.__module__.startswith("onlinecal.recalibration"):

@@ -31,6 +31,7 @@ from onlinecal import (
     LpRecalibrator,
     OneStepAhead,
     PlattScaling,
+    RecalibratedClassifierCV,
     SimplexAlmostOneStepAhead,
     brier_decomposition,
     calibration_distance,
@@ -57,7 +58,7 @@ from onlinecal.metrics import ECE, Brier
 from onlinecal.metrics import Gini  # error: attr-defined
 from onlinecal.plots import level_sets, running_biases
 from onlinecal.plots import level_set  # error: attr-defined
-from onlinecal.recalibration import TemperatureScaling, epsilon_for
+from onlinecal.recalibration import AveragedCalibration, TemperatureScaling, epsilon_for
 from onlinecal.recalibration import Temperature  # error: attr-defined
 from onlinecal.wrappers import Calibrated  # error: attr-defined
 
@@ -149,6 +150,11 @@ GroupRecalibrator(patch="shift", predicates=[lambda x: x["age"] < 9]).fit(p, y, 
 GroupRecalibrator(target="mean")  # error: arg-type
 BoostedRecalibrator(alpha=0.1).fit(table, y).predict(table)
 BoostedRecalibrator(alpha="small")  # error: arg-type
+RecalibratedClassifierCV(model, AveragedCalibration([TemperatureScaling()]), ensemble=False, n_jobs=2)
+RecalibratedClassifierCV(model, LpRecalibrator(), cv=3).fit(table, y, sample_weight=p).predict_proba(table)
+RecalibratedClassifierCV(model, ensemble="sometimes")  # error: arg-type
+RecalibratedClassifierCV()  # error: call-arg
+named = TemperatureScaling().fit(table, y).get_feature_names_out()
 TemperatureScaling(classes=3)  # error: arg-type
 enough: float = epsilon_for(1000, 2.0, estimation="plug-in")
 

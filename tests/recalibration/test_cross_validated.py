@@ -40,9 +40,9 @@ SCORES = make_pipeline(StandardScaler(), LinearSVC())
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    """Tables are small: threads would mostly wait for each other."""
-    with threadpool_limits(1):
+def small_tables():
+    """Threads of BLAS would mostly wait for each other, new processes take longer than all the rest."""
+    with threadpool_limits(1), parallel_config("threading"):
         yield
 
 
@@ -113,20 +113,19 @@ def test_searches_pipelines_and_cross_validation():
 
 
 def test_texts_frames_jobs_and_copies_change_nothing():
-    model = RecalibratedClassifierCV(GaussianNB(), cv=3)
+    model = RecalibratedClassifierCV(GaussianNB(), TemperatureScaling(), cv=3)
     expected = model.fit(X, np.array([0, 2, 1])[NUMBERS]).predict_proba(X)
     names = [f"x{i}" for i in range(X.shape[1])]
     for frame in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)):
-        with parallel_config("threading"):
-            model = clone(model).set_params(n_jobs=2).fit(frame, Y)
+        model = clone(model).set_params(n_jobs=2).fit(frame, Y)
         assert model.classes_.tolist() == ["red", "rose", "white"]
         assert model.feature_names_in_.tolist() == names
         assert model.n_features_in_ == len(names)
         for twin in (model, pickle.loads(pickle.dumps(model)), clone(model).fit(frame, pd.Series(Y))):
             answers = twin.predict_proba(frame)
             assert isinstance(answers, np.ndarray)
-            # sums over columns that lie otherwise in memory
-            assert np.abs(answers - expected).max() < 1e-9
+            # frames lie otherwise in memory, sums differ by rounding, and the best temperature with them
+            assert np.abs(answers - expected).max() < 1e-7
     for pair in model.calibrated_classifiers_:
         assert pair.recalibrator.classes_.tolist() == ["red", "rose", "white"]
 

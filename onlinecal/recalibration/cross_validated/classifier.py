@@ -129,13 +129,13 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         X, y = indexable(X, y)
         y = column_or_1d(y, warn=True)
         routed = self._route(y, sample_weight, fit_params)
-        self.classes_ = _known_classes(y, self.estimator if frozen else None)
+        classes = _known_classes(y, self.estimator if frozen else None)
         splits = self._splits(X, y, routed, frozen)
 
         pool = Parallel(n_jobs=self.n_jobs)
         params = [_check_method_params(X, routed.estimator.fit, train) for train, _ in splits]
         asked = pool(
-            delayed(fit_and_ask)(clone(self.estimator), X, y, train, test, given, self.classes_)
+            delayed(fit_and_ask)(clone(self.estimator), X, y, train, test, given, classes)
             for (train, test), given in zip(splits, params, strict=True)
         )
         if frozen or not self.ensemble:
@@ -145,20 +145,23 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             values, kinds = zip(*(answer for _, answer in asked), strict=True)
             asked = [(estimator, Response(np.concatenate(values), kinds[0]))]
             splits = [(np.arange(len(y)), np.concatenate([test for _, test in splits]))]
-        self.calibrated_classifiers_ = pool(
+        pairs = pool(
             delayed(recalibrated)(
                 estimator,
                 AveragedCalibration() if self.recalibrator is None else clone(self.recalibrator),
                 answer,
                 y[test],
                 _check_method_params(X, routed.recalibrator.fit, test),
-                self.classes_,
+                classes,
             )
             for (estimator, answer), (_, test) in zip(asked, splits, strict=True)
         )
+        self.classes_ = classes
+        self.calibrated_classifiers_ = pairs
         for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.calibrated_classifiers_[0].estimator, name):
-                setattr(self, name, getattr(self.calibrated_classifiers_[0].estimator, name))
+            self.__dict__.pop(name, None)
+            if hasattr(pairs[0].estimator, name):
+                setattr(self, name, getattr(pairs[0].estimator, name))
         return self
 
     def _check_parameters(self) -> None:
