@@ -57,7 +57,13 @@ from onlinecal.metrics import ECE, Brier
 from onlinecal.metrics import Gini  # error: attr-defined
 from onlinecal.plots import level_sets, running_biases
 from onlinecal.plots import level_set  # error: attr-defined
-from onlinecal.recalibration import TemperatureScaling, epsilon_for
+from onlinecal.recalibration import (
+    BetaCalibration,
+    PerClassIsotonic,
+    TemperatureScaling,
+    VectorScaling,
+    epsilon_for,
+)
 from onlinecal.recalibration import Temperature  # error: attr-defined
 from onlinecal.wrappers import Calibrated  # error: attr-defined
 
@@ -140,6 +146,8 @@ recalibrate_stream(table, ["a", "b"], strategy="joint")  # error: arg-type
 stream.update(0.5)  # error: attr-defined
 
 LpRecalibrator(p=2, estimation="pools", classes=["a", "b", "c"]).fit(table, y).predict_proba(table)
+LpRecalibrator.as_in_paper(2, 0.05, start="beta").fit(table, y, sample_weight=p).predict(table)
+LpRecalibrator(start="isotonic", share=0.5, limit=None, keep=0)
 LpRecalibrator(within="nothing")  # error: arg-type
 LpRecalibrator().fit(table)  # error: call-arg
 DecisionRecalibrator(n_actions=3, losses=table, partition="hard", step="full")
@@ -149,6 +157,9 @@ GroupRecalibrator(target="mean")  # error: arg-type
 BoostedRecalibrator(alpha=0.1).fit(table, y).predict(table)
 BoostedRecalibrator(alpha="small")  # error: arg-type
 TemperatureScaling(classes=3)  # error: arg-type
+BetaCalibration().fit(table, y, sample_weight=[1, 2])
+VectorScaling(classes=["a", "b"]).fit(table, y).predict(table)
+PerClassIsotonic().fit(table, y, weights=p)  # error: call-arg
 enough: float = epsilon_for(1000, 2.0, estimation="plug-in")
 
 distance: CalibrationDistance = calibration_distance(p, y, "exact", normalize=True, look_ahead=p)

@@ -12,9 +12,12 @@ from onlinecal.lazy import lazy_names
 if TYPE_CHECKING:
     from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator as BoostedRecalibrator
     from onlinecal.recalibration.boosted.rounds import BoostingRound as BoostingRound
+    from onlinecal.recalibration.classical.beta import BetaCalibration as BetaCalibration
     from onlinecal.recalibration.classical.dirichlet import DirichletCalibration as DirichletCalibration
+    from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic as PerClassIsotonic
     from onlinecal.recalibration.classical.temperature import TemperatureScaling as TemperatureScaling
     from onlinecal.recalibration.classical.top_label import TopLabelIsotonic as TopLabelIsotonic
+    from onlinecal.recalibration.classical.vector_scaling import VectorScaling as VectorScaling
     from onlinecal.recalibration.decision.losses import (
         LossTable as LossTable,
         classwise_losses as classwise_losses,
