@@ -58,7 +58,14 @@ from onlinecal.metrics import ECE, Brier
 from onlinecal.metrics import Gini  # error: attr-defined
 from onlinecal.plots import level_sets, running_biases
 from onlinecal.plots import level_set  # error: attr-defined
-from onlinecal.recalibration import AveragedCalibration, TemperatureScaling, epsilon_for
+from onlinecal.recalibration import (
+    AveragedCalibration,
+    BetaCalibration,
+    PerClassIsotonic,
+    TemperatureScaling,
+    VectorScaling,
+    epsilon_for,
+)
 from onlinecal.recalibration import Temperature  # error: attr-defined
 from onlinecal.wrappers import Calibrated  # error: attr-defined
 
@@ -142,6 +149,8 @@ recalibrate_stream(table, ["a", "b"], strategy="joint")  # error: arg-type
 stream.update(0.5)  # error: attr-defined
 
 LpRecalibrator(p=2, estimation="pools", classes=["a", "b", "c"]).fit(table, y).predict_proba(table)
+LpRecalibrator.as_in_paper(2, 0.05, start="beta").fit(table, y, sample_weight=p).predict(table)
+LpRecalibrator(start="isotonic", share=0.5, limit=None, keep=0)
 LpRecalibrator(within="nothing")  # error: arg-type
 LpRecalibrator().fit(table)  # error: call-arg
 DecisionRecalibrator(n_actions=3, losses=table, partition="hard", step="full")
@@ -156,6 +165,9 @@ RecalibratedClassifierCV(model, ensemble="sometimes")  # error: arg-type
 RecalibratedClassifierCV()  # error: call-arg
 named = TemperatureScaling().fit(table, y).get_feature_names_out()
 TemperatureScaling(classes=3)  # error: arg-type
+BetaCalibration().fit(table, y, sample_weight=[1, 2])
+VectorScaling(classes=["a", "b"]).fit(table, y).predict(table)
+PerClassIsotonic().fit(table, y, weights=p)  # error: call-arg
 enough: float = epsilon_for(1000, 2.0, estimation="plug-in")
 
 distance: CalibrationDistance = calibration_distance(p, y, "exact", normalize=True, look_ahead=p)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from onlinecal.compiling import compiled
 from onlinecal.measures.decision.partitions import residuals
@@ -118,7 +119,9 @@ def start_model(name: Start, table: Floats, labels: Ints, weights: Weights) -> P
     if name != "dirichlet":
         return MODELS[name]()
     given = {} if weights is None else {"sample_weight": weights}
-    best: ProbabilityRecalibrator = clone(chosen_dirichlet().fit(table, labels, **given).best_estimator_)
+    # threads that wait for each other take a hundred times as long over products of so little
+    with threadpool_limits(1, "blas"):
+        best: ProbabilityRecalibrator = clone(chosen_dirichlet().fit(table, labels, **given).best_estimator_)
     return best
 
 
@@ -134,7 +137,8 @@ def fitted_start(
     if isinstance(model, TemperatureScaling) and bool((table.argmax(axis=1) == labels).all()):
         return None
     model = clone(model)
-    model._learn(table, labels, weights)
+    with threadpool_limits(1, "blas"):
+        model._learn(table, labels, weights)
     model.n_features_in_, model.classes_ = table.shape[1], np.arange(table.shape[1])
     if isinstance(model, PerClassIsotonic):
         model.floor_ = least_probability(total_weight(table, weights), table.shape[1])

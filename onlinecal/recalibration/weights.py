@@ -27,14 +27,16 @@ def check_weights(values: ArrayLike | None, n_rows: int) -> Weights:
         return None
     array = check_vector(values, "sample_weight")
     if array.dtype.kind not in "iufb":
-        raise ValueError(f"sample_weight must be numbers, got {array.flat[0]!r}")
+        raise ValueError(f"sample_weight must be numbers, got {array.tolist()[0]!r}")
     weights = array.astype(np.float64)
     if len(weights) != n_rows:
         raise ValueError(f"sample_weight must have a weight for each of {n_rows} rows, got {len(weights)}")
     bad = ~(np.isfinite(weights) & (weights >= 0.0))
     if bad.any():
         row = int(bad.argmax())
-        raise ValueError(f"sample_weight must be at least 0 and finite, got {weights[row]!r} at row {row}")
+        raise ValueError(
+            f"sample_weight must be at least 0 and finite, got {float(weights[row])!r} at row {row}"
+        )
     if not weights.any():
         raise ValueError("sample_weight must be positive for some row, got 0 for all")
     return weights

@@ -129,6 +129,8 @@ def steps(experiment: Experiment, split: int) -> Rows:
     k = experiment.n_actions
     losses = gaussian_losses(k, table.shape[1], experiment.n_losses)
     common: dict[str, Any] = {"epsilon": NEVER, "max_rounds": experiment.n_rounds, "seed": both.seed}
+    # rounds alone, whatever part of them is given out
+    common |= {"share": 1.0, "keep": 0.0, "limit": np.inf}
     cap = min(experiment.n_rounds, MOST_CAUTIOUS_ROUNDS)
     kept = DecisionRecalibrator(k, **{**common, "max_rounds": cap}).fit(*both.fit)
     models = {

@@ -54,7 +54,7 @@ def note(name, seconds, target, more=""):
 )
 def test_fit(compare, n, k, p, epsilon, n_levels, target):
     table, labels = table_of(n, k)
-    model = LpRecalibrator(p=p, epsilon=epsilon, n_levels=n_levels)
+    model = LpRecalibrator.as_in_paper(p, epsilon, n_levels=n_levels)
     start = time.perf_counter()
     model.fit(table, labels)
     assert model.n_rounds_ > 0
@@ -71,7 +71,7 @@ def test_fit(compare, n, k, p, epsilon, n_levels, target):
 def test_memory_beyond_the_table():
     """What fit holds at most: the checks' booleans, n numbers for each row, k/beta numbers for the groups."""
     table, labels = table_of(40_000, 1000)
-    model = LpRecalibrator(p=math.inf, epsilon=0.05)
+    model = LpRecalibrator.as_in_paper(p=math.inf, epsilon=0.05)
     tracemalloc.start()
     start = time.perf_counter()
     model.fit(table, labels)
@@ -90,7 +90,7 @@ def test_memory_beyond_the_table():
 @pytest.mark.parametrize("within", ["constant", "shift"])
 def test_predict(compare, within):
     table, labels = table_of(10**6, 10)
-    model = LpRecalibrator(p=math.inf, epsilon=0.05, within=within).fit(table[: 10**5], labels[: 10**5])
+    model = LpRecalibrator.as_in_paper(math.inf, 0.05, within=within).fit(table[: 10**5], labels[: 10**5])
     start = time.perf_counter()
     model.predict_proba(table)
     note(f"predict 10^6 x 10, {within}", time.perf_counter() - start, "2 s")

@@ -27,8 +27,8 @@ def source(n=400, n_classes=4, seed=0):
 
 MODELS = {
     "decision": DecisionRecalibrator(2),
-    "decision, full steps": DecisionRecalibrator(3, 0.05, start="none", step="full", n_folds=0),
-    "lp": LpRecalibrator(n_levels=3, tolerance=0.002, within="shift"),
+    "decision, full steps": DecisionRecalibrator(3, 0.05, start="none", step="full", n_folds=0, keep=0),
+    "lp": LpRecalibrator.as_in_paper(n_levels=3, tolerance=0.002, within="shift"),
     "temperature": TemperatureScaling(),
     "top label": TopLabelIsotonic(),
 }
@@ -41,7 +41,7 @@ def test_no_label_gets_probability_0(name):
     answers = MODELS[name].fit(table[:300], labels[:300]).predict_proba(table)
     assert answers.min() > 0
     assert np.abs(answers.sum(axis=1) - 1).max() < 1e-12
-    if name.startswith("decision"):
+    if name == "decision, full steps":
         assert answers.min() >= MODELS[name].floor_ == 1 / (4 * 301)
 
 
@@ -49,9 +49,9 @@ def test_no_label_gets_probability_0(name):
 def test_a_floor_costs_the_guarantee_one_row_at_most(given):
     table, labels = source(60)
     losses = gaussian_losses(2, 4, 30) if given else None
-    plain = {"epsilon": 0.05, "start": "none", "step": "full", "n_folds": 0, "losses": losses}
-    bare = DecisionRecalibrator(2, floor=False, **plain).fit(table, labels)
-    model = DecisionRecalibrator(2, **plain).fit(table, labels)
+    plain = {"epsilon": 0.05, "losses": losses}
+    bare = DecisionRecalibrator.as_in_paper(2, **plain).fit(table, labels)
+    model = DecisionRecalibrator.as_in_paper(2, floor=True, **plain).fit(table, labels)
     assert model.reached_
     assert bare.predict_proba(table).min() == 0
     answers = model.predict_proba(table)
@@ -68,7 +68,7 @@ def test_a_floor_costs_the_guarantee_one_row_at_most(given):
 
 def test_the_squared_error_to_floored_labels_never_rises():
     table, labels = source()
-    model = DecisionRecalibrator(2).fit(table, labels)
+    model = DecisionRecalibrator(2, share=1, keep=0).fit(table, labels)
     assert model.n_rounds_ > 0
     stages = [*model.staged_predict_proba(table)]
     assert np.array_equal(stages[-1], model.predict_proba(table))
@@ -101,8 +101,10 @@ def test_models_of_version_1_forecast_to_the_same_bits(tmp_path):
     old.save(tmp_path / "again.npz")
     assert np.array_equal(DecisionRecalibrator.load(tmp_path / "again.npz").predict_proba(table), expected)
     # what a pickle of version 1 holds: none of the attributes that came later
-    for name in ("floor", "floor_", "fixed_order_"):
+    later = ("floor", "floor_", "fixed_order_", "share", "share_", "keep", "keep_", "limit", "limit_")
+    for name in later:
         del old.__dict__[name]
+    old.inverse_temperature_ = old.__dict__.pop("start_").inverse_temperature_
     back = pickle.loads(pickle.dumps(old))
     assert np.array_equal(back.predict_proba(table), expected)
     assert back.get_params()["floor"] is False

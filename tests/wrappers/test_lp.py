@@ -51,7 +51,7 @@ def test_on_the_same_rounds_the_map_is_that_of_the_batch(within):
     table, labels = stream(1600)
     model = learnt(LpCalibratedClassifier(Told(), n_levels=4, within=within), table, labels)
     assert (model.n_rounds, model.n_fits) == (1600, 5)
-    batch = LpRecalibrator(n_levels=4, within=within).fit(table, labels)
+    batch = LpRecalibrator.as_in_paper(n_levels=4, within=within).fit(table, labels)
     assert answers(model, table[:200]) == pytest.approx(batch.predict_proba(table[:200]), abs=1e-9)
     assert model.recalibrator.n_rounds_ == batch.n_rounds_
 

@@ -11,13 +11,14 @@ import polars as pl
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from onlinecal.cli.recalibrating.multiclass import Fitted, Job, compare, read_job, report
+from onlinecal.cli.recalibrating.multiclass import Fitted, Job, compare, facts_of_start, read_job, report
 from onlinecal.cli.recalibrating.options import DecisionSettings, Rows
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
 from onlinecal.measures.decision.errors import PartitionKind, decision_calibration_error, decision_loss_gap
 from onlinecal.measures.decision.losses import decision_losses, row_losses
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
+from onlinecal.recalibration.starting import Start
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -43,6 +44,8 @@ def new_model(settings: DecisionSettings, losses: Floats | None, seed: int) -> D
         partition=cast(PartitionKind, settings.partition or "soft"),
         losses=losses,
         seed=seed,
+        start=cast(Start, settings.start),
+        share=settings.share,
     )
 
 
@@ -85,10 +88,7 @@ def _recalibrate(job: Job, settings: DecisionSettings, seed: int) -> Report:
         fitted,
         own,
         parameters=parameters,
-        facts={
-            "rounds": model.n_rounds_,
-            "inverse temperature at the start": float(model.inverse_temperature_),
-        },
+        facts={**facts_of_start(model), "rounds": model.n_rounds_},
         sections=sections,
         pictures=lambda: pictures(job, fitted, model, losses, clinic),
     )

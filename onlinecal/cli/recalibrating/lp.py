@@ -11,13 +11,22 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from onlinecal.cli.recalibrating.multiclass import Fitted, Job, compare, drawn_labels, read_job, report
+from onlinecal.cli.recalibrating.multiclass import (
+    Fitted,
+    Job,
+    compare,
+    drawn_labels,
+    facts_of_start,
+    read_job,
+    report,
+)
 from onlinecal.cli.recalibrating.options import LpSettings, Rows
 from onlinecal.cli.recalibrating.report import Picture, Report, Scores, Section
 from onlinecal.measures.lp.errors import lp_calibration_error
 from onlinecal.plots.recalibration.level_table import level_set_errors
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
 from onlinecal.recalibration.lp.sizes import Estimation
+from onlinecal.recalibration.starting import Start
 from onlinecal.validation import check_order
 
 Floats = NDArray[np.float64]
@@ -33,14 +42,15 @@ SUBSETS = 8
 
 def new_model(settings: LpSettings, seed: int) -> LpRecalibrator:
     """An unfitted recalibrator."""
-    within = settings.within or ("shift" if settings.estimation == "plug-in" else "constant")
     return LpRecalibrator(
         p=settings.p,
         epsilon=settings.epsilon,
         n_levels=settings.levels or None,
         tolerance=settings.tolerance,
         estimation=cast(Estimation, settings.estimation),
-        within=cast(Within, within),
+        within=cast(Within | None, settings.within),
+        start=cast(Start, settings.start),
+        share=settings.share,
         seed=seed,
     )
 
@@ -81,12 +91,12 @@ def recalibrate(file: Path, rows: Rows, settings: LpSettings) -> Report:
 def facts(model: LpRecalibrator) -> dict[str, Any]:
     """What the fit did."""
     return {
+        **facts_of_start(model),
         "rounds": model.n_rounds_,
         "merges": model.n_merges_,
         "level sets": len(model.level_sets_),
         "groups": len(model.predictions_),
         "mass in groups": float(model.masses_.sum()),
-        "rows the guarantee needs": model.sample_complexity_.needed(model.estimation),
     }
 
 
@@ -149,11 +159,12 @@ def error_against_rows(job: Job, fitted: Fitted, model: LpRecalibrator, seed: in
     assert job.fit.labels is not None
     rng = np.random.default_rng([seed, 12])
     rows: list[dict[str, Any]] = []
+    used = {name: getattr(model, f"{name}_") for name in ("n_levels", "tolerance", "share", "limit")}
     for size in sorted({n // 2**halvings for halvings in range(6) if n // 2**halvings >= 20}):
         errors = []
         for _ in range(SUBSETS if size < n else 1):
             chosen = rng.permutation(n)[:size]
-            again = clone(model).set_params(n_levels=n_levels, tolerance=model.tolerance_)
+            again = clone(model).set_params(**used)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 again.fit(job.fit.table[chosen], job.fit.labels[chosen])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotoni
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.classical.top_label import TopLabelIsotonic
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+from onlinecal.recalibration.starting import StartedRecalibrator
 from onlinecal.remarks import label_remarks
 
 Floats = NDArray[np.float64]
@@ -152,6 +154,16 @@ def written_rows(part: Part, classes: tuple[str, ...], after: Floats) -> pl.Data
     if part.labels is not None:
         columns["label"] = [classes[number] for number in part.labels]
     return pl.DataFrame(columns)
+
+
+def facts_of_start(model: StartedRecalibrator) -> dict[str, Any]:
+    """What a correction began with, and how much of it is given out."""
+    return {
+        "start": "none" if model.start_ is None else model.start,
+        "inverse temperature at the start": float(model.inverse_temperature_),
+        "share of the correction": model.share_,
+        "largest factor of the correction": None if math.isinf(model.limit_) else model.limit_,
+    }
 
 
 def drawn_labels(table: Floats, rng: np.random.Generator) -> Ints:

@@ -81,6 +81,18 @@ class ClassColumns:
 
 
 @dataclass(frozen=True)
+class Started(ClassColumns):
+    """What methods with a start share."""
+
+    start: Annotated[
+        str, Option(help="The map that comes first: temperature, vector, dirichlet, isotonic, beta or none.")
+    ] = "temperature"
+    share: Annotated[
+        float | None, Option(help="Part of the correction in the answers, 0 to 1. Default: by held-out rows.")
+    ] = None
+
+
+@dataclass(frozen=True)
 class EventColumns:
     """Where the forecasts and the outcomes of one event stand."""
 
@@ -89,19 +101,19 @@ class EventColumns:
 
 
 @dataclass(frozen=True)
-class LpSettings(ClassColumns):
+class LpSettings(Started):
     """Class probabilities, level set by level set, until the L_p error is small.
 
-    What suits real networks is the default, not what the paper couples.
+    The defaults are those of LpRecalibrator: what suits real networks, not what the paper couples.
 
     Example: [bold]onlinecal recalibrate lp cifar.npz --out results/lp[/bold]
     """
 
     p: Annotated[float, Option("--p", help="Order of the error, up to inf.")] = 2.0
     epsilon: Annotated[float, Option(help="The error to reach.")] = 0.05
-    levels: Annotated[int, Option(min=0, help="Levels per class, 0 as in the paper.")] = 5
+    levels: Annotated[int, Option(min=0, help="Levels per class, 0 as in the paper.")] = 3
     tolerance: Annotated[
-        float | None, Option(help="Error of a group and class that may stay. Default: by epsilon.")
+        float | None, Option(help="Error of a group and class that may stay. Default: by epsilon and rows.")
     ] = None
     estimation: Annotated[str, Option(help="plug-in or pools.")] = "plug-in"
     within: Annotated[str | None, Option(help="shift or constant. Default: shift; with pools constant.")] = (
@@ -110,7 +122,7 @@ class LpSettings(ClassColumns):
 
 
 @dataclass(frozen=True)
-class DecisionSettings(ClassColumns):
+class DecisionSettings(Started):
     """Class probabilities, until decision makers who trust them see the losses that they expect.
 
     Example: [bold]onlinecal recalibrate decision scans.csv --label finding --losses clinic.csv --plot[/bold]

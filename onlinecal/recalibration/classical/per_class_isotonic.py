@@ -16,6 +16,11 @@ class PerClassIsotonic(ProbabilityRecalibrator):
     What scikit-learn's CalibratedClassifierCV(method="isotonic") does to probabilities; rows whose sum is 0
     become uniform.
 
+    Parameters
+    ----------
+    classes
+        The labels that the columns stand for; None: 0..C-1.
+
     Attributes
     ----------
     curves_

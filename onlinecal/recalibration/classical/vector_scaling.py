@@ -12,7 +12,24 @@ from onlinecal.recalibration.weights import Weights, mean
 
 
 class VectorScaling(ProbabilityRecalibrator):
-    """softmax(w log p + b), a factor and an offset per class, of the least log loss (Guo et al., 2017)."""
+    """softmax(w log p + b), a factor and an offset per class, of the least log loss.
+
+    scipy's L-BFGS-B ends where the gradient is small, so last digits differ from one machine to another.
+
+    Parameters
+    ----------
+    classes
+        The labels that the columns stand for; None: 0..C-1.
+
+    Attributes
+    ----------
+    factors_, offsets_
+        w and b, each of shape (C,).
+
+    References
+    ----------
+    Guo, Pleiss, Sun & Weinberger, "On calibration of modern neural networks" (2017).
+    """
 
     def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
         logs = np.log(table + FLOOR)

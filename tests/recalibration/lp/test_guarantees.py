@@ -141,7 +141,7 @@ def test_pools_of_the_asked_sizes_keep_the_promise(p, epsilon, k, seed):
     rows = np.array([[pool.masses, pool.labels] for pool in needs.pools[:sizes]], float)
     pools = noisy_pools(masses, labels, rows[:, 0], rows[:, 1], 0.05, rng)
     statistics = Statistics(levels_of(source.forecasts[bins], needs.n_levels), None, pools)
-    model = LpRecalibrator(p, epsilon, estimation="pools")
+    model = LpRecalibrator.as_in_paper(p, epsilon, estimation="pools")
     assert model.settings_for(k) == needs
     model.fit_statistics(statistics)
     assert source.error(lambda f: f, p, needs.n_levels) > epsilon
@@ -193,7 +193,7 @@ def test_fresh_rows_have_a_small_error_with_the_asked_number_of_rows(p, epsilon,
         warnings.simplefilter("error")
         # the predictor is bad on purpose, in some cases worse than chance
         warnings.simplefilter("ignore", LabelWarning)
-        model = LpRecalibrator(p, epsilon).fit(promised, labels)
+        model = LpRecalibrator.as_in_paper(p, epsilon).fit(promised, labels)
     fresh, _, truth = drawn(100_000, k, 1)
     mapped = model.predict_proba(fresh)
     assert error_of_source(mapped, truth, p, needs.n_levels) <= epsilon
@@ -219,7 +219,7 @@ def test_the_error_on_fresh_rows_falls_like_one_over_the_root_of_n(p, levels):
             statistics = plug_in_statistics(
                 source.forecasts[which], labels, levels, 1e-3 / math.sqrt(n), False
             )
-            model = LpRecalibrator(p, n_levels=levels, tolerance=1e-3 / math.sqrt(n))
+            model = LpRecalibrator.as_in_paper(p, n_levels=levels, tolerance=1e-3 / math.sqrt(n))
             model.settings_for(4)
             model.fit_statistics(statistics)
             total += source.error(model.predict_proba, p, levels)
@@ -228,11 +228,29 @@ def test_the_error_on_fresh_rows_falls_like_one_over_the_root_of_n(p, levels):
     assert -0.6 < slope < -0.4
 
 
-def test_fit_warns_with_both_numbers():
-    promised, labels, _ = drawn(1000, 3, 0)
-    needed = lp_sample_complexity(2, 0.1, 0.05, 3).plug_in
-    with pytest.warns(SampleSizeWarning, match=f"1,000 rows are fewer than the {needed:,} that"):
-        LpRecalibrator().fit(promised, labels)
+@pytest.mark.filterwarnings("error::onlinecal.recalibration.SampleSizeWarning")
+def test_fit_says_what_its_rows_guarantee_where_there_is_a_guarantee():
+    promised, labels, _ = drawn(40_000, 3, 0)
+    needed = lp_sample_complexity(inf, 0.1, 0.05, 3).plug_in
+    with pytest.warns(SampleSizeWarning) as caught:
+        LpRecalibrator.as_in_paper(inf).fit(promised, labels)
+    said = str(caught[0].message)
+    paid = epsilon_for(40_000, inf, 0.05, 3)
+    assert said.startswith(f"40,000 rows guarantee epsilon = {paid:.3g} (epsilon_for), 0.1 takes {needed:,};")
+    assert "\n" not in said
+    assert 'warnings.simplefilter("ignore", onlinecal.recalibration.SampleSizeWarning)' in said
+    with pytest.warns(SampleSizeWarning, match="^9 rows guarantee nothing for the source"):
+        LpRecalibrator.as_in_paper(inf).fit(promised[:9], labels[:9])
+    # none of these says anything about the source
+    LpRecalibrator().fit(promised, labels)
+    LpRecalibrator.as_in_paper(inf, within="shift").fit(promised, labels)
+    LpRecalibrator.as_in_paper(inf, start="temperature").fit(promised, labels)
+    LpRecalibrator.as_in_paper(inf).fit(promised, labels, np.ones(len(labels)))
+
+
+def test_epsilon_for_a_given_number_of_levels():
+    few, many = (epsilon_for(10**6, 2, n_classes=10, n_levels=levels) for levels in (2, 10**9))
+    assert few <= epsilon_for(10**6, 2, n_classes=10) <= many
 
 
 @pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
@@ -240,7 +258,7 @@ def test_pools_are_dealt_by_the_seed():
     promised, labels, _ = drawn(20_000, 3, 0)
 
     def fitted(seed):
-        model = LpRecalibrator(inf, 0.3, estimation="pools", n_levels=3, seed=seed)
+        model = LpRecalibrator.as_in_paper(inf, 0.3, estimation="pools", n_levels=3, seed=seed)
         return model.fit(promised, labels).predict_proba(promised[:500])
 
     assert (fitted(1) == fitted(1)).all()
@@ -252,10 +270,13 @@ def test_pools_are_dealt_by_the_seed():
 def test_estimates_that_contradict_each_other_end_with_a_warning():
     promised, labels, _ = drawn(60, 3, 0)
     few = np.repeat(promised[:1], 4, axis=0)
+    model = LpRecalibrator.as_in_paper(inf, estimation="pools", n_levels=3, tolerance=0.02)
     with pytest.warns(ConvergenceWarning, match="too few rows"):
-        LpRecalibrator(inf, estimation="pools", n_levels=3, tolerance=0.02).fit(promised, labels)
+        model.fit(promised, labels)
     with pytest.raises(ValueError, match=r"estimation='pools' needs at least \d+ rows here, got 2"):
-        LpRecalibrator(inf, estimation="pools", n_levels=3, tolerance=0.02).fit(few[:2], [0, 1])
+        model.fit(few[:2], [0, 1])
+    with pytest.raises(ValueError, match="sample_weight must be None with estimation='pools'"):
+        model.fit(promised, labels, labels + 1)
 
 
 def test_what_contradicts_itself():

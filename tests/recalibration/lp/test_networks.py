@@ -40,7 +40,7 @@ def test_the_error_on_the_test_half_falls(name, n_levels, before, at_most, withi
     """epsilon = 0.05: beta = 0.00125 for p = 2, so the tolerance is 0.000625."""
     table, labels, fresh, truth = halves(name)
     assert lp_calibration_error(fresh, truth, 2, n_levels) == pytest.approx(before, abs=1e-4)
-    model = LpRecalibrator(p=2, epsilon=0.05, n_levels=n_levels, within=within).fit(table, labels)
+    model = LpRecalibrator.as_in_paper(2, 0.05, n_levels=n_levels, within=within).fit(table, labels)
     mapped = model.predict_proba(fresh)
     assert lp_calibration_error(mapped, truth, 2, n_levels) <= at_most
     if within == "shift":
@@ -49,7 +49,7 @@ def test_the_error_on_the_test_half_falls(name, n_levels, before, at_most, withi
 
 def test_the_papers_coupling_finds_nothing_to_correct_on_a_good_network():
     table, labels, fresh, truth = halves("wideresnet-16-4-cifar-10")
-    model = LpRecalibrator(p=2, epsilon=0.1).fit(table, labels)
+    model = LpRecalibrator.as_in_paper(p=2, epsilon=0.1).fit(table, labels)
     assert model.n_levels_ == 200
     assert lp_calibration_error(fresh, truth, 2, 200) < 0.1
     assert model.n_rounds_ <= 10

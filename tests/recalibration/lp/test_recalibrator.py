@@ -31,14 +31,20 @@ def test_parameters():
     assert LpRecalibrator(p=4, epsilon=0.2).set_params(epsilon=0.3).epsilon == 0.3
     assert LpRecalibrator().get_params() == {
         "p": 2.0,
-        "epsilon": 0.1,
+        "epsilon": 0.05,
         "delta": 0.05,
-        "n_levels": None,
+        "n_levels": 3,
         "tolerance": None,
         "estimation": "plug-in",
         "seed": 0,
-        "within": "constant",
+        "within": None,
         "classes": None,
+        "start": "temperature",
+        "share": None,
+        "keep": 0.2,
+        "limit": None,
+        "n_folds": 5,
+        "least_rows": 3.0,
     }
 
 
@@ -60,10 +66,10 @@ def test_fitted_attributes(within):
 
 def test_the_papers_coupling():
     table, labels = rows()
-    model = LpRecalibrator(p=2, epsilon=0.2).fit(table, labels)
+    model = LpRecalibrator.as_in_paper(p=2, epsilon=0.2).fit(table, labels)
     assert model.beta_ == pytest.approx(0.02)
     assert (model.n_levels_, model.tolerance_) == (50, pytest.approx(0.01))
-    assert LpRecalibrator(p=math.inf, epsilon=0.3).fit(table, labels).n_levels_ == 4
+    assert LpRecalibrator.as_in_paper(p=math.inf, epsilon=0.3).fit(table, labels).n_levels_ == 4
 
 
 @settings(max_examples=60, deadline=None)
@@ -77,7 +83,7 @@ def test_the_papers_coupling():
 def test_the_error_on_the_rows_of_the_fit_is_at_most_epsilon(k, n, p, epsilon, seed):
     """Lemma 15, where estimates are exact; and the squared error of Lemmas 11 to 13."""
     table, labels = rows(n, k, seed)
-    model = LpRecalibrator(p=p, epsilon=epsilon).fit(table, labels)
+    model = LpRecalibrator.as_in_paper(p, epsilon).fit(table, labels)
     mapped = model.predict_proba(table)
     error = lp_calibration_error(mapped, labels, p, model.n_levels_)
     assert error <= model.fitted_error_bound_ + 1e-9
@@ -85,7 +91,7 @@ def test_the_error_on_the_rows_of_the_fit_is_at_most_epsilon(k, n, p, epsilon, s
     hot = np.eye(k)[labels]
     rise = ((mapped - hot) ** 2).sum(axis=1).mean() - ((table - hot) ** 2).sum(axis=1).mean()
     assert rise <= 4 / math.ceil(1 / model.beta_) * (1 + math.log2(36 / model.beta_)) + 1e-9
-    coarse = LpRecalibrator(p=p, n_levels=3, tolerance=0.02).fit(table, labels)
+    coarse = LpRecalibrator.as_in_paper(p, n_levels=3, tolerance=0.02).fit(table, labels)
     error = lp_calibration_error(coarse.predict_proba(table), labels, p, 3)
     assert error <= coarse.fitted_error_bound_ + 1e-9
 
@@ -94,7 +100,7 @@ def test_the_error_on_the_rows_of_the_fit_is_at_most_epsilon(k, n, p, epsilon, s
 @given(n=st.integers(1, 200), k=st.integers(2, 6), levels=st.integers(1, 6), seed=st.integers(0, 10**6))
 def test_shifts_cost_squared_error_by_merges_only(n, k, levels, seed):
     table, labels = rows(n, k, seed)
-    model = LpRecalibrator(n_levels=levels, tolerance=0.01, within="shift").fit(table, labels)
+    model = LpRecalibrator.as_in_paper(n_levels=levels, tolerance=0.01, within="shift").fit(table, labels)
     mapped = model.predict_proba(table)
     assert mapped.sum(axis=1) == pytest.approx(1.0)
     assert (mapped >= 0).all()
@@ -113,15 +119,15 @@ def test_shifts_cost_squared_error_by_merges_only(n, k, levels, seed):
 def test_rows_of_level_sets_without_a_group():
     table, labels = rows(300)
     seldom = np.array([[0.0, 0.05, 0.95], [0.12, 0.88, 0.0]])
-    fitted = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, labels)
+    fitted = LpRecalibrator.as_in_paper(n_levels=4, tolerance=0.01).fit(table, labels)
     assert fitted.predict_proba(seldom) == pytest.approx(rho(np.array([[0, 0, 3], [0, 3, 0]]), 4))
-    shifted = LpRecalibrator(n_levels=4, tolerance=0.01, within="shift").fit(table, labels)
+    shifted = LpRecalibrator.as_in_paper(n_levels=4, tolerance=0.01, within="shift").fit(table, labels)
     assert (shifted.predict_proba(seldom) == seldom).all()
 
 
 def test_known_level_sets_get_their_groups_prediction():
     table, labels = rows(300)
-    model = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, labels)
+    model = LpRecalibrator.as_in_paper(n_levels=4, tolerance=0.01).fit(table, labels)
     ends = model.predict_proba(model.level_sets_ + (1 - model.level_sets_.sum(axis=1, keepdims=True)) / 3)
     assert (ends == model.predictions_[model.group_of_level_set_]).all()
 
@@ -190,6 +196,12 @@ def test_behind_a_classifier():
         ({"estimation": "all"}, None, "estimation must be one of plug-in, pools, got 'all'"),
         ({"within": "bin"}, None, "within must be one of constant, shift, got 'bin'"),
         ({"within": "shift", "estimation": "pools"}, None, "within='shift' needs estimation='plug-in'"),
+        ({"start": "hot"}, None, "start must be one of temperature, vector, .* got 'hot'"),
+        ({"share": 1.5}, None, r"share must be None or a number from 0 to 1, got 1\.5"),
+        ({"keep": 1.0}, None, r"keep must be a number of at least 0 and below 1, got 1\.0"),
+        ({"limit": 1.0}, None, r"limit must be None or a number above 1, got 1\.0"),
+        ({"n_folds": 1}, None, "n_folds must be 0 or at least 2, got 1"),
+        ({"least_rows": -1}, None, "least_rows must be a number of at least 0, got -1"),
         ({"classes": ["a"]}, None, "classes must name the 2 columns of P, got 1 of them"),
         ({"classes": ["a", "a"]}, None, "classes must differ, got 'a' twice"),
         ({"classes": ["a", "b"]}, ["a", "c"], "y must be one of the classes, got 'c' at row 1"),

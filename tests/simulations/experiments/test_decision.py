@@ -64,7 +64,7 @@ def agree(row, table, labels, losses):
 def test_steps_are_those_of_the_algorithms_on_fitted_and_on_tested_rows(small, played):
     both = halves(small, 1, small.table.probabilities, small.table.labels)
     losses = gaussian_losses(3, 3, LOSSES)
-    common = {"epsilon": NEVER, "max_rounds": 3, "seed": 1}
+    common = {"epsilon": NEVER, "max_rounds": 3, "seed": 1, "share": 1.0, "keep": 0.0}
     paper = DecisionRecalibrator.as_in_paper(3, start="temperature", **common).fit(*both.fit)
     begun = TemperatureScaling().fit(*both.fit)
     house = DecisionRecalibrator(3, n_folds=0, **common).fit(*both.fit)
@@ -80,7 +80,7 @@ def test_steps_are_those_of_the_algorithms_on_fitted_and_on_tested_rows(small, p
 
 def test_the_folds_stop_on_the_curve_that_is_drawn(small, played):
     both = halves(small, 0, small.table.probabilities, small.table.labels)
-    kept = DecisionRecalibrator(3, NEVER, max_rounds=3, seed=0).fit(*both.fit)
+    kept = DecisionRecalibrator(3, NEVER, max_rounds=3, seed=0, share=1.0, keep=0.0).fit(*both.fit)
     row = only(played["steps"], split=0, part="test", method="shrunk steps", step=kept.n_rounds_)
     assert row["kept"] == kept.n_rounds_
     agree(row, kept.predict_proba(both.test[0]), both.test[1], gaussian_losses(3, 3, LOSSES))

@@ -1,0 +1,180 @@
+"""What corrections start from and how much of them is given out: what that does to losses and biases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onlinecal import DecisionRecalibrator, LpRecalibrator
+from onlinecal.measures.decision.partitions import residuals
+from onlinecal.recalibration import (
+    BetaCalibration,
+    PerClassIsotonic,
+    TemperatureScaling,
+    VectorScaling,
+    gaussian_losses,
+)
+from onlinecal.recalibration.flooring import limited
+from onlinecal.recalibration.starting import LIMITS, SHARES, STARTS, Rows, chosen_mixture, started
+
+
+def source(n=400, n_classes=4, seed=0, power=2.0):
+    """Probabilities that are too sure and lean to the first class."""
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.ones(n_classes), n)
+    labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    table = truth**power + 0.1 * np.eye(n_classes)[0]
+    return table / table.sum(axis=1, keepdims=True), labels
+
+
+def squared(table, labels):
+    return (residuals(table, labels) ** 2).sum(axis=1).mean()
+
+
+def models(**parameters):
+    yield LpRecalibrator(n_levels=2, **parameters)
+    yield DecisionRecalibrator(2, max_rounds=3, n_folds=2, **parameters)
+
+
+@pytest.mark.parametrize(
+    ("start", "share"), [*((start, 0.6) for start in STARTS), ("temperature", None), ("isotonic", None)]
+)
+def test_what_is_true_on_the_fitted_rows_whatever_start_and_share_are(start, share):
+    table, labels = source(250)
+    for model in models(start=start, share=share, limit=None if share is None else 3.0):
+        answers = model.fit(table, labels).predict_proba(table)
+        begun = started(model.start_, table)
+        assert squared(begun, labels) <= squared(table, labels)
+        if share is None:
+            assert squared(answers, labels) <= squared(begun, labels) + 1e-12
+        a, least = model.share_, max(model.keep_, 1.0 / model.limit_)
+        assert (answers >= (1.0 - a * (1.0 - least)) * begun - 1e-12).all()
+        if a == 0.0:
+            assert np.array_equal(answers, begun)
+            continue
+        assert (answers <= (1.0 - a + a * model.limit_) * begun + 1e-12).all()
+        # f of h = (1 - a) s + a f: the bias of h on any rows is the mixture of theirs, the squared error less
+        limit = (answers - (1.0 - a) * begun) / a
+        for rows in (table[:, 0] > 0.5, answers.argmax(axis=1) == 2, labels == 1):
+            own, first, last = (residuals(each, labels)[rows].sum(axis=0) for each in (answers, begun, limit))
+            assert (np.abs(own) <= (1.0 - a) * np.abs(first) + a * np.abs(last) + 1e-9).all()
+        mixed = (1.0 - a) * squared(begun, labels) + a * squared(limit, labels)
+        lost = a * (1.0 - a) * ((limit - begun) ** 2).sum(axis=1).mean()
+        assert squared(answers, labels) == pytest.approx(mixed - lost)
+
+
+@pytest.mark.parametrize(
+    ("start", "kind"),
+    [
+        ("temperature", TemperatureScaling),
+        ("vector", VectorScaling),
+        ("beta", BetaCalibration),
+        ("isotonic", PerClassIsotonic),
+    ],
+)
+def test_without_a_correction_the_answers_are_the_starts(start, kind):
+    table, labels = source(250)
+    alone = kind().fit(table, labels).predict_proba(table)
+    if start == "isotonic":
+        alone = (1.0 - 4 / (4 * 251)) * alone + 1 / (4 * 251)
+    for model in models(start=start, share=0):
+        assert np.array_equal(model.fit(table, labels).predict_proba(table), alone)
+
+
+def test_no_start_is_kept_that_raises_the_squared_error_nor_a_temperature_of_faultless_rows():
+    table, labels = source()
+    sure = np.full((60, 3), 0.1) + 0.7 * np.eye(3)[np.arange(60) % 3]
+    for model in models():
+        assert model.fit(table, labels).start_ is not None
+        faultless = model.fit(sure, np.arange(60) % 3)
+        assert faultless.start_ is None
+        assert faultless.inverse_temperature_ == 1.0
+        assert (faultless.predict_proba(sure) > 0.01).all()
+
+
+def test_losses_of_the_defaults_do_not_rise_on_fresh_rows():
+    """Of a table with nothing to correct, and of one with much."""
+    fresh, truth = source(4000, seed=9)
+    for power, gain in ((1.0, 0.0), (4.0, 0.002)):
+        table, labels = source(600, seed=4, power=power)
+        fresh, truth = source(4000, seed=9, power=power)
+        for model in models():
+            answers, begun = model.fit(table, labels).predict_proba(fresh), started(model.start_, fresh)
+            at = np.arange(len(truth)), truth
+            assert -np.log(answers[at]).mean() <= -np.log(begun[at]).mean() + 0.001
+            assert squared(answers, truth) <= squared(begun, truth) - gain
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_largest_share_that_costs_nothing_is_chosen(seed):
+    rng = np.random.default_rng(seed)
+    begun, corrected = rng.dirichlet(np.ones(3), (2, 80))
+    corrected = 0.6 * begun + 0.4 * corrected
+    truth = (0.5, 0.5, 0.5, -0.2)[seed] * corrected + (0.5, 0.5, 0.5, 1.2)[seed] * begun
+    truth = truth.clip(0.0) / truth.clip(0.0).sum(axis=1, keepdims=True)
+    labels = (truth.cumsum(axis=1) < rng.random((80, 1))).sum(axis=1)
+    weights = rng.integers(1, 4, 80).astype(float) if seed % 2 else None
+    rows = Rows(begun, corrected, labels, weights)
+    parts = [Rows(*(None if each is None else each[i::2] for each in rows)) for i in (0, 1)]
+    found = chosen_mixture(parts, rows, 0.2, None)
+    again = np.ones(80, int) if weights is None else weights.astype(int)
+    at = np.arange(80), labels
+    best = (0.0, np.inf)
+    for limit in LIMITS:
+        allowed = [0.0]
+        for share in SHARES[1:]:
+            mixed = (1 - share) * begun + share * limited(corrected, begun, 0.2, limit)
+            logs = np.log(begun[at]) - np.log(mixed[at])
+            squares = (residuals(mixed, labels) ** 2 - residuals(begun, labels) ** 2).sum(axis=1)
+            rises = [np.repeat(each, again) for each in (logs, squares)]
+            if all(each.mean() + each.std() / np.sqrt(len(each)) <= 0 for each in rises):
+                allowed.append(float(share))
+        if max(allowed) > best[0]:
+            best = (max(allowed), limit)
+    assert found == best
+
+
+@pytest.mark.parametrize(("keep", "limit"), [(0.2, np.inf), (0.2, 20.0), (0.5, 3.0), (0.0, 1.25)])
+def test_limited_rows_are_the_nearest_within_their_limits(keep, limit):
+    rng = np.random.default_rng(0)
+    begun, corrected = rng.dirichlet(np.full(5, 0.4), 300), rng.dirichlet(np.full(5, 0.2), 300)
+    corrected[:20] = begun[:20]
+    begun[20] = corrected[21] = [1.0, 0.0, 0.0, 0.0, 0.0]
+    out = limited(corrected, begun, keep, limit)
+    low, high = max(keep, 1 / limit) * begun, np.minimum(limit, 1e9) * begun + np.isinf(limit)
+    assert np.abs(out.sum(axis=1) - 1).max() < 1e-12
+    assert ((out >= low - 1e-15) & (out <= high + 1e-15)).all()
+    assert np.array_equal(out[:20], corrected[:20])
+    # moving mass between two classes, as far as their limits let it, never brings a row nearer
+    for i in range(5):
+        for j in range(5):
+            step = np.minimum(high[:, i] - out[:, i], out[:, j] - low[:, j]).clip(0) * 0.01
+            slope = (out[:, i] - corrected[:, i]) - (out[:, j] - corrected[:, j])
+            assert (step * slope >= -1e-9).all()
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_saved_decision_recalibrators_map_to_the_same_bits_with_every_start(start, tmp_path):
+    table, labels = source(200)
+    model = DecisionRecalibrator(2, start=start, max_rounds=2, n_folds=2).fit(table, labels)
+    model.save(tmp_path / "model.npz")
+    back = DecisionRecalibrator.load(tmp_path / "model.npz")
+    assert np.array_equal(back.predict_proba(table), model.predict_proba(table))
+    assert (back.share_, back.keep_, back.limit_) == (model.share_, model.keep_, model.limit_)
+    assert {n: v for n, v in back.get_params().items() if n != "losses"} == {
+        n: v for n, v in model.get_params().items() if n != "losses"
+    }
+
+
+def test_decisions_that_do_not_depend_on_the_share_have_mixed_gaps():
+    table, labels = source(300)
+    model = DecisionRecalibrator(2, share=0.5, max_rounds=4, n_folds=0, keep=0).fit(table, labels)
+    whole = DecisionRecalibrator(2, share=1.0, max_rounds=4, n_folds=0, keep=0).fit(table, labels)
+    begun, corrected = started(model.start_, table), whole.predict_proba(table)
+    for loss in gaussian_losses(2, 4, 20):
+        decisions = (begun @ loss.T).argmin(axis=1)
+        gaps = [
+            (residuals(each, labels) * loss[decisions]).sum(axis=1).mean()
+            for each in (model.predict_proba(table), begun, corrected)
+        ]
+        assert gaps[0] == pytest.approx((gaps[1] + gaps[2]) / 2)
