@@ -146,7 +146,7 @@ DecisionRecalibrator(n_actions=3, losses=table, partition="hard", step="full")
 DecisionRecalibrator(start="hot")  # error: arg-type
 GroupRecalibrator(patch="shift", predicates=[lambda x: x["age"] < 9]).fit(p, y, table)
 GroupRecalibrator(target="mean")  # error: arg-type
-BoostedRecalibrator(alpha=0.1).fit(table, y).predict(table)
+BoostedRecalibrator(step="log-odds").fit(table, y).predict(table)
 BoostedRecalibrator(alpha="small")  # error: arg-type
 TemperatureScaling(classes=3)  # error: arg-type
 enough: float = epsilon_for(1000, 2.0, estimation="plug-in")
