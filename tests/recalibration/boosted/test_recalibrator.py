@@ -124,7 +124,8 @@ def test_trees_repair_a_hidden_group_on_fresh_rows():
     def blind(frame):
         return base.predict_proba(frame[["score"]])[:, 1]
 
-    model = BoostedRecalibrator.as_in_paper(alpha=0.005, n_levels=20, validation_fraction=0.25).fit(X, y, blind)
+    model = BoostedRecalibrator.as_in_paper(alpha=0.005, n_levels=20, validation_fraction=0.25)
+    model.fit(X, y, blind)
     assert 1 <= model.n_kept_ < model.n_rounds_ <= model.max_rounds_
     fresh, outcome = rows(20_000)
     old = (fresh["age"] > 65).to_numpy()
@@ -156,7 +157,8 @@ def test_held_out_rows_take_rounds_back():
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 4, 10]))
 def test_coarse_grids_promise_less_and_keep_it(seed, n_levels):
     X, y, start = table(seed)
-    model = BoostedRecalibrator.as_in_paper(LinearRegression(), 0.02, min_rows=1, n_levels=n_levels).fit(X, y, start)
+    model = BoostedRecalibrator.as_in_paper(LinearRegression(), 0.02, min_rows=1, n_levels=n_levels)
+    model.fit(X, y, start)
     f, h = worst_functions(model, X, y, start, 1.0)
     assert model.violation_bound_ == pytest.approx(0.01 + 1 / n_levels)
     assert (functional_multicalibration_error(f, y, h) <= model.violation_bound_ + 1e-9).all()
@@ -212,7 +214,8 @@ def test_stages_are_the_rounds_that_were_kept():
 
 def test_the_conventions_of_estimators():
     X, y, _ = table(4, 500)
-    model = BoostedRecalibrator.as_in_paper(DecisionTreeRegressor(max_depth=2, random_state=0), alpha=0.02, bound=0.5)
+    tree = DecisionTreeRegressor(max_depth=2, random_state=0)
+    model = BoostedRecalibrator.as_in_paper(tree, alpha=0.02, bound=0.5)
     assert model.get_params()["regressor__max_depth"] == 2
     assert model.fit(X, y) is model
     assert model.n_features_in_ == 2
