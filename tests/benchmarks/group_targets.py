@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from sklearn.isotonic import IsotonicRegression
 
-from onlinecal import BoostedRecalibrator, GroupRecalibrator, group_mean_error
+from onlinecal import BoostedRecalibrator, GroupRecalibrator
+from onlinecal.measures.groups.multicalibration import group_mean_error
 from onlinecal.recalibration.groups.maker import GroupMaker
 from tests import DATA
 
