@@ -304,9 +304,10 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     r.VectorScaling: [{}],
     r.PerClassIsotonic: [{}],
     r.BetaCalibration: [{}],
-    r.GroupRecalibrator: [{"alpha": 0.002, "patch": "shift", "n_levels": 20}, {"alpha": 0.01}],
+    r.GroupRecalibrator: [{}, {"alpha": 0.002, "patch": "shift", "n_levels": 20, "n_folds": 0}],
     r.BoostedRecalibrator: [
-        {"regressor": DecisionTreeRegressor(max_depth=2, random_state=0), "alpha": 0.02, "bound": 0.5}
+        {"regressor": DecisionTreeRegressor(max_depth=2, random_state=0), "n_folds": 2},
+        {"step": "level sets", "alpha": 0.02, "bound": 0.5},
     ],
 }
 """For each public estimator the settings that every claim is tried on."""

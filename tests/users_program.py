@@ -157,7 +157,7 @@ DecisionRecalibrator(n_actions=3, losses=table, partition="hard", step="full")
 DecisionRecalibrator(start="hot")  # error: arg-type
 GroupRecalibrator(patch="shift", predicates=[lambda x: x["age"] < 9]).fit(p, y, table)
 GroupRecalibrator(target="mean")  # error: arg-type
-BoostedRecalibrator(alpha=0.1).fit(table, y).predict(table)
+BoostedRecalibrator(step="log-odds").fit(table, y).predict(table)
 BoostedRecalibrator(alpha="small")  # error: arg-type
 RecalibratedClassifierCV(model, AveragedCalibration([TemperatureScaling()]), ensemble=False, n_jobs=2)
 RecalibratedClassifierCV(model, LpRecalibrator(), cv=3).fit(table, y, sample_weight=p).predict_proba(table)
@@ -197,6 +197,7 @@ plots.decision_losses(table, y, np.ones((2, 3)), ax=axes, color="black")
 plots.decision_losses(table)  # error: call-arg
 plots.group_biases(p, y, np.ones((4, 2), dtype=bool), names=["all", "all of them"])
 plots.group_biases(p, y)  # error: call-arg
+plots.group_means(p, y, np.ones((4, 2), dtype=bool), after=p, confidence=0.9)
 
 Brier(pos_val="spam") + ECE(bins=10)
 ECE(bins="ten")  # error: arg-type

@@ -69,20 +69,26 @@ def draw_line(
 
 
 def draw_dumbbells(
-    axes: Axes, names: Sequence[str], values: Mapping[str, NDArray[np.float64]], rows: Iterable[int]
+    axes: Axes,
+    names: Sequence[str],
+    values: Mapping[str, NDArray[np.float64]],
+    rows: Iterable[int],
+    apart: float = 0.0,
 ) -> NDArray[np.int64]:
     """A line for each name from the top down: a dot for each of its values, or for before and after.
 
-    Beside the axes stand numbers of rows. The heights of the lines come back.
+    Before stands so much above the line and after below it; when both are on it, they are joined. Beside the
+    axes stand numbers of rows. The heights of the lines come back.
     """
     heights = np.arange(len(names))[::-1]
-    if len(values) == 2:
+    if len(values) == 2 and not apart:
         begins, ends = values.values()
         axes.hlines(heights, begins, ends, color=QUIET, lw=1.6, zorder=3)
     look: Any = {"s": 58, "edgecolor": "white", "lw": 0.7}
     for place, (kind, one) in enumerate(values.items()):
         colour = BEFORE if kind == "before" else AFTER
-        axes.scatter(one, heights, color=colour, zorder=4 + place, label=kind, **look)
+        aside = {"before": apart, "after": -apart}.get(kind, 0.0)
+        axes.scatter(one, heights + aside, color=colour, zorder=4 + place, label=kind, **look)
     axes.set_ylim(-0.7, len(names) - 0.3)
     axes.set_yticks(heights, names, fontsize=8.5, color=INK)
     axes.tick_params(axis="y", length=0)

@@ -78,7 +78,7 @@ def counting():
         model = GroupRecalibrator.as_in_paper(0.002, patch, n_levels=20).fit(forecasts, outcomes, groups)
         yield f"groups, {patch}", model.predict(forecasts, groups)
     yield "multicalibration", multicalibration_error(forecasts, outcomes, groups)
-    yield "boosted", BoostedRecalibrator(alpha=0.02).fit(table, outcomes).predict(table)
+    yield "boosted", BoostedRecalibrator.as_in_paper(alpha=0.02).fit(table, outcomes).predict(table)
 
 
 def digests(part):

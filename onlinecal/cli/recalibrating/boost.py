@@ -16,6 +16,7 @@ from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Se
 from onlinecal.measures import expected_calibration_error, functional_multicalibration_error
 from onlinecal.measures.scores import BINS, brier_score
 from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator
+from onlinecal.recalibration.boosted.settings import BOUND, Step
 
 Floats = NDArray[np.float64]
 
@@ -26,8 +27,11 @@ VIOLATION = "worst violation, one feature"
 
 def new_model(settings: BoostSettings, seed: int) -> BoostedRecalibrator:
     """An unfitted recalibrator."""
+    step: Step = "log-odds"
+    if settings.alpha is not None or settings.bound is not None or settings.levels is not None:
+        step = "level sets"
     return BoostedRecalibrator(
-        alpha=settings.alpha, bound=settings.bound, n_levels=settings.levels or None, seed=seed
+        alpha=settings.alpha, bound=settings.bound, n_levels=settings.levels or None, seed=seed, step=step
     )
 
 
@@ -52,7 +56,7 @@ def recalibrate(file: Path, rows: Rows, settings: BoostSettings) -> Report:
         isotonic = isotonic_map(job.fit)
         for part in job.parts:
             mapped[part.name]["isotonic"] = isotonic(part.told)
-    tests = standard_tests(table, float(model.bound))
+    tests = standard_tests(table, float(model.bound or BOUND))
 
     def own(part: Events, kind: str) -> Scores:
         forecasts = mapped[part.name][kind]
@@ -66,17 +70,28 @@ def recalibrate(file: Path, rows: Rows, settings: BoostSettings) -> Report:
         mapped,
         own,
         remarks,
-        parameters={**model.get_params(), "features": features, "n_levels": model.n_levels_},
-        facts={
-            "rounds": model.n_rounds_,
-            "rounds kept": model.n_kept_,
-            "rounds at most": model.max_rounds_,
-            "violation that is promised": model.violation_bound_,
-            "mass in level sets too small": model.skipped_mass_,
-        },
+        parameters={**model.get_params(), "features": features},
+        facts=facts_of(model),
         sections=[Section("squared error by round", rounds.to_dicts())],
         pictures=lambda: pictures(rounds, mapped[shown.name], shown, job.file),
     )
+
+
+def facts_of(model: BoostedRecalibrator) -> dict[str, Any]:
+    """Single numbers about the fit."""
+    facts = {
+        "rounds": model.n_rounds_,
+        "rounds kept": model.n_kept_,
+        "rounds at most": model.max_rounds_,
+    }
+    if model.start_ is not None:
+        return {"start": model.start_.kind, **facts}
+    return {
+        "levels": model.n_levels_,
+        **facts,
+        "violation that is promised": model.violation_bound_,
+        "mass in level sets too small": model.skipped_mass_,
+    }
 
 
 def feature_names(frame: pl.DataFrame, settings: BoostSettings) -> list[str]:

@@ -177,9 +177,16 @@ class BoostSettings(EventColumns):
     features: Annotated[str | None, Option(help="Columns a,b,c. Default: all other columns of numbers.")] = (
         None
     )
-    alpha: Annotated[float, Option(help="Violation that may stay.")] = 0.01
-    bound: Annotated[float, Option(help="On squared test functions.")] = 1.0
-    levels: Annotated[int, Option(min=0, help="Levels of the forecasts, 0: by alpha and bound.")] = 20
+    alpha: Annotated[
+        float | None,
+        Option(
+            help="Violation that may stay, as the paper has it: level set by level set, as with the next two."
+        ),
+    ] = None
+    bound: Annotated[float | None, Option(help="On squared test functions.")] = None
+    levels: Annotated[int | None, Option(min=0, help="Levels of the forecasts, 0: by alpha and bound.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,12 @@ from numpy.typing import ArrayLike
 from onlinecal.measures.groups.report import multicalibration_report
 from onlinecal.plots.columns import highest
 from onlinecal.plots.own_axes import AFTER, BEFORE, axes_or_new, describe, draw_dumbbells
+from onlinecal.plots.recalibration.group_means import draw_means, means_of
 from onlinecal.plots.style import colour_key, headline, in_house_style
 from onlinecal.recalibration.groups.repair import GroupRepair
 from onlinecal.validation import check_count, check_probabilities, check_same_length
 
+ENDS = ("low_before", "high_before", "low_after", "high_after")
 SHOWN = 24
 """Groups in the picture, those with the largest violations before."""
 
@@ -136,29 +138,39 @@ def _by_group(repair: list[dict[str, Any]]) -> pl.DataFrame:
 
 
 def prepare(repair: list[dict[str, Any]], title: str) -> pl.DataFrame:
-    """Columns title, and those of `group_biases_data` before and after, from the rows of a `GroupRepair`."""
-    return _by_group(repair).select(pl.lit(title).alias("title"), pl.all())
+    """Columns title, and those of `group_biases_data` and `group_means_data` before and after.
+
+    From the rows of a `GroupRepair`; the largest violation first.
+    """
+    means = means_of(repair).rename({"before": "mean_before", "after": "mean_after"})
+    both = _by_group(repair).join(means.drop("rows"), on="group", how="left", maintain_order="left")
+    return both.select(pl.lit(title).alias("title"), pl.all())
 
 
 @in_house_style
 def draw(table: pl.DataFrame) -> Figure:
-    """A dumbbell per group, the largest violation on top."""
+    """Two panels, a line per group, the largest violation on top: means with intervals, and level sets."""
     shown = table.head(SHOWN)
     width = min(0.085 * max(len(name) for name in shown["group"]) + 0.35, 5.5)
-    size = (width + 7.6, 0.3 * len(shown) + 1.95)
+    size = (width + 9.4, 0.3 * len(shown) + 2.25)
     figure = Figure(figsize=size)
-    axis = figure.add_axes(
-        (width / size[0], 0.62 / size[1], 1 - (width + 0.95) / size[0], 1 - 1.75 / size[1])
-    )
+    bottom, height, panel = 0.62 / size[1], 1 - 2.05 / size[1], 4.0 / size[0]
+    left = figure.add_axes((width / size[0], bottom, panel, height))
+    right = figure.add_axes((width / size[0] + panel + 0.28 / size[0], bottom, panel, height))
     hidden = len(table) - len(shown)
     more = f" The {len(shown)} worst of {len(table)} groups." if hidden else ""
     headline(
         figure,
         f"How wrong forecasts are inside each group: {table['title'][0]}",
-        "Bias of the group's level sets, root mean square; worst mass-weighted violation first. Grey: what "
-        f"chance makes of right forecasts.{more}",
+        "Left: mean forecast less frequency, 95 % intervals (Wilson's). Right: bias of level sets, "
+        f"root mean square; grey: what chance makes of right forecasts.{more}",
     )
-    colour_key(figure, [("before", BEFORE), ("after", AFTER)])
-    draw_groups(axis, shown)
-    axis.set_xlabel("bias within the group, in probability")
+    colour_key(figure, [("before", BEFORE), ("after", AFTER)], inches=0.88)
+    draw_means(left, shown.select("group", "rows", *ENDS, before="mean_before", after="mean_after"))
+    for text in list(left.texts):
+        text.remove()
+    left.set_xlabel("mean forecast − frequency")
+    draw_groups(right, shown)
+    right.tick_params(labelleft=False)
+    right.set_xlabel("bias of level sets")
     return figure

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled
-from onlinecal.measures.fixed_order import logarithm
 from onlinecal.recalibration.groups.history import KINDS, Patch, Rows, Search
-from onlinecal.recalibration.groups.start import TRIED, Start, StartMap
+from onlinecal.recalibration.groups.start import TRIED, Start, StartMap, log_losses
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Halves = tuple[Rows, Rows]
+"""What is fitted, and what is held out."""
 
 
 class Choice(NamedTuple):
@@ -42,7 +42,7 @@ def default_folds(n_rows: int) -> int:
     return 10 if n_rows < 5_000 else 5 if n_rows < 200_000 else 3
 
 
-def numbered_folds(y: NDArray[np.uint8], n_folds: int, seed: int) -> Ints:
+def numbered_folds(y: NDArray[Any], n_folds: int, seed: int) -> Ints:
     """A fold for each row, shape (n,), with as many rows of each outcome in each as can be."""
     order = np.random.default_rng(seed).permutation(len(y))
     order = order[np.argsort(y[order], kind="stable")]
@@ -60,17 +60,10 @@ def choose(
     The loss is log loss for starts and log-odds patches, and the squared error for the other patches. `edge`
     is how near to 0 and 1 a start may bring forecasts.
     """
-    fold = numbered_folds(rows.y, n_folds, seed)
-    parts = [(rows.take(fold != k), rows.take(fold == k)) for k in range(n_folds)]
-    kinds: Iterable[Start] = TRIED if start == "auto" else ("none", start)
-    started = {kind: [_started(kind, *part, edge) for part in parts] for kind in dict.fromkeys(kinds)}
-    losses = {kind: _losses([held for _, held in found], "log-odds") for kind, found in started.items()}
-    best = min(losses, key=lambda kind: float(losses[kind].sum()))
-    if not lowers(losses[best], losses["none"], "log-odds", len(losses)):
-        best = "none"
+    best, started = best_start(fold_parts(rows, n_folds, seed), start, edge)
     fit, compiled_by, replay = KINDS[patch]
     histories, curves = [], []
-    for inside, held in started[best]:
+    for inside, held in started:
         history, curve = fit(inside, held, search)
         histories.append(history)
         curves.append(curve * held.weights.sum())
@@ -82,7 +75,7 @@ def choose(
     def losses_after(stop: int) -> Floats:
         after = [
             held._replace(p=replay(held.p, held.members, compiled_by(history[:stop], m), m))
-            for history, (_, held) in zip(histories, started[best], strict=True)
+            for history, (_, held) in zip(histories, started, strict=True)
         ]
         return _losses(after, patch)
 
@@ -90,6 +83,23 @@ def choose(
     if number and not lowers(losses_after(number), losses_after(0), patch, 2 * rows.members.shape[1]):
         number = 0
     return Choice(best, number, np.asarray(total) / rows.weights.sum())
+
+
+def fold_parts(rows: Rows, n_folds: int, seed: int) -> list[Halves]:
+    """Of each fold the rows outside, and those inside, which are held out."""
+    fold = numbered_folds(rows.y, n_folds, seed)
+    return [(rows.take(fold != k), rows.take(fold == k)) for k in range(n_folds)]
+
+
+def best_start(parts: list[Halves], start: Start, edge: float) -> tuple[Start, list[Halves]]:
+    """The start with the least held-out log loss, none unless that is lower; the parts, mapped by it."""
+    kinds: Iterable[Start] = TRIED if start == "auto" else ("none", start)
+    started = {kind: [_started(kind, *part, edge) for part in parts] for kind in dict.fromkeys(kinds)}
+    losses = {kind: _losses([held for _, held in found], "log-odds") for kind, found in started.items()}
+    best = min(losses, key=lambda kind: float(losses[kind].sum()))
+    if not lowers(losses[best], losses["none"], "log-odds", len(losses)):
+        best = "none"
+    return best, started[best]
 
 
 def lowers(losses: Floats, others: Floats, patch: Patch, tried: int) -> bool:
@@ -116,14 +126,6 @@ def _losses(parts: list[Rows], patch: Patch) -> Floats:
 
 def row_losses(rows: Rows, patch: Patch) -> Floats:
     """What each row loses, times its weight: the log loss of log-odds patches, else the squared error."""
-    right = np.where(rows.y == 1, rows.p, 1.0 - rows.p)
-    return np.asarray(rows.weights * (log_losses(right) if patch == "log-odds" else (1.0 - right) ** 2))
-
-
-@compiled
-def log_losses(right: Floats) -> Floats:
-    """-ln of what was given to the outcome, shape (n,)."""
-    answer = np.empty(len(right))
-    for row in range(len(right)):
-        answer[row] = -logarithm(right[row])
-    return answer
+    if patch == "log-odds":
+        return np.asarray(rows.weights * log_losses(rows.p, rows.y))
+    return np.asarray(rows.weights * (rows.p - rows.y) ** 2)

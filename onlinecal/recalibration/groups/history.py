@@ -20,7 +20,7 @@ class Rows(NamedTuple):
     """Forecasts (n,), outcomes (n,), membership (n, G), and weights (n,), which log-odds patches look at."""
 
     p: Floats
-    y: Bytes
+    y: Any
     members: Bytes
     weights: Floats
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from onlinecal.measures.groups.multicalibration import level_sets, violations_of_levels
-from onlinecal.recalibration.flooring import least_probability
 from onlinecal.recalibration.groups.folds import default_folds, row_losses
 from onlinecal.recalibration.groups.history import (
     KINDS,
@@ -20,7 +19,7 @@ from onlinecal.recalibration.groups.history import (
     squared_error,
 )
 from onlinecal.recalibration.groups.shift import TARGET_SHARE
-from onlinecal.recalibration.groups.start import STARTS, Start
+from onlinecal.recalibration.groups.start import STARTS, Start, nearest_ends
 from onlinecal.recalibration.groups.unrounded import most_unrounded_patches
 from onlinecal.recalibration.groups.weights import repeats
 from onlinecal.validation import check_choice, check_count, check_number, check_share
@@ -136,9 +135,8 @@ def ends_of(model: GroupRecalibrator, rows: Rows) -> tuple[float, float]:
     """How near to 0 and 1 forecasts may be, and how near answers may come that were not there before."""
     if not model.floor and model.patch != "log-odds" and model.start in ("none", "auto"):
         return 0.0, 0.0
-    least = least_probability(float(rows.weights.sum()), 2)
-    within = np.minimum(rows.p, 1.0 - rows.p)
-    return float(within[within > 0.0].min(initial=least)), least if model.floor else 0.0
+    edge, least = nearest_ends(rows.p, float(rows.weights.sum()))
+    return edge, least if model.floor else 0.0
 
 
 def weighted(rows: Rows, weights: Floats, patch: Patch) -> Rows:

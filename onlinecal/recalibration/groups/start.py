@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.fixed_order import exponential, logarithm
+from onlinecal.recalibration.flooring import least_probability
 
 Floats = NDArray[np.float64]
-Bytes = NDArray[np.uint8]
 
 Start = Literal["auto", "none", "temperature", "platt", "beta", "isotonic"]
 STARTS: tuple[Start, ...] = get_args(Start)
@@ -48,7 +48,7 @@ class StartMap:
         self.coefficients_: Floats | None = None
         self._curve: tuple[Floats, Floats] | None = None
 
-    def fit(self, p: Floats, y: Bytes, weights: Floats) -> StartMap:
+    def fit(self, p: Floats, y: Any, weights: Floats) -> StartMap:
         """The map of the least log loss of forecasts inside (0, 1), shape (n,), with these weights."""
         if self.kind == "isotonic":
             from sklearn.isotonic import IsotonicRegression
@@ -68,6 +68,13 @@ class StartMap:
         if self.coefficients_ is None:
             return p
         return away_from_ends(sigmoids(p, self.coefficients_), p, edge)
+
+
+def nearest_ends(p: Floats, n_rows: float) -> tuple[float, float]:
+    """How near forecasts come to 0 and 1, `least` if none comes nearer; and least, 1/(2 (n + 1))."""
+    least = least_probability(n_rows, 2)
+    within = np.minimum(p, 1.0 - p)
+    return float(within[within > 0.0].min(initial=least)), least
 
 
 def away_from_ends(q: Floats, p: Floats, edge: float) -> Floats:
@@ -95,16 +102,15 @@ def _inner(row: Floats, point: Floats) -> float:
 
 
 @kernel_part
-def _penalised(table: Floats, y: Bytes, weights: Floats, point: Floats, origin: Floats) -> float:
+def _penalised(table: Floats, y: Any, weights: Floats, point: Floats, origin: Floats) -> float:
     """The sum of log losses, and the pull to the origin."""
     loss = 0.0
     for j in range(len(point)):
         loss += 0.5 * PRIOR * (point[j] - origin[j]) ** 2
     for row in range(len(y)):
         x = _inner(table[row], point)
-        x = -x if y[row] else x
-        # ln(1 + e^x), without what x alone would lose
-        loss += weights[row] * (max(x, 0.0) + logarithm(1.0 + exponential(-abs(x))))
+        # ln(1 + e^x) - y x, without what large x would lose
+        loss += weights[row] * (max(x, 0.0) - y[row] * x + logarithm(1.0 + exponential(-abs(x))))
     return loss
 
 
@@ -133,7 +139,37 @@ def _solve(matrix: Floats, values: Floats) -> Floats:
 
 
 @compiled
-def best_sigmoid(p: Floats, y: Bytes, weights: Floats, shared: NDArray[np.int64]) -> Floats:
+def plain_sigmoids(odds: Floats) -> Floats:
+    """1/(1 + exp(-z)) of log odds z, shape (n,)."""
+    answer = np.empty(len(odds))
+    for row in range(len(odds)):
+        answer[row] = 1.0 / (1.0 + exponential(-max(min(odds[row], 700.0), -700.0)))
+    return answer
+
+
+@compiled
+def log_odds(p: Floats) -> Floats:
+    """ln(p/(1 - p)) of probabilities inside (0, 1), shape (n,)."""
+    answer = np.empty(len(p))
+    for row in range(len(p)):
+        answer[row] = logarithm(p[row]) - logarithm(1.0 - p[row])
+    return answer
+
+
+@compiled
+def log_losses(p: Floats, y: Any) -> Floats:
+    """-y ln p - (1 - y) ln(1 - p) of outcomes in [0, 1], shape (n,); p lies inside (0, 1)."""
+    answer = np.zeros(len(p))
+    for row in range(len(p)):
+        if y[row] > 0:
+            answer[row] -= y[row] * logarithm(p[row])
+        if y[row] < 1:
+            answer[row] -= (1.0 - y[row]) * logarithm(1.0 - p[row])
+    return answer
+
+
+@compiled
+def best_sigmoid(p: Floats, y: Any, weights: Floats, shared: NDArray[np.int64]) -> Floats:
     """The a, b, c of the least log loss: Newton's method from the identity (1, 1, 0), with a weak pull to it.
 
     `shared` says which unknown each of the three is, -1 for one that stays.

@@ -212,7 +212,7 @@ def test_boost_says_what_the_class_says(folder, halves, tmp_path):
     assert report["parameters"]["features"] == ["risk", "side", "age", "height"]
     X = frame.select("risk", "side", "age", "height").cast(pl.Float64).to_numpy()
     y = frame["ill"].to_numpy()
-    model = BoostedRecalibrator(n_levels=20).fit(X[fit], y[fit])
+    model = BoostedRecalibrator().fit(X[fit], y[fit])
     p = model.predict(X[test])
     assert value(report, "Brier score", "test", "boost") == pytest.approx(((p - y[test]) ** 2).mean())
     assert value(report, "Brier score", "fit", "boost") == pytest.approx(model.squared_error_)
@@ -230,7 +230,7 @@ def test_boost_starts_from_forecasts(folder, halves):
     chosen = ["--forecast", "risk", "--features", "age,height", "--alpha", 0.05, "--bound", 2, "--levels", 8]
     report = record(folder / "events.csv", "--method", "boost", "--outcome", "ill", *chosen)
     X, p, y = frame.select("age", "height").to_numpy(), frame["risk"].to_numpy(), frame["ill"].to_numpy()
-    model = BoostedRecalibrator(alpha=0.05, bound=2.0, n_levels=8).fit(X[fit], y[fit], p[fit])
+    model = BoostedRecalibrator.as_in_paper(alpha=0.05, bound=2.0, n_levels=8).fit(X[fit], y[fit], p[fit])
     after = model.predict(X[test], p[test])
     assert value(report, "Brier score", "test", "boost") == pytest.approx(((after - y[test]) ** 2).mean())
     assert value(report, "Brier score", "test", "none") == pytest.approx(((p[test] - y[test]) ** 2).mean())

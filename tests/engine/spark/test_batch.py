@@ -222,7 +222,7 @@ def test_a_boosted_recalibrator_takes_features_and_initial_forecasts(spark, name
     y = (rng.random(800) < 0.2 + 0.15 * X["size"]).astype(int)
     start = np.full(800, 0.5)
     known = X if named else X.to_numpy()
-    fitted = BoostedRecalibrator(alpha=0.01).fit(known, y, initial=start)
+    fitted = BoostedRecalibrator.as_in_paper(alpha=0.01).fit(known, y, initial=start)
     wanted = fitted.predict(known, initial=start)
     rows = spark.createDataFrame(X.assign(row=range(800), start=start))
     answer = recalibrated(rows, fitted, ["age", "size"], initial="start")

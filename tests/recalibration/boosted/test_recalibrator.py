@@ -49,7 +49,7 @@ def worst_functions(model, X, y, initial, bound):
 def test_least_squares_halts_in_time_and_is_multicalibrated(seed, alpha, bound, given_start):
     X, y, start = table(seed)
     initial = start if given_start else None
-    model = BoostedRecalibrator(LinearRegression(), alpha, bound, min_rows=1).fit(X, y, initial)
+    model = BoostedRecalibrator.as_in_paper(LinearRegression(), alpha, bound, min_rows=1).fit(X, y, initial)
     assert model.n_rounds_ <= model.max_rounds_ <= 1 + 2 * bound / alpha
     assert model.n_rounds_ <= 3 + bound / (2 * alpha)
     if alpha <= bound / 2:
@@ -69,7 +69,7 @@ def test_least_squares_halts_in_time_and_is_multicalibrated(seed, alpha, bound, 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.3, 0.1, 0.03]), st.sampled_from([2, 5, 20]))
 def test_small_level_sets_keep_their_value_and_are_owned_up_to(seed, alpha, min_rows):
     X, y, start = table(seed)
-    model = BoostedRecalibrator(LinearRegression(), alpha, min_rows=min_rows).fit(X, y, start)
+    model = BoostedRecalibrator.as_in_paper(LinearRegression(), alpha, min_rows=min_rows).fit(X, y, start)
     f, h = worst_functions(model, X, y, start, 1.0)
     values, counts = np.unique(f, return_counts=True)
     assert model.rounds_[-1].n_level_sets == len(values)
@@ -85,23 +85,23 @@ def test_small_level_sets_keep_their_value_and_are_owned_up_to(seed, alpha, min_
 def test_a_level_set_below_the_minimum_is_not_learnt_by_heart():
     X, y = np.arange(10.0)[:, None], np.resize([0.0, 1.0], 10)
     start = np.arange(10) / 10
-    model = BoostedRecalibrator(DecisionTreeRegressor(), alpha=0.01, min_rows=2).fit(X, y, start)
+    model = BoostedRecalibrator.as_in_paper(DecisionTreeRegressor(), alpha=0.01, min_rows=2).fit(X, y, start)
     assert (model.predict(X, start) == start).all()
     assert model.skipped_mass_ == 1.0
-    learnt = BoostedRecalibrator(DecisionTreeRegressor(), alpha=0.01, min_rows=1).fit(X, y, start)
+    learnt = BoostedRecalibrator.as_in_paper(DecisionTreeRegressor(), alpha=0.01, min_rows=1).fit(X, y, start)
     assert learnt.squared_error_ == 0.0
 
 
 @pytest.mark.parametrize("name", ["rising", "steps"])
 def test_it_reaches_the_bayes_predictor_under_weak_learning(name):
     x, y = domain(TRUTHS[name])
-    model = BoostedRecalibrator(LinearRegression(), alpha=0.0002, min_rows=1).fit(x[:, None], y)
+    model = BoostedRecalibrator.as_in_paper(LinearRegression(), alpha=0.0002, min_rows=1).fit(x[:, None], y)
     assert model.predict(np.arange(5)[:, None]) == pytest.approx(TRUTHS[name], abs=0.02)
 
 
 def test_it_can_stop_short_of_it_without():
     x, y = domain(TRUTHS["valley"])
-    model = BoostedRecalibrator(LinearRegression(), alpha=0.0002, min_rows=1).fit(x[:, None], y)
+    model = BoostedRecalibrator.as_in_paper(LinearRegression(), alpha=0.0002, min_rows=1).fit(x[:, None], y)
     assert np.ptp(model.predict(np.arange(5)[:, None])) == 0.0
     square = np.column_stack([x, (x - 2) ** 2])
     model.fit(square, y)
@@ -124,7 +124,8 @@ def test_trees_repair_a_hidden_group_on_fresh_rows():
     def blind(frame):
         return base.predict_proba(frame[["score"]])[:, 1]
 
-    model = BoostedRecalibrator(alpha=0.005, n_levels=20, validation_fraction=0.25).fit(X, y, blind)
+    model = BoostedRecalibrator.as_in_paper(alpha=0.005, n_levels=20, validation_fraction=0.25)
+    model.fit(X, y, blind)
     assert 1 <= model.n_kept_ < model.n_rounds_ <= model.max_rounds_
     fresh, outcome = rows(20_000)
     old = (fresh["age"] > 65).to_numpy()
@@ -138,7 +139,7 @@ def test_trees_repair_a_hidden_group_on_fresh_rows():
 
 def test_held_out_rows_take_rounds_back():
     X, y, start = table(8, 600)
-    model = BoostedRecalibrator(
+    model = BoostedRecalibrator.as_in_paper(
         DecisionTreeRegressor(random_state=0), 0.01, min_rows=1, validation_fraction=0.5
     )
     model.fit(X, y, start)
@@ -156,7 +157,8 @@ def test_held_out_rows_take_rounds_back():
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 4, 10]))
 def test_coarse_grids_promise_less_and_keep_it(seed, n_levels):
     X, y, start = table(seed)
-    model = BoostedRecalibrator(LinearRegression(), 0.02, min_rows=1, n_levels=n_levels).fit(X, y, start)
+    model = BoostedRecalibrator.as_in_paper(LinearRegression(), 0.02, min_rows=1, n_levels=n_levels)
+    model.fit(X, y, start)
     f, h = worst_functions(model, X, y, start, 1.0)
     assert model.violation_bound_ == pytest.approx(0.01 + 1 / n_levels)
     assert (functional_multicalibration_error(f, y, h) <= model.violation_bound_ + 1e-9).all()
@@ -175,7 +177,7 @@ class Recorder(BaseEstimator):
 
 def test_answers_beyond_the_range_are_clipped():
     X = np.array([[1.0], [1.0], [-1.0], [-1.0]])
-    model = BoostedRecalibrator(Recorder(), alpha=0.5, min_rows=1).fit(X, [1, 1, 0, 0])
+    model = BoostedRecalibrator.as_in_paper(Recorder(), alpha=0.5, min_rows=1).fit(X, [1, 1, 0, 0])
     assert model.predict(X).tolist() == [1, 1, 0, 0]
 
 
@@ -184,14 +186,14 @@ def test_every_kind_of_start_and_of_table():
     y = (y > 0.5).astype(int)
     classifier = LogisticRegression().fit(X, y)
     start = classifier.predict_proba(X)[:, 1]
-    by_array = BoostedRecalibrator(alpha=0.02).fit(X, y, start)
+    by_array = BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, start)
     expected = by_array.predict(X, start)
     for initial in (classifier, lambda table: classifier.predict_proba(table)[:, 1]):
-        assert (BoostedRecalibrator(alpha=0.02).fit(X, y, initial).predict(X) == expected).all()
+        assert (BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, initial).predict(X) == expected).all()
     line = LinearRegression().fit(X, y)
-    assert BoostedRecalibrator(alpha=0.02).fit(X, y, line).predict(X).max() <= 1.0
+    assert BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, line).predict(X).max() <= 1.0
     for frame in (pd.DataFrame(X, columns=["a", "b"]), pl.DataFrame(X, schema=["a", "b"])):
-        model = BoostedRecalibrator(alpha=0.02).fit(frame, y, start)
+        model = BoostedRecalibrator.as_in_paper(alpha=0.02).fit(frame, y, start)
         assert (model.predict(frame, start) == expected).all()
         assert model.feature_names_in_.tolist() == ["a", "b"]
         with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
@@ -202,7 +204,7 @@ def test_every_kind_of_start_and_of_table():
 
 def test_stages_are_the_rounds_that_were_kept():
     X, y, _ = table(6, 800)
-    model = BoostedRecalibrator(alpha=0.02, min_rows=1).fit(X, y)
+    model = BoostedRecalibrator.as_in_paper(alpha=0.02, min_rows=1).fit(X, y)
     stages = list(model.staged_predict(X))
     assert len(stages) == model.n_kept_ + 1 > 1
     assert (stages[-1] == model.predict(X)).all()
@@ -212,7 +214,8 @@ def test_stages_are_the_rounds_that_were_kept():
 
 def test_the_conventions_of_estimators():
     X, y, _ = table(4, 500)
-    model = BoostedRecalibrator(DecisionTreeRegressor(max_depth=2, random_state=0), alpha=0.02, bound=0.5)
+    tree = DecisionTreeRegressor(max_depth=2, random_state=0)
+    model = BoostedRecalibrator.as_in_paper(tree, alpha=0.02, bound=0.5)
     assert model.get_params()["regressor__max_depth"] == 2
     assert model.fit(X, y) is model
     assert model.n_features_in_ == 2
@@ -233,4 +236,4 @@ def test_the_conventions_of_estimators():
 )
 def test_bad_parameters_are_named(parameters, message):
     with pytest.raises(ValueError, match=message):
-        BoostedRecalibrator(**parameters).fit([[0.0], [1.0]], [0, 1])
+        BoostedRecalibrator.as_in_paper(**parameters).fit([[0.0], [1.0]], [0, 1])

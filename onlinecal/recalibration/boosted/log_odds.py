@@ -1,0 +1,118 @@
+"""Rounds of boosting on log odds: one regressor a round for all rows, which sees the forecast as a feature.
+
+Where the paper fits a regressor to every level set, one regressor is told the level: the log odds of the
+forecast are a further column. What it answers is added to the log odds, so what the predictor knew stays;
+how many rounds there are is what held-out rows say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import has_fit_parameter
+
+from onlinecal.recalibration.groups.folds import lowers, numbered_folds
+from onlinecal.recalibration.groups.start import log_losses, plain_sigmoids
+
+Floats = NDArray[np.float64]
+
+COLUMN = "log odds of the forecast"
+RATE = 0.3
+"""Of each answer, so much is added."""
+LEAST_VARIANCE = 0.02
+"""f (1 - f) is taken for no less, so that a leaf of sure forecasts does not make a step of any length."""
+LONGEST = 4.0
+"""An answer is cut to this length."""
+PATIENCE, MOST = 5, 60
+"""Rounds without a new least held-out loss that end the search, and rounds at most."""
+
+
+class Part:
+    """Some rows on their way through rounds: features, outcomes, weights, and log odds so far."""
+
+    def __init__(self, X: Any, y: Floats, weights: Floats, odds: Floats, rows: Any = None) -> None:
+        if rows is not None:
+            X, y, weights, odds = _safe_indexing(X, rows), y[rows], weights[rows], odds[rows]
+        self.X, self.y, self.weights, self.odds = X, y, weights, odds.copy()
+
+    def fitted(self, regressor: Any, weighs: bool) -> Any:
+        """A copy of the regressor, fitted to these rows' Newton steps, or to four times their gradient."""
+        f = plain_sigmoids(self.odds)
+        table = with_column(self.X, self.odds)
+        if not weighs:
+            return clone(regressor).fit(table, 4.0 * (self.y - f))
+        variance = np.maximum(f * (1.0 - f), LEAST_VARIANCE)
+        return clone(regressor).fit(table, (self.y - f) / variance, sample_weight=self.weights * variance)
+
+    def move(self, model: Any) -> None:
+        """Play a round."""
+        self.odds = play_round(model, self.X, self.odds)
+
+    def losses(self) -> Floats:
+        """The log loss of each row, times its weight."""
+        return np.asarray(self.weights * log_losses(plain_sigmoids(self.odds), self.y))
+
+
+def play_round(model: Any, X: Any, odds: Floats) -> Floats:
+    """Log odds after a round, shape (n,)."""
+    answers = np.asarray(model.predict(with_column(X, odds)), dtype=np.float64).reshape(-1)
+    if not np.isfinite(answers).all():
+        raise ValueError(f"regressor must answer finite numbers, got {answers[~np.isfinite(answers)][0]}")
+    return np.asarray(odds + RATE * np.clip(answers, -LONGEST, LONGEST))
+
+
+def with_column(X: Any, odds: Floats) -> Any:
+    """The features and the log odds of the forecast: a frame stays one, all else becomes an array."""
+    if hasattr(X, "with_columns"):
+        import polars as pl
+
+        return X.with_columns(pl.Series(COLUMN, odds))
+    if hasattr(X, "assign"):
+        return X.assign(**{COLUMN: odds})
+    if hasattr(X, "tocsr"):
+        from scipy.sparse import csr_matrix, hstack
+
+        return hstack([X, csr_matrix(odds[:, None])], format="csr")
+    return np.column_stack([np.asarray(X), odds])
+
+
+def boost_log_odds(
+    regressor: Any, X: Any, y: Floats, weights: Floats | None, odds: Floats, n_folds: int, seed: int
+) -> tuple[list[Any], Floats]:
+    """The fitted regressors of the rounds that held-out rows allow, and their mean log loss by round, from 0.
+
+    Folds go from round to round together, until none of the last five had the least held-out log loss. If
+    that is not below the first by more than chance would have it, no round is kept.
+    """
+    weighs = has_fit_parameter(regressor, "sample_weight")
+    if weights is None:
+        weights = np.ones(len(y))
+    elif not weighs:
+        raise ValueError(f"sample_weight must be None with a regressor whose fit takes none, {regressor!r}")
+    fold, rows = numbered_folds(y, n_folds, seed), (X, y, weights, odds)
+    parts = [
+        (Part(*rows, np.flatnonzero(fold != k)), Part(*rows, np.flatnonzero(fold == k)))
+        for k in range(n_folds)
+    ]
+    losses = [np.concatenate([held.losses() for _, held in parts])]
+    best = 0
+    while len(losses) - 1 < min(best + PATIENCE, MOST):
+        for inside, held in parts:
+            model = inside.fitted(regressor, weighs)
+            inside.move(model)
+            held.move(model)
+        losses.append(np.concatenate([held.losses() for _, held in parts]))
+        if losses[-1].sum() < losses[best].sum():
+            best = len(losses) - 1
+    # regressors may split anywhere between two rows, and go up or down
+    if not lowers(losses[best], losses[0], "log-odds", 2 * len(y)):
+        best = 0
+    whole, models = Part(*rows), []
+    for _ in range(best):
+        models.append(whole.fitted(regressor, weighs))
+        whole.move(models[-1])
+    return models, np.array([one.sum() for one in losses]) / weights.sum()

@@ -1,0 +1,121 @@
+"""The defaults of boosting: rounds on log odds, as many as held-out rows allow; weights."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.neighbors import KNeighborsRegressor
+
+from onlinecal import BoostedRecalibrator
+
+
+def rows(n, seed, right=False):
+    """Features, forecasts that know one of them (or all), outcomes."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=n), rng.integers(18, 80, n), rng.random(n)])
+    z = X[:, 0] + np.where(X[:, 1] > 60, -1.5, 0.3)
+    truth = 1 / (1 + np.exp(-z))
+    y = (rng.random(n) < truth).astype(int)
+    return X, truth if right else 1 / (1 + np.exp(-1.5 * X[:, 0])), y
+
+
+def log_loss(p, y):
+    return -np.log(np.where(y == 1, p, 1 - p)).mean()
+
+
+@pytest.mark.parametrize("n", [60, 300])
+def test_forecasts_that_are_right_are_left_alone(n):
+    X, p, y = rows(n, n, right=True)
+    model = BoostedRecalibrator().fit(X, y, p)
+    assert model.n_kept_ == 0
+    assert (model.predict(X, p) == p).all()
+
+
+def test_what_is_wrong_is_mended_on_fresh_rows():
+    X, p, y = rows(1500, 1)
+    Z, q, fresh = rows(5000, 2)
+    model = BoostedRecalibrator().fit(X, y, p)
+    after = model.predict(Z, q)
+    assert log_loss(after, fresh) < 0.93 * log_loss(q, fresh)
+    assert np.mean((after - fresh) ** 2) < 0.92 * np.mean((q - fresh) ** 2)
+    old = Z[:, 1] > 60
+    assert abs(after[old].mean() - fresh[old].mean()) < 0.3 * abs(q[old].mean() - fresh[old].mean())
+    assert 1 <= model.n_kept_ < model.n_rounds_ == len(model.held_out_) - 1 <= model.max_rounds_
+    stages = list(model.staged_predict(X, p))
+    assert [np.mean((stage - y) ** 2) for stage in stages] == pytest.approx(
+        [one.squared_error for one in model.rounds_]
+    )
+    assert model.squared_error_ == model.rounds_[-1].squared_error
+
+
+def test_every_kind_of_start_and_of_table():
+    X, p, y = rows(400, 3)
+    base = LogisticRegression().fit(X[:, :1], y)
+    start = base.predict_proba(X[:, :1])[:, 1]
+    given = BoostedRecalibrator(n_folds=2).fit(X, y, start)
+    expected = given.predict(X, start)
+    for frame in (pd.DataFrame(X, columns=list("abc")), pl.DataFrame(X, schema=list("abc"))):
+        assert (BoostedRecalibrator(n_folds=2).fit(frame, y, start).predict(frame, start) == expected).all()
+    sparse = BoostedRecalibrator(n_folds=2).fit(csr_matrix(X), y, start).predict(csr_matrix(X), start)
+    assert sparse == pytest.approx(expected, abs=0.05)
+    asked = BoostedRecalibrator(n_folds=2).fit(X, y, lambda table: base.predict_proba(table[:, :1])[:, 1])
+    assert (asked.predict(X) == expected).all()
+    alone = BoostedRecalibrator().fit(X, y)
+    assert alone.start_.kind == "none"
+    assert log_loss(alone.predict(X), y) < log_loss(np.full(400, y.mean()), y)
+    shares = BoostedRecalibrator(n_folds=3).fit(X, 0.2 + 0.5 * y, p)
+    assert 0 < shares.predict(X, p).min() < shares.predict(X, p).max() < 1
+
+
+@pytest.mark.parametrize("regressor", [LinearRegression(), KNeighborsRegressor(30)])
+def test_other_regressors_with_weights_or_without(regressor):
+    X, p, y = rows(1500, 5)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    model = BoostedRecalibrator(regressor, n_folds=2).fit(X, y, p)
+    assert model.n_kept_ >= 1
+    assert log_loss(model.predict(X, p), y) < log_loss(p, y)
+
+
+def test_weights():
+    X, p, y = rows(300, 6)
+    weights = np.random.default_rng(0).integers(0, 4, 300)
+    rows_of = np.repeat(np.arange(300), weights)
+    plain = BoostedRecalibrator.as_in_paper(LinearRegression(), 0.02)
+    weighted = plain.fit(X, y, p, sample_weight=weights).predict(X, p)
+    assert (plain.fit(X[rows_of], y[rows_of], p[rows_of]).predict(X, p) == weighted).all()
+    ones = BoostedRecalibrator(n_folds=2).fit(X, y, p, np.ones(300)).predict(X, p)
+    assert (ones == BoostedRecalibrator(n_folds=2).fit(X, y, p).predict(X, p)).all()
+    # rows without weight are not looked at
+    wrong = np.where(np.arange(300) < 150, 1 - y, y)
+    half = BoostedRecalibrator(n_folds=2).fit(X, wrong, p, np.arange(300) >= 150)
+    assert half.start_.kind == BoostedRecalibrator(n_folds=2).fit(X[150:], y[150:], p[150:]).start_.kind
+    with pytest.raises(ValueError, match="must be whole numbers with level sets, got 0"):
+        plain.fit(X, y, p, np.full(300, 0.5))
+    with pytest.raises(ValueError, match="sample_weight must be None with a regressor whose fit takes none"):
+        BoostedRecalibrator(KNeighborsRegressor()).fit(X, y, p, np.ones(300))
+    with pytest.raises(ValueError, match="sample_weight must be finite and at least 0, got -1"):
+        BoostedRecalibrator().fit(X, y, p, np.where(np.arange(300) == 2, -1, 1))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"alpha": 0.01}, "alpha goes with step='level sets', .* got 0.01 with step='log-odds'"),
+        ({"n_levels": 9}, "n_levels goes with step='level sets'"),
+        ({"validation_fraction": 0.2}, "validation_fraction goes with step='level sets'"),
+        ({"step": "odds"}, "step must be one of log-odds, level sets, got 'odds'"),
+        ({"start": "odds"}, "start must be one of auto, none"),
+        ({"n_folds": 1}, "n_folds must be a whole number of at least 2, got 1"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        BoostedRecalibrator(**parameters).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_one_row_is_enough():
+    with pytest.warns(UserWarning, match="y is 1 in all 1 rounds"):
+        model = BoostedRecalibrator().fit([[0.0]], [1], [0.3])
+    assert model.predict([[0.0]], [0.3]).tolist() == [0.3]
