@@ -1,4 +1,4 @@
-"""The simplex forecaster against the binary one, both replaying a drifting stream."""
+"""The simplex forecaster against the binary one, both replaying a drifting stream; hints against none."""
 
 from __future__ import annotations
 
@@ -25,4 +25,41 @@ def test_simplex_replay_against_the_binary_one(compare, k, m):
         "2 us a round" if k <= 3 else "5 us a round",
         rounds=3,
         setup=lambda: (SimplexAlmostOneStepAhead(k, n_cells=m),),
+    )
+
+
+def hinted(kind):
+    """Hints (T, 3) and outcomes: chances that wander or jump and are true, or jump and say nothing."""
+    rng, t = np.random.default_rng(1), np.arange(ROUNDS // 10)[:, None]
+    jumping = rng.dirichlet(np.ones(3), len(t))
+    wandering = 1.2 + np.sin(t / np.array([5000, 3777, 2911]) + np.arange(3))
+    wandering /= wandering.sum(axis=1, keepdims=True)
+    hints = wandering if kind == "wandering" else jumping
+    chances = rng.dirichlet(np.ones(3), len(t)) if kind == "false" else hints
+    return hints, (rng.random((len(t), 1)) > chances.cumsum(axis=1)[:, :-1]).sum(axis=1)
+
+
+TARGETS = {"wandering": "3", "jumping": "3", "false": "none: walks are long where hints are wrong"}
+
+
+@pytest.mark.parametrize("slack", [None, 1.0])
+@pytest.mark.parametrize("kind", TARGETS)
+def test_hints_against_none(compare, kind, slack):
+    outcomes, (hints, hinted_outcomes) = drifting(3)[: ROUNDS // 10], hinted(kind)
+    SimplexAlmostOneStepAhead(3, n_cells=100, slack=slack).replay(outcomes[:9], hints[:9])
+    compare(
+        lambda forecaster: forecaster.replay(hinted_outcomes, hints),
+        lambda: SimplexAlmostOneStepAhead(3, n_cells=100).replay(outcomes),
+        TARGETS[kind],
+        setup=lambda: (SimplexAlmostOneStepAhead(3, n_cells=100, slack=slack),),
+    )
+
+
+def test_a_window_against_none(compare):
+    outcomes = drifting(3)[: ROUNDS // 10]
+    SimplexAlmostOneStepAhead(3, n_cells=100).replay(outcomes[:10])
+    compare(
+        lambda: SimplexAlmostOneStepAhead(3, n_cells=100, window=1000).replay(outcomes),
+        lambda: SimplexAlmostOneStepAhead(3, n_cells=100).replay(outcomes),
+        "2",
     )

@@ -162,11 +162,42 @@ def set_anchor(memory: Memory, target: int) -> None:
 
 
 @kernel_part
+def is_lifted(memory: Memory, leaning: bool) -> bool:
+    """Whether the anchor's own cell has its artificial labels; it is put into the other frame then.
+
+    The walk would lift its vertices one by one and end there: with good hints that is what it mostly does.
+    """
+    k, unit, anchor, cell = memory[CLASSES], memory[STEP], anchor_of(memory), memory[OTHER]
+    keys, x, base, total = part_of(memory, cell, KEYS), vertex_at(memory, cell, 0), key_of(memory, anchor), 0
+    for i in range(k):
+        for c in range(k):
+            memory[x + c] = memory[anchor + c]
+        memory[x + i] += unit
+        key = base + unit * memory[HEADER + i]
+        if (label_near(memory, x, key) if leaning else label_of(memory, x, key)) != i:
+            return False
+        memory[keys + i] = key
+        total += key
+        x += k
+    steps, labels = part_of(memory, cell, STEPS), part_of(memory, cell, LABELS)
+    for i in range(k):
+        memory[steps + i] = memory[labels + i] = i
+        memory[part_of(memory, cell, LEVELS) + i] = 0
+        memory[cell + SUMS + i] = k * memory[anchor + i] + unit
+    memory[cell] = total
+    memory[PIVOTS] += k - 1
+    return True
+
+
+@kernel_part
 def restart(memory: Memory, leaning: bool) -> int:
     """A cell with all labels, found from the anchor through the slab: the other frame, where it is put.
 
     With `leaning`, labels may lean towards the anchor (see `label_near`).
     """
+    memory[RESTARTS] += 1
+    if is_lifted(memory, leaning):
+        return memory[OTHER]
     k, unit, anchor = memory[CLASSES], memory[STEP], anchor_of(memory)
     slab, length = memory[SLAB], memory[CLASSES] + 1
     steps, labels = part_of(memory, slab, STEPS), part_of(memory, slab, LABELS)
@@ -180,7 +211,6 @@ def restart(memory: Memory, leaning: bool) -> int:
         memory[keys + i] = key_of(memory, x)
         memory[labels + i], memory[levels + i], memory[steps + i] = i, 0, i
     memory[levels + k], memory[steps + k - 1], memory[steps + k] = 1, k, k - 1
-    memory[RESTARTS] += 1
     new = k
     while True:
         x, key = vertex_at(memory, slab, new), memory[keys + new]
