@@ -36,15 +36,19 @@ Ints = NDArray[np.int64]
 ROUNDING = 1e-12
 """More than the rounding errors of one round's price, each at most 3 in size, and of its part of a sum."""
 
-RISES = 15
+RISES = 20
 """So many rises of the prices come within some two percent."""
 
-CUT = 2.0
-SIDE = 2.0
-OFTEN = 5
-"""After so many rises all sites are looked at again, not only those that are close."""
+OFTEN, CUT = 5, 0.5
+"""After so many rises all sites are looked at again, not only those that are so many rises from paying."""
 
-SMALL_SETS, POWER = 10.0, 0.2
+SIDE = 1.5
+"""Of boxes, in steps of the mesh."""
+
+FINENESS = 1.5
+"""The mesh, in sizes of the level sets from which parts are looked at."""
+
+SMALL_SETS, POWER = 12.0, 0.2
 """Level sets are looked at one by one if they have fewer than so many times this power of the rounds."""
 
 OFFERED = 60
@@ -114,7 +118,6 @@ def _too_much(
     a, b = mesh.pairs.T
     grid = mesh.points / mesh.m
     crossed = (thresholds[a] * grid[b]).sum(axis=1) + (thresholds[b] * grid[a]).sum(axis=1)
-    print('sites',worst, 'pairs', ((excess[a] + excess[b]) / size + crossed).max() / 2.0)
     return max(worst, float(((excess[a] + excess[b]) / size + crossed).max()) / 2.0)
 
 
@@ -124,10 +127,40 @@ def _sizes(kinds: Kinds, rounds: int, work: float) -> tuple[int, Triangulation] 
     grid = grid_of(kinds.values)
     size = int(min(rounds + 1, SMALL_SETS * rounds**POWER))
     while size > 1:
-        m = grid * max(1, round(size / grid)) if grid is not None else size
+        m = int(FINENESS * size)
+        m = m if grid is None else grid * max(1, round(m / grid))
         n_sites = math.comb(size + k - 1, k) + math.comb(m + k - 1, k - 1)
-        n_boxes = math.comb(m // 2 + k - 1, k - 1)
+        n_boxes = math.comb(int(m / SIDE) + k - 1, k - 1)
         if RISES * k * (LOOKS * OFFERED * n_sites + f * n_boxes) <= work:
             return size, Triangulation(k, m)
         size = int(size * 0.9)
     return None
+
+
+def plan_of(found: Prices, y: Ints) -> Ints:
+    """What the level sets that the prices rest on would make of the rounds: of each round a forecast's place.
+
+    As their multipliers say how often a level set is wanted, each kind of round is dealt out in proportion,
+    to the forecasts next to their values; what is rounded is made good by what follows.
+    """
+    from scipy.spatial import cKDTree
+
+    rows, n, (f, k) = found.rows, found.n_rows, found.kinds.numbers.shape
+    row = np.repeat(np.arange(n), np.diff(rows.starts[: n + 1]))
+    entries = len(row)
+    masses = np.zeros((n, k))
+    np.add.at(masses, (row, rows.label[:entries]), rows.number[:entries])
+    near = cKDTree(found.kinds.values).query(masses / masses.sum(axis=1, keepdims=True), p=1)[1]
+    kind = rows.forecast[:entries] * k + rows.label[:entries]
+    pairs, pair = np.unique(kind * f + near[row], return_inverse=True)
+    wanted = np.bincount(pair.ravel(), rows.multiplier[row] * rows.number[:entries], len(pairs))
+    numbers = found.kinds.numbers.ravel()
+    lonely = np.setdiff1d(np.flatnonzero(numbers), pairs // f)
+    pairs, wanted = np.append(pairs, lonely * f + lonely // k), np.append(wanted, np.ones(len(lonely)))
+    order = np.argsort(pairs, kind="stable")
+    kind, goal, wanted = pairs[order] // f, pairs[order] % f, wanted[order]
+    wanted *= (numbers / np.maximum(np.bincount(kind, wanted, f * k), 1e-300))[kind]
+    dealt = np.diff(np.rint(np.cumsum(wanted)).astype(np.int64), prepend=0)
+    plan = np.empty(len(y), np.int64)
+    plan[np.argsort(found.place * k + y, kind="stable")] = np.repeat(goal, dealt)
+    return plan
