@@ -131,8 +131,8 @@ def _of_several(
 ) -> tuple[float, Floats, bool]:
     """The lower end, a witness of the upper end, and whether that is the distance."""
     k, share = p.shape[1], min(1.0, len(p) / FULL_WORK)
-    starts = [p] if ahead is None else [p, ahead]
-    groupings = [np.zeros(len(p), np.intp), *map(_groups_of, starts)]
+    vectors = [p] if ahead is None else [p, ahead]
+    groupings = [np.zeros(len(p), np.intp), *map(_groups_of, vectors)]
     best = min((_nearest(p, y, groups) for groups in groupings), key=lambda q: _distance(p, q))
     upper, lower = _distance(p, best), _lower(p, y, budget)
     if method != "exact" and _met(lower, upper):

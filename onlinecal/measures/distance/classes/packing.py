@@ -7,7 +7,8 @@ at one by one; of the larger ones it is enough that parts of a given size would 
 
 The best prices are a linear program, each level set a row. It is solved by augmented Lagrangians: prices are
 raised alike, and lowered again where a level set is worth too much, which is Hildreth's method row by row;
-rows are found on the way. Their multipliers tell how often each level set is wanted: a plan for the upper end.
+rows are found on the way. Their multipliers tell how often each level set is wanted, a plan for the upper
+end.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled
-from onlinecal.measures.distance.classes.sites import Kinds, Room, Sites, best_set, offers, room_for
+from onlinecal.measures.distance.classes.sites import Kinds, Room, Sites, best_set
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

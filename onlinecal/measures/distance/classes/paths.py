@@ -2,8 +2,8 @@
 
 Along a path of level sets, which and how many rounds each passes on to the next, by class, is a shortest path
 itself: its states are small vectors of class counts. What a level set pays depends on what it has gained in
-all, and what is passed on on the cheapest rounds for it. Both are reckoned as if the means stayed where they
-are; so the new level sets are counted anew, and each stretch of the path keeps its own only if they are better.
+all, and what is passed on on the cheapest rounds for it. Both are reckoned as if nothing else moved; so the
+new level sets are counted anew, and each stretch of the path keeps its own only if they are better.
 """
 
 from __future__ import annotations
@@ -106,12 +106,14 @@ def _costs(rounds: Rounds, group: Ints, n: int) -> Floats:
     k = rounds.values.shape[1]
     counts = np.bincount(group * k + rounds.label, minlength=n * k).reshape(n, k)
     means = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    return np.bincount(group, np.abs(rounds.values[rounds.value] - means[group]).sum(axis=1), n)
+    return np.asarray(
+        np.bincount(group, np.abs(rounds.values[rounds.value] - means[group]).sum(axis=1), n), float
+    )
 
 
 @kernel_part
 def cost_of_passing(rounds: Rounds, groups: Grouped, a: int, b: int, costs: Floats) -> None:
-    """What the first, second, ... round of each class costs on its way from a to b: sums, shape (k, radius + 1)."""
+    """What the cheapest rounds of each class cost on the way from a to b: sums, shape (k, radius + 1)."""
     costs[:, 1:] = np.inf
     most = costs.shape[1] - 1
     for q in range(groups.starts[a], groups.starts[a + 1]):
@@ -201,7 +203,7 @@ def best_passed(rounds: Rounds, groups: Grouped, path: Ints, passed: Ints, radiu
 
 @compiled
 def pass_on(rounds: Rounds, groups: Grouped, path: Ints, passed: Ints, group: Ints) -> None:
-    """Pass that many rounds of each class from each group of the path to the next, the cheapest that are left."""
+    """Pass so many rounds of each class from each group of the path to the next, the cheapest left."""
     for t in range(len(path) - 1):
         for j in range(passed.shape[1]):
             a, b = path[t], path[t + 1]

@@ -51,13 +51,13 @@ FINENESS = 1.5
 SMALL_SETS, POWER = 12.0, 0.2
 """Level sets are looked at one by one if they have fewer than so many times this power of the rounds."""
 
-OFFERED = 60
-"""Forecasts that a level set is chosen from, mostly."""
+OFFERED, CROWD = 60, 10.0
+"""Forecasts that a level set is chosen from, mostly; more if there are more than 1/CROWD to a mesh point."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Prices of all kinds of rounds, shape (F, k), the bound that they prove, and the level sets they rest on.
+    """Prices of all kinds of rounds, shape (F, k), the bound that they prove, and the rows they rest on.
 
     `place` is that of each round's forecast among those of the kinds.
     """
@@ -95,10 +95,8 @@ def best_prices(p: Floats, y: Ints, start: Floats, work: float) -> Prices | None
                 prices, load, kinds, sites, mesh.m, offered, rows, n, TOLERANCE, close, cut, room
             )
             n = settle(prices, load, kinds, rows, n, PASSES)
-    kept = rows.starts[: n + 1].copy()
     offered = offers(prices, kinds, sites, margin, 0.0, room)
     lower_prices(prices, load, kinds, sites, mesh.m, offered, rows, n, 0.0, close, 1.0, room)
-    rows.starts[: n + 1] = kept
     moved = float(np.abs(p - kinds.values[place]).sum())
     bound = math.fsum((kinds.numbers * prices).ravel()) - moved
     bound -= len(p) * (_too_much(prices, kinds, sites, mesh, size, margin) + ROUNDING)
@@ -122,7 +120,7 @@ def _too_much(
 
 
 def _sizes(kinds: Kinds, rounds: int, work: float) -> tuple[int, Triangulation] | None:
-    """The size from which level sets are seen as parts, and the mesh for these; as much as the work allows."""
+    """The size from which level sets are seen as parts, and the mesh for these, as the work allows."""
     f, k = kinds.numbers.shape
     grid = grid_of(kinds.values)
     size = int(min(rounds + 1, SMALL_SETS * rounds**POWER))
@@ -131,7 +129,8 @@ def _sizes(kinds: Kinds, rounds: int, work: float) -> tuple[int, Triangulation] 
         m = m if grid is None else grid * max(1, round(m / grid))
         n_sites = math.comb(size + k - 1, k) + math.comb(m + k - 1, k - 1)
         n_boxes = math.comb(int(m / SIDE) + k - 1, k - 1)
-        if RISES * k * (LOOKS * OFFERED * n_sites + f * n_boxes) <= work:
+        offered = OFFERED * max(1.0, CROWD * f / m ** (k - 1))
+        if RISES * k * (LOOKS * offered * n_sites + f * n_boxes) <= work:
             return size, Triangulation(k, m)
         size = int(size * 0.9)
     return None
@@ -160,7 +159,7 @@ def plan_of(found: Prices, y: Ints) -> Ints:
     order = np.argsort(pairs, kind="stable")
     kind, goal, wanted = pairs[order] // f, pairs[order] % f, wanted[order]
     wanted *= (numbers / np.maximum(np.bincount(kind, wanted, f * k), 1e-300))[kind]
-    dealt = np.diff(np.rint(np.cumsum(wanted)).astype(np.int64), prepend=0)
+    dealt = np.diff(np.append(0, np.rint(np.cumsum(wanted)).astype(np.int64)))
     plan = np.empty(len(y), np.int64)
     plan[np.argsort(found.place * k + y, kind="stable")] = np.repeat(goal, dealt)
     return plan

@@ -31,6 +31,9 @@ Potentials in full tempt to leave too much to the last level sets, the more so i
 PATHS = 8
 """Work along paths, whose terms are cheaper, for each of the sweeps."""
 
+STANDSTILL = 10, 0.002
+"""The search ends when so many passes along paths have gained less than this share."""
+
 MOST_EXCHANGES = 1000
 """Exchanges that are tried for each level set."""
 
@@ -134,10 +137,15 @@ def searched(
             yield group
         if spent > work:
             break
-    spent = 0
+    spent, passes, before = 0, 0, least
     for done, group in improvements(rounds, best):
         yield group
-        spent += done
+        spent, passes = spent + done, passes + 1
+        if passes % STANDSTILL[0] == 0:
+            least = float(np.abs(p - class_frequencies(y, group, k)).sum())
+            if least > before * (1.0 - STANDSTILL[1]):
+                return
+            before = least
         if spent > PATHS * work:
             return
 

@@ -58,7 +58,7 @@ def room_for(kinds: Kinds) -> Room:
 
 
 def kinds_of(p: Floats, y: Ints) -> tuple[Kinds, Ints]:
-    """The kinds of rounds, and the place of each round's forecast; forecasts that differ by rounding are one."""
+    """The kinds of rounds, and the place of each round's forecast; those that differ by rounding are one."""
     rows, place = np.unique(np.round(p, 12), axis=0, return_inverse=True)
     k = p.shape[1]
     numbers = np.bincount(place.ravel() * k + y, minlength=rows.size).reshape(-1, k)
@@ -74,7 +74,7 @@ def grid_of(values: Floats) -> int | None:
 
 
 def sites_of(k: int, size: int, mesh: Triangulation, side: float) -> Sites:
-    """All values of level sets that may have less than `size` rounds, and the mesh with `size` rounds each."""
+    """All values of level sets that may have fewer than `size` rounds, and the mesh with `size` rounds."""
     small = [Triangulation(k, d).points for d in range(1, size)]
     small = [one[np.gcd.reduce(one, axis=1) == 1] for one in small]
     points = mesh.points / mesh.m
