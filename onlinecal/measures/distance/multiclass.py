@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
-from onlinecal.measures.distance.classes import exact, potentials
-from onlinecal.measures.distance.classes.search import Prices, class_frequencies, searched
+from onlinecal.measures.distance.classes import exact, potentials, prices
+from onlinecal.measures.distance.classes.search import Prices, class_frequencies, searched, start_at, start_of
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
 from onlinecal.validation import check_labelled_rows, check_probability_rows
 
@@ -24,8 +24,8 @@ MERGES = 400
 """Number of groups up to which pairs of them are tried to be merged."""
 
 
-LOWER_WORK, UPPER_WORK = 4e9, 1e9
-"""Operations for a budget of 1: some ten seconds for the relaxation, and as many for the level sets."""
+LOWER_WORK, PRICES_WORK, UPPER_WORK = 2e9, 1e10, 5e8
+"""Operations for a budget of 1: some five seconds for the potentials, and ten for each of the others."""
 FULL_WORK = 5000
 """Rounds up to which the work is in proportion to them."""
 PRICE_NODES = 500
@@ -131,20 +131,24 @@ def _of_several(
 ) -> tuple[float, Floats, bool]:
     """The lower end, a witness of the upper end, and whether that is the distance."""
     k, share = p.shape[1], min(1.0, len(p) / FULL_WORK)
-    starts = [p] if ahead is None else [p, ahead]
-    groupings = [np.zeros(len(p), np.intp), *map(_groups_of, starts)]
+    vectors = [p] if ahead is None else [p, ahead]
+    groupings = [np.zeros(len(p), np.intp), *map(_groups_of, vectors)]
     best = min((_nearest(p, y, groups) for groups in groupings), key=lambda q: _distance(p, q))
     upper, lower = _distance(p, best), _lower(p, y, budget)
     if method != "exact" and _met(lower, upper):
         return lower, best, False
-    found = None
-    pricings = [_class_prices(p, y)]
-    if 3 <= k <= potentials.MOST_CLASSES:
+    found, starts = None, [start_of(p)]
+    if k > potentials.MOST_CLASSES:
+        pricings = [_class_prices(p, y)]
+    else:
         work = share * budget * LOWER_WORK
         found = potentials.best_potentials(potentials.mesh_for(k, len(p), work), p, y, work)
-        lower = max(lower, found.bound(p, y))
-        pricings.insert(0, found.at)
-    for groups in searched(p, y, pricings, share * budget * UPPER_WORK):
+        lower, pricings = max(lower, found.bound(p, y)), [found.at]
+        whole = prices.best_prices(p, y, found.at(p), share * budget * PRICES_WORK)
+        if whole is not None:
+            lower = max(lower, whole.bound)
+            starts.insert(0, start_at(prices.plan_of(whole, y), whole.kinds.values))
+    for groups in searched(p, y, starts, pricings, share * budget * UPPER_WORK):
         witness = class_frequencies(y, groups, k)
         if (reached := _distance(p, witness)) < upper:
             best, upper = witness, reached

@@ -1,15 +1,17 @@
-"""An upper end for several classes: level sets made in several orders, with prices from a relaxation."""
+"""An upper end for several classes: level sets made in several orders, then improved along paths."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import count, islice
+from itertools import chain, count, repeat
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.measures.distance.classes.members import Places, Rounds, exchanges, members_of
+from onlinecal.measures.distance.classes.paths import improvements
 from onlinecal.measures.distance.classes.sweep import NEIGHBOURS, made_in_order
 
 Floats = NDArray[np.float64]
@@ -20,11 +22,17 @@ Prices = Callable[[Floats], Floats]
 FEWEST_ROUNDS = 4
 """With fewer rounds in a group on average, neighbouring forecasts are put into one."""
 
-PRICINGS = ((1.0, 1.2), (1.0, 1.0), (0.6, 1.2), (0.85, 1.2), (0.3, 1.2))
+PRICINGS = ((0.8, 1.2), (0.5, 1.2), (1.0, 1.2), (0.3, 1.2), (1.0, 1.0))
 """Shares of the potentials that are tried as prices, and how many times the way elsewhere counts then.
 
 Potentials in full tempt to leave too much to the last level sets, the more so if the way counts once.
 """
+
+PATHS = 8
+"""Work along paths, whose terms are cheaper, for each of the sweeps."""
+
+STANDSTILL = 10, 0.002
+"""The search ends when so many passes along paths have gained less than this share."""
 
 MOST_EXCHANGES = 1000
 """Exchanges that are tried for each level set."""
@@ -41,38 +49,58 @@ def class_frequencies(y: Ints, group: Ints, k: int) -> Floats:
     return np.asarray((counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))[group])
 
 
-def start_of(p: Floats) -> Ints:
+class Start(NamedTuple):
+    """Groups to begin with, shape (T,), and their centres, shape (B, k)."""
+
+    group: Ints
+    centres: Floats
+
+
+def start_of(p: Floats) -> Start:
     """Groups to begin with: equal forecasts, or neighbouring ones if too few are equal."""
     value = groups_of(p)
     fineness = len(p)
     while (value.max() + 1) * FEWEST_ROUNDS > len(p) and fineness > 1:
         fineness = max(1, int(fineness * 0.7))
         value = groups_of(np.rint(p * fineness))
-    return value
+    sums = np.column_stack([np.bincount(value, column) for column in p.T])
+    return Start(value, sums / np.bincount(value)[:, None])
 
 
-def sweeps(p: Floats, y: Ints, prices: Prices, stretch: float, work: float) -> Iterator[tuple[int, Ints]]:
+def start_at(group: Ints, centres: Floats) -> Start:
+    """The groups that are not empty, with these centres."""
+    names, places = np.unique(group, return_inverse=True)
+    return Start(places.ravel(), centres[names])
+
+
+def rounds_of(p: Floats, y: Ints) -> Rounds:
+    """The rounds as kernels take them."""
+    value = groups_of(p)
+    return Rounds(p[np.unique(value, return_index=True)[1]], value, y)
+
+
+def sweeps(
+    rounds: Rounds, start: Start, prices: Prices, stretch: float, work: float
+) -> Iterator[tuple[int, Ints]]:
     """Groupings of the rounds, shape (T,), without end, each with its work in terms added up.
 
     With little work in sight fewer exchanges are tried for each level set.
     """
     from scipy.spatial import cKDTree
 
-    k, value, group = p.shape[1], groups_of(p), start_of(p)
-    n = int(group.max()) + 1
+    group, centres = start
+    n, k = centres.shape
     if n < 2:
         return
-    rounds = Rounds(p[np.unique(value, return_index=True)[1]], value, y)
     sizes = np.bincount(group)
-    centres = np.column_stack([np.bincount(group, column) for column in p.T]) / sizes[:, None]
     near = cKDTree(centres).query(centres, min(NEIGHBOURS + 1, n), p=1)[1].astype(np.int64)
     places = Places(centres, prices(centres), np.ascontiguousarray(near[:, 1:]), stretch)
-    held = len(np.unique(group * len(rounds.values) + value))
+    held = len(np.unique(group * len(rounds.values) + rounds.value))
     tried = exchanges(k, min(MOST_EXCHANGES, work / (2 * k * held)))
     rng = np.random.default_rng(0)
     largest = np.argsort(-sizes, kind="stable")
     for trial in count():
-        members = members_of(group, y, n, k)
+        members = members_of(group, rounds.label, n, k)
         if trial % 2 == 0:
             along = -np.abs(centres - centres[largest[trial // 2 % n]]).sum(axis=1)
         else:
@@ -82,24 +110,44 @@ def sweeps(p: Floats, y: Ints, prices: Prices, stretch: float, work: float) -> I
         yield spent, members.group
 
 
-def searched(p: Floats, y: Ints, potentials: list[Prices], work: float) -> Iterator[Ints]:
-    """Groupings of the rounds until the work is done: one with each prices, then more with the best."""
-    pricings = [(partial(_scaled, one, share), way) for share, way in PRICINGS for one in potentials]
-    searches, spent = [sweeps(p, y, prices, stretch, work) for prices, stretch in pricings], 0
-    reached: list[tuple[float, int]] = []
-    for search in searches:
-        for done, group in islice(search, 1):
-            spent += done
-            reached.append((float(np.abs(p - class_frequencies(y, group, p.shape[1])).sum()), len(reached)))
+def searched(
+    p: Floats, y: Ints, starts: list[Start], potentials: list[Prices], work: float
+) -> Iterator[Ints]:
+    """Groupings of the rounds: one from each start with each prices, then more of the best kind.
+
+    When the work is done the best of all is improved along paths, with as much work again.
+    """
+    rounds, k = rounds_of(p, y), p.shape[1]
+    ways = [(start, partial(_scaled, one, share), stretch) for share, stretch in PRICINGS
+            for start in starts for one in potentials]  # fmt: skip
+    searches = [sweeps(rounds, *way, work) for way in ways]
+    turns = chain(range(len(searches)), repeat(-1))
+    reached: list[float] = []
+    best, least, spent = starts[0].group, np.inf, 0
+    for turn in turns:
+        answer = next(searches[turn if turn >= 0 else int(np.argmin(reached))], None)
+        if answer is None:
+            break
+        spent, group = spent + answer[0], answer[1]
+        cost = float(np.abs(p - class_frequencies(y, group, k)).sum())
+        if turn >= 0:
+            reached.append(cost)
+        if cost < least:
+            best, least = group, cost
             yield group
         if spent > work:
-            return
-    if reached:
-        for done, group in searches[min(reached)[1]]:
-            spent += done
-            yield group
-            if spent > work:
+            break
+    spent, passes, before = 0, 0, least
+    for done, group in improvements(rounds, best):
+        yield group
+        spent, passes = spent + done, passes + 1
+        if passes % STANDSTILL[0] == 0:
+            least = float(np.abs(p - class_frequencies(y, group, k)).sum())
+            if least > before * (1.0 - STANDSTILL[1]):
                 return
+            before = least
+        if spent > PATHS * work:
+            return
 
 
 def _scaled(potentials: Prices, share: float, points: Floats) -> Floats:

@@ -1,0 +1,165 @@
+"""The best prices of rounds within some work, and the proof of what they bound."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.measures.distance.classes.packing import (
+    LOOKS,
+    PASSES,
+    STEP,
+    TOLERANCE,
+    Rows,
+    check_sites,
+    lower_prices,
+    rows_for,
+    settle,
+)
+from onlinecal.measures.distance.classes.sites import (
+    Kinds,
+    Sites,
+    grid_of,
+    kinds_of,
+    offers,
+    room_for,
+    sites_of,
+)
+from onlinecal.measures.distance.classes.triangulation import Triangulation
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ROUNDING = 1e-12
+"""More than the rounding errors of one round's price, each at most 3 in size, and of its part of a sum."""
+
+RISES = 20
+"""So many rises of the prices come within some two percent."""
+
+OFTEN, CUT = 5, 0.5
+"""After so many rises all sites are looked at again, not only those that are so many rises from paying."""
+
+SIDE = 1.5
+"""Of boxes, in steps of the mesh."""
+
+FINENESS = 1.5
+"""The mesh, in sizes of the level sets from which parts are looked at."""
+
+SMALL_SETS, POWER = 12.0, 0.2
+"""Level sets are looked at one by one if they have fewer than so many times this power of the rounds."""
+
+OFFERED, CROWD = 60, 10.0
+"""Forecasts that a level set is chosen from, mostly; more if there are more than 1/CROWD to a mesh point."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """Prices of all kinds of rounds, shape (F, k), the bound that they prove, and the rows they rest on.
+
+    `place` is that of each round's forecast among those of the kinds.
+    """
+
+    kinds: Kinds
+    place: Ints
+    prices: Floats
+    bound: float
+    rows: Rows
+    n_rows: int
+
+
+def best_prices(p: Floats, y: Ints, start: Floats, work: float) -> Prices | None:
+    """The best prices found within the work, raised from those of the rounds, shape (T, k).
+
+    None if even the smallest level sets would take more than the work.
+    """
+    k, (kinds, place) = p.shape[1], kinds_of(p, y)
+    chosen = _sizes(kinds, len(p), work)
+    if chosen is None:
+        return None
+    size, mesh = chosen
+    sites, room, rows = sites_of(k, size, mesh, SIDE / mesh.m), room_for(kinds), rows_for(kinds)
+    first = np.unique(place, return_index=True)[1]
+    prices, load = start[first].copy(), np.zeros(kinds.numbers.shape)
+    margin, rise, n = k / (2.0 * mesh.m), STEP * len(p) ** (-1.0 / k), 0
+    close = np.zeros(len(sites.needs), np.bool_)
+    for i in range(RISES):
+        prices += rise - load
+        if i % OFTEN == 0:
+            offered = offers(prices, kinds, sites, margin, 2.0 * rise, room)
+        for look in range(LOOKS):
+            cut = CUT * rise if look == 0 and i % OFTEN == 0 else 0.0
+            n = lower_prices(
+                prices, load, kinds, sites, mesh.m, offered, rows, n, TOLERANCE, close, cut, room
+            )
+            n = settle(prices, load, kinds, rows, n, PASSES)
+    offered = offers(prices, kinds, sites, margin, 0.0, room)
+    lower_prices(prices, load, kinds, sites, mesh.m, offered, rows, n, 0.0, close, 1.0, room)
+    moved = float(np.abs(p - kinds.values[place]).sum())
+    bound = math.fsum((kinds.numbers * prices).ravel()) - moved
+    bound -= len(p) * (_too_much(prices, kinds, sites, mesh, size, margin) + ROUNDING)
+    return Prices(kinds, place, prices, max(0.0, bound), rows, n)
+
+
+def _too_much(
+    prices: Floats, kinds: Kinds, sites: Sites, mesh: Triangulation, size: int, margin: float
+) -> float:
+    """By how much a round any level set is worth too much at most: Theorem D5."""
+    room, (n, k) = room_for(kinds), mesh.points.shape
+    excess, thresholds = np.zeros(n), np.zeros((n, k))
+    offered = offers(prices, kinds, sites, margin, 0.0, room)
+    worst = check_sites(prices, kinds, sites, mesh.m, offered, excess, thresholds, room)
+    # a class without rounds has no level set at all where its share is above zero
+    thresholds[:, kinds.numbers.sum(axis=0) == 0.0] = -10.0
+    a, b = mesh.pairs.T
+    grid = mesh.points / mesh.m
+    crossed = (thresholds[a] * grid[b]).sum(axis=1) + (thresholds[b] * grid[a]).sum(axis=1)
+    return max(worst, float(((excess[a] + excess[b]) / size + crossed).max()) / 2.0)
+
+
+def _sizes(kinds: Kinds, rounds: int, work: float) -> tuple[int, Triangulation] | None:
+    """The size from which level sets are seen as parts, and the mesh for these, as the work allows."""
+    f, k = kinds.numbers.shape
+    grid = grid_of(kinds.values)
+    size = int(min(rounds + 1, SMALL_SETS * rounds**POWER))
+    while size > 1:
+        m = int(FINENESS * size)
+        m = m if grid is None else grid * max(1, round(m / grid))
+        n_sites = math.comb(size + k - 1, k) + math.comb(m + k - 1, k - 1)
+        n_boxes = math.comb(int(m / SIDE) + k - 1, k - 1)
+        offered = OFFERED * max(1.0, CROWD * f / m ** (k - 1))
+        if RISES * k * (LOOKS * offered * n_sites + f * n_boxes) <= work:
+            return size, Triangulation(k, m)
+        size = int(size * 0.9)
+    return None
+
+
+def plan_of(found: Prices, y: Ints) -> Ints:
+    """What the level sets that the prices rest on would make of the rounds: of each round a forecast's place.
+
+    As their multipliers say how often a level set is wanted, each kind of round is dealt out in proportion,
+    to the forecasts next to their values; what is rounded is made good by what follows.
+    """
+    from scipy.spatial import cKDTree
+
+    rows, n, (f, k) = found.rows, found.n_rows, found.kinds.numbers.shape
+    row = np.repeat(np.arange(n), np.diff(rows.starts[: n + 1]))
+    entries = len(row)
+    masses = np.zeros((n, k))
+    np.add.at(masses, (row, rows.label[:entries]), rows.number[:entries])
+    near = cKDTree(found.kinds.values).query(masses / masses.sum(axis=1, keepdims=True), p=1)[1]
+    kind = rows.forecast[:entries] * k + rows.label[:entries]
+    pairs, pair = np.unique(kind * f + near[row], return_inverse=True)
+    wanted = np.bincount(pair.ravel(), rows.multiplier[row] * rows.number[:entries], len(pairs))
+    numbers = found.kinds.numbers.ravel()
+    lonely = np.setdiff1d(np.flatnonzero(numbers), pairs // f)
+    pairs, wanted = np.append(pairs, lonely * f + lonely // k), np.append(wanted, np.ones(len(lonely)))
+    order = np.argsort(pairs, kind="stable")
+    kind, goal, wanted = pairs[order] // f, pairs[order] % f, wanted[order]
+    wanted *= (numbers / np.maximum(np.bincount(kind, wanted, f * k), 1e-300))[kind]
+    dealt = np.diff(np.append(0, np.rint(np.cumsum(wanted)).astype(np.int64)))
+    plan = np.empty(len(y), np.int64)
+    plan[np.argsort(found.place * k + y, kind="stable")] = np.repeat(goal, dealt)
+    return plan
