@@ -68,7 +68,8 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     parts. With `sklearn.set_config(enable_metadata_routing=True)` all of them go where they are requested, to
     the splitter, too.
 
-    A fold whose training rows lack a class gives that class probability 0 before recalibration.
+    Probabilities of 0, as shares of neighbours or trees have them, are first raised to half of the smallest
+    positive one among the held-out answers; so is a class that a fold's training rows lack.
 
     References
     ----------

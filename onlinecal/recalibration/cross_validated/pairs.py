@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from onlinecal.measures.fixed_order import Floats
-from onlinecal.recalibration.cross_validated.responses import Response, response, scale_for
+from onlinecal.recalibration.cross_validated.responses import Reading, Response, response
 
 Labels = NDArray[Any]
 Rows = NDArray[np.int64]
@@ -26,18 +26,18 @@ class RecalibratedPair:
         Both fitted.
     classes
         The columns, shape (C,).
-    scale
-        What decision scores are multiplied by before the softmax; 1 unless they are very large.
+    reading
+        How the classifier's answers are read: the scale of decision scores, the least probability.
     """
 
     estimator: Any
     recalibrator: Any
     classes: Labels
-    scale: float
+    reading: Reading
 
     def predict_proba(self, X: Any) -> Floats:
         """Recalibrated probabilities, shape (n, C)."""
-        given = response(self.estimator, X, self.classes).probabilities(self.scale)
+        given = response(self.estimator, X, self.classes).probabilities(self.reading)
         answers = np.asarray(self.recalibrator.predict_proba(given))
         if answers.shape != given.shape:
             kind = type(self.recalibrator).__name__
@@ -57,14 +57,14 @@ def recalibrated(
     estimator: Any, model: Any, answer: Response, y: Labels, params: dict[str, Any], classes: Labels
 ) -> RecalibratedPair:
     """A classifier with a map fitted to its answers for rows with these labels."""
-    scale = scale_for(answer.widest())
+    reading = answer.reading()
     labels = y
     if names_columns(model):
         model.set_params(classes=classes.tolist())
     else:
         labels = np.searchsorted(classes, y)
-    model.fit(answer.probabilities(scale), labels, **params)
-    return RecalibratedPair(estimator, model, classes, scale)
+    model.fit(answer.probabilities(reading), labels, **params)
+    return RecalibratedPair(estimator, model, classes, reading)
 
 
 def names_columns(model: Any) -> bool:

@@ -19,6 +19,22 @@ ROUNDING = 1e-3
 by their sum: they were rounded, to float16 or a few digits."""
 
 
+class Reading(NamedTuple):
+    """What makes probabilities of a classifier's answers that lose nothing in their logarithms.
+
+    Attributes
+    ----------
+    scale
+        What scores are multiplied by: below 1 where their range is beyond that of probabilities.
+    least
+        What a probability is raised to. A share of neighbours or trees that is 0 may stand for anything below
+        the smallest one that comes: half of that.
+    """
+
+    scale: float
+    least: float
+
+
 class Response(NamedTuple):
     """A classifier's answers for rows of X, a column for each of C known classes.
 
@@ -33,16 +49,23 @@ class Response(NamedTuple):
     values: Floats
     are_scores: bool
 
-    def widest(self) -> float:
-        """The largest range of scores in a row; 0 for probabilities."""
+    def reading(self) -> Reading:
+        """How to read these answers, and later ones of the same classifier, as probabilities."""
         if not self.are_scores:
-            return 0.0
+            positive = self.values[self.values > 0.0]
+            return Reading(1.0, positive.min() / 2.0 if positive.size < self.values.size else 0.0)
         known = np.where(np.isfinite(self.values), self.values, np.nan)
-        return float(np.nanmax(np.nanmax(known, axis=1) - np.nanmin(known, axis=1)))
+        widest = float(np.nanmax(np.nanmax(known, axis=1) - np.nanmin(known, axis=1)))
+        return Reading(min(1.0, WIDEST / widest) if widest > 0.0 else 1.0, 0.0)
 
-    def probabilities(self, scale: float) -> Floats:
-        """Shape (n, C); of scores times a scale the softmax: the logistic function, for two classes."""
-        return softmax(scale * self.values, axis=1) if self.are_scores else self.values
+    def probabilities(self, reading: Reading) -> Floats:
+        """Shape (n, C), rows with sum 1; of scores the softmax: the logistic function, for two classes."""
+        if self.are_scores:
+            return softmax(reading.scale * self.values, axis=1)
+        table = np.maximum(self.values, reading.least)
+        return np.where(
+            (table == self.values).all(axis=1, keepdims=True), table, table / table.sum(axis=1)[:, None]
+        )
 
 
 def has_response(estimator: Any) -> bool:
@@ -89,8 +112,3 @@ def _check_columns(table: Floats, classes: NDArray[Any], name: str) -> None:
         raise ValueError(
             f"{name} must have a column for each of the {len(classes)} classes, got shape {table.shape}"
         )
-
-
-def scale_for(widest: float) -> float:
-    """What scores are multiplied by so that no softmax of them loses what they say."""
-    return min(1.0, WIDEST / widest) if widest > 0.0 else 1.0
