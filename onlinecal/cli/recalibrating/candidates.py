@@ -33,10 +33,17 @@ Method = Callable[[Any], Map]
 
 MOST_DIRICHLET = 1_500_000
 """Rows to fit times classes squared, above which Dirichlet calibration would take minutes."""
+MOST_DECISION = 500_000
+"""Rows to fit times classes, above which decision recalibration would."""
 
 
-def class_methods(n_fit: int, k: int, seed: int) -> tuple[dict[str, Method], dict[str, str]]:
-    """The methods for probabilities of k classes, and which others are left out, with the reason."""
+def class_methods(
+    n_fit: int, k: int, seed: int, wanted: str | None = None
+) -> tuple[dict[str, Method], dict[str, str]]:
+    """The methods for probabilities of k classes, and which others are left out, with the reason.
+
+    What is `wanted` is tried however long it takes.
+    """
     methods: dict[str, Method] = {
         NONE: lambda _: lambda part: part.table,
         "temperature": _fitted(TemperatureScaling),
@@ -50,8 +57,12 @@ def class_methods(n_fit: int, k: int, seed: int) -> tuple[dict[str, Method], dic
     left_out = {}
     if k == 2:
         left_out["top-label"] = "of two classes isotonic is all there is"
-    if n_fit * k**2 > MOST_DIRICHLET:
-        left_out["dirichlet"] = f"its {k * (k + 1):,} numbers take minutes to fit to {n_fit:,} rows"
+    if n_fit * k**2 > MOST_DIRICHLET and wanted != "dirichlet":
+        left_out["dirichlet"] = (
+            f"its {k * (k + 1):,} numbers take minutes to fit to {n_fit:,} rows; --choose dirichlet tries it"
+        )
+    if n_fit * k > MOST_DECISION and wanted != "decision":
+        left_out["decision"] = f"its search takes minutes on {n_fit:,} rows; --choose decision tries it"
     return {name: one for name, one in methods.items() if name not in left_out}, left_out
 
 
@@ -94,6 +105,8 @@ def platt_map(fit: Events) -> Map:
     from sklearn.linear_model import LogisticRegression
 
     floor = least_forecast(fit.told)
+    if fit.settled.min() == fit.settled.max():
+        raise ValueError(f"all outcomes that are fitted are {fit.settled[0]}")
 
     def log_odds(forecasts: Floats) -> Floats:
         inside = forecasts.clip(floor, 1.0 - floor)

@@ -37,7 +37,7 @@ def recalibrate(file: Path, rows: Rows, settings: ChooseSettings) -> Choice:
     with threadpool_limits(1, "blas"):
         match = Match(contest, rows.seed)
         match.play()
-        found = advice(match.board, contest.purposes)
+        found = advice(match.board, contest.purposes, match.n_tested)
         chosen = settings.choose or found.method
         if chosen not in match.board.methods:
             raise ValueError(f"--choose {chosen!r}: {match.left_out.get(chosen, 'interrupted')}")

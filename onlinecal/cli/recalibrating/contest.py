@@ -94,7 +94,7 @@ def class_contest(file: Path, rows: Rows, settings: ChooseSettings) -> Contest:
     table, remarks = multiclass.read_labelled(file, settings)
     k = len(table.classes)
     split = read_split(len(table), rows, file, in_turn=True)
-    methods, left_out = class_methods(len(split.folds[0][0]), k, rows.seed)
+    methods, left_out = class_methods(len(split.folds[0][0]), k, rows.seed, settings.choose)
     members = group_members(file, settings.group, len(table))
     losses = gaussian_losses(ACTIONS, k, N_LOSSES, SEED)
     p, n_levels = LpSettings.p, LpSettings.levels or 5

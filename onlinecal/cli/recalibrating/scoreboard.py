@@ -14,6 +14,10 @@ NORMAL = 1.959963984540054
 EQUAL = 1e-6
 """Scores that differ by less are the same: the last bits differ from one machine to another."""
 MORE_IS_BETTER = ("accuracy",)
+LEAST_ROWS = 300
+"""Of fewer tested rows only the log loss chooses: calibration errors are hardly more than chance."""
+DEARER = 1.01
+"""Nothing is recommended for other purposes whose log loss is higher by this factor, though by chance."""
 
 
 @dataclass(frozen=True)
@@ -89,17 +93,22 @@ class Advice:
     serves: tuple[str, ...]
 
 
-def advice(board: Scoreboard, purposes: dict[str, str]) -> Advice:
-    """Of those with the least log loss, up to chance, the one best for most purposes, then the simplest."""
+def advice(board: Scoreboard, purposes: dict[str, str], n_rows: int) -> Advice:
+    """Of those with the least log loss, up to chance, the one best for most purposes, then the simplest.
+
+    `n_rows` were tested.
+    """
     verdicts = {purpose: board.verdict(measure) for purpose, measure in purposes.items()}
     first = verdicts["probabilities"]
     served = {
         name: tuple(purpose for purpose, verdict in verdicts.items() if name in verdict.tied)
         for name in first.tied
     }
-    method = max(served, key=lambda name: len(served[name]))
-    others = [name for name in first.tied if name != method and served[name] == served[method]]
-    loss = board.value("log loss", method)[0]
+    losses = {name: board.value("log loss", name)[0] for name in first.tied}
+    near = [name for name, loss in losses.items() if loss <= DEARER * losses[first.take] + EQUAL]
+    method = first.take if n_rows < LEAST_ROWS else max(near, key=lambda name: len(served[name]))
+    others = [name for name in near if name != method and served[name] == served[method]]
+    loss = losses[method]
     texts = [f"its log loss, {loss:.4f}, is the least here as far as these rows can tell"]
     more = [purpose for purpose in served[method] if purpose != "probabilities"]
     if more:
@@ -107,6 +116,8 @@ def advice(board: Scoreboard, purposes: dict[str, str]) -> Advice:
     if others:
         are = "which are" if len(others) > 1 else "which is"
         texts.append(f"simpler than {_listed(others)}, {are} as good")
+    if n_rows < LEAST_ROWS:
+        texts.append(f"on {n_rows} rows nothing else is told from chance")
     for purpose, verdict in verdicts.items():
         if purpose not in served[method]:
             texts.append(f"for {purpose} alone take {verdict.take}")
