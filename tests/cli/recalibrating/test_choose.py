@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from onlinecal import decision_loss_gap, lp_calibration_error
-from onlinecal.cli.recalibrating import choose, contest
+from onlinecal.cli.recalibrating import choose, comparison
 from onlinecal.cli.recalibrating.candidates import class_methods, least_forecast
 from onlinecal.cli.recalibrating.options import ChooseSettings, Rows
 from onlinecal.cli.recalibrating.parts import read_split
@@ -235,7 +235,7 @@ def test_an_interrupt_shows_what_is_done_and_writes_nothing(folder, tmp_path, mo
         methods, _ = class_methods(n_fit, k, seed)
         return {"none": methods["none"], "temperature": methods["temperature"], "vector": interrupted}, {}
 
-    monkeypatch.setattr(contest, "class_methods", some)
+    monkeypatch.setattr(comparison, "class_methods", some)
     answer = run(folder / "net.npz", "--out", tmp_path / "out")
     assert answer.exit_code == 130
     assert "vector (interrupted)" in answer.stdout
@@ -251,7 +251,7 @@ def test_a_method_that_cannot_be_fitted_is_left_out(folder, monkeypatch):
         methods, _ = class_methods(n_fit, k, seed)
         return {"none": methods["none"], "temperature": refused}, {}
 
-    monkeypatch.setattr(contest, "class_methods", some)
+    monkeypatch.setattr(comparison, "class_methods", some)
     report = choose.recalibrate(folder / "net.npz", Rows(), ChooseSettings()).record()
     assert (report["methods"], report["left_out"]) == (["none"], {"temperature": "too odd"})
     assert report["recommended"] == "none"

@@ -41,7 +41,7 @@ WORST_GROUP = "worst group"
 
 
 @dataclass(frozen=True, eq=False)
-class Contest:
+class Comparison:
     """One file, and everything that is to be compared on it.
 
     Attributes
@@ -82,14 +82,14 @@ class Contest:
     remarks: list[str]
 
 
-def read_contest(file: Path, rows: Rows, settings: ChooseSettings) -> Contest:
+def read_comparison(file: Path, rows: Rows, settings: ChooseSettings) -> Comparison:
     """What FILE asks for."""
     of_classes, settings = recognise(file, settings)
-    contest = class_contest if of_classes else event_contest
-    return contest(file, rows, settings)
+    comparison = class_comparison if of_classes else event_comparison
+    return comparison(file, rows, settings)
 
 
-def class_contest(file: Path, rows: Rows, settings: ChooseSettings) -> Contest:
+def class_comparison(file: Path, rows: Rows, settings: ChooseSettings) -> Comparison:
     """The methods for a table of class probabilities."""
     table, remarks = multiclass.read_labelled(file, settings)
     k = len(table.classes)
@@ -111,7 +111,7 @@ def class_contest(file: Path, rows: Rows, settings: ChooseSettings) -> Contest:
         "the top label": "top-label ECE",
         "decisions": "decision gap",
     }
-    return Contest(
+    return Comparison(
         file=file.name,
         contents=f"probabilities of {k} classes",
         take=table.take,
@@ -127,7 +127,7 @@ def class_contest(file: Path, rows: Rows, settings: ChooseSettings) -> Contest:
     )
 
 
-def event_contest(file: Path, rows: Rows, settings: ChooseSettings) -> Contest:
+def event_comparison(file: Path, rows: Rows, settings: ChooseSettings) -> Comparison:
     """The methods for a column of forecasts of one event."""
     everything, remarks = events.read_settled(file, settings)
     split = read_split(len(everything), rows, file, in_turn=True)
@@ -142,7 +142,7 @@ def event_contest(file: Path, rows: Rows, settings: ChooseSettings) -> Contest:
         return found
 
     purposes = {"probabilities": "log loss", "decisions": "decision gap"}
-    return Contest(
+    return Comparison(
         file=file.name,
         contents=f"{settings.forecast} as forecasts of {settings.outcome}",
         take=everything.take,
