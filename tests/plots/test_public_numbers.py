@@ -99,6 +99,24 @@ def test_groups_have_the_violations_of_the_report_the_worst_first():
     assert both["after"].to_list() == [0.0, 0.0]
 
 
+def test_groups_means_have_the_intervals_of_their_frequencies_the_surest_first():
+    frame = pl.DataFrame({"side": np.where(FORECASTS < 0.4, "left", "right")})
+    table = plots.group_means_data(FORECASTS, OUTCOMES, frame, after=OUTCOMES, confidence=0.9)
+    assert set(table["group"]) == {"everyone", "side=left", "side=right"}
+    inside = {"everyone": FORECASTS >= 0, "side=left": FORECASTS < 0.4, "side=right": FORECASTS >= 0.4}
+    surely = []
+    for row in table.to_dicts():
+        y, p = OUTCOMES[inside[row["group"]]], FORECASTS[inside[row["group"]]]
+        ends = binomtest(int(y.sum()), len(y)).proportion_ci(0.9, "wilson")
+        assert (row["rows"], row["frequency"]) == (len(y), pytest.approx(y.mean()))
+        assert (row["before"], row["after"]) == pytest.approx((p.mean() - y.mean(), 0.0), abs=1e-12)
+        assert (row["low_before"], row["high_before"]) == pytest.approx(
+            (p.mean() - ends.high, p.mean() - ends.low)
+        )
+        surely.append(abs(row["before"]) / (row["high_before"] - row["low_before"]))
+    assert surely == sorted(surely, reverse=True)
+
+
 def test_only_the_worst_are_shown():
     axes = plots.level_sets(P, LABELS, Figure().subplots(), shown=5)
     names = [tick.get_text() for tick in axes.get_yticklabels()]

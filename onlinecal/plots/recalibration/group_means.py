@@ -14,6 +14,7 @@ from onlinecal.measures.groups.report import multicalibration_report
 from onlinecal.plots.intervals import wilson_interval
 from onlinecal.plots.own_axes import AFTER, BEFORE, axes_or_new, describe, draw_dumbbells
 from onlinecal.plots.style import INK
+from onlinecal.recalibration.groups.maker import GroupMaker, holds_categories
 from onlinecal.recalibration.groups.repair import GroupRepair
 from onlinecal.validation import check_count, check_probabilities, check_same_length
 
@@ -46,7 +47,8 @@ def group_means(
     outcomes
         0/1 or boolean, shape (T,).
     groups
-        Who is in which group, shape (T, G), boolean or 0/1: an array, or a table of pandas or polars.
+        Who is in which group, shape (T, G), boolean or 0/1: an array, or a table of pandas or polars. Or a
+        table of categories: everyone, each value of a column and each pair of values of two are then groups.
     ax
         The axes to draw on; None: those of a new figure.
     after
@@ -96,6 +98,7 @@ def group_means_data(
     interval). If there is an `after`: before, low_before, high_before, and the same of after, instead.
     Arguments and errors as in `group_means`.
     """
+    groups, names = members_of(groups, forecasts, names)
     old = multicalibration_report(forecasts, outcomes, groups, 1, names)
     if after is None:
         single = {"before": "bias", "low_before": "low", "high_before": "high"}
@@ -105,6 +108,17 @@ def group_means_data(
     check_same_length(check_probabilities(forecasts), later, "forecasts and after")
     new = multicalibration_report(later, outcomes, groups, 1, names)
     return means_of(GroupRepair(old, new).rows(), confidence)
+
+
+def members_of(
+    groups: Any, forecasts: ArrayLike, names: Sequence[str] | None
+) -> tuple[Any, Sequence[str] | None]:
+    """Groups as users have them as a table of membership, and their names; categories become groups."""
+    if not holds_categories(groups):
+        return groups, names
+    maker = GroupMaker()
+    members = maker.fit(groups, len(check_probabilities(forecasts)))
+    return members, maker.names_ if names is None else names
 
 
 def means_of(repair: list[dict[str, Any]], confidence: float = 0.95) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from onlinecal.measures.groups.report import multicalibration_report
 from onlinecal.plots.columns import highest
 from onlinecal.plots.own_axes import AFTER, BEFORE, axes_or_new, describe, draw_dumbbells
-from onlinecal.plots.recalibration.group_means import draw_means, means_of
+from onlinecal.plots.recalibration.group_means import draw_means, means_of, members_of
 from onlinecal.plots.style import colour_key, headline, in_house_style
 from onlinecal.recalibration.groups.repair import GroupRepair
 from onlinecal.validation import check_count, check_probabilities, check_same_length
@@ -48,7 +48,7 @@ def group_biases(
     outcomes
         0/1 or boolean, shape (T,).
     groups
-        Who is in which group, shape (T, G), boolean or 0/1: an array, or a table of pandas or polars.
+        Who is in which group, as for `group_means`.
     ax
         The axes to draw on; None: those of a new figure.
     after
@@ -98,6 +98,7 @@ def group_biases_data(
     is an `after`: before and after, violation_before and violation_after instead. Arguments and errors as in
     `group_biases`.
     """
+    groups, names = members_of(groups, forecasts, names)
     old = multicalibration_report(forecasts, outcomes, groups, n_levels, names)
     if after is None:
         single = {"before": "bias", "violation_before": "violation"}

@@ -220,6 +220,9 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     def _learn_log_odds(
         self, regressor: Any, X: Any, y: Floats, p: Floats, weights: Floats | None, settings: Settings
     ) -> None:
+        if weights is not None:
+            some = np.flatnonzero(weights)
+            X, y, p, weights = _safe_indexing(X, some), y[some], p[some], weights[some]
         n_folds = min(settings.n_folds or default_folds(len(y)), len(y))
         self._edge, self._least = nearest_ends(p, len(y) if weights is None else float(weights.sum()))
         w = np.ones(len(y)) if weights is None else weights
