@@ -16,6 +16,8 @@ from simulations.games.measuring import Measured
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from simulations.games.multiclass.measuring import MeasuredMulticlass
+
 
 def comparison(measured: Sequence[Measured], title: str) -> Table:
     """A column per forecaster, a line per measure: the sum over rounds, then in brackets the average."""
@@ -61,16 +63,16 @@ def _both(value: float | None, rounds: int) -> str:
     return "–" if value is None else f"{number(value)} ({value / rounds:.4f})"
 
 
-def _of_window(one: Measured, value: float | None) -> str:
+def _of_window(one: Measured | MeasuredMulticlass, value: float | None) -> str:
     return "–" if one.window is None else _both(value, min(one.window, one.rounds))
 
 
-WINDOWS: tuple[tuple[str, Callable[[Measured], str]], ...] = (
+WINDOWS: tuple[tuple[str, Callable[[Measured | MeasuredMulticlass], str]], ...] = (
     ("window: the last rounds", lambda one: "–" if one.window is None else f"{one.window:,}"),
     ("certificate of the window", lambda one: _of_window(one, one.window_certificate)),
     ("guarantee of any such window", lambda one: _of_window(one, one.window_guarantee)),
 )
-"""What a table says of forecasters with a window."""
+"""What a table says of forecasters with a window, of two classes or more."""
 
 
 def _bracket(one: Measured) -> str:

@@ -84,7 +84,7 @@ class SimplexReadings(base.Classifier):
         It bounds `window_certificate` too. Rounds are consecutive in the order in which they are settled. It
         rises with the first hint as `guarantee` does, and with late labels. None without a window.
         """
-        return None if self.window is None else float(self._run.window_promise(self.window))
+        return self._run.window_guarantee
 
     def lp_certificate(self, p: float) -> float:
         """A proven upper bound on the distance to l_p calibration, an average over the settled rounds.

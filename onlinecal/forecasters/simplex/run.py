@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -111,6 +112,17 @@ class SimplexRun(Account):
     def window_certificate(self) -> float | None:
         """The certificate of the rounds in the window alone."""
         return None if self.window is None else windows.window_certificate(self.memory, self.table)
+
+    @property
+    def window_guarantee(self) -> float | None:
+        """What that of any window cannot exceed."""
+        return None if self.window is None else float(self.window_promise(self.window))
+
+    def without_window(self) -> SimplexRun:
+        """A copy on the same grid that keeps no window: for loops that play on the memory alone."""
+        run = deepcopy(self)
+        run.n_cells, run.window, run.table = self.grid_at(1)[0], None, windows.NO_WINDOW
+        return run
 
     @property
     def rounds_left(self) -> int:

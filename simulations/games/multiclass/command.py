@@ -21,6 +21,7 @@ from simulations.games.multiclass.measuring import (
 )
 from simulations.games.multiclass.players import MulticlassPlayer, create_player
 from simulations.games.opponents import Opponent
+from simulations.sweeps.comparison import WINDOWS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -189,6 +190,7 @@ def comparison(
         ("distance to calibration", _bracket),
         ("certificate", lambda one: _both(one.certificate, one.rounds)),
         ("guarantee", lambda one: _both(one.guarantee, one.rounds)),
+        *(WINDOWS if any(one.window for one in measured) else ()),
         ("points charged", lambda one: f"{one.points:,}"),
         ("largest bias of a point", lambda one: f"{one.largest_bias:.3g}"),
         ("Brier score", lambda one: _both(one.brier, one.rounds)),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from adversaries import MulticlassAdversary
 from onlinecal.compiling import compiled
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
+from onlinecal.forecasters.simplex.replaying import replayed
 from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.validation import check_probability_rows
 from simulations.games.duel import ROUNDS_AT_A_TIME, check_rounds, log_spaced
@@ -78,7 +79,8 @@ def play_multiclass(
     Parameters
     ----------
     forecaster
-        For as many classes as the adversary has; it is changed.
+        For as many classes as the adversary has; it is changed, and its window, if it has one, holds the
+        last rounds.
     adversary
         Its phases are played from round 0; the object itself is left as it is.
     rounds
@@ -102,6 +104,9 @@ def play_multiclass(
         raise ValueError(f"hints must have the shape {(rounds, k)}, got {guide.shape}")
     if hints is not None and isinstance(forecaster, SimplexRun):
         forecaster.heed(0)
+    windowed = None
+    if isinstance(forecaster, SimplexRun) and forecaster.window is not None:
+        windowed, forecaster = forecaster, forecaster.without_window()
     rng = adversary.generator()
     checkpoints = log_spaced(rounds, max(n_checkpoints, 2))
     forecasts, charged = np.empty((rounds, k)), np.empty((rounds, k))
@@ -125,6 +130,9 @@ def play_multiclass(
                     place += 1
             if progress is not None:
                 progress(stop - first)
+    if windowed is not None:
+        # the loop keeps no windows: a replay of the same rounds does
+        replayed(windowed, outcomes, {}, guide, charged=False)
     guarantees = np.array([float(forecaster.promise(int(t))) for t in checkpoints])
     return MulticlassDuel(forecasts, outcomes, charged, checkpoints, certificates, guarantees)
 

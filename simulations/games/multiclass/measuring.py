@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from adversaries import MulticlassAdversary
 from onlinecal.measures import classwise_calibration_error, multiclass_calibration_distance
 from onlinecal.measures.summary import best_constant_brier, brier_score, unkept
-from simulations.games.measuring import Regret, seed_of
+from simulations.games.measuring import OF_WINDOWS, Regret, seed_of
 from simulations.games.multiclass.duel import Floats, MulticlassDuel, play_multiclass
 from simulations.games.multiclass.players import MulticlassPlayer
 from simulations.games.players import finite
@@ -53,6 +54,9 @@ class MeasuredMulticlass(Regret, msgspec.Struct, frozen=True):
         Sum of |p - y|_2^2 of the forecasts, and of the best constant forecast in hindsight.
     seconds
         Time taken to play and to measure.
+    window, window_certificate, window_guarantee
+        Of how many rounds the forecaster also keeps a certificate, its proof for the last so many rounds, and
+        what that cannot exceed for any of them in a row; None where there is none.
     """
 
     forecaster: str
@@ -73,6 +77,9 @@ class MeasuredMulticlass(Regret, msgspec.Struct, frozen=True):
     brier: float
     brier_constant: float
     seconds: float
+    window: int | None = None
+    window_certificate: float | None = None
+    window_guarantee: float | None = None
 
     def broken_bounds(self) -> list[str]:
         """Every inequality of the theory that this game did not keep, in words; empty if all is well."""
@@ -82,6 +89,7 @@ class MeasuredMulticlass(Regret, msgspec.Struct, frozen=True):
             ("classwise ECE", self.classwise_ece, "ECE", self.ece),
             ("distance to calibration", self.distance_upper, "certificate", self.certificate),
             ("certificate", self.certificate, "guarantee", self.guarantee),
+            ("window certificate", self.window_certificate, "window guarantee", self.window_guarantee),
             ("largest bias", self.largest_bias, "its limit", self.bias_limit),
             ("Brier regret", self.regret, "2 x distance to calibration", self.regret_bound),
         ]
@@ -145,6 +153,7 @@ def play_and_measure_multiclass(
         certificate=finite(forecaster.certificate),
         guarantee=promised,
         bias_limit=1.0 - 1.0 / (2 * adversary.n_classes - 2) if unslacked else None,
+        of_window={name: getattr(forecaster, name, None) for name in OF_WINDOWS},
     )
 
 
@@ -201,6 +210,7 @@ def _measure(
     certificate: float | None = None,
     guarantee: float | None = None,
     bias_limit: float | None = None,
+    of_window: Mapping[str, Any] = MappingProxyType({}),
 ) -> MulticlassGame:
     rounds, k = forecasts.shape
     look_ahead = None if duel is None else duel.charged
@@ -228,5 +238,6 @@ def _measure(
         brier=brier,
         brier_constant=brier_constant,
         seconds=time.perf_counter() - begin,
+        **of_window,
     )
     return MulticlassGame(forecasts, outcomes, duel, measured)

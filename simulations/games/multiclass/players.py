@@ -11,7 +11,7 @@ from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, Simplex
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS
 from onlinecal.forecasters.simplex.input import MOST_SLACK
 from onlinecal.specs import Parameter
-from simulations.games.families import PRIOR
+from simulations.games.families import PRIOR, WINDOW
 from simulations.games.multiclass.baselines import Baseline
 from simulations.games.multiclass.duel import MulticlassForecaster
 from simulations.games.players import Chosen
@@ -40,14 +40,17 @@ def _adaptive(settings: Mapping[str, Any], n_classes: int, rounds: int) -> Multi
 
 
 def _simplex(settings: Mapping[str, Any], n_classes: int, rounds: int | None) -> MulticlassForecaster:
-    slack, report = settings["slack"], settings["report"]
-    return SimplexAlmostOneStepAhead(n_classes, settings.get("cells"), rounds, slack, report=report).new_run()
+    slack, report, window = settings["slack"], settings["report"], settings.get("window")
+    horizon = rounds if window is None else None
+    return SimplexAlmostOneStepAhead(
+        n_classes, settings.get("cells"), horizon, slack, report=report, window=window
+    ).new_run()
 
 
 CATALOGUE: Catalogue[MulticlassFamily] = Catalogue(
     "forecaster of several classes",
     (
-        MulticlassFamily("simplex", "on a grid for T rounds", _simplex, (SLACK, CELLS, REPORT)),
+        MulticlassFamily("simplex", "on a grid for T rounds", _simplex, (SLACK, CELLS, REPORT, WINDOW)),
         MulticlassFamily(
             "nested",
             "no horizon: the grid doubles as rounds go by",

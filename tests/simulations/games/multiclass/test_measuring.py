@@ -34,6 +34,24 @@ def slow_biases(points, outcomes):
     return answer
 
 
+@pytest.mark.parametrize("spec", ["simplex:window=100", "simplex:window=100,cells=9,slack=1,report=hint"])
+def test_a_window_is_of_the_last_rounds_of_the_game(spec):
+    """As for a forecaster that learns the same rounds one by one."""
+    adversary = adversaries.create_multiclass("dirichlet-drift", 3, 400)
+    hints = np.random.default_rng(0).dirichlet(np.ones(3), 400) if "hint" in spec else None
+    game = play_and_measure_multiclass(create_player(spec), adversary, 400, hints=hints, budget=0.2)
+    plain = create_player(spec).build(3, 400)
+    for t, outcome in enumerate(game.outcomes.tolist()):
+        plain.observe(*plain.announce(np.empty(0) if hints is None else hints[t]), outcome)
+    one = game.measured
+    assert one.window == 100
+    assert one.window_certificate == plain.window_certificate < one.certificate == plain.certificate
+    assert one.window_guarantee == plain.window_guarantee
+    assert one.broken_bounds() == []
+    broken = msgspec.structs.replace(one, window_certificate=one.window_guarantee + 1).broken_bounds()
+    assert [line.split(" >")[0].rsplit(" ", 1)[0] for line in broken] == ["window certificate"]
+
+
 def test_biases_are_those_of_the_definition():
     rng = np.random.default_rng(1)
     points, outcomes = rng.multinomial(3, [0.2, 0.3, 0.5], 200) / 3, rng.integers(0, 3, 200)
