@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
-from onlinecal.forecasters.simplex.account import HEEDING
+from onlinecal.forecasters.simplex.account import HEEDING, PLANNED
 from onlinecal.remarks import GuaranteeWarning
 from onlinecal.steering.replaying import Tapes
 from onlinecal.wrappers.labels import Label, normalised, normalised_rows
@@ -48,6 +48,9 @@ class JointProjection:
             # said, where it is so, by those who choose this strategy: it is made along with all others
             warnings.simplefilter("ignore", GuaranteeWarning)
             self.forecaster = SimplexAlmostOneStepAhead(slack=given, **settings)
+        if declared and horizon is None and slack is None:
+            # without finer grids the guarantee's own would cost hints too much
+            self.forecaster._run.planned_late = PLANNED
         self._token: SimplexForecast | None = None
         self.announced: dict[Label, float] = {}
 

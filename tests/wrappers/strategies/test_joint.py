@@ -1,7 +1,8 @@
-"""The joint strategy where all classes are named: a grid that tunes itself, which hints hardly lose skill on."""
+"""The joint strategy with all classes named: its grid tunes itself, at hardly any cost in skill."""
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -52,10 +53,15 @@ def test_with_all_classes_named_the_grid_tunes_itself_and_the_certificate_is_bou
     for classes in (None, range(K)):
         model = CalibratedClassifier(Scripted(), strategy="simplex", classes=classes)
         for t, x in enumerate(rounds):
+            if t == 300:
+                # labels may come late from here on; and a copy goes on
+                model = pickle.loads(pickle.dumps(model))
             model.predict_proba_one(x)
-            if t >= late:
-                model.learn_one(rounds[t - late], int(LABELS[t - late]))
-        assert model.certificate <= model.guarantee
+            behind = late if t >= 300 else 0
+            if behind == 0 or t >= 300 + late:
+                model.learn_one(rounds[t - behind], int(LABELS[t - behind]))
+            assert model.certificate <= model.guarantee
         guaranteed.append(model.guarantee)
     found, named = guaranteed
-    assert named < 0.75 * found
+    # once labels are late the grids are those that discovered classes have
+    assert named < (1.1 if late else 0.75) * found
