@@ -40,6 +40,8 @@ class Account:
     """Whether a first hint would make it follow hints: `heed_hints` is to be called then."""
     planned: float | None = None
     """The slack that grids are chosen for, if not the one that labels have."""
+    planned_late: float | None = None
+    """The same once labels are late, if that is another: of a grid that tunes itself until then."""
     window: int | None = None
     """Of how many rounds a certificate is kept, too; the classes are known then, and the grid is fixed."""
 
@@ -89,11 +91,15 @@ class Account:
         Forecasts that are open may be charged on a finer grid than they were announced on.
         """
         if self.numbers:
-            self._past += self._distance(self._since + 1, rounds) + NEWCOMER * n_open
-            self._since = rounds
-            if rounds or n_open:
-                self._grids.append((len(self.numbers), m))
+            self.leave_grids(rounds, n_open, m)
         self.restore_heeding(self._grids)
+
+    def leave_grids(self, rounds: int, n_open: int, m: int) -> None:
+        """Choose grids by another plan from now on; the arguments are those of `heed_hints`."""
+        self._past += self._distance(self._since + 1, rounds) + NEWCOMER * n_open
+        self._since = rounds
+        if rounds or n_open:
+            self._grids.append((len(self.numbers), m))
 
     def restore_heeding(self, grids: list[tuple[int, int]]) -> None:
         """Be one that has heeded hints, and left these grids behind by now."""

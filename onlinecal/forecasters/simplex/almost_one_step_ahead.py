@@ -61,8 +61,9 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
     labels
         The labels, if known in advance and not 0, ..., n_classes - 1.
     report
-        What to announce: the "barycentre" of the cell, or the "hint" itself, moved into the cell. None: the
-        barycentre, and from the first hint on the hint; with slack None grids are then finer, too.
+        What to announce: the "barycentre" of the cell, or the "hint" itself, or else the point of the cell
+        whose log loss is least if the hint is right. None: the barycentre, and from the first hint on the
+        hint; with slack None grids are then finer, too.
     grid
         Without n_cells and horizon: "nested", or for known classes "adaptive", finer where few points are in
         use, with far smaller certificates and a guarantee 2k + 4 larger. It is nested once labels are late,

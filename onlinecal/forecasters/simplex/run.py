@@ -195,8 +195,14 @@ class SimplexRun(Account):
         """Take into the guarantee that so many other forecasts were open at once."""
         if others > self.late:
             self.late = others
-            if self.tuned and self.memory[STEP] < self.memory[BASE]:
-                self._fit(len(self.numbers))
+            k, plan = len(self.numbers), self.planned_late
+            if plan is not None and self.planned != plan:
+                # the latest forecast is not among the others
+                self.leave_grids(self.rounds, others + 1, int(self.memory[SCALE] // self.memory[BASE]))
+                self.planned = plan
+                self._fit(k)
+            elif self.tuned and self.memory[STEP] < self.memory[BASE]:
+                self._fit(k)
 
     def welcome(self, label: Any) -> None:
         """Settle a round whose outcome is a class never met before, and know it from now on."""

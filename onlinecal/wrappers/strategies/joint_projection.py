@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
-from onlinecal.forecasters.simplex.account import HEEDING
+from onlinecal.forecasters.simplex.account import HEEDING, PLANNED
 from onlinecal.forecasters.simplex.replaying import replayed_with_certificates
 from onlinecal.remarks import GuaranteeWarning
 from onlinecal.steering.replaying import Tapes
@@ -28,7 +28,7 @@ class JointProjection:
         As in SimplexAlmostOneStepAhead; a slack below 1, too little for labels yet unknown, counts as 1.
         None is the forecaster's own for hints.
     declared
-        All labels, if they are known beforehand. Without a horizon or window the grid then tunes itself: its
+        All labels, if they are known beforehand. Without horizon and window the grid then tunes itself: its
         cells are finer, which hints are worth, at a smaller guarantee.
     window
         Keep a certificate of the last so many rounds, too; only with all labels declared.
@@ -49,15 +49,18 @@ class JointProjection:
         window: int | None = None,
     ) -> None:
         given = None if slack is None else max(1.0, float(slack))
-        labels = list(declared) or None
-        settings: dict[str, Any] = {"labels": labels, "horizon": horizon, "window": window}
-        if declared and horizon is None and window is None:
+        settings: dict[str, Any] = {"labels": list(declared) or None, "horizon": horizon, "window": window}
+        tuned = bool(declared) and horizon is window is None
+        if tuned:
             settings |= {"grid": "adaptive", "report": "hint"}
             given = HEEDING if given is None else given
         with warnings.catch_warnings():
             # said, where it is so, by those who choose this strategy: it is made along with all others
             warnings.simplefilter("ignore", GuaranteeWarning)
             self.forecaster = SimplexAlmostOneStepAhead(slack=given, **settings)
+        if tuned and slack is None:
+            # without finer grids the guarantee's own would cost hints too much
+            self.forecaster._run.planned_late = PLANNED
         self._token: SimplexForecast | None = None
         self.announced: dict[Label, float] = {}
 
