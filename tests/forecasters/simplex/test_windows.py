@@ -23,17 +23,16 @@ def distance(forecasts, outcomes):
     """The distance to calibration, by the cheapest of all groupings of the rounds."""
     p, n = np.array(forecasts), len(outcomes)
     y = np.eye(p.shape[1])[list(outcomes)]
-    best = [0.0] * (1 << n)
+    costs, best = [0.0] * (1 << n), [0.0] * (1 << n)
     for rounds in range(1, 1 << n):
-        group, found = rounds, np.inf
+        rows = [t for t in range(n) if rounds >> t & 1]
+        costs[rounds] = float(np.abs(p[rows] - y[rows].mean(axis=0)).sum())
+        group, best[rounds] = rounds, np.inf
         while group:
             # the group of the lowest round
             if group & (rounds & -rounds):
-                rows = [t for t in range(n) if group >> t & 1]
-                cost = np.abs(p[rows] - y[rows].mean(axis=0)).sum()
-                found = min(found, cost + best[rounds & ~group])
+                best[rounds] = min(best[rounds], costs[group] + best[rounds & ~group])
             group = (group - 1) & rounds
-        best[rounds] = found
     return best[-1]
 
 

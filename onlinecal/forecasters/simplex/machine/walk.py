@@ -163,28 +163,26 @@ def set_anchor(memory: Memory, target: int) -> None:
 
 @kernel_part
 def is_lifted(memory: Memory, leaning: bool) -> bool:
-    """Whether the anchor's own cell has its artificial labels; it is put into the other frame then.
+    """Whether the anchor's own cell has its artificial labels; the slab is then as if walked through.
 
     The walk would lift its vertices one by one and end there: with good hints that is what it mostly does.
     """
-    k, unit, anchor, cell = memory[CLASSES], memory[STEP], anchor_of(memory), memory[OTHER]
-    keys, x, base, total = part_of(memory, cell, KEYS), vertex_at(memory, cell, 0), key_of(memory, anchor), 0
-    for i in range(k):
+    k, unit, anchor, slab = memory[CLASSES], memory[STEP], anchor_of(memory), memory[SLAB]
+    steps, labels = part_of(memory, slab, STEPS), part_of(memory, slab, LABELS)
+    keys, levels = part_of(memory, slab, KEYS), part_of(memory, slab, LEVELS)
+    base = key_of(memory, anchor)
+    # the last one first: it is where the walk begins; only a copy of vertex 1 stays below
+    for i in range(k, -1, -1):
+        x, up = vertex_at(memory, slab, i), max(0, i - 1)
         for c in range(k):
             memory[x + c] = memory[anchor + c]
-        memory[x + i] += unit
-        key = base + unit * memory[HEADER + i]
-        if (label_near(memory, x, key) if leaning else label_of(memory, x, key)) != i:
+        memory[x + up] += unit
+        key = base + unit * memory[HEADER + up]
+        if i > 0 and (label_near(memory, x, key) if leaning else label_of(memory, x, key)) != up:
             return False
-        memory[keys + i] = key
-        total += key
-        x += k
-    steps, labels = part_of(memory, cell, STEPS), part_of(memory, cell, LABELS)
-    for i in range(k):
-        memory[steps + i] = memory[labels + i] = i
-        memory[part_of(memory, cell, LEVELS) + i] = 0
-        memory[cell + SUMS + i] = k * memory[anchor + i] + unit
-    memory[cell] = total
+        memory[keys + i], memory[labels + i] = key, up
+        memory[levels + i], memory[steps + i] = min(i, 1), (i if i > 0 else k + 1) - 1
+    memory[slab] = memory[keys] - memory[keys + k]
     memory[PIVOTS] += k - 1
     return True
 
@@ -195,11 +193,11 @@ def restart(memory: Memory, leaning: bool) -> int:
 
     With `leaning`, labels may lean towards the anchor (see `label_near`).
     """
-    memory[RESTARTS] += 1
-    if is_lifted(memory, leaning):
-        return memory[OTHER]
     k, unit, anchor = memory[CLASSES], memory[STEP], anchor_of(memory)
     slab, length = memory[SLAB], memory[CLASSES] + 1
+    memory[RESTARTS] += 1
+    if is_lifted(memory, leaning):
+        return upper_cell(memory, slab, 0)
     steps, labels = part_of(memory, slab, STEPS), part_of(memory, slab, LABELS)
     keys, levels = part_of(memory, slab, KEYS), part_of(memory, slab, LEVELS)
     memory[slab] = 0
