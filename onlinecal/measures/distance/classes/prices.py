@@ -153,6 +153,7 @@ def plan_of(found: Prices, y: Ints) -> Ints:
     kind = rows.forecast[:entries] * k + rows.label[:entries]
     pairs, pair = np.unique(kind * f + near[row], return_inverse=True)
     wanted = np.bincount(pair.ravel(), rows.multiplier[row] * rows.number[:entries], len(pairs))
+    pairs, wanted = pairs[wanted > 0.0], wanted[wanted > 0.0]
     numbers = found.kinds.numbers.ravel()
     lonely = np.setdiff1d(np.flatnonzero(numbers), pairs // f)
     pairs, wanted = np.append(pairs, lonely * f + lonely // k), np.append(wanted, np.ones(len(lonely)))

@@ -22,7 +22,7 @@ Prices = Callable[[Floats], Floats]
 FEWEST_ROUNDS = 4
 """With fewer rounds in a group on average, neighbouring forecasts are put into one."""
 
-PRICINGS = ((0.8, 1.2), (0.5, 1.2), (1.0, 1.2), (0.3, 1.2), (1.0, 1.0))
+PRICINGS = ((0.5, 1.2), (0.8, 1.2), (1.0, 1.2), (0.3, 1.2), (1.0, 1.0))
 """Shares of the potentials that are tried as prices, and how many times the way elsewhere counts then.
 
 Potentials in full tempt to leave too much to the last level sets, the more so if the way counts once.
