@@ -24,7 +24,7 @@ MERGES = 400
 """Number of groups up to which pairs of them are tried to be merged."""
 
 
-LOWER_WORK, PRICES_WORK, UPPER_WORK = 2e9, 1e10, 5e8
+LOWER_WORK, PRICES_WORK, UPPER_WORK = 2e9, 2e10, 5e8
 """Operations for a budget of 1: some five seconds for the potentials, and ten for each of the others."""
 FULL_WORK = 5000
 """Rounds up to which the work is in proportion to them."""

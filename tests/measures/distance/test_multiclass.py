@@ -128,7 +128,7 @@ def test_the_relaxation_is_nearly_solved():
 
 @pytest.mark.parametrize("factor", [1.5, 2.2, 99.0])
 def test_prices_of_rounds_are_a_bound(factor, monkeypatch):
-    """Where all level sets are looked at one by one, and where most are seen as parts; on a grid and off it."""
+    """Where all level sets are looked at one by one, and where most are seen as parts, on a grid and off."""
     monkeypatch.setattr(prices, "SMALL_SETS", factor)
     rng, reached = np.random.default_rng(int(factor)), []
     for grid in (True, False, True, False):
@@ -151,7 +151,6 @@ def test_prices_know_that_rounds_are_whole():
     p = np.array([forecaster.replay(y[t : t + 1])[0] for t in range(600)])
     parts = best_potentials(Triangulation(3, 27), p, y, 1e9)
     whole = prices.best_prices(p, y, parts.at(p), 1e9)
-    print(whole.bound, parts.bound(p, y))
     assert whole.bound > 1.1 * parts.bound(p, y)
 
 

@@ -21,14 +21,14 @@ from onlinecal.measures.distance.classes.sweep import l1
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_PASSED = 250
+MOST_PASSED = 63
 """Vectors of rounds that are tried between two neighbours."""
 
 LARGEST_TABLE = 100_000
 """Entries of the table of what a level set pays by what it has gained."""
 
-WIDTH = 1.5
-"""Of the strips that a path follows, in distances of neighbouring level sets."""
+WIDTH = 1.0
+"""Of the strips that a path follows: the way across over the (k-1)-th root of the level sets."""
 
 
 class Grouped(NamedTuple):

@@ -2,7 +2,7 @@
 
 Let u_0, ..., u_{k-1} be functions on the simplex, 1-Lipschitz in l1, with sum_j v_j u_j(v) <= 0 for all v.
 Then the sum over rounds of u_{y_t}(p_t) is at most the distance to calibration (docs/theory-simplex.md,
-section 15). Here they are linear on the cells of a triangulation, so that finitely many inequalities say all
+section 17). Here they are linear on the cells of a triangulation, so that finitely many inequalities say all
 that. A first-order method is near the optimum within some thousand cheap steps, where an exact solver would
 take minutes; whatever it leaves of the inequalities broken is made good by scaling and lowering.
 """

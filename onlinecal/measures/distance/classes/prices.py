@@ -48,7 +48,7 @@ SIDE = 1.5
 FINENESS = 1.5
 """The mesh, in sizes of the level sets from which parts are looked at."""
 
-SMALL_SETS, POWER = 12.0, 0.2
+SMALL_SETS, POWER = 8.0, 0.25
 """Level sets are looked at one by one if they have fewer than so many times this power of the rounds."""
 
 OFFERED, CROWD = 60, 10.0
