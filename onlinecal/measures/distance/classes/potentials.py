@@ -85,7 +85,8 @@ def best_potentials(mesh: Triangulation, p: Floats, y: Ints, work: float) -> Pot
         if reached > proved:
             best, proved = found, reached
         if spent % 2 == 0:
-            if spent * CHECK // 2 * _cost_of_step(mesh) > work or proved <= before * (1 + LEAST_GAIN):
+            still = 0.0 < proved <= before * (1 + LEAST_GAIN)
+            if still or spent * CHECK // 2 * _cost_of_step(mesh) > work:
                 break
             before = proved
     return best

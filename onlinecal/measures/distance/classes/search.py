@@ -31,7 +31,7 @@ Potentials in full tempt to leave too much to the last level sets, the more so i
 PATHS = 6
 """Work along paths, whose terms are cheaper, for each of the sweeps."""
 
-STANDSTILL = 10, 0.002
+STANDSTILL = 10, 0.001
 """The search ends when so many passes along paths have gained less than this share."""
 
 MOST_EXCHANGES = 1000
