@@ -24,8 +24,8 @@ MERGES = 400
 """Number of groups up to which pairs of them are tried to be merged."""
 
 
-LOWER_WORK, PRICES_WORK, UPPER_WORK = 2e9, 1e10, 5e8
-"""Operations for a budget of 1: some five seconds for the potentials, and ten for each of the others."""
+LOWER_WORK, PRICES_WORK, UPPER_WORK = 2e9, 2e10, 5e8
+"""Operations for a budget of 1: at most some five seconds, and twenty for each of the others."""
 FULL_WORK = 5000
 """Rounds up to which the work is in proportion to them."""
 PRICE_NODES = 500
@@ -68,11 +68,12 @@ def multiclass_calibration_distance(
 
     q is calibrated if, over the rounds that share a vector, the class frequencies are that vector.
 
-    Lower end: the largest of what is proved by potentials (a linear program, up to seven classes), and by
+    Lower end: the largest of what is proved by prices of rounds that no level set can be worth more than
+    (a linear program, up to seven classes), by potentials (another, where rounds may be split), and by
     events: seen through a class or a set of classes, a calibrated q is calibrated in the binary sense. Upper
-    end: level sets made one after the other, with prices from the relaxation below; groups of equal
-    forecasts, or of the look-ahead points, merged while that helps. With two classes it is twice the binary
-    distance.
+    end: level sets made one after the other, beginning with those that the prices rest on, and improved along
+    paths; groups of equal forecasts, or of the look-ahead points, merged while that helps. With two classes
+    it is twice the binary distance.
 
     Parameters
     ----------
@@ -87,7 +88,8 @@ def multiclass_calibration_distance(
         forecaster charged its rounds.
     budget
         Work, counted in steps, so that answers repeat. With 1, and a history of ten thousand rounds or more,
-        the relaxation gets about ten seconds, the level sets another ten, and each binary distance one.
+        the potentials get about five seconds, the prices and the level sets some twenty each, and each binary
+        distance one.
     method
         "exact": an integer program over the values that a level set can have, exact up to the solver's
         tolerance of 1e-6; up to twenty rounds or so take seconds at most, and time grows exponentially.

@@ -12,7 +12,10 @@ from scipy.optimize import linprog
 
 from onlinecal import SimplexAlmostOneStepAhead, calibration_distance
 from onlinecal.measures import multiclass_calibration_distance
+from onlinecal.measures.distance.classes import prices
+from onlinecal.measures.distance.classes.paths import improvements
 from onlinecal.measures.distance.classes.potentials import best_potentials, repaired
+from onlinecal.measures.distance.classes.search import class_frequencies, rounds_of
 from onlinecal.measures.distance.classes.triangulation import Triangulation
 
 
@@ -123,6 +126,45 @@ def test_the_relaxation_is_nearly_solved():
     assert 0.995 * best <= best_potentials(mesh, p, y, 1e9).bound(p, y) <= best + 1e-6
 
 
+@pytest.mark.parametrize("factor", [1.5, 2.2, 99.0])
+def test_prices_of_rounds_are_a_bound(factor, monkeypatch):
+    """Where all level sets are looked at one by one, and where most are seen as parts, on a grid and off."""
+    monkeypatch.setattr(prices, "SMALL_SETS", factor)
+    rng, reached = np.random.default_rng(int(factor)), []
+    for grid in (True, False, True, False):
+        p, y = rng.dirichlet(np.ones(3), 7), rng.integers(0, 3, 7)
+        if grid:
+            p = rng.multinomial(6, p[0], 7) / 6
+        found = prices.best_prices(p, y, np.zeros((7, 3)), 1e9)
+        truth = distance_by_brute_force(p, y)
+        assert found.bound <= truth + 1e-9
+        reached.append(found.bound / truth)
+        assert sorted(prices.plan_of(found, y)) <= [len(found.kinds.values) - 1] * 7
+    assert np.mean(reached) > (0.85 if factor > 9 else 0.2)
+
+
+def test_prices_know_that_rounds_are_whole():
+    """In a game against drifting classes, parts of rounds would do with a good deal less."""
+    forecaster = SimplexAlmostOneStepAhead(n_classes=3, horizon=600)
+    rng = np.random.default_rng(7)
+    y = np.concatenate([rng.choice(3, 40, p=rng.dirichlet(np.ones(3))) for _ in range(15)])
+    p = np.array([forecaster.replay(y[t : t + 1])[0] for t in range(600)])
+    parts = best_potentials(Triangulation(3, 27), p, y, 1e9)
+    whole = prices.best_prices(p, y, parts.at(p), 1e9)
+    assert whole.bound > 1.1 * parts.bound(p, y)
+
+
+def test_paths_only_improve():
+    rng = np.random.default_rng(6)
+    p, y = rng.multinomial(8, [0.5, 0.3, 0.2], 400) / 8, rng.integers(0, 3, 400)
+    rounds = rounds_of(p, y)
+    costs = [np.abs(p - class_frequencies(y, rounds.value, 3)).sum()]
+    for _, (_, group) in zip(range(5), improvements(rounds, rounds.value), strict=False):
+        costs.append(np.abs(p - class_frequencies(y, group, 3)).sum())
+    assert (np.diff(costs) <= 1e-9).all()
+    assert costs[-1] < 0.98 * costs[0]
+
+
 def test_the_bracket_of_a_game_is_narrow():
     """Of the forecaster for several classes, whose level sets by themselves are three times too far."""
     forecaster = SimplexAlmostOneStepAhead(n_classes=3, horizon=1000)
@@ -130,7 +172,7 @@ def test_the_bracket_of_a_game_is_narrow():
     y = rng.choice(3, 1000, p=[0.5, 0.3, 0.2])
     p = np.array([forecaster.replay(y[t : t + 1])[0] for t in range(1000)])
     found = multiclass_calibration_distance(p, y)
-    assert found.upper < 1.5 * found.lower
+    assert found.upper < 1.3 * found.lower
     assert_is_calibrated(found, p, y)
 
 

@@ -2,7 +2,7 @@
 
 If for every level set that can be made of the rounds the prices of its rounds sum to at most their distances
 to its mean, then all prices together are at most the distance to calibration (docs/theory-simplex.md, section
-15, Theorems D4 and D5). A level set of few rounds has a value with a small denominator, and these are looked
+17, Theorems D4 and D5). A level set of few rounds has a value with a small denominator, and these are looked
 at one by one; of the larger ones it is enough that parts of a given size would not pay at any value at all.
 
 The best prices are a linear program, each level set a row. It is solved by augmented Lagrangians: prices are

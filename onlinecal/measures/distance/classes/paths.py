@@ -21,14 +21,17 @@ from onlinecal.measures.distance.classes.sweep import l1
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_PASSED = 250
-"""Vectors of rounds that are tried between two neighbours."""
+MOST_PASSED = 63, 250
+"""Vectors of rounds that are tried between two neighbours: few, and more after a pass that gained little."""
+
+LITTLE = 5e-4
+"""Share of the whole that is little for a pass."""
 
 LARGEST_TABLE = 100_000
 """Entries of the table of what a level set pays by what it has gained."""
 
-WIDTH = 1.5
-"""Of the strips that a path follows, in distances of neighbouring level sets."""
+WIDTH = 1.0
+"""Of the strips that a path follows: the way across over the (k-1)-th root of the level sets."""
 
 
 class Grouped(NamedTuple):
@@ -67,12 +70,11 @@ def grouped(rounds: Rounds, group: Ints) -> Grouped:
 def improvements(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
     """Groupings, each no worse than the one before, without end, with their work; none for many classes."""
     k = rounds.values.shape[1]
-    passed = exchanges(k, MOST_PASSED)
-    while (4 * int(passed.max()) + 1) ** k > LARGEST_TABLE and passed.max() > 0:
-        passed = exchanges(k, len(passed) - 1)
-    if passed.max() == 0:
+    choices = [exchanges(k, most) for most in MOST_PASSED]
+    choices = [one for one in choices if one.max() > 0 and (4 * int(one.max()) + 1) ** k <= LARGEST_TABLE]
+    if not choices:
         return
-    rng = np.random.default_rng(0)
+    passed, rng = choices[0], np.random.default_rng(0)
     while True:
         group = np.unique(group, return_inverse=True)[1].ravel()
         before = grouped(rounds, group)
@@ -80,12 +82,14 @@ def improvements(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
         chosen, work = best_passed(rounds, before, path, passed, int(passed.max()))
         moved = group.copy()
         pass_on(rounds, before, path, passed[chosen], moved)
-        gain = _costs(rounds, group, len(path)) - _costs(rounds, moved, len(path))
+        costs = _costs(rounds, group, len(path))
+        gain = costs - _costs(rounds, moved, len(path))
         cuts = np.append(0, np.flatnonzero(~passed[chosen].any(axis=1)) + 1)[:-1]
         better = np.repeat(np.add.reduceat(gain[path], cuts) > 0.0, np.diff(np.append(cuts, len(path))))
         taken = np.zeros(len(path), np.bool_)
         taken[path] = better
         group = np.where(taken[group], moved, group)
+        passed = choices[-1 if gain[taken].sum() < LITTLE * costs.sum() else 0]
         yield work, group
 
 

@@ -2,7 +2,7 @@
 
 Let u_0, ..., u_{k-1} be functions on the simplex, 1-Lipschitz in l1, with sum_j v_j u_j(v) <= 0 for all v.
 Then the sum over rounds of u_{y_t}(p_t) is at most the distance to calibration (docs/theory-simplex.md,
-section 15). Here they are linear on the cells of a triangulation, so that finitely many inequalities say all
+section 17). Here they are linear on the cells of a triangulation, so that finitely many inequalities say all
 that. A first-order method is near the optimum within some thousand cheap steps, where an exact solver would
 take minutes; whatever it leaves of the inequalities broken is made good by scaling and lowering.
 """
@@ -85,7 +85,8 @@ def best_potentials(mesh: Triangulation, p: Floats, y: Ints, work: float) -> Pot
         if reached > proved:
             best, proved = found, reached
         if spent % 2 == 0:
-            if spent * CHECK // 2 * _cost_of_step(mesh) > work or proved <= before * (1 + LEAST_GAIN):
+            still = 0.0 < proved <= before * (1 + LEAST_GAIN)
+            if still or spent * CHECK // 2 * _cost_of_step(mesh) > work:
                 break
             before = proved
     return best

@@ -48,7 +48,7 @@ SIDE = 1.5
 FINENESS = 1.5
 """The mesh, in sizes of the level sets from which parts are looked at."""
 
-SMALL_SETS, POWER = 12.0, 0.2
+SMALL_SETS, POWER = 8.0, 0.25
 """Level sets are looked at one by one if they have fewer than so many times this power of the rounds."""
 
 OFFERED, CROWD = 60, 10.0
@@ -153,6 +153,7 @@ def plan_of(found: Prices, y: Ints) -> Ints:
     kind = rows.forecast[:entries] * k + rows.label[:entries]
     pairs, pair = np.unique(kind * f + near[row], return_inverse=True)
     wanted = np.bincount(pair.ravel(), rows.multiplier[row] * rows.number[:entries], len(pairs))
+    pairs, wanted = pairs[wanted > 0.0], wanted[wanted > 0.0]
     numbers = found.kinds.numbers.ravel()
     lonely = np.setdiff1d(np.flatnonzero(numbers), pairs // f)
     pairs, wanted = np.append(pairs, lonely * f + lonely // k), np.append(wanted, np.ones(len(lonely)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain, count, repeat
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -22,16 +22,16 @@ Prices = Callable[[Floats], Floats]
 FEWEST_ROUNDS = 4
 """With fewer rounds in a group on average, neighbouring forecasts are put into one."""
 
-PRICINGS = ((0.8, 1.2), (0.5, 1.2), (1.0, 1.2), (0.3, 1.2), (1.0, 1.0))
+PRICINGS = ((0.5, 1.2), (0.8, 1.2), (1.0, 1.2), (0.3, 1.2), (1.0, 1.0))
 """Shares of the potentials that are tried as prices, and how many times the way elsewhere counts then.
 
 Potentials in full tempt to leave too much to the last level sets, the more so if the way counts once.
 """
 
-PATHS = 8
+PATHS = 6
 """Work along paths, whose terms are cheaper, for each of the sweeps."""
 
-STANDSTILL = 10, 0.002
+STANDSTILL = 10, 0.001
 """The search ends when so many passes along paths have gained less than this share."""
 
 MOST_EXCHANGES = 1000
@@ -118,34 +118,36 @@ def searched(
     When the work is done the best of all is improved along paths, with as much work again.
     """
     rounds, k = rounds_of(p, y), p.shape[1]
-    ways = [(start, partial(_scaled, one, share), stretch) for share, stretch in PRICINGS
-            for start in starts for one in potentials]  # fmt: skip
-    searches = [sweeps(rounds, *way, work) for way in ways]
-    turns = chain(range(len(searches)), repeat(-1))
+
+    def cost(group: Ints) -> float:
+        return float(np.abs(p - class_frequencies(y, group, k)).sum())
+
+    ways = [(start, one, *way) for way in PRICINGS for start in starts for one in potentials]
+    searches = [
+        sweeps(rounds, start, partial(_scaled, one, share), stretch, work)
+        for start, one, share, stretch in ways
+    ]
     reached: list[float] = []
-    best, least, spent = starts[0].group, np.inf, 0
-    for turn in turns:
-        answer = next(searches[turn if turn >= 0 else int(np.argmin(reached))], None)
-        if answer is None:
-            break
-        spent, group = spent + answer[0], answer[1]
-        cost = float(np.abs(p - class_frequencies(y, group, k)).sum())
-        if turn >= 0:
-            reached.append(cost)
-        if cost < least:
-            best, least = group, cost
-            yield group
-        if spent > work:
-            break
-    spent, passes, before = 0, 0, least
-    for done, group in improvements(rounds, best):
+    best, least, spent = starts[0].group, cost(starts[0].group), 0
+    for turn in count():
+        search = searches[turn if turn < len(searches) else int(np.argmin(reached))]
+        done, group = next(search, (0, best))
         yield group
-        spent, passes = spent + done, passes + 1
+        spent += done
+        if turn < len(searches):
+            reached.append(cost(group))
+        if cost(group) < least:
+            best, least = group, cost(group)
+        if done == 0 or spent > work:
+            break
+    spent = 0
+    for passes, (done, group) in enumerate(improvements(rounds, best), 1):
+        yield group
+        spent += done
         if passes % STANDSTILL[0] == 0:
-            least = float(np.abs(p - class_frequencies(y, group, k)).sum())
-            if least > before * (1.0 - STANDSTILL[1]):
+            before, least = least, cost(group)
+            if least >= before * (1.0 - STANDSTILL[1]):
                 return
-            before = least
         if spent > PATHS * work:
             return
 
