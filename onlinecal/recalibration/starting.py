@@ -45,7 +45,7 @@ MODELS: dict[str, Callable[[], ProbabilityRecalibrator]] = {
     "isotonic": PerClassIsotonic,
     "beta": BetaCalibration,
 }
-SHARES = np.linspace(0.0, 1.0, 21)
+SHARES = np.arange(21) / 20.0
 """What the share of a correction is chosen from."""
 LIMITS = (1000.0, 100.0, 20.0, 5.0, 3.0, 2.0, 1.5, 1.25)
 """What the limit is chosen from."""
@@ -184,6 +184,8 @@ def chosen_mixture(
         allowed &= _falls(_squared_rises(fitted, step), fitted, 0.0)
         if (largest := float(SHARES[allowed | (SHARES == 0.0)].max())) > share:
             share, widest = largest, width
+        if share == 1.0:
+            break
     return share, widest
 
 

@@ -104,7 +104,7 @@ def test_models_of_version_1_forecast_to_the_same_bits(tmp_path):
     later = ("floor", "floor_", "fixed_order_", "share", "share_", "keep", "keep_", "limit", "limit_")
     for name in later:
         del old.__dict__[name]
-    old.inverse_temperature_ = old.__dict__.pop("start_").inverse_temperature_
+    old.__dict__["inverse_temperature_"] = old.__dict__.pop("start_").inverse_temperature_
     back = pickle.loads(pickle.dumps(old))
     assert np.array_equal(back.predict_proba(table), expected)
     assert back.get_params()["floor"] is False
