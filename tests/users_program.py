@@ -197,7 +197,7 @@ plots.decision_losses(table, y, np.ones((2, 3)), ax=axes, color="black")
 plots.decision_losses(table)  # error: call-arg
 plots.group_biases(p, y, np.ones((4, 2), dtype=bool), names=["all", "all of them"])
 plots.group_biases(p, y)  # error: call-arg
-plots.group_means(p, y, np.ones((4, 2), dtype=bool), after=p, confidence=0.9)
+plots.group_mean_biases(p, y, np.ones((4, 2), dtype=bool), after=p, confidence=0.9)
 
 Brier(pos_val="spam") + ECE(bins=10)
 ECE(bins="ten")  # error: arg-type

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from onlinecal.plots.certificate_path import certificate_data as certificate_data
     from onlinecal.plots.distance_so_far import running_distance as running_distance
     from onlinecal.plots.distance_so_far import running_distance_data as running_distance_data
-    from onlinecal.plots.recalibration.group_means import group_means as group_means
-    from onlinecal.plots.recalibration.group_means import group_means_data as group_means_data
+    from onlinecal.plots.recalibration.group_means import group_mean_biases as group_mean_biases
+    from onlinecal.plots.recalibration.group_means import group_mean_biases_data as group_mean_biases_data
     from onlinecal.plots.recalibration.groups import group_biases as group_biases
     from onlinecal.plots.recalibration.groups import group_biases_data as group_biases_data
     from onlinecal.plots.recalibration.levels import level_sets as level_sets

@@ -101,7 +101,7 @@ def test_groups_have_the_violations_of_the_report_the_worst_first():
 
 def test_groups_means_have_the_intervals_of_their_frequencies_the_surest_first():
     frame = pl.DataFrame({"side": np.where(FORECASTS < 0.4, "left", "right")})
-    table = plots.group_means_data(FORECASTS, OUTCOMES, frame, after=OUTCOMES, confidence=0.9)
+    table = plots.group_mean_biases_data(FORECASTS, OUTCOMES, frame, after=OUTCOMES, confidence=0.9)
     assert set(table["group"]) == {"everyone", "side=left", "side=right"}
     inside = {"everyone": FORECASTS >= 0, "side=left": FORECASTS < 0.4, "side=right": FORECASTS >= 0.4}
     surely = []

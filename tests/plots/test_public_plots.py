@@ -28,7 +28,7 @@ def arguments(name):
     """A history, with groups or of classes, or certificates and guarantees that a forecaster had in it."""
     if name in ("level_sets", "decision_losses"):
         return PROBABILITIES, LABELS
-    if name in ("group_biases", "group_means"):
+    if name in ("group_biases", "group_mean_biases"):
         return FORECASTS, OUTCOMES, GROUPS
     if name != "certificate":
         return FORECASTS, OUTCOMES
@@ -148,7 +148,7 @@ def test_what_somebody_wrote_on_the_axes_stays(name):
     axes.set(title="mine", xlabel="here")
     PICTURES[name](*arguments(name), ax=axes)
     assert (axes.get_title(), axes.get_title("left"), axes.get_xlabel()) == ("mine", "", "here")
-    lines_are_named = name in ("level_sets", "group_biases", "group_means")
+    lines_are_named = name in ("level_sets", "group_biases", "group_mean_biases")
     assert lines_are_named != bool(axes.get_ylabel())
 
 
@@ -223,7 +223,7 @@ BAD = {
         (([[0.5, 0.5]], [0], [[1.0, 2.0, 3.0]]), {}, "losses must have 2 classes, got 3"),
         (([[0.5, 0.5]], [0], [[1.0, float("nan")]]), {}, "losses must be finite, got .*nan.* class 1"),
     ],
-    "group_means": [
+    "group_mean_biases": [
         (([0.5, 1.5], [0, 1], [[1], [1]]), {}, "forecasts must lie in .* got 1.5 at row 1"),
         (([0.5], [0], [[0]]), {}, "groups must have rounds, all are empty"),
         (([0.5], [0], [[1]]), {"after": [0.5, 0.5]}, "forecasts and after must have the same length"),

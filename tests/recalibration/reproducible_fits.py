@@ -79,6 +79,10 @@ def counting():
     for patch in ("value", "shift"):
         model = GroupRecalibrator.as_in_paper(0.002, patch, n_levels=20).fit(forecasts, outcomes, groups)
         yield f"groups, {patch}", model.predict(forecasts, groups)
+    grouped = GroupRecalibrator(0.002, n_folds=2).fit(forecasts, outcomes, groups)
+    yield "groups, default", grouped.predict(forecasts, groups)
+    started = BoostedRecalibrator(n_folds=2).fit(table, outcomes, forecasts)
+    yield "boosted, default", started.predict(table, forecasts)
     yield "multicalibration", multicalibration_error(forecasts, outcomes, groups)
     yield "boosted", BoostedRecalibrator.as_in_paper(alpha=0.02).fit(table, outcomes).predict(table)
 

@@ -22,7 +22,7 @@ SHOWN = 24
 """Groups in the picture, those that are most surely wrong before."""
 
 
-def group_means(
+def group_mean_biases(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
     groups: ArrayLike,
@@ -72,7 +72,7 @@ def group_means(
         is drawn.
 
     """
-    table = group_means_data(
+    table = group_mean_biases_data(
         forecasts, outcomes, groups, after=after, names=names, confidence=confidence
     ).head(check_count(shown, "shown"))
     ax = axes_or_new(ax, (7.0, 1.5 + 0.3 * len(table)))
@@ -83,7 +83,7 @@ def group_means(
     return ax
 
 
-def group_means_data(
+def group_mean_biases_data(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
     groups: ArrayLike,
@@ -96,7 +96,7 @@ def group_means_data(
 
     Columns group, rows, frequency, bias (mean forecast - frequency), low and high (the ends of its
     interval). If there is an `after`: before, low_before, high_before, and the same of after, instead.
-    Arguments and errors as in `group_means`.
+    Arguments and errors as in `group_mean_biases`.
     """
     groups, names = members_of(groups, forecasts, names)
     old = multicalibration_report(forecasts, outcomes, groups, 1, names)
@@ -122,7 +122,7 @@ def members_of(
 
 
 def means_of(repair: list[dict[str, Any]], confidence: float = 0.95) -> pl.DataFrame:
-    """What `group_means_data` gives before and after, from the rows of a `GroupRepair`."""
+    """What `group_mean_biases_data` gives before and after, from the rows of a `GroupRepair`."""
     found = [row for row in repair if row["count"]]
     if not found:
         raise ValueError("groups must have rounds, all are empty")
@@ -138,7 +138,7 @@ def means_of(repair: list[dict[str, Any]], confidence: float = 0.95) -> pl.DataF
 
 
 def draw_means(axis: Axes, table: pl.DataFrame) -> None:
-    """Draw rows of what `group_means_data` gives, the first on top."""
+    """Draw rows of what `group_mean_biases_data` gives, the first on top."""
     kinds = ["bias"] if "bias" in table.columns else ["before", "after"]
     heights = draw_dumbbells(
         axis, table["group"].to_list(), {kind: table[kind].to_numpy() for kind in kinds}, table["rows"], 0.14

@@ -48,7 +48,7 @@ def group_biases(
     outcomes
         0/1 or boolean, shape (T,).
     groups
-        Who is in which group, as for `group_means`.
+        Who is in which group, as for `group_mean_biases`.
     ax
         The axes to draw on; None: those of a new figure.
     after
@@ -139,7 +139,7 @@ def _by_group(repair: list[dict[str, Any]]) -> pl.DataFrame:
 
 
 def prepare(repair: list[dict[str, Any]], title: str) -> pl.DataFrame:
-    """Columns title, and those of `group_biases_data` and `group_means_data` before and after.
+    """Columns title, and those of `group_biases_data` and `group_mean_biases_data` before and after.
 
     From the rows of a `GroupRepair`; the largest violation first.
     """

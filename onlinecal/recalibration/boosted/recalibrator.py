@@ -101,8 +101,8 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.random((5000, 2))
     >>> y = rng.random(5000) < 0.2 + 0.6 * X[:, 0]
-    >>> model = BoostedRecalibrator().fit(X, y)
-    >>> model.predict([[0.05, 0.5], [0.95, 0.5]]).round(1)
+    >>> model = BoostedRecalibrator(LinearRegression()).fit(X, y)
+    >>> model.predict([[0.0, 0.5], [1.0, 0.5]]).round(1)
     array([0.2, 0.8])
     >>> plain = BoostedRecalibrator.as_in_paper(LinearRegression(), alpha=0.02).fit(X, y)
     >>> plain.predict([[0.0, 0.5], [1.0, 0.5]]).round(1)

@@ -36,7 +36,7 @@ SHRINKAGE = 50.0
 ALPHA, PLAIN_ALPHA = 0.001, 0.05
 """Without an alpha, where the patches are not log-odds patches; and where no folds are held out."""
 MOST = 500
-"""Log-odds patches that folds look at: what they learn by then is all that there is."""
+"""Log-odds patches that folds look at, and never more than half the rows."""
 
 
 class Plan(NamedTuple):
@@ -122,13 +122,14 @@ def most_patches(model: GroupRecalibrator, plan: Plan, rows: Rows) -> int:
 
 def _most_log_odds(plan: Plan, rows: Rows) -> int:
     """The worst cell has a violation of at least 3/4 alpha/(m + 1), and saves a share of it."""
+    total = float(rows.weights.sum())
+    allowed = min(MOST, int(total / 2.0)) if plan.n_folds else math.inf
     if plan.alpha == 0.0:
-        return MOST
-    loss = float(row_losses(rows, "log-odds").sum() / rows.weights.sum())
+        return int(allowed)
     least = TARGET_SHARE * plan.alpha / (plan.n_levels + 1)
-    spread = 7.0 / 12.0 + plan.shrinkage / (least * float(rows.weights.sum()))
-    most = math.floor(2.0 * spread * loss / least)
-    return min(most, MOST) if plan.n_folds else most
+    spread = 7.0 / 12.0 + plan.shrinkage / (least * total)
+    loss = float(row_losses(rows, "log-odds").sum()) / total
+    return int(min(math.floor(2.0 * spread * loss / least), allowed))
 
 
 def ends_of(model: GroupRecalibrator, rows: Rows) -> tuple[float, float]:
