@@ -290,16 +290,16 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     m.CalibrationDistance: [{"budget": 0.05}],
     CalibrationMonitor: [{}, {"resolution": 3}],
     CalibrationAlarm: [{}, {"alpha": 0.3}],
-    r.LpRecalibrator: [{"n_levels": 4, "tolerance": 0.01}, {"n_levels": 4, "within": "shift", "p": 4}],
-    r.DecisionRecalibrator: [{"n_actions": 2, "max_rounds": 3, "n_folds": 2}],
-    r.TemperatureScaling: [{}],
-    r.DirichletCalibration: [{}],
-    r.TopLabelIsotonic: [{}],
     r.AveragedCalibration: [{}, {"recalibrators": [r.TemperatureScaling(), r.TopLabelIsotonic()]}],
     r.RecalibratedClassifierCV: [
         {"estimator": GaussianNB()},
         {"estimator": GaussianNB(), "recalibrator": r.TemperatureScaling(), "ensemble": False},
     ],
+    r.LpRecalibrator: [{"n_levels": 4, "tolerance": 0.01}, {"n_levels": 4, "within": "shift", "p": 4}],
+    r.DecisionRecalibrator: [{"n_actions": 2, "max_rounds": 3, "n_folds": 2}],
+    r.TemperatureScaling: [{}],
+    r.DirichletCalibration: [{}],
+    r.TopLabelIsotonic: [{}],
     r.GroupRecalibrator: [{"alpha": 0.002, "patch": "shift", "n_levels": 20}, {"alpha": 0.01}],
     r.BoostedRecalibrator: [
         {"regressor": DecisionTreeRegressor(max_depth=2, random_state=0), "alpha": 0.02, "bound": 0.5}

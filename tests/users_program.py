@@ -58,8 +58,9 @@ from onlinecal.metrics import ECE, Brier
 from onlinecal.metrics import Gini  # error: attr-defined
 from onlinecal.plots import level_sets, running_biases
 from onlinecal.plots import level_set  # error: attr-defined
-from onlinecal.recalibration import AveragedCalibration, TemperatureScaling, epsilon_for
+from onlinecal.recalibration import TemperatureScaling, epsilon_for
 from onlinecal.recalibration import Temperature  # error: attr-defined
+from onlinecal.recalibration import AveragedCalibration
 from onlinecal.wrappers import Calibrated  # error: attr-defined
 
 p, y = np.full(4, 0.5), [0, 1, 1, 0]
@@ -140,6 +141,11 @@ recalibrate_stream(table, ["a", "b"], strategy="classwise")
 recalibrate_stream(table, ["a", "b"], strategy="joint")  # error: arg-type
 stream.update(0.5)  # error: attr-defined
 
+RecalibratedClassifierCV(model, AveragedCalibration([TemperatureScaling()]), ensemble=False, n_jobs=2)
+RecalibratedClassifierCV(model, LpRecalibrator(), cv=3).fit(table, y, sample_weight=p).predict_proba(table)
+RecalibratedClassifierCV(model, ensemble="sometimes")  # error: arg-type
+RecalibratedClassifierCV()  # error: call-arg
+named = TemperatureScaling().fit(table, y).get_feature_names_out()
 LpRecalibrator(p=2, estimation="pools", classes=["a", "b", "c"]).fit(table, y).predict_proba(table)
 LpRecalibrator(within="nothing")  # error: arg-type
 LpRecalibrator().fit(table)  # error: call-arg
@@ -149,11 +155,6 @@ GroupRecalibrator(patch="shift", predicates=[lambda x: x["age"] < 9]).fit(p, y, 
 GroupRecalibrator(target="mean")  # error: arg-type
 BoostedRecalibrator(alpha=0.1).fit(table, y).predict(table)
 BoostedRecalibrator(alpha="small")  # error: arg-type
-RecalibratedClassifierCV(model, AveragedCalibration([TemperatureScaling()]), ensemble=False, n_jobs=2)
-RecalibratedClassifierCV(model, LpRecalibrator(), cv=3).fit(table, y, sample_weight=p).predict_proba(table)
-RecalibratedClassifierCV(model, ensemble="sometimes")  # error: arg-type
-RecalibratedClassifierCV()  # error: call-arg
-named = TemperatureScaling().fit(table, y).get_feature_names_out()
 TemperatureScaling(classes=3)  # error: arg-type
 enough: float = epsilon_for(1000, 2.0, estimation="plug-in")
 
