@@ -207,13 +207,13 @@ class GroupRecalibrator(BaseEstimator):
         forecasts, outcomes = check_probabilities(p, "p"), check_outcomes(y, "y")
         check_same_length(forecasts, outcomes, "p and y")
         weights = check_weights(sample_weight, len(forecasts))
-        plan = plan_of(self, len(forecasts))
         maker = GroupMaker(self.min_mass, self.predicates)
         members = maker.fit(groups, len(forecasts), weights).view(np.uint8)
         warn_of(outcome_remarks(outcomes, forecasts, "y", "p"))
         rows = Rows(forecasts, outcomes, members, np.ones(len(forecasts)))
         if weights is not None:
             rows = weighted(rows, weights, self.patch)
+        plan = plan_of(self, len(rows.p))
         self._maker = maker
         self.group_names_, self.n_groups_ = list(maker.names_), maker.n_groups_
         self.n_levels_ = plan.n_levels
