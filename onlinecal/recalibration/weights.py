@@ -42,6 +42,15 @@ def check_weights(values: ArrayLike | None, n_rows: int) -> Weights:
     return weights
 
 
+def repeats(weights: Floats, name: str) -> NDArray[np.int64]:
+    """Weights as numbers of rows; ValueError for one that is not whole, as `name` needs them."""
+    whole = np.rint(weights)
+    if (whole != weights).any():
+        row = int(np.argmax(whole != weights))
+        raise ValueError(f"sample_weight must be whole numbers with {name}, got {weights[row]} at row {row}")
+    return whole.astype(np.int64)
+
+
 def total_weight(rows: NDArray[np.generic], weights: Weights) -> float:
     """How many rows these count as."""
     return float(len(rows)) if weights is None else float(weights.sum())

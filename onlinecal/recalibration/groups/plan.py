@@ -21,7 +21,7 @@ from onlinecal.recalibration.groups.history import (
 from onlinecal.recalibration.groups.shift import TARGET_SHARE
 from onlinecal.recalibration.groups.start import STARTS, Start, nearest_ends
 from onlinecal.recalibration.groups.unrounded import most_unrounded_patches
-from onlinecal.recalibration.groups.weights import repeats
+from onlinecal.recalibration.weights import repeats
 from onlinecal.validation import check_choice, check_count, check_number, check_share
 
 if TYPE_CHECKING:

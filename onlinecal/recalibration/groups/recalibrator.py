@@ -26,7 +26,7 @@ from onlinecal.recalibration.groups.plan import (
 )
 from onlinecal.recalibration.groups.repair import GroupRepair
 from onlinecal.recalibration.groups.start import Start, StartMap, away_from_ends
-from onlinecal.recalibration.groups.weights import check_weights
+from onlinecal.recalibration.weights import check_weights
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import check_count, check_outcomes, check_probabilities, check_same_length
 

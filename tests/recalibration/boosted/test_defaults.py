@@ -95,7 +95,7 @@ def test_weights():
         plain.fit(X, y, p, np.full(300, 0.5))
     with pytest.raises(ValueError, match="sample_weight must be None with a regressor whose fit takes none"):
         BoostedRecalibrator(KNeighborsRegressor()).fit(X, y, p, np.ones(300))
-    with pytest.raises(ValueError, match="sample_weight must be finite and at least 0, got -1"):
+    with pytest.raises(ValueError, match="sample_weight must be at least 0 and finite, got -1"):
         BoostedRecalibrator().fit(X, y, p, np.where(np.arange(300) == 2, -1, 1))
 
 

@@ -168,11 +168,11 @@ def test_groups_of_categories_have_the_mass_of_their_weights():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([1.0], "sample_weight must have one for each of the 2 rows, got 1"),
-        ([1.0, -2.0], "sample_weight must be finite and at least 0, got -2.0 at row 1"),
-        ([np.nan, 1.0], "sample_weight must be finite and at least 0, got nan at row 0"),
-        ([0, 0], "sample_weight must be above 0 somewhere, got 0.0 in all rows"),
-        (["a", "b"], "sample_weight must be numbers, got values like"),
+        ([1.0], "sample_weight must have a weight for each of 2 rows, got 1"),
+        ([1.0, -2.0], "sample_weight must be at least 0 and finite, got -2.0 at row 1"),
+        ([np.nan, 1.0], "sample_weight must be at least 0 and finite, got nan at row 0"),
+        ([0, 0], "sample_weight must be positive for some row, got 0 for all"),
+        (["a", "b"], "sample_weight must be numbers, got 'a'"),
         ([1.5, 1], "sample_weight must be whole numbers with patch='value', got 1.5 at row 0"),
     ],
 )
