@@ -11,19 +11,19 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator as BoostedRecalibrator
-    from onlinecal.recalibration.classical.averaged import AveragedCalibration as AveragedCalibration
     from onlinecal.recalibration.boosted.rounds import BoostingRound as BoostingRound
+    from onlinecal.recalibration.classical.averaged import AveragedCalibration as AveragedCalibration
     from onlinecal.recalibration.classical.dirichlet import DirichletCalibration as DirichletCalibration
     from onlinecal.recalibration.classical.temperature import TemperatureScaling as TemperatureScaling
     from onlinecal.recalibration.classical.top_label import TopLabelIsotonic as TopLabelIsotonic
+    from onlinecal.recalibration.cross_validated.classifier import (
+        RecalibratedClassifierCV as RecalibratedClassifierCV,
+    )
     from onlinecal.recalibration.decision.losses import (
         LossTable as LossTable,
         classwise_losses as classwise_losses,
         gaussian_losses as gaussian_losses,
         refrain_losses as refrain_losses,
-    )
-    from onlinecal.recalibration.cross_validated.classifier import (
-        RecalibratedClassifierCV as RecalibratedClassifierCV,
     )
     from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator as DecisionRecalibrator
     from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator as GroupRecalibrator
