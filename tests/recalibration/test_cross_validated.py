@@ -237,6 +237,17 @@ def test_scores_of_any_size_keep_what_they_say():
     assert log_loss(labels[400:], answers) < 0.6
 
 
+def test_shares_of_neighbours_that_are_zero_are_less_than_one_neighbour():
+    rows, labels = make_classification(1000, n_informative=5, flip_y=0.1, random_state=0)
+    model = RecalibratedClassifierCV(KNeighborsClassifier(10), TemperatureScaling()).fit(
+        rows[:500], labels[:500]
+    )
+    assert {pair.reading.least for pair in model.calibrated_classifiers_} == {0.05}
+    theirs = CalibratedClassifierCV(KNeighborsClassifier(10)).fit(rows[:500], labels[:500])
+    ours, theirs = (log_loss(labels[500:], one.predict_proba(rows[500:])) for one in (model, theirs))
+    assert ours < 1.02 * theirs
+
+
 class Crooked(Recorder):
     def predict_proba(self, X):
         table = super().predict_proba(X)
