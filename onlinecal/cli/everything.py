@@ -132,7 +132,7 @@ def warm_measures() -> None:
     smooth_calibration_error(forecasts, outcomes)
     multicalibration_error(forecasts, outcomes, np.ones((ROUNDS, 1), bool))
     table, labels = _table()
-    multiclass_calibration_distance(table, labels, budget=0.01)
+    multiclass_calibration_distance(table, labels, budget=0.1)
     lp_calibration_error(table, labels)
     lp_calibration_report(table, labels)
     lp_calibration_interval(table, labels, n_resamples=2)

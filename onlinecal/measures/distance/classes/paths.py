@@ -97,12 +97,15 @@ def _along_strips(means: Floats, rng: np.random.Generator) -> Ints:
     """All level sets in an order that goes up one strip of the simplex and down the next."""
     n, k = means.shape
     across, along = rng.normal(size=(2, k))
-    across = (across - across.mean()) / np.linalg.norm(across - across.mean())
-    along = along - along.mean() - (along @ across) * across
-    place = means @ across
+    # sums of a few terms each, in order, so that no library's way of adding up decides on a strip
+    across = across - across.mean()
+    across /= np.sqrt((across**2).sum())
+    along = along - along.mean()
+    along -= (along * across).sum() * across
+    place = (means * across).sum(axis=1)
     width = WIDTH * max(float(np.ptp(place)), 1e-9) / n ** (1.0 / (k - 1))
     strip = np.floor(place / width + rng.random()).astype(np.int64)
-    return np.lexsort((np.round(np.where(strip % 2 == 0, 1, -1) * (means @ along), 9), strip))
+    return np.lexsort((np.round(np.where(strip % 2 == 0, 1, -1) * (means * along).sum(axis=1), 9), strip))
 
 
 def _costs(rounds: Rounds, group: Ints, n: int) -> Floats:
