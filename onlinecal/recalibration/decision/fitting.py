@@ -108,7 +108,8 @@ class Fitting:
         self.losses = losses
         self.least = least
         self.earlier = earlier
-        self.model = None if earlier is not None else start_model(parameters.start, table, labels, weights)
+        asked = parameters.start, parameters.n_folds, parameters.seed
+        self.model = None if earlier is not None else start_model(*asked, table, labels, weights)
         # per fold, of `held_out`: its rows, the start's table of all rows, the rounds
         self.folds: list[tuple[Ints, Floats, Descent]] = []
         self.find: Finder = (

@@ -61,7 +61,8 @@ class Correcting:
     def __init__(self, parameters: Parameters, table: Floats, labels: Ints, weights: Weights) -> None:
         self.parameters = parameters
         self.table, self.labels, self.weights = table, labels, weights
-        self.model = start_model(parameters.start, table, labels, weights)
+        asked = parameters.start, parameters.n_folds, parameters.seed
+        self.model = start_model(*asked, table, labels, weights)
 
     def on(self, rows: Ints | None = None) -> Correction:
         """Start and Algorithm 2 fitted to some rows; None: to all."""
