@@ -52,7 +52,7 @@ MOST_ROWS = 20_000
 """So many rows, drawn at random, choose the start."""
 MOST_DIRICHLET_CLASSES = 12
 """With more, what its folds take, time like classes^4, is out of proportion."""
-MOST_GUESSED = 0.005
+MOST_GUESSED = 0.002
 """A simpler start is chosen if chance explains its distance to the best, of no more than this part."""
 SHARES = np.linspace(0.0, 1.0, 21)
 """What the share of a correction is chosen from."""
