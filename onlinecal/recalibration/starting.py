@@ -14,7 +14,7 @@ the answer h = (1 - a) s + a f, with the share a. On the fitted rows, whatever t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -54,12 +54,16 @@ MOST_DIRICHLET_CLASSES = 12
 """With more, what its folds take, time like classes^4, is out of proportion."""
 MOST_GUESSED = 0.002
 """A simpler start is chosen if chance explains its distance to the best, of no more than this part."""
-SHARES = np.linspace(0.0, 1.0, 21)
+SHARES = np.arange(21) / 20.0
 """What the share of a correction is chosen from."""
 LIMITS = (1000.0, 100.0, 20.0, 5.0, 3.0, 2.0, 1.5, 1.25)
 """What the limit is chosen from."""
 ERRORS = 1.0
 """A loss has not risen if so many standard errors of the difference do not reach that of the start."""
+
+
+Error = Callable[[Floats, Ints, Weights], float]
+"""What a correction is for: an error of probabilities (n, C), labels (n,) and weights."""
 
 
 class Rows(NamedTuple):
@@ -168,7 +172,7 @@ def chosen_start(
     if np.bincount(labels, minlength=k).min() >= n_folds:
         candidates.append(VectorScaling())
         if 2 < k <= MOST_DIRICHLET_CLASSES:
-            candidates += [DirichletCalibration(penalty) for penalty in PENALTIES[2:0:-1]]
+            candidates += [DirichletCalibration(penalty) for penalty in PENALTIES[2::-1]]
     fold_of, losses = fold_numbers(len(table), n_folds, seed), np.empty((len(candidates), len(table)))
     for fold in range(n_folds):
         out, rows = fold_of == fold, fold_of != fold
@@ -224,12 +228,13 @@ def told_mixture(share: float | None, limit: float | None) -> tuple[float, float
 
 
 def chosen_mixture(
-    held_out: Sequence[Rows], fitted: Rows, keep: float, limit: float | None
+    held_out: Sequence[Rows], fitted: Rows, keep: float, limit: float | None, error: Error
 ) -> tuple[float, float]:
     """The largest share, and of the limits that allow it the widest, with which no loss rises.
 
     Not the log loss nor the squared error of held-out rows, by ERRORS standard errors of the difference, nor
-    the squared error of the fitted rows.
+    the squared error of the fitted rows. The share is 0 if the error that the correction is for has risen on
+    the held-out rows.
     """
     starts, corrected, labels = (np.concatenate([rows[i] for rows in held_out]) for i in range(3))
     whole = Rows(starts, corrected, labels, np.concatenate([_counts(rows) for rows in held_out]))
@@ -243,6 +248,13 @@ def chosen_mixture(
         allowed &= _falls(_squared_rises(fitted, step), fitted, 0.0)
         if (largest := float(SHARES[allowed | (SHARES == 0.0)].max())) > share:
             share, widest = largest, width
+        if share == 1.0:
+            break
+    if share > 0.0:
+        mixed = starts + share * (limited(corrected, starts, keep, widest) - starts)
+        weights = None if fitted.weights is None else whole.weights
+        if error(mixed, labels, weights) > error(starts, labels, weights):
+            return 0.0, math.inf if limit is None else limit
     return share, widest
 
 

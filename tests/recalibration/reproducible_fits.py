@@ -24,7 +24,13 @@ from onlinecal import (
 )
 from onlinecal.measures.decision.errors import loss_set_gaps
 from onlinecal.measures.decision.losses import bayes_decisions, decision_losses
-from onlinecal.recalibration import TemperatureScaling, TopLabelIsotonic, gaussian_losses
+from onlinecal.recalibration import (
+    DirichletCalibration,
+    TemperatureScaling,
+    TopLabelIsotonic,
+    VectorScaling,
+    gaussian_losses,
+)
 
 
 def draw(n_rows, n_classes):
@@ -48,9 +54,13 @@ def decision():
         "as in the paper": DecisionRecalibrator.as_in_paper(3, 0.15),
         "given losses": DecisionRecalibrator(losses=losses, max_rounds=4),
         "temperature": TemperatureScaling(),
+        "vector": VectorScaling(),
+        "Dirichlet": DirichletCalibration(),
+        "lp": LpRecalibrator(),
+        "isotonic, then lp": LpRecalibrator(start="isotonic", share=0.7, limit=2.0),
     }.items():
         yield name, model.fit(table, labels).predict_proba(table)
-        if name != "temperature":
+        if isinstance(model, DecisionRecalibrator):
             yield f"{name}: history", np.array(model.history_.tolist())
     yield "error", decision_calibration_error(table, labels, 3)
     yield "error, few rows", decision_calibration_error(table[:8], labels[:8], 2, "hard")
@@ -65,8 +75,8 @@ def counting():
     table, labels = draw(200, 4)
     for name, model in {
         "top label": TopLabelIsotonic(),
-        "lp": LpRecalibrator(p=np.inf, n_levels=4, tolerance=0.01),
-        "lp, shifts": LpRecalibrator(n_levels=3, tolerance=0.004, within="shift"),
+        "lp": LpRecalibrator.as_in_paper(p=np.inf, n_levels=4, tolerance=0.01),
+        "lp, shifts": LpRecalibrator.as_in_paper(n_levels=3, tolerance=0.004, within="shift"),
     }.items():
         yield name, model.fit(table, labels).predict_proba(table)
         if name.startswith("lp"):

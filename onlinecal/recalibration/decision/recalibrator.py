@@ -114,8 +114,8 @@ class DecisionRecalibrator(StartedRecalibrator):
     `DecisionRecalibrator.as_in_paper(...)` is the plain algorithm. On the fitted rows the squared error of
     the corrected rows, before floors, never rises from round to round; with full steps each round lowers it
     by at least epsilon^2, so there are at most 2/epsilon^2 <= K/epsilon^2 of them. The same rows and seed
-    give the same model to the last bit on every processor, but for the starts "isotonic" and "beta", and
-    "dirichlet" of more than 20 classes.
+    give the same model to the last bit on every processor, but for the starts "beta", and "dirichlet" of
+    more than 20 classes.
     docs/recalibrate-decisions.md has the proofs and what the defaults were measured to do. With weights all
     of this holds for weighted averages.
 

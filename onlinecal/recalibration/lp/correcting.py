@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from onlinecal.measures.decision.partitions import residuals
+from onlinecal.measures.lp.level_sets import number_level_sets
 from onlinecal.recalibration.flooring import least_probability
 from onlinecal.recalibration.lp.algorithm import Outcome, run
 from onlinecal.recalibration.lp.map import LevelSetMap
@@ -24,7 +27,10 @@ from onlinecal.recalibration.starting import (
     started,
     told_mixture,
 )
-from onlinecal.recalibration.weights import Weights, part
+from onlinecal.recalibration.weights import Weights, part, weighted
+
+MANY = 100_000
+"""Of more rows than this one fold says enough."""
 
 
 class Parameters(Protocol):
@@ -88,13 +94,21 @@ class Correcting:
         if n < 2 * asked.n_folds:
             return told_mixture(0.0, asked.limit)
         fold_of, held_out = fold_numbers(n, asked.n_folds, asked.seed), []
-        for fold in range(asked.n_folds):
+        for fold in range(1 if n > MANY else asked.n_folds):
             out = np.flatnonzero(fold_of == fold)
             each = self.on(np.flatnonzero(fold_of != fold))
             begun = started(each.start, self.table[out])
             held_out.append(Rows(begun, each.map(begun), self.labels[out], part(self.weights, out)))
         rows = Rows(fitted.begun, fitted.map(fitted.begun), self.labels, self.weights)
-        return chosen_mixture(held_out, rows, asked.keep, asked.limit)
+        return chosen_mixture(held_out, rows, asked.keep, asked.limit, self._error)
+
+    def _error(self, table: Floats, labels: Ints, weights: Weights) -> float:
+        """Err_p to the power p, of inf Err_p."""
+        numbers, level_sets = number_level_sets(table, self.parameters.n_levels_)
+        wrong = weighted(residuals(table, labels), weights) / len(table)
+        sums = np.abs([np.bincount(numbers, column, len(level_sets)) for column in wrong.T])
+        p = float(self.parameters.p)
+        return float(sums.max() if math.isinf(p) else (sums**p).sum())
 
 
 def map_of(statistics: Statistics, outcome: Outcome, n_levels: int) -> LevelSetMap:
