@@ -21,7 +21,8 @@ from onlinecal.recalibration.classical.dirichlet import penalised_loss
 from onlinecal.recalibration.classical.newton import TINY
 from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.flooring import limited
-from onlinecal.recalibration.starting import LIMITS, SHARES, STARTS, Rows, chosen_mixture, started
+from onlinecal.recalibration.mixing import LIMITS, SHARES, Rows, chosen_mixture
+from onlinecal.recalibration.starting import STARTS, started
 
 
 def source(n=400, n_classes=4, seed=0, power=2.0):

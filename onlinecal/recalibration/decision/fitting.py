@@ -20,16 +20,14 @@ from onlinecal.recalibration.decision.rounds import (
     replay,
 )
 from onlinecal.recalibration.flooring import floored
+from onlinecal.recalibration.mixing import Rows, chosen_mixture, told_mixture
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.starting import (
-    Rows,
     Start,
-    chosen_mixture,
     fitted_start,
     fold_numbers,
     start_model,
     started,
-    told_mixture,
 )
 from onlinecal.recalibration.weights import Weights, mean, part
 

@@ -16,16 +16,14 @@ from onlinecal.recalibration.lp.algorithm import Outcome, run
 from onlinecal.recalibration.lp.map import LevelSetMap
 from onlinecal.recalibration.lp.sizes import Estimation, SampleComplexity
 from onlinecal.recalibration.lp.statistics import Statistics, plug_in_statistics, pool_statistics
+from onlinecal.recalibration.mixing import Rows, chosen_mixture, told_mixture
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.starting import (
-    Rows,
     Start,
-    chosen_mixture,
     fitted_start,
     fold_numbers,
     start_model,
     started,
-    told_mixture,
 )
 from onlinecal.recalibration.weights import Weights, part, weighted
 
