@@ -39,7 +39,7 @@ class BetaCalibration(ProbabilityRecalibrator):
     Three in four answers are right, and all are sure:
 
     >>> model = BetaCalibration().fit([[0.99, 0.01]] * 400, [0, 0, 0, 1] * 100)
-    >>> model.predict_proba([[0.99, 0.01]]).round(3)
+    >>> model.predict_proba([[0.99, 0.01]]).round(2)
     array([[0.75, 0.25]])
     """
 
