@@ -14,52 +14,44 @@ the answer h = (1 - a) s + a f, with the share a. On the fitted rows, whatever t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from onlinecal.compiling import compiled
-from onlinecal.measures.decision.partitions import residuals
 from onlinecal.measures.fixed_order import Floats, logarithm
 from onlinecal.measures.scores import CLIP
 from onlinecal.recalibration.classical.beta import BetaCalibration
-from onlinecal.recalibration.classical.dirichlet import chosen_dirichlet
+from onlinecal.recalibration.classical.dirichlet import PENALTIES, DirichletCalibration, chosen_dirichlet
 from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
 from onlinecal.recalibration.classical.temperature import TemperatureScaling, temperature_start
 from onlinecal.recalibration.classical.vector_scaling import VectorScaling
 from onlinecal.recalibration.flooring import least_probability, limited
+from onlinecal.recalibration.mixing import ERRORS
 from onlinecal.recalibration.probability_recalibrator import Ints, ProbabilityRecalibrator
-from onlinecal.recalibration.weights import Weights, mean, squared_error, total_weight
+from onlinecal.recalibration.weights import Weights, mean, part, squared_error, total_weight
 from onlinecal.validation import check_choice, check_count, check_number
 
-Start = Literal["temperature", "vector", "dirichlet", "isotonic", "beta", "none"]
+Start = Literal["auto", "temperature", "vector", "dirichlet", "isotonic", "beta", "none"]
 STARTS: tuple[Start, ...] = get_args(Start)
-MODELS: dict[str, Callable[[], ProbabilityRecalibrator]] = {
+MODELS: dict[str, type[ProbabilityRecalibrator]] = {
     "temperature": TemperatureScaling,
     "vector": VectorScaling,
     "isotonic": PerClassIsotonic,
     "beta": BetaCalibration,
+    "dirichlet": DirichletCalibration,
 }
-SHARES = np.arange(21) / 20.0
-"""What the share of a correction is chosen from."""
-LIMITS = (1000.0, 100.0, 20.0, 5.0, 3.0, 2.0, 1.5, 1.25)
-"""What the limit is chosen from."""
-ERRORS = 1.0
-"""A loss has not risen if so many standard errors of the difference do not reach that of the start."""
-
-
-class Rows(NamedTuple):
-    """Rows with what the start makes of them, s, and what the correction makes of that, q, both (n, C)."""
-
-    start: Floats
-    corrected: Floats
-    labels: Ints
-    weights: Weights
+NEVER_WARM = (TemperatureScaling, VectorScaling, DirichletCalibration)
+"""Starts that have no end where every label is the most probable class: the colder the better."""
+MOST_ROWS = 20_000
+"""So many rows, drawn at random, choose the start."""
+MOST_DIRICHLET_CLASSES = 12
+"""With more, what its folds take, time like classes^4, is out of proportion."""
+MOST_GUESSED = 0.002
+"""A simpler start is chosen if chance explains its distance to the best, of no more than this part."""
 
 
 class StartedRecalibrator(ProbabilityRecalibrator):
@@ -97,6 +89,12 @@ class StartedRecalibrator(ProbabilityRecalibrator):
         check_is_fitted(self, "n_features_in_")
         return self.start_.inverse_temperature_ if isinstance(self.start_, TemperatureScaling) else 1.0
 
+    @property
+    def start_name_(self) -> str:
+        """Which of the starts `start_` is; "none" if there is none."""
+        check_is_fitted(self, "n_features_in_")
+        return next((name for name, kind in MODELS.items() if type(self.start_) is kind), "none")
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         # in 0.1.0 the only start was a temperature, kept as a number
         now = {name: value for name, value in state.items() if name != "inverse_temperature_"}
@@ -112,8 +110,15 @@ class StartedRecalibrator(ProbabilityRecalibrator):
         return corrected if self.share_ == 1.0 else (1.0 - self.share_) * begun + self.share_ * corrected
 
 
-def start_model(name: Start, table: Floats, labels: Ints, weights: Weights) -> ProbabilityRecalibrator | None:
-    """The unfitted start of this name; the penalty of "dirichlet" is chosen on three folds of these rows."""
+def start_model(
+    name: Start, n_folds: int, seed: int, table: Floats, labels: Ints, weights: Weights
+) -> ProbabilityRecalibrator | None:
+    """The unfitted start of this name, chosen by folds of these rows if it is "auto".
+
+    The penalty of "dirichlet" is chosen on three folds.
+    """
+    if name == "auto":
+        return chosen_start(n_folds, seed, table, labels, weights)
     if name == "none":
         return None
     if name != "dirichlet":
@@ -125,16 +130,55 @@ def start_model(name: Start, table: Floats, labels: Ints, weights: Weights) -> P
     return best
 
 
+def chosen_start(
+    n_folds: int, seed: int, table: Floats, labels: Ints, weights: Weights
+) -> ProbabilityRecalibrator | None:
+    """The start with the least log loss of held-out rows, or the simplest that chance does not tell from it.
+
+    None, a temperature and, if each class comes as often as there are folds, vector scaling and Dirichlet
+    calibration of up to MOST_DIRICHLET_CLASSES. Without folds a temperature; with fewer than two rows a fold
+    none.
+    """
+    if not n_folds:
+        return TemperatureScaling()
+    if len(table) < 2 * n_folds:
+        return None
+    if len(table) > MOST_ROWS:
+        rows = np.random.default_rng([seed, 4]).choice(len(table), MOST_ROWS, replace=False)
+        table, labels, weights = table[rows], labels[rows], part(weights, rows)
+    k = table.shape[1]
+    candidates: list[ProbabilityRecalibrator | None] = [None, TemperatureScaling()]
+    if np.bincount(labels, minlength=k).min() >= n_folds:
+        candidates.append(VectorScaling())
+        if 2 < k <= MOST_DIRICHLET_CLASSES:
+            candidates += [DirichletCalibration(penalty) for penalty in PENALTIES[2::-1]]
+    fold_of, losses = fold_numbers(len(table), n_folds, seed), np.empty((len(candidates), len(table)))
+    for fold in range(n_folds):
+        out, rows = fold_of == fold, fold_of != fold
+        for each, model in zip(losses, candidates, strict=True):
+            start = fitted_start(model, table[rows], labels[rows], part(weights, rows))
+            each[out] = _label_losses(started(start, table[out]), labels[out])
+    means = mean(losses.T, weights)
+    best = int(means.argmin())
+    behind = losses - losses[best]
+    variances = mean(((behind.T - (means - means[best])) ** 2), weights)
+    spreads = ERRORS * np.sqrt(variances / total_weight(labels, weights))
+    tied = means - means[best] <= np.minimum(spreads, MOST_GUESSED * means[best])
+    simplest = candidates[int(tied.argmax())]
+    # none of its penalties makes it simpler
+    return candidates[best] if isinstance(simplest, DirichletCalibration) else simplest
+
+
 def fitted_start(
     model: ProbabilityRecalibrator | None, table: Floats, labels: Ints, weights: Weights
 ) -> ProbabilityRecalibrator | None:
     """A start fitted to these rows; None, none at all, if it would raise their squared error.
 
-    Nor is there a temperature where every label is the most probable class: the colder the better, for ever.
+    Nor are there factors of logarithms where every label is the most probable class.
     """
     if model is None:
         return None
-    if isinstance(model, TemperatureScaling) and bool((table.argmax(axis=1) == labels).all()):
+    if isinstance(model, NEVER_WARM) and bool((table.argmax(axis=1) == labels).all()):
         return None
     model = clone(model)
     with threadpool_limits(1, "blas"):
@@ -159,70 +203,10 @@ def fold_numbers(n_rows: int, n_folds: int, seed: int) -> Ints:
     return np.random.default_rng([seed, 2]).permutation(np.arange(n_rows) % n_folds)
 
 
-def told_mixture(share: float | None, limit: float | None) -> tuple[float, float]:
-    """Share and limit where no rows are held out: all there is, unless told otherwise."""
-    return 1.0 if share is None else float(share), math.inf if limit is None else float(limit)
-
-
-def chosen_mixture(
-    held_out: Sequence[Rows], fitted: Rows, keep: float, limit: float | None
-) -> tuple[float, float]:
-    """The largest share, and of the limits that allow it the widest, with which no loss rises.
-
-    Not the log loss nor the squared error of held-out rows, by ERRORS standard errors of the difference, nor
-    the squared error of the fitted rows.
-    """
-    starts, corrected, labels = (np.concatenate([rows[i] for rows in held_out]) for i in range(3))
-    whole = Rows(starts, corrected, labels, np.concatenate([_counts(rows) for rows in held_out]))
-    at = np.arange(len(labels)), labels
-    share, widest = 0.0, math.inf
-    for width in LIMITS if limit is None else (limit,):
-        step = limited(corrected, starts, keep, width) - starts
-        logs = _log_rises(starts[at], step[at], _counts(whole), SHARES)
-        allowed = _falls(logs, whole, ERRORS) & _falls(_squared_rises(whole, step), whole, ERRORS)
-        step = limited(fitted.corrected, fitted.start, keep, width) - fitted.start
-        allowed &= _falls(_squared_rises(fitted, step), fitted, 0.0)
-        if (largest := float(SHARES[allowed | (SHARES == 0.0)].max())) > share:
-            share, widest = largest, width
-        if share == 1.0:
-            break
-    return share, widest
-
-
-def _counts(rows: Rows) -> Floats:
-    return np.ones(len(rows.labels)) if rows.weights is None else rows.weights
-
-
-def _falls(rises: tuple[Floats, Floats], rows: Rows, errors: float) -> NDArray[np.bool_]:
-    """For each of the SHARES whether a mean, given with its mean square, is so far below 0."""
-    means, squares = rises
-    spread = np.sqrt(np.maximum(squares - means**2, 0.0) / total_weight(rows.labels, rows.weights))
-    return means + errors * spread <= 0.0
-
-
-def _squared_rises(rows: Rows, step: Floats) -> tuple[Floats, Floats]:
-    """|h - y|^2 - |s - y|^2 divided by the share: its mean and mean square for each of the SHARES."""
-    cross = 2.0 * (step * residuals(rows.start, rows.labels)).sum(axis=1)
-    size = (step**2).sum(axis=1)
-    moments = [mean(each, rows.weights) for each in (cross, size, cross**2, cross * size, size**2)]
-    first = moments[0] + SHARES * moments[1]
-    return first, moments[2] + SHARES * (2.0 * moments[3] + SHARES * moments[4])
-
-
 @compiled
-def _log_rises(start: Floats, step: Floats, weights: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """log s - log h of the labels' probabilities: its mean and mean square for each share."""
-    means = np.zeros(shares.shape[0])
-    squares = np.zeros(shares.shape[0])
-    rows = 0.0
-    for i in range(start.shape[0]):
-        rows += weights[i]
-        before = logarithm(max(start[i], CLIP))
-        for a in range(shares.shape[0]):
-            rise = before - logarithm(max(start[i] + shares[a] * step[i], CLIP))
-            means[a] += weights[i] * rise
-            squares[a] += weights[i] * rise * rise
-    for a in range(shares.shape[0]):
-        means[a] /= rows
-        squares[a] /= rows
-    return means, squares
+def _label_losses(table: Floats, labels: Ints) -> Floats:
+    """The log loss of each row."""
+    losses = np.empty(labels.shape[0])
+    for i in range(labels.shape[0]):
+        losses[i] = -logarithm(max(table[i, labels[i]], CLIP))
+    return losses

@@ -21,7 +21,7 @@ from onlinecal.wrappers.labels import Label, normalised, plain
 from onlinecal.wrappers.refitted import Answer, Floats, Refitted
 
 Memory = Literal["window", "reservoir"]
-ALL_OF_IT: dict[str, Any] = {"share": 1.0, "keep": 0.0, "limit": np.inf}
+ALL_OF_IT: dict[str, Any] = {"start": "temperature", "share": 1.0, "keep": 0.0, "limit": np.inf}
 """Of each fit: rounds are added to those of the fit before, so no rows were held out from them."""
 MEMORIES: tuple[Memory, ...] = get_args(Memory)
 

@@ -24,7 +24,13 @@ from onlinecal import (
 )
 from onlinecal.measures.decision.errors import loss_set_gaps
 from onlinecal.measures.decision.losses import bayes_decisions, decision_losses
-from onlinecal.recalibration import TemperatureScaling, TopLabelIsotonic, gaussian_losses
+from onlinecal.recalibration import (
+    DirichletCalibration,
+    TemperatureScaling,
+    TopLabelIsotonic,
+    VectorScaling,
+    gaussian_losses,
+)
 
 
 def draw(n_rows, n_classes):
@@ -48,6 +54,8 @@ def decision():
         "as in the paper": DecisionRecalibrator.as_in_paper(3, 0.15),
         "given losses": DecisionRecalibrator(losses=losses, max_rounds=4),
         "temperature": TemperatureScaling(),
+        "vector": VectorScaling(),
+        "Dirichlet": DirichletCalibration(),
         "lp": LpRecalibrator(),
         "isotonic, then lp": LpRecalibrator(start="isotonic", share=0.7, limit=2.0),
     }.items():

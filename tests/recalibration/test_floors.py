@@ -68,7 +68,7 @@ def test_a_floor_costs_the_guarantee_one_row_at_most(given):
 
 def test_the_squared_error_to_floored_labels_never_rises():
     table, labels = source()
-    model = DecisionRecalibrator(2, share=1, keep=0).fit(table, labels)
+    model = DecisionRecalibrator(2, start="temperature", share=1, keep=0).fit(table, labels)
     assert model.n_rounds_ > 0
     stages = [*model.staged_predict_proba(table)]
     assert np.array_equal(stages[-1], model.predict_proba(table))

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 
 from onlinecal import DecisionRecalibrator, LpRecalibrator
 from onlinecal.measures.decision.partitions import residuals
 from onlinecal.recalibration import (
     BetaCalibration,
+    DirichletCalibration,
     PerClassIsotonic,
     TemperatureScaling,
     VectorScaling,
     gaussian_losses,
 )
+from onlinecal.recalibration.classical.dirichlet import penalised_loss
+from onlinecal.recalibration.classical.newton import TINY
+from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.flooring import limited
-from onlinecal.recalibration.starting import LIMITS, SHARES, STARTS, Rows, chosen_mixture, started
+from onlinecal.recalibration.mixing import LIMITS, SHARES, Rows, chosen_mixture
+from onlinecal.recalibration.starting import STARTS, started
 
 
 def source(n=400, n_classes=4, seed=0, power=2.0):
@@ -92,13 +99,84 @@ def test_no_start_is_kept_that_raises_the_squared_error_nor_a_temperature_of_fau
         assert (faultless.predict_proba(sure) > 0.01).all()
 
 
+def skewed(n, seed, leans):
+    """Probabilities that are too sure, lean to some classes or take two for one another."""
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.full(4, 0.5), n)
+    labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    table = truth if leans == "none" else truth**2
+    if leans == "vector":
+        table = table * [1.0, 2.0, 4.0, 8.0]
+    if leans == "dirichlet":
+        table = table[:, [0, 1, 2, 2]] ** 0.5 * table ** [0.3, 0.3, 0.3, 0.1]
+    table = table + 1e-9
+    return table / table.sum(axis=1, keepdims=True), labels
+
+
+@pytest.mark.parametrize("best", ["none", "temperature", "vector", "dirichlet"])
+def test_auto_starts_with_the_simplest_map_that_is_as_good_as_any(best):
+    table, labels = skewed(1500, 1, best)
+    fresh, truth = skewed(4000, 2, best)
+    at = np.arange(4000), truth
+    model = LpRecalibrator(share=0).fit(table, labels)
+    assert model.start_name_ == best
+    losses = []
+    for start in ("none", "temperature", "vector", "dirichlet"):
+        told = LpRecalibrator(share=0, start=start).fit(table, labels)
+        losses.append(-np.log(told.predict_proba(fresh)[at]).mean())
+    assert -np.log(model.predict_proba(fresh)[at]).mean() <= 1.003 * min(losses)
+    # a class that comes less than five times, fewer than two rows a fold, no folds
+    rare = np.flatnonzero(labels == 0)[4:]
+    few = LpRecalibrator(share=0).fit(np.delete(table, rare, 0), np.delete(labels, rare))
+    assert few.start_name_ in ("none", "temperature")
+    assert LpRecalibrator().fit(table[:9], labels[:9]).start_ is None
+    assert LpRecalibrator(n_folds=0).fit(table, labels).start_name_ in ("temperature", "none")
+
+
+def test_newtons_method_ends_where_scipy_does():
+    for best, weight in (("vector", None), ("dirichlet", np.arange(300) % 3 + 0.5)):
+        table, labels = skewed(300, 5, best)
+        logs, start = np.log(table + FLOOR), np.tile([1.0, 0.0], (4, 1))
+        whole = np.c_[np.eye(4), np.zeros(4)]
+        model = DirichletCalibration(0.3, 0.2).fit(table, labels, sample_weight=weight)
+
+        def loss(flat, logs=logs, labels=labels, weight=weight, whole=whole):
+            value, slope = penalised_loss(flat.reshape(4, 5), logs, labels, 0.3, 0.2, weight)
+            ridge = TINY / (300 if weight is None else weight.sum())
+            away = flat - whole.ravel()
+            return value + ridge / 2 * (away**2).sum(), slope.ravel() + ridge * away
+
+        end = minimize(loss, whole.ravel(), jac=True, method="BFGS", options={"gtol": 1e-9}).x.reshape(4, 5)
+        assert np.allclose(np.c_[model.coef_, model.intercept_], end, atol=1e-5)
+        both = VectorScaling().fit(table, labels, sample_weight=weight)
+
+        def log_loss(flat, logs=logs, labels=labels, weight=weight, start=start):
+            scores = log_softmax(flat[:4] * logs + flat[4:], axis=1)[np.arange(300), labels]
+            ridge = TINY / (300 if weight is None else weight.sum())
+            return -np.average(scores, weights=weight) + ridge / 2 * ((flat - start.T.ravel()) ** 2).sum()
+
+        end = minimize(log_loss, start.T.ravel(), method="BFGS", options={"gtol": 1e-8}).x
+        assert np.allclose(np.r_[both.factors_, both.offsets_], end, atol=1e-4)
+    # rows that can be told apart: finite all the same
+    sure = VectorScaling().fit(np.full((9, 3), 0.1) + 0.7 * np.eye(3)[np.arange(9) % 3], np.arange(9) % 3)
+    assert np.isfinite(sure.factors_).all()
+
+
+def test_a_share_that_raises_what_the_correction_is_for_is_none():
+    table, labels = source(300, power=4.0)
+    begun = np.full_like(table, 0.25)
+    rows = Rows(begun, 0.5 * begun + 0.5 * np.eye(4)[labels], labels, None)
+    assert chosen_mixture([rows], rows, 0.2, None, lambda *rows: 0.0)[0] > 0.0
+    assert chosen_mixture([rows], rows, 0.2, None, lambda table, *rest: table.max())[0] == 0.0
+
+
 def test_losses_of_the_defaults_do_not_rise_on_fresh_rows():
     """Of a table with nothing to correct, and of one with much."""
     fresh, truth = source(4000, seed=9)
-    for power, gain in ((1.0, 0.0), (4.0, 0.002)):
+    for power, gain, start in ((1.0, 0.0, "temperature"), (4.0, 0.002, "temperature"), (4.0, 0.0, "auto")):
         table, labels = source(600, seed=4, power=power)
         fresh, truth = source(4000, seed=9, power=power)
-        for model in models():
+        for model in models(start=start):
             answers, begun = model.fit(table, labels).predict_proba(fresh), started(model.start_, fresh)
             at = np.arange(len(truth)), truth
             assert -np.log(answers[at]).mean() <= -np.log(begun[at]).mean() + 0.001
@@ -116,7 +194,7 @@ def test_the_largest_share_that_costs_nothing_is_chosen(seed):
     weights = rng.integers(1, 4, 80).astype(float) if seed % 2 else None
     rows = Rows(begun, corrected, labels, weights)
     parts = [Rows(*(None if each is None else each[i::2] for each in rows)) for i in (0, 1)]
-    found = chosen_mixture(parts, rows, 0.2, None)
+    found = chosen_mixture(parts, rows, 0.2, None, lambda *rows: 0.0)
     again = np.ones(80, int) if weights is None else weights.astype(int)
     at = np.arange(80), labels
     best = (0.0, np.inf)

@@ -159,7 +159,7 @@ def written_rows(part: Part, classes: tuple[str, ...], after: Floats) -> pl.Data
 def facts_of_start(model: StartedRecalibrator) -> dict[str, Any]:
     """What a correction began with, and how much of it is given out."""
     return {
-        "start": "none" if model.start_ is None else model.start,
+        "start": model.start_name_,
         "inverse temperature at the start": float(model.inverse_temperature_),
         "share of the correction": model.share_,
         "largest factor of the correction": None if math.isinf(model.limit_) else model.limit_,

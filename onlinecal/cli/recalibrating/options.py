@@ -85,8 +85,11 @@ class Started(ClassColumns):
     """What methods with a start share."""
 
     start: Annotated[
-        str, Option(help="The map that comes first: temperature, vector, dirichlet, isotonic, beta or none.")
-    ] = "temperature"
+        str,
+        Option(
+            help="The map that comes first: auto, temperature, vector, dirichlet, isotonic, beta or none."
+        ),
+    ] = "auto"
     share: Annotated[
         float | None, Option(help="Part of the correction in the answers, 0 to 1. Default: by held-out rows.")
     ] = None

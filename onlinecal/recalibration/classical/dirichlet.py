@@ -12,6 +12,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.model_selection import GridSearchCV, KFold
 
 from onlinecal.measures.scores import class_scores
+from onlinecal.recalibration.classical.newton import best_linear, softmax_of_logs
 from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.weights import Weights, mean, weighted
@@ -20,22 +21,24 @@ from onlinecal.validation import check_number
 PENALTIES = (0.01, 1.0, 100.0, 10_000.0)
 """Off the diagonal; the best log loss on three folds of the fitted rows decides."""
 
+MOST_NEWTON_CLASSES = 20
+"""Time of a step of Newton's method grows like classes^4, of one of L-BFGS-B like classes^2."""
+
 
 class DirichletCalibration(ProbabilityRecalibrator):
     """softmax(W log p + b), with penalties on what lies off W's diagonal and on b.
 
     The log loss per row plus `off_diagonal` times the average square of W's off-diagonal entries plus
-    `intercept` times the average square of b (ODIR). Convex; solved by L-BFGS from the identity.
-
-    scipy's L-BFGS-B calls BLAS and ends where the gradient is small, so probabilities can differ from one
-    machine to another: by up to 0.003 with two networks of 5,000 fitted rows.
+    `intercept` times the average square of b (ODIR). Convex; solved from the identity: up to
+    20 classes by Newton's method, with the same bits on every processor; for more by scipy's L-BFGS-B. That
+    calls BLAS and ends where the gradient is small, so probabilities can differ from one machine to another.
 
     Parameters
     ----------
     off_diagonal, intercept
         Weights of the two penalties, not negative.
     max_iterations
-        Of L-BFGS.
+        Of L-BFGS-B.
     classes
         The labels that the columns stand for; None: 0..C-1.
 
@@ -50,6 +53,9 @@ class DirichletCalibration(ProbabilityRecalibrator):
     ----------
     Kull, Perello-Nieto, Kangsepp, Song & Flach, "Beyond temperature scaling" (2019), section 3.
     """
+
+    fixed_order_ = False
+    """Of models of more classes, or pickled before sums were the same on every processor."""
 
     def __init__(
         self,
@@ -68,9 +74,16 @@ class DirichletCalibration(ProbabilityRecalibrator):
             check_number(getattr(self, name), name, 0.0, math.inf, "[)", "a number of at least 0")
 
     def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
-        logs = np.log(table + FLOOR)
         k = table.shape[1]
         start = np.concatenate([np.eye(k), np.zeros((k, 1))], axis=1)
+        self.fixed_order_ = k <= MOST_NEWTON_CLASSES
+        if self.fixed_order_:
+            ridge = np.full_like(start, 2.0 * self.off_diagonal / (k * (k - 1)))
+            ridge[np.arange(k), np.arange(k)], ridge[:, k] = 0.0, 2.0 * self.intercept / k
+            found = best_linear(table, labels, weights, start, ridge)
+            self.coef_, self.intercept_ = np.ascontiguousarray(found[:, :k]), found[:, k].copy()
+            return
+        logs = np.log(table + FLOOR)
 
         def loss(flat: Floats) -> tuple[float, Floats]:
             value, slope = penalised_loss(
@@ -85,6 +98,8 @@ class DirichletCalibration(ProbabilityRecalibrator):
         self.coef_, self.intercept_ = found[:, :-1], found[:, -1]
 
     def _map(self, table: Floats) -> Floats:
+        if self.fixed_order_:
+            return softmax_of_logs(table, self.coef_, self.intercept_)
         return softmax(np.log(table + FLOOR) @ self.coef_.T + self.intercept_, axis=1)
 
 

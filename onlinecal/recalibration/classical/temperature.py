@@ -70,7 +70,7 @@ def temperature_start(inverse_temperature: float, n_classes: int, fixed_order: b
 def best_inverse_temperature(table: Floats, labels: Ints, weights: Weights = None) -> float:
     """The beta of the least log loss, in [exp(-10), exp(10)]."""
     logs = np.empty(table.shape)
-    _fill_logs(np.ascontiguousarray(table), logs)
+    fill_logs(np.ascontiguousarray(table), logs)
     counts = np.ones(len(table)) if weights is None else weights
 
     def log_loss(log_beta: float) -> float:
@@ -85,7 +85,7 @@ def best_inverse_temperature(table: Floats, labels: Ints, weights: Weights = Non
 def tempered(table: Floats, inverse_temperature: float) -> Floats:
     """Rows proportional to p^beta, shape (n, C)."""
     columns = by_columns(table)
-    _fill_logs(columns, columns)
+    fill_logs(columns, columns)
     columns *= inverse_temperature
     soften(columns)
     return np.ascontiguousarray(columns.T)
@@ -97,7 +97,8 @@ def tempered_by_numpy(table: Floats, inverse_temperature: float) -> Floats:
 
 
 @compiled
-def _fill_logs(table: Floats, logs: Floats) -> None:
+def fill_logs(table: Floats, logs: Floats) -> None:
+    """log(p + FLOOR), into `logs` of the same shape; may be the table itself."""
     for i in range(table.shape[0]):
         for j in range(table.shape[1]):
             logs[i, j] = logarithm(table[i, j] + FLOOR)

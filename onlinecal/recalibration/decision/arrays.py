@@ -29,8 +29,8 @@ FIRST = "onlinecal decision recalibrator 1"
 _OR_NONE = ("share", "limit")
 _STARTS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "temperature": (TemperatureScaling, ("inverse_temperature_", "fixed_order_")),
-    "vector": (VectorScaling, ("factors_", "offsets_")),
-    "dirichlet": (DirichletCalibration, ("coef_", "intercept_")),
+    "vector": (VectorScaling, ("factors_", "offsets_", "fixed_order_")),
+    "dirichlet": (DirichletCalibration, ("coef_", "intercept_", "fixed_order_")),
     "beta": (BetaCalibration, ("coef_",)),
     "isotonic": (PerClassIsotonic, ("floor_",)),
 }
@@ -102,6 +102,8 @@ def _start_of(arrays: dict[str, np.ndarray]) -> Any:
     kind, parts = _STARTS[name]
     start = kind()
     for part in parts:
+        if f"start_{part}" not in arrays:  # written before it was one
+            continue
         value = arrays[f"start_{part}"]
         setattr(start, part, value if value.ndim else value.item())
     if isinstance(start, PerClassIsotonic):

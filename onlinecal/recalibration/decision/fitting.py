@@ -20,16 +20,14 @@ from onlinecal.recalibration.decision.rounds import (
     replay,
 )
 from onlinecal.recalibration.flooring import floored
+from onlinecal.recalibration.mixing import Rows, chosen_mixture, told_mixture
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.starting import (
-    Rows,
     Start,
-    chosen_mixture,
     fitted_start,
     fold_numbers,
     start_model,
     started,
-    told_mixture,
 )
 from onlinecal.recalibration.weights import Weights, mean, part
 
@@ -106,9 +104,13 @@ class Fitting:
         self.parameters = parameters
         self.table, self.labels, self.weights = table, labels, weights
         self.losses = losses
+        shape = (N_WATCHED, max(2, parameters.n_actions), table.shape[1])
+        drawn = np.random.default_rng([parameters.seed, 1]).standard_normal(shape)
+        self.watched = drawn if losses is None else losses
         self.least = least
         self.earlier = earlier
-        self.model = None if earlier is not None else start_model(parameters.start, table, labels, weights)
+        asked = parameters.start, parameters.n_folds, parameters.seed
+        self.model = None if earlier is not None else start_model(*asked, table, labels, weights)
         # per fold, of `held_out`: its rows, the start's table of all rows, the rounds
         self.folds: list[tuple[Ints, Floats, Descent]] = []
         self.find: Finder = (
@@ -133,10 +135,7 @@ class Fitting:
 
     def held_out(self) -> HeldOut:
         """What rounds do to held-out rows: all folds advance together, until none improves."""
-        asked, watched = self.parameters, self.losses
-        if watched is None:
-            shape = (N_WATCHED, max(2, asked.n_actions), self.table.shape[1])
-            watched = np.random.default_rng([asked.seed, 1]).standard_normal(shape)
+        asked = self.parameters
         fold_of = fold_numbers(len(self.labels), asked.n_folds, asked.seed)
         tables = []
         for fold in range(asked.n_folds):
@@ -144,7 +143,7 @@ class Fitting:
             _, begun, corrected = self._begin(rows)
             self.folds.append((out, begun[out], self._descent(corrected[rows], rows, 1)))
             tables.append(corrected[out])
-        course = [self._score(tables, watched)]
+        course = [self._score(tables)]
         most = self.most_rounds
         while len(course) <= most:
             moved = False
@@ -154,7 +153,7 @@ class Fitting:
                     moved = True
             if not moved:
                 break
-            course.append(self._score(tables, watched))
+            course.append(self._score(tables))
             if len(course) - 1 - int(np.argmin([gap for gap, _ in course])) >= PATIENCE:
                 break
         return HeldOut(*np.array(course).T)
@@ -189,7 +188,11 @@ class Fitting:
             weights = part(self.weights, out)
             held_out.append(Rows(mine, floored(table, self.least), self.labels[out], weights))
         rows = Rows(begun, corrected, self.labels, self.weights)
-        return chosen_mixture(held_out, rows, asked.keep, asked.limit)
+        return chosen_mixture(held_out, rows, asked.keep, asked.limit, self._error)
+
+    def _error(self, table: Floats, labels: Ints, weights: Weights) -> float:
+        """The mean square gap of the decision makers that are watched."""
+        return float((_gaps(table, labels, weights, self.watched) ** 2).mean())
 
     def _begin(self, rows: Ints) -> tuple[Begun, Floats, Floats]:
         """When only some rows are fitted: the start, what it makes of all, and what earlier rounds do."""
@@ -211,12 +214,12 @@ class Fitting:
         seed = [self.parameters.seed, 3, stream]
         return Descent(table, self.labels[rows], self.find, length, seed, part(self.weights, rows))
 
-    def _score(self, tables: list[Floats], losses: Floats) -> tuple[float, float]:
+    def _score(self, tables: list[Floats]) -> tuple[float, float]:
         """Root mean square gap and mean squared error, over folds."""
         gaps, squared = [], []
         for (out, *_), table in zip(self.folds, tables, strict=True):
             labels, weights = self.labels[out], part(self.weights, out)
-            gaps.append((_gaps(table, labels, weights, losses) ** 2).mean())
+            gaps.append(self._error(table, labels, weights))
             squared.append(mean((residuals(table, labels) ** 2).sum(axis=1), weights))
         return float(np.sqrt(np.mean(gaps))), float(np.mean(squared))
 

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from onlinecal.measures.decision.partitions import residuals
+from onlinecal.measures.lp.level_sets import number_level_sets
 from onlinecal.recalibration.flooring import least_probability
 from onlinecal.recalibration.lp.algorithm import Outcome, run
 from onlinecal.recalibration.lp.map import LevelSetMap
 from onlinecal.recalibration.lp.sizes import Estimation, SampleComplexity
 from onlinecal.recalibration.lp.statistics import Statistics, plug_in_statistics, pool_statistics
+from onlinecal.recalibration.mixing import Rows, chosen_mixture, told_mixture
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.starting import (
-    Rows,
     Start,
-    chosen_mixture,
     fitted_start,
     fold_numbers,
     start_model,
     started,
-    told_mixture,
 )
-from onlinecal.recalibration.weights import Weights, part
+from onlinecal.recalibration.weights import Weights, part, weighted
 
 MANY = 100_000
 """Of more rows than this one fold says enough."""
@@ -64,7 +65,8 @@ class Correcting:
     def __init__(self, parameters: Parameters, table: Floats, labels: Ints, weights: Weights) -> None:
         self.parameters = parameters
         self.table, self.labels, self.weights = table, labels, weights
-        self.model = start_model(parameters.start, table, labels, weights)
+        asked = parameters.start, parameters.n_folds, parameters.seed
+        self.model = start_model(*asked, table, labels, weights)
 
     def on(self, rows: Ints | None = None) -> Correction:
         """Start and Algorithm 2 fitted to some rows; None: to all."""
@@ -96,7 +98,15 @@ class Correcting:
             begun = started(each.start, self.table[out])
             held_out.append(Rows(begun, each.map(begun), self.labels[out], part(self.weights, out)))
         rows = Rows(fitted.begun, fitted.map(fitted.begun), self.labels, self.weights)
-        return chosen_mixture(held_out, rows, asked.keep, asked.limit)
+        return chosen_mixture(held_out, rows, asked.keep, asked.limit, self._error)
+
+    def _error(self, table: Floats, labels: Ints, weights: Weights) -> float:
+        """Err_p to the power p, of inf Err_p."""
+        numbers, level_sets = number_level_sets(table, self.parameters.n_levels_)
+        wrong = weighted(residuals(table, labels), weights) / len(table)
+        sums = np.abs([np.bincount(numbers, column, len(level_sets)) for column in wrong.T])
+        p = float(self.parameters.p)
+        return float(sums.max() if math.isinf(p) else (sums**p).sum())
 
 
 def map_of(statistics: Statistics, outcome: Outcome, n_levels: int) -> LevelSetMap:

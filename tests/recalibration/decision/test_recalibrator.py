@@ -28,7 +28,7 @@ def squared_error(table, labels):
 
 def as_configured(name, n_actions=2, **parameters):
     if name == "default":
-        return DecisionRecalibrator(n_actions, **parameters)
+        return DecisionRecalibrator(n_actions, start="temperature", **parameters)
     if name == "given losses":
         losses = gaussian_losses(n_actions, 3, 20)
         return DecisionRecalibrator.as_in_paper(epsilon=0.005, losses=losses, **parameters)
@@ -261,7 +261,7 @@ def test_warm_starts_add_rounds():
         ({"n_actions": 0}, "n_actions must be a whole number of at least 1, got 0"),
         ({"epsilon": 0.0}, "epsilon must be a positive number, got 0.0"),
         ({"partition": "firm"}, "partition must be one of soft, hard, got 'firm'"),
-        ({"start": "warm"}, "start must be one of temperature, vector, .*, none, got 'warm'"),
+        ({"start": "warm"}, "start must be one of auto, temperature, vector, .*, none, got 'warm'"),
         ({"share": -0.1}, r"share must be None or a number from 0 to 1, got -0\.1"),
         ({"limit": 0.5}, r"limit must be None or a number above 1, got 0\.5"),
         ({"step": "long"}, "step must be one of shrunk, full, got 'long'"),

@@ -1,0 +1,113 @@
+"""How much of a correction is kept: the largest share, and the widest limit, that held-out rows allow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.compiling import compiled
+from onlinecal.measures.decision.partitions import residuals
+from onlinecal.measures.fixed_order import Floats, logarithm
+from onlinecal.measures.scores import CLIP
+from onlinecal.recalibration.flooring import limited
+from onlinecal.recalibration.probability_recalibrator import Ints
+from onlinecal.recalibration.weights import Weights, mean, total_weight
+
+SHARES = np.arange(21) / 20.0
+"""What the share of a correction is chosen from."""
+LIMITS = (1000.0, 100.0, 20.0, 5.0, 3.0, 2.0, 1.5, 1.25)
+"""What the limit is chosen from."""
+ERRORS = 1.0
+"""A loss has not risen if so many standard errors of the difference do not reach that of the start."""
+
+
+Error = Callable[[Floats, Ints, Weights], float]
+"""What a correction is for: an error of probabilities (n, C), labels (n,) and weights."""
+
+
+class Rows(NamedTuple):
+    """Rows with what the start makes of them, s, and what the correction makes of that, q, both (n, C)."""
+
+    start: Floats
+    corrected: Floats
+    labels: Ints
+    weights: Weights
+
+
+def told_mixture(share: float | None, limit: float | None) -> tuple[float, float]:
+    """Share and limit where no rows are held out: all there is, unless told otherwise."""
+    return 1.0 if share is None else float(share), math.inf if limit is None else float(limit)
+
+
+def chosen_mixture(
+    held_out: Sequence[Rows], fitted: Rows, keep: float, limit: float | None, error: Error
+) -> tuple[float, float]:
+    """The largest share, and of the limits that allow it the widest, with which no loss rises.
+
+    Not the log loss nor the squared error of held-out rows, by ERRORS standard errors of the difference, nor
+    the squared error of the fitted rows. The share is 0 if the error that the correction is for has risen on
+    the held-out rows.
+    """
+    starts, corrected, labels = (np.concatenate([rows[i] for rows in held_out]) for i in range(3))
+    whole = Rows(starts, corrected, labels, np.concatenate([_counts(rows) for rows in held_out]))
+    at = np.arange(len(labels)), labels
+    share, widest = 0.0, math.inf
+    for width in LIMITS if limit is None else (limit,):
+        step = limited(corrected, starts, keep, width) - starts
+        logs = _log_rises(starts[at], step[at], _counts(whole), SHARES)
+        allowed = _falls(logs, whole, ERRORS) & _falls(_squared_rises(whole, step), whole, ERRORS)
+        step = limited(fitted.corrected, fitted.start, keep, width) - fitted.start
+        allowed &= _falls(_squared_rises(fitted, step), fitted, 0.0)
+        if (largest := float(SHARES[allowed | (SHARES == 0.0)].max())) > share:
+            share, widest = largest, width
+        if share == 1.0:
+            break
+    if share > 0.0:
+        mixed = starts + share * (limited(corrected, starts, keep, widest) - starts)
+        weights = None if fitted.weights is None else whole.weights
+        if error(mixed, labels, weights) > error(starts, labels, weights):
+            return 0.0, math.inf if limit is None else limit
+    return share, widest
+
+
+def _counts(rows: Rows) -> Floats:
+    return np.ones(len(rows.labels)) if rows.weights is None else rows.weights
+
+
+def _falls(rises: tuple[Floats, Floats], rows: Rows, errors: float) -> NDArray[np.bool_]:
+    """For each of the SHARES whether a mean, given with its mean square, is so far below 0."""
+    means, squares = rises
+    spread = np.sqrt(np.maximum(squares - means**2, 0.0) / total_weight(rows.labels, rows.weights))
+    return means + errors * spread <= 0.0
+
+
+def _squared_rises(rows: Rows, step: Floats) -> tuple[Floats, Floats]:
+    """|h - y|^2 - |s - y|^2 divided by the share: its mean and mean square for each of the SHARES."""
+    cross = 2.0 * (step * residuals(rows.start, rows.labels)).sum(axis=1)
+    size = (step**2).sum(axis=1)
+    moments = [mean(each, rows.weights) for each in (cross, size, cross**2, cross * size, size**2)]
+    first = moments[0] + SHARES * moments[1]
+    return first, moments[2] + SHARES * (2.0 * moments[3] + SHARES * moments[4])
+
+
+@compiled
+def _log_rises(start: Floats, step: Floats, weights: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """log s - log h of the labels' probabilities: its mean and mean square for each share."""
+    means = np.zeros(shares.shape[0])
+    squares = np.zeros(shares.shape[0])
+    rows = 0.0
+    for i in range(start.shape[0]):
+        rows += weights[i]
+        before = logarithm(max(start[i], CLIP))
+        for a in range(shares.shape[0]):
+            rise = before - logarithm(max(start[i] + shares[a] * step[i], CLIP))
+            means[a] += weights[i] * rise
+            squares[a] += weights[i] * rise * rise
+    for a in range(shares.shape[0]):
+        means[a] /= rows
+        squares[a] /= rows
+    return means, squares
