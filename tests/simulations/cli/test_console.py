@@ -45,7 +45,7 @@ def test_help_loads_nothing_heavy():
         ("simulate --rounds many", "onlinecal simulate"),
         ("simulate --adversary nobody", "onlinecal simulate"),
         ("recalibrate", "onlinecal recalibrate"),
-        ("recalibrate net.csv --label y", "onlinecal recalibrate"),
+        ("recalibrate net.csv --nonsense y", "onlinecal recalibrate choose"),
         ("recalibrate lp", "onlinecal recalibrate lp"),
         ("recalibrate net.csv --method boost --nonsense 1", "onlinecal recalibrate boost"),
         ("recalibrate net.csv --method=groups", "onlinecal recalibrate groups"),
@@ -83,7 +83,7 @@ def completed(words):
 def test_bash_completes_verbs_methods_and_options():
     assert completed("onlinecal re") == ["recalibrate"]
     assert {"simulate", "sweep", "measure", "stream", "warmup"} <= set(completed("onlinecal "))
-    assert completed("onlinecal recalibrate ") == ["lp", "decision", "groups", "boost"]
+    assert completed("onlinecal recalibrate ") == ["choose", "lp", "decision", "groups", "boost"]
     assert completed("onlinecal recalibrate boost --fe") == ["--features"]
     assert completed("onlinecal recalibrate net.csv --method groups --gr") == ["--group"]
     assert completed("onlinecal stream re") == ["report", "repair"]
