@@ -23,7 +23,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from onlinecal import LpRecalibrator, RecalibratedClassifierCV
@@ -46,18 +45,11 @@ def small_tables():
         yield
 
 
-def not_by_cross_validation(_estimator):
-    """What does not hold where rows are dealt to folds: scikit-learn excepts its own, too."""
-    check = "check_sample_weight_equivalence_on_"
-    return dict.fromkeys((f"{check}dense_data", f"{check}sparse_data"), "a row of weight 0 is in a fold")
-
-
 @parametrize_with_checks(
     [
         RecalibratedClassifierCV(LogisticRegression(), cv=2),
         RecalibratedClassifierCV(LinearSVC(random_state=0), TemperatureScaling(), cv=2, ensemble=False),
-    ],
-    expected_failed_checks=not_by_cross_validation,
+    ]
 )
 @pytest.mark.filterwarnings("ignore")
 def test_checks_of_scikit_learn(estimator, check):
@@ -184,9 +176,6 @@ def test_who_takes_no_weights_is_named():
         RecalibratedClassifierCV(GaussianNB(), Unweighted()).fit(X, Y, sample_weight=weights)
 
 
-@pytest.mark.skipif(
-    not has_fit_parameter(AveragedCalibration(), "sample_weight"), reason="recalibrators take no weights"
-)
 def test_a_row_of_weight_two_is_two_rows():
     rng = np.random.default_rng(0)
     weights = rng.integers(1, 4, len(Y))

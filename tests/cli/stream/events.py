@@ -55,7 +55,7 @@ def stream(*arguments):
 
 def piped(data, *arguments):
     """Run the command as a process with these bytes on its standard input: returncode, stdout, stderr."""
-    return subprocess.run([*COMMAND, *map(str, arguments)], input=data, capture_output=True, timeout=60)
+    return subprocess.run([*COMMAND, *map(str, arguments)], input=data, capture_output=True, timeout=300)
 
 
 @contextmanager

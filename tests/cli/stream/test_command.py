@@ -214,6 +214,6 @@ def test_the_readme_shows_what_is_answered(ledger):
 @pytest.mark.parametrize("closed", ["<&-", ">&-"])
 def test_standard_input_and_output_must_be_open(ledger, closed):
     command = " ".join([*COMMAND, "--ledger", str(ledger), closed])
-    answer = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60)
+    answer = subprocess.run(["sh", "-c", command], capture_output=True, timeout=300)
     assert answer.returncode == 2
     assert b"must be open" in answer.stderr

@@ -96,7 +96,7 @@ def test_paths_need_not_be_text(ledger, tmp_path):
             file.write(lines)
         command = [*COMMAND, "--ledger", str(ledger), "--resume", "--input", folder]
         answer = subprocess.run(
-            command, capture_output=True, timeout=60, env={**os.environ, "LC_ALL": "C.UTF-8"}
+            command, capture_output=True, timeout=300, env={**os.environ, "LC_ALL": "C.UTF-8"}
         )
         assert answer.returncode == 0, answer.stderr
         [told] = answer.stdout.splitlines()

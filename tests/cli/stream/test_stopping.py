@@ -13,7 +13,7 @@ from tests.cli.stream.events import expected, is_sound, late, lines_of, outcome,
 
 def ended(process):
     """The exit code, what was still to be read, and what was said."""
-    rest, told = process.communicate(timeout=60)
+    rest, told = process.communicate(timeout=300)
     assert b"Traceback" not in told
     return process.returncode, rest, told.decode()
 
@@ -169,7 +169,7 @@ def test_a_ledger_that_cannot_grow_ends_it_and_has_all_that_was_answered(ledger)
 
     lines = late(20_000)
     with started("--ledger", ledger, "--batch", 500, preexec_fn=small_files) as process:
-        answered, told = process.communicate(lines, timeout=60)
+        answered, told = process.communicate(lines, timeout=300)
     assert process.returncode == 2
     assert told.count(b"\n") == 1
     assert b"nothing of this batch was kept" in told

@@ -167,7 +167,7 @@ def interrupted(backend, tmp_path):
         while len(list(out.glob("games/*.json"))) < 4 and time.monotonic() < deadline:
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGINT)
-        stdout, told = process.communicate(timeout=60)
+        stdout, told = process.communicate(timeout=300)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
