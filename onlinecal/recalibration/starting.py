@@ -139,8 +139,8 @@ def chosen_start(
     """The start with the least log loss of held-out rows, or the simplest that chance does not tell from it.
 
     None, a temperature and, if each class comes as often as there are folds and ROWS_A_NUMBER are there for
-    each number to learn, vector scaling and Dirichlet calibration of up to MOST_DIRICHLET_CLASSES. Without folds a temperature; with fewer than two rows a fold
-    none.
+    each number to learn, vector scaling and Dirichlet calibration of up to MOST_DIRICHLET_CLASSES. Without
+    folds a temperature; with fewer than two rows a fold none.
     """
     if not n_folds:
         return TemperatureScaling()
