@@ -65,7 +65,7 @@ def means(path):
             if model is not None:
                 mapped = model.fit(table[fit], labels[fit]).predict_proba(mapped)
             found[name].append(quality(mapped, labels[test], losses))
-    return {name: Quality(*np.mean(each, axis=0)) for name, each in found.items()}
+    return {name: Quality(*np.mean(each, axis=0)) for name, each in found.items() if each}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -23,7 +23,7 @@ MODELS = {
     "isotonic": PerClassIsotonic(),
     "top label": TopLabelIsotonic(),
     "beta": BetaCalibration(),
-    "lp": LpRecalibrator(share=1.0),
+    "lp": LpRecalibrator(start="temperature", share=1.0),
     "lp, constant": LpRecalibrator.as_in_paper(n_levels=3, tolerance=0.01),
     "decision, as in the paper": DecisionRecalibrator.as_in_paper(2, 0.02, partition="hard", max_rounds=1),
     "decision, soft": DecisionRecalibrator.as_in_paper(2, 0.02, max_rounds=2),
