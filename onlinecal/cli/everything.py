@@ -147,6 +147,7 @@ def warm_lp_recalibrator() -> None:
         # that there are too few rows for the guarantee
         warnings.simplefilter("ignore")
         LpRecalibrator(epsilon=0.5).fit(table, labels).predict_proba(table)
+        LpRecalibrator(start="vector").fit(table, labels)
 
 
 def warm_decision_recalibrator() -> None:
