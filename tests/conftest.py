@@ -14,6 +14,13 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long checks and benchmarks take the time that they take."""
+    for item in items:
+        if item.get_closest_marker("slow") or item.get_closest_marker("speed"):
+            item.add_marker(pytest.mark.timeout(0))
+
+
 def pytest_collection_finish() -> None:
     """A million objects are here to stay once all tests are known: collections of garbage pass them by."""
     gc.collect()
