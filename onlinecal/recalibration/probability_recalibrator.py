@@ -81,6 +81,13 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         validate_data(self, P, skip_check_array=True)
         return self
 
+    def _fit_checked(self, table: Floats, labels: Ints, weights: Weights) -> Self:
+        """Learn as a part of another recalibrator, which has checked these rows; classes are numbers."""
+        self._check_parameters()
+        self._learn(table, labels, weights)
+        self.n_features_in_, self.classes_ = table.shape[1], np.arange(table.shape[1])
+        return self
+
     def _check_table(self, P: ArrayLike) -> Floats:
         """A table for a fitted map."""
         check_is_fitted(self, "n_features_in_")

@@ -184,10 +184,8 @@ def fitted_start(
         return None
     if isinstance(model, NEVER_WARM) and bool((table.argmax(axis=1) == labels).all()):
         return None
-    model = clone(model)
     with threadpool_limits(1, "blas"):
-        model._learn(table, labels, weights)
-    model.n_features_in_, model.classes_ = table.shape[1], np.arange(table.shape[1])
+        model = clone(model)._fit_checked(table, labels, weights)
     if isinstance(model, PerClassIsotonic):
         model.floor_ = least_probability(total_weight(table, weights), table.shape[1])
     raised = squared_error(model._map(table), labels, weights) > squared_error(table, labels, weights)

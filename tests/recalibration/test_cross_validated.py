@@ -328,3 +328,6 @@ def test_an_average_is_never_worse_than_the_average_and_never_certain():
     assert (one.predict_proba(TABLE) == EXPECTED).all()
     with pytest.raises(ValueError, match="recalibrators must be at least one"):
         AveragedCalibration([]).fit(TABLE, np.searchsorted(NAMES, LABELS))
+    for given in (3, [TemperatureScaling(), 3]):
+        with pytest.raises(ValueError, match="recalibrators must be recalibrators of tables, got 3"):
+            AveragedCalibration(given).fit(TABLE, np.searchsorted(NAMES, LABELS))

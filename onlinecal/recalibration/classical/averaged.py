@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.classical.vector_scaling import VectorScaling
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
-from onlinecal.remarks import LabelWarning
+from onlinecal.recalibration.weights import Weights
 
 
 class AveragedCalibration(ProbabilityRecalibrator):
@@ -55,18 +53,20 @@ class AveragedCalibration(ProbabilityRecalibrator):
         self.classes = classes
 
     def _check_parameters(self) -> None:
-        if self.recalibrators is not None and len(self.recalibrators) == 0:
+        if self.recalibrators is None:
+            return
+        parts = list(self.recalibrators) if isinstance(self.recalibrators, Iterable) else [self.recalibrators]
+        if not parts:
             raise ValueError("recalibrators must be at least one, got none")
+        for one in parts:
+            if not isinstance(one, ProbabilityRecalibrator):
+                raise ValueError(f"recalibrators must be recalibrators of tables, got {one!r}")
 
-    def _learn(self, table: Floats, labels: Ints, weights: NDArray[np.float64] | None = None) -> None:
+    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
         chosen = self.recalibrators
         if chosen is None:
             chosen = [TemperatureScaling(), VectorScaling(), PerClassIsotonic()]
-        given = {} if weights is None else {"sample_weight": weights}
-        with warnings.catch_warnings():
-            # `fit` has warned of these labels already
-            warnings.simplefilter("ignore", LabelWarning)
-            self.recalibrators_ = [clone(one).fit(table, labels, **given) for one in chosen]
+        self.recalibrators_ = [clone(one)._fit_checked(table, labels, weights) for one in chosen]
 
     def _map(self, table: Floats) -> Floats:
-        return np.mean([one.predict_proba(table) for one in self.recalibrators_], axis=0)
+        return np.mean([one._map(table) for one in self.recalibrators_], axis=0)
