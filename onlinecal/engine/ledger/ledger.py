@@ -24,8 +24,10 @@ LOG = (
 """The events after a number, which is given twice; the columns are those of `Logged`."""
 
 
+LAST_NUMBER = (1 << 63) - 1
+
 HIGHEST = "SELECT " + ", ".join(
-    f"(SELECT max(number) FROM {table})" for table in ("queries", "closings", "keys")
+    f"(SELECT max(number) FROM {table})" for table in ("queries", "closings", "archives", "keys")
 )
 
 
@@ -45,8 +47,8 @@ class Ledger(LedgerFile):
     def last_numbers(self) -> tuple[int, int]:
         """The numbers of the last event and of the last key; 0 where there is none."""
         with self.ledger_errors():
-            queries, closings, keys = self.connection.execute(HIGHEST).fetchone()
-            return max(queries or 0, closings or 0), keys or 0
+            *events, keys = self.connection.execute(HIGHEST).fetchone()
+            return max(number or 0 for number in events), keys or 0
 
     def recall(self, ids: Iterable[str]) -> dict[str, Record]:
         """The queries among these ids that the ledger holds."""
@@ -85,10 +87,16 @@ class Ledger(LedgerFile):
         with self.content_errors():
             return [logged(row) for row in rows]
 
-    def log_by_key(self) -> Iterator[Logged]:
-        """All events, key after key, each key's in their order."""
+    def checkpoint(self) -> int:
+        """The number of the last event that was archived; 0 if none was."""
+        return self.rows("SELECT coalesce(max(number), 0) FROM archives")[0][0]
+
+    def log_by_key(self, upto: int = LAST_NUMBER) -> Iterator[Logged]:
+        """All events behind the checkpoint, up to a number, key after key, each key's in their order."""
+        after = self.checkpoint()
         with self.ledger_errors():
-            for row in self.connection.execute(f"{LOG} ORDER BY 2, 1", (0, 0)):
+            sql = f"SELECT * FROM ({LOG}) WHERE number <= ? ORDER BY key, number"
+            for row in self.connection.execute(sql, (after, after, upto)):
                 yield logged(row)
 
     def summaries(self, after: int = 0, most: int = -1) -> Iterator[tuple[str, int, Summary]]:
@@ -106,8 +114,16 @@ class Ledger(LedgerFile):
                 yield row[0], row[1], NOTHING if row[2] is None else Summary(*row[2:])
 
     def counts(self) -> tuple[int, int]:
-        """How many queries were accepted, and how many of them were closed."""
-        return tuple(self.rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("queries", "closings"))
+        """How many queries were accepted, and how many of them were closed, those in archives included."""
+        after = self.checkpoint()
+        return tuple(
+            self.rows(
+                f"SELECT (SELECT count(*) FROM {table} WHERE number > ?) + coalesce(sum({table}), 0)"
+                " FROM archives",
+                (after,),
+            )[0][0]
+            for table in ("queries", "closings")
+        )
 
     def double_numbers(self) -> list[int]:
         """Numbers that stand for two events."""

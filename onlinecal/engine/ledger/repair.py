@@ -15,12 +15,12 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.ledger.file import LedgerError
+from onlinecal.engine.ledger.ledger import LAST_NUMBER
 from onlinecal.engine.ledger.records import loaded
 
 BATCH = 4096
 FARTHEST = 1 << 22
 """Numbers to skip in search of the next readable row before giving up."""
-LAST_NUMBER = (1 << 63) - 1
 
 
 class Repaired(Struct, frozen=True):

@@ -56,15 +56,42 @@ CREATE TABLE inputs (
 """
 
 
+ARCHIVES = """
+CREATE TABLE checkpoints (      -- the states behind what was archived: the log goes on from them
+    key INTEGER PRIMARY KEY,
+    state BLOB NOT NULL
+);
+CREATE TABLE archives (         -- what was archived (engine/ledger/chain.py: of what the digests are)
+    number INTEGER PRIMARY KEY, -- the last event in it
+    path TEXT NOT NULL,
+    queries INTEGER NOT NULL,
+    closings INTEGER NOT NULL,
+    log BLOB NOT NULL,
+    states BLOB NOT NULL,
+    hash BLOB NOT NULL
+);
+CREATE TABLE archived (         -- the ids that are only in archives
+    hash INTEGER PRIMARY KEY
+);
+"""
+
+
 def add_marks(connection: sqlite3.Connection) -> None:
     """From 1 to 2: how inputs are recognised."""
     connection.execute("ALTER TABLE inputs ADD COLUMN mark BLOB")
 
 
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: add_marks}
+def add_archives(connection: sqlite3.Connection) -> None:
+    """From 2 to 3: what has left the ledger."""
+    # executescript would end the transaction
+    for statement in ARCHIVES.split(";")[:-1]:
+        connection.execute(statement)
+
+
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: add_marks, 2: add_archives}
 """From each old version to the next, inside one transaction."""
 
-VERSION = 2
+VERSION = 3
 
 
 def prepare(connection: sqlite3.Connection) -> None:
@@ -76,7 +103,8 @@ def prepare(connection: sqlite3.Connection) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application == 0 and version == 0 and is_empty(connection):
         connection.executescript(
-            f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; COMMIT;"
+            f"BEGIN; {TABLES} {ARCHIVES} PRAGMA application_id = {APPLICATION};"
+            f"PRAGMA user_version = {VERSION}; COMMIT;"
         )
         return
     check(application, version)
