@@ -205,8 +205,9 @@ def _every_key(logs: Iterator[tuple[int, Any]], known: list[int]) -> Iterator[tu
 def _seal(part: Path) -> None:
     """Finish the link with the digest of what was written."""
     with closing(Ledger(part, read_only=True)) as archive:
-        marker, before, states = marker_of(archive), last_hash(archive), states_digest(archive, "states")
-    assert marker is not None
+        marker, before = marker_of(archive), last_hash(archive)
+        assert marker is not None
+        states = states_digest(archive, marker)
     link = marker.link
     sealed = msgspec.structs.replace(link, states=states, hash=hash_of(before, link.number, link.log, states))
     with closing(sqlite3.connect(part, isolation_level=None)) as new:

@@ -25,15 +25,15 @@ def refuse_archived(
     `waiting` are ids that are known to be open. A new id is refused by mistake if it has the hash of an
     archived one: with 10^8 archived, any one of 10^8 new ones with a chance of .0005.
     """
-    hashes: dict[int, str] = {}
+    hashes: dict[int, set[str]] = {}
     for event in events:
         if not isinstance(event, Rejected) and is_name(event.id) and event.id not in waiting:
-            hashes[hash_of_id(event.id)] = event.id
+            hashes.setdefault(hash_of_id(event.id), set()).add(event.id)
     found = ledger.rows(
         "SELECT hash FROM json_each(?) AS j CROSS JOIN archived ON hash = j.value",
         (json.dumps(list(hashes)),),
     )
-    ids = {hashes[row[0]] for row in found}
+    ids = {id for row in found for id in hashes[row[0]]}
     # by chance an id that is here may have the hash of one that is gone
     ids -= ledger.recall(ids).keys()
     if not ids:

@@ -1,14 +1,15 @@
 """How a ledger and its archives prove that they belong together: links of a chain of digests (SHA-256).
 
-A link covers the link before it, the number of the last event that was archived, that archive's events, and
-every key's state behind them. The ledger keeps the links and the last states, an archive its own link: so
-each can be checked by itself, and neither can be changed without the other's telling.
+A link covers the link before it, the number of the last event that was archived, that archive's events, every
+key's state behind them, and the queries that were open then. The ledger keeps the links and the last states,
+an archive its own link: so each can be checked by itself, and neither can be changed without the other's
+telling.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -59,13 +60,25 @@ def digest_events(digest: Any, events: list[Logged]) -> None:
         digest.update(_encoder.encode(event))
 
 
-def states_digest(ledger: Ledger, table: Literal["checkpoints", "states"]) -> bytes:
-    """The digest of the states in a table, with the keys that they are of."""
+def states_digest(ledger: Ledger, marker: Marker | None = None) -> bytes:
+    """The digest of all states behind what was archived, with their keys and the queries that were open.
+
+    They are those with which a ledger's log starts; with an archive's marker, those at the archive's end.
+    """
+    table = "checkpoints" if marker is None else "states"
+    number = ledger.checkpoint() if marker is None else marker.link.number
+    waiting = None if marker is None else _json.encode(marker.open).decode()
     digest = hashlib.sha256()
     with ledger.ledger_errors():
         for row in ledger.connection.execute(
             f"SELECT k.number, k.name, k.config, s.state FROM {table} AS s"
             " JOIN keys AS k ON k.number = s.key ORDER BY k.number"
+        ):
+            digest.update(_encoder.encode(row))
+        for row in ledger.connection.execute(
+            "SELECT number, id, key, hint, time, probability, certificate FROM queries WHERE number <= ?1"
+            " AND (?2 IS NULL OR number IN (SELECT value FROM json_each(?2))) ORDER BY number",
+            (number, waiting),
         ):
             digest.update(_encoder.encode(row))
     return digest.digest()
@@ -104,11 +117,11 @@ def broken_links(ledger: Ledger, marker: Marker | None) -> list[str]:
         if link.hash != hash_of(before, link.number, link.log, link.states):
             problems.append(f"the link of the archive up to number {link.number} was changed")
         before = link.hash
-    if found and states_digest(ledger, "checkpoints") != found[-1].states:
+    if found and states_digest(ledger) != found[-1].states:
         problems.append(f"the states behind the archive up to number {found[-1].number} were changed")
-    if marker and states_digest(ledger, "states") != marker.link.states:
+    if marker and states_digest(ledger, marker) != marker.link.states:
         problems.append("the states at the end of the archive were changed")
     return problems
 
 
-_encoder = msgspec.msgpack.Encoder()
+_encoder, _json = msgspec.msgpack.Encoder(), msgspec.json.Encoder()

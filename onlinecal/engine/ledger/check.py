@@ -14,7 +14,7 @@ from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger.chain import Marker, broken_links, digest_events, links, marker_of
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import Logged, Snapshot, loaded
+from onlinecal.engine.ledger.records import Logged, Snapshot
 from onlinecal.engine.ledger.replay import check_same
 from onlinecal.engine.ledger.report import config_of
 
@@ -71,7 +71,7 @@ def _check(ledger: Ledger, tell: Tell) -> Check:
     problems = ledger.damage()
     marker = marker_of(ledger)
     problems += broken_links(ledger, marker)
-    problems += _check_carried(ledger)
+    problems += _check_cold(ledger)
     keys, start = KeyCache(config_of(ledger)), ledger.checkpoint()
     total = sum(ledger.counts()) - sum(link.events for link in links(ledger))
     events = known = 0
@@ -97,11 +97,6 @@ def _check(ledger: Ledger, tell: Tell) -> Check:
     return Check(events, known, problems)
 
 
-def starts_of(ledger: Ledger, number: int) -> list[tuple[bytes]]:
-    """The state of a key behind what was archived; empty if it was not known then."""
-    return ledger.rows("SELECT state FROM checkpoints WHERE key = ?", (number,))
-
-
 def replay_key(
     keys: KeyCache, ledger: Ledger, number: int, log: Iterable[Logged], start: int, upto: int | None = None
 ) -> KeyState:
@@ -113,7 +108,8 @@ def replay_key(
     if not found:
         raise LedgerError(f"{ledger.path}: the name of key {number} is lost")
     snapshot: Snapshot = found[0]
-    first = starts_of(ledger, number)
+    # behind what was archived, if the key was known then
+    first = ledger.rows("SELECT state FROM checkpoints WHERE key = ?", (number,))
     keys.load([snapshot._replace(state=first[0][0] if first else None, upto=start)])
     state, asked = keys.states[snapshot.name], []
     compared = snapshot.state is None or (upto is not None and snapshot.upto > upto)
@@ -141,46 +137,13 @@ def replay_key(
     return state
 
 
-def _check_carried(ledger: Ledger) -> list[str]:
-    """Whether what was open when the archive was made is here as the states behind it have it."""
-    start = ledger.checkpoint()
-    if not start:
-        return []
-    problems = [
+def _check_cold(ledger: Ledger) -> list[str]:
+    """Whether the states of keys without later events are those behind the archives."""
+    return [
         f"the state of key {number} is older than what was archived, and another one"
         for (number,) in ledger.rows(
             "SELECT c.key FROM checkpoints AS c LEFT JOIN states AS s ON s.key = c.key"
             " WHERE s.state IS NOT c.state AND coalesce(s.number, 0) <= ?",
-            (start,),
+            (ledger.checkpoint(),),
         )
     ]
-    rows = ledger.rows(
-        "SELECT key, number, id, probability, certificate FROM queries WHERE number <= ?"
-        " ORDER BY key, number",
-        (start,),
-    )
-    here = {
-        number: [(row[1], row[2], loaded(row[3]), row[4]) for row in group]
-        for number, group in groupby(rows, key=lambda row: row[0])
-    }
-    keys = KeyCache(config_of(ledger))
-    every = [row[0] for row in ledger.rows("SELECT key FROM checkpoints")]
-    for number in {*every, *here}:
-        try:
-            with ledger.content_errors():
-                waiting = open_at_start(keys, ledger, number)
-        except LedgerError as error:
-            problems.append(str(error))
-            continue
-        if waiting != here.get(number, []):
-            problems.append(f"the open forecasts of key {number} are not those of the state it starts from")
-    return problems
-
-
-def open_at_start(keys: KeyCache, ledger: Ledger, number: int) -> list[tuple[int, str, object, float]]:
-    """Number, id, probability and certificate of the forecasts of a key that were open at the checkpoint."""
-    for snapshot in ledger.keys_numbered([number]):
-        for (data,) in starts_of(ledger, number):
-            state = KeyState(snapshot.name, number, keys.settings[snapshot.config], data)
-            return [(one.number, one.id, one.probability, one.certificate) for one in state.open.values()]
-    return []

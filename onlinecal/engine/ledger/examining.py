@@ -134,7 +134,7 @@ def _content(connection: sqlite3.Connection, facts: Facts, findings: list[Findin
     def one(sql: str) -> Any:
         return connection.execute(sql).fetchone()
 
-    archives = facts["schema"] >= 3
+    archives = facts["schema"] >= schema.WITH_ARCHIVES
     highest = HIGHEST if archives else HIGHEST.replace("FROM archives", "FROM queries")
     *events, _ = one(highest)
     last = max(number or 0 for number in events)

@@ -81,17 +81,28 @@ def add_marks(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE inputs ADD COLUMN mark BLOB")
 
 
-def add_archives(connection: sqlite3.Connection) -> None:
+def add_archives(connection: sqlite3.Connection, create: str = "CREATE TABLE") -> None:
     """From 2 to 3: what has left the ledger."""
     # executescript would end the transaction
     for statement in ARCHIVES.split(";")[:-1]:
-        connection.execute(statement)
+        connection.execute(statement.replace("CREATE TABLE", create))
+
+
+def lend_archives(connection: sqlite3.Connection) -> None:
+    """To those who read a ledger of version 2: empty tables, which are the connection's own."""
+    connection.execute("PRAGMA temp_store = MEMORY")
+    add_archives(connection, "CREATE TEMP TABLE")
 
 
 MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: add_marks, 2: add_archives}
 """From each old version to the next, inside one transaction."""
 
+LENT: dict[int, Callable[[sqlite3.Connection], None]] = {2: lend_archives}
+"""What those who only read need of the next version, where it is no more than new tables."""
+
 VERSION = 3
+WITH_ARCHIVES = 3
+"""The first version that knows of archives."""
 
 
 def prepare(connection: sqlite3.Connection) -> None:
@@ -135,13 +146,18 @@ def check(application: int, version: int) -> None:
         )
 
 
-def check_current(application: int, version: int) -> None:
-    """Refuse what cannot be read as it is."""
+def prepare_reading(connection: sqlite3.Connection) -> None:
+    """Refuse what cannot be read as it is; lend what older versions lack, where that is enough."""
+    application, version = connection.execute(
+        "SELECT * FROM pragma_application_id, pragma_user_version"
+    ).fetchone()
     check(application, version)
-    if version < VERSION:
+    if not LENT.keys() >= set(range(version, VERSION)):
         raise ValueError(
             f"the ledger has the older version {version}: open it once for writing, this brings it up to date"
         )
+    for old in range(version, VERSION):
+        LENT[old](connection)
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
