@@ -16,7 +16,8 @@ from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Logged
 from onlinecal.engine.ledger.replay import CHUNK, check_same, take
-from onlinecal.engine.ledger.scores import Scores, read_scores, scores_of_all
+from onlinecal.engine.ledger.scores import read_scores
+from onlinecal.engine.watch.scores import Scores, scores_of_all
 
 
 class KeyReport(Struct, frozen=True):

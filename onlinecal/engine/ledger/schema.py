@@ -15,7 +15,7 @@ APPLICATION = 0x4F43414C
 TABLES = """
 CREATE TABLE about (
     name TEXT PRIMARY KEY,      -- config: the engine's configuration as JSON
-    value NOT NULL              -- tail: all states hold what happened up to this number
+    value NOT NULL              -- tail: all states hold what happened up to this number; reliability: in bins
 ) WITHOUT ROWID;
 CREATE TABLE keys (
     number INTEGER PRIMARY KEY,
@@ -46,7 +46,8 @@ CREATE TABLE states (
     certificate REAL NOT NULL,
     guarantee REAL NOT NULL,
     oldest INTEGER,             -- the oldest open query
-    state BLOB NOT NULL
+    state BLOB NOT NULL,
+    watched BLOB                -- losses and alarms; NULL: the key is not watched
 );
 CREATE TABLE inputs (
     path TEXT PRIMARY KEY,      -- bytes where it is no text
@@ -61,10 +62,15 @@ def add_marks(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE inputs ADD COLUMN mark BLOB")
 
 
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: add_marks}
+def add_watched(connection: sqlite3.Connection) -> None:
+    """From 2 to 3: what came of watching a key."""
+    connection.execute("ALTER TABLE states ADD COLUMN watched BLOB")
+
+
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: add_marks, 2: add_watched}
 """From each old version to the next, inside one transaction."""
 
-VERSION = 2
+VERSION = 3
 
 
 def prepare(connection: sqlite3.Connection) -> None:
