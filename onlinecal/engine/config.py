@@ -9,9 +9,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from onlinecal.validation import check_count, check_number
+from onlinecal.validation import check_count, check_number, check_open_unit
 
-EDITION = 4
+EDITION = 5
 """Today's edition of the forecasters' rules."""
 MAX_JUMP = 1e10
 """Seconds, some 300 years: any clock that counts seconds stays below, none that counts milliseconds does."""
@@ -64,6 +64,9 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         more it is rejected, and the clock stays where it is. A key's first time may be as far from 0 as that,
         or as 1e10 if that is more. Choose it longer than any silence of a key. It says what is
         accepted from now on, not how it is forecast, so it may be changed at any time.
+    alarm
+        The rate of false alarms about the key's forecasts, and about its hints: at most one in 1/alarm of
+        them, on average (docs/alarms.md). None and True: 1e-4; False: no alarms.
     """
 
     kind: Kind = "binary"
@@ -86,6 +89,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     expire_after: float | None = None
     steering: bool | None = None
     max_jump: float = MAX_JUMP
+    alarm: float | bool | None = None
 
     def __post_init__(self) -> None:
         check_count(self.lanes, "lanes", most=1 << 16)
@@ -93,6 +97,8 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
             check_number(getattr(self, name), name, 0.0, math.inf, "()", "a positive number of seconds")
         if self.steering not in (None, True, False):
             raise ValueError(f"steering must be None, True or False, got {self.steering!r}")
+        if self.alarm not in (None, True, False):
+            check_open_unit(self.alarm, "alarm")
         if self.kind == "lp" and self.lanes > 1:
             raise ValueError(f"lanes must be 1 with kind 'lp', got {self.lanes!r}")
         named = dict.fromkeys(name for names in PARAMETERS.values() for name in names)
@@ -114,7 +120,8 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     `edition` is set by the engine where it matters: by which edition of its rule a simplex chooses the grid
     for a horizon (2), a binary forecaster its level and what points without bias accept (3), a simplex its
     grids by the biases that its labels can have, what slack and report become with the first hint unless they
-    are set, and that hints are steered (4). A ledger that names none has the first.
+    are set, and that hints are steered (4); that keys are watched (5), which changes no forecast. A ledger
+    that names none has the first.
     """
 
     default: KeyConfig = KeyConfig()
@@ -129,13 +136,8 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         return -1
 
     def for_new_ledger(self, edition: int = EDITION) -> EngineConfig:
-        """The configuration with an edition, today's, if it names none and that makes a difference."""
-        configs = [self.default, *(match.config for match in self.matches)]
-        matters = any(
-            one.kind == "binary" or one.steering is not False or None in (one.n_cells, one.report)
-            for one in configs
-        )
-        return replace(self, edition=edition) if matters and not self.edition else self
+        """The configuration with an edition, today's, if it names none."""
+        return self if self.edition else replace(self, edition=edition)
 
     def without_bounds(self) -> EngineConfig:
         """What forecasts depend on: the configuration with the default for `max_jump`, everywhere."""

@@ -107,6 +107,7 @@ class Engine:
         self._sound = False
         for upto in catch_up(self._keys, self._ledger):
             self._write_states(upto)
+        self._keys.start_watching(self._ledger.about("reliability"), self._number)
         self._sound = True
 
     def _write_states(
@@ -122,7 +123,9 @@ class Engine:
         if batch is not None:
             rows = batch.created, batch.query_rows(), batch.closing_rows()
             noted = [Noted(*one) for one in inputs]
-            self._ledger.commit(Changes(*rows, states, tail, noted, after))
+            reliability = self._keys.reliability
+            counted = None if reliability is None else reliability.dump()
+            self._ledger.commit(Changes(*rows, states, tail, noted, after, counted))
         elif states:
             self._ledger.commit(Changes((), (), (), states, tail, (), after))
 

@@ -12,10 +12,15 @@ import msgspec
 from onlinecal.engine.config import EDITION, MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
 from onlinecal.engine.keys.lanes import BinaryLanes, Lanes
 from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering
+from onlinecal.engine.watch.key_watch import ClassWatch, KeyWatch, ProbabilityWatch
 
 NEVER = float("inf")
 STEERED = 4
 """From this edition on hints are steered, unless that is switched off."""
+WATCHED = 5
+"""From this edition on losses are summed up and alarms raised."""
+ALPHA = 1e-4
+"""The rate of false alarms, unless another is set."""
 
 
 def lanes_of(config: KeyConfig, edition: int) -> Lanes:
@@ -47,6 +52,13 @@ def steering_of(config: KeyConfig) -> Callable[[], KeySteering] | None:
     return partial(ClassSteering, config.classes)
 
 
+def watch_of(config: KeyConfig) -> Callable[[], KeyWatch]:
+    """How a key's watch begins."""
+    wanted = config.alarm
+    alpha = ALPHA if wanted is None or wanted is True else wanted or None
+    return partial(ProbabilityWatch if config.kind == "binary" else ClassWatch, alpha)
+
+
 class Settings:
     """A configuration at work: shared by all keys that it holds for."""
 
@@ -54,6 +66,7 @@ class Settings:
         self.config = config
         self.kind = lanes_of(config, edition)
         self.new_steering = None if edition < STEERED else steering_of(config)
+        self.new_watch = None if edition < WATCHED else watch_of(config)
         self.most_lanes = config.lanes
         self.patience = NEVER if config.expire_after is None else config.expire_after
         self.max_jump = NEVER if config.expire_after is None else config.max_jump

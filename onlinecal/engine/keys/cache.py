@@ -17,6 +17,8 @@ from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Logged, Snapshot
 from onlinecal.engine.settings import Settings, all_settings
+from onlinecal.engine.watch.key_watch import Raised
+from onlinecal.engine.watch.reliability import Reliability
 
 StateRow = tuple[int, int, Summary, bytes]
 
@@ -25,7 +27,8 @@ class KeyCache:
     """Key states by name, the least recently used first; `open` has the ids of their open forecasts.
 
     `settings` are the configurations at work, by their place; `given_up` are the ids of the forecasts that
-    expired since the keys last took their steps, with the names of their keys.
+    expired since the keys last took their steps, with the names of their keys. `raised` are alarms, with the
+    names of their keys, that nobody has been told of yet; `reliability` is kept from `start_watching` on.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -37,6 +40,14 @@ class KeyCache:
         self._touched: dict[KeyState, None] = {}
         self.given_up: dict[str, str] = {}
         self.totals: Totals | None = None
+        self.reliability: Reliability | None = None
+        self._settled: list[tuple[Issued, Any]] = []
+        self.raised: list[tuple[str, Raised]] = []
+
+    def start_watching(self, reliability: bytes | None, number: int) -> None:
+        """Go on from what the ledger knows of reliability, if anything; what was replayed is no news."""
+        self.reliability = Reliability(number) if reliability is None else Reliability.load(reliability)
+        self.raised.clear()
 
     def settings_for(self, name: str) -> tuple[int, Settings]:
         """What a key gets that was never met before, and its place in the configuration."""
@@ -97,8 +108,10 @@ class KeyCache:
 
     def close(self, state: KeyState, issued: Issued, number: int, value: Any, time: float | None) -> None:
         """Settle or withdraw a forecast; ValueError, and nothing changed, if the class is one too many."""
-        self._give_up(state, state.close(issued, value, time))
+        self._give_up(state, state.close(issued, value, time, number))
         del self.open[issued.id]
+        if value is not None and self.reliability is not None:
+            self._settled.append((issued, value))
         self._touch(state, number)
 
     def apply(self, state: KeyState, event: Logged) -> Issued:
@@ -124,9 +137,15 @@ class KeyCache:
         """Let every key that has steps to take take them; it was used last then."""
         for state in self._touched:
             state.run()
+            if state.watch is not None and state.watch.raised:
+                self.raised += ((state.name, one) for one in state.watch.raised)
+                state.watch.raised.clear()
             self.states[state.name] = self.states.pop(state.name)
         if self.totals is not None:
             self.totals.touched(self._touched)
+        if self.reliability is not None:
+            self.reliability.add(self._settled)
+            self._settled.clear()
         self._touched.clear()
         self.given_up.clear()
 

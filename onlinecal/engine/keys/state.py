@@ -20,9 +20,12 @@ from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, with_sum
 from onlinecal.engine.keys.steering import loaded
 from onlinecal.engine.settings import NEVER, Settings
+from onlinecal.engine.watch import key_watch
+from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP, Note
+from onlinecal.engine.watch.watched import Watched
 from onlinecal.forecasters.binary.soundness import require
 
-VERSION, STEERED = 1, 2
+VERSION, STEERED, WATCHED = 1, 2, 3
 FEW = 64
 """So many forecasts may be open with any lanes."""
 RESERVE = 1 << 23
@@ -46,6 +49,12 @@ class StoredSteeredKey(StoredKey, array_like=True):
     steering: bytes | None = None
 
 
+class StoredWatchedKey(StoredSteeredKey, array_like=True):
+    """The same, and `KeyWatch`: of keys of edition 5 or later."""
+
+    watch: bytes | None = None
+
+
 class Summary(Struct, frozen=True, omit_defaults=True):
     """What there is to know of a key at a glance.
 
@@ -60,6 +69,8 @@ class Summary(Struct, frozen=True, omit_defaults=True):
     window_certificate, window_guarantee
         The same bounds for the last `window` settled rounds, and for any so many consecutive ones; None if
         the key keeps no window (or its grid promises nothing of any). Those of several keys do not add up.
+    watched
+        Losses and alarms; None of keys of an older edition.
     """
 
     rounds: int
@@ -70,6 +81,7 @@ class Summary(Struct, frozen=True, omit_defaults=True):
     oldest: int | None
     window_certificate: float | None = None
     window_guarantee: float | None = None
+    watched: Watched | None = None
 
 
 class KeyState:
@@ -81,8 +93,8 @@ class KeyState:
     """
 
     __slots__ = (
-        "busy", "clock", "expired", "lanes", "late", "name", "number", "open", "settings", "spent",
-        "steering", "steps", "times", "upto",
+        "busy", "clock", "expired", "lanes", "late", "name", "notes", "number", "open", "settings", "spent",
+        "steering", "steps", "times", "upto", "watch",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +102,7 @@ class KeyState:
     ) -> None:
         self.name, self.number, self.settings, self.upto = name, number, settings, upto
         self.steps: list[Step] = []
+        self.notes: list[Note] = []
         if data is None:
             data = with_sum(_encoder.encode(StoredKey(VERSION, None, 0, [], [], [])))
         if data[:SUM] != sum_of(memoryview(data)[SUM:]):
@@ -100,10 +113,13 @@ class KeyState:
         except Exception as error:
             raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
 
-    def _take(self, stored: StoredSteeredKey) -> None:
+    def _take(self, stored: StoredWatchedKey) -> None:
         """Take up what was stored; any exception if that cannot be, before any of it is played on."""
-        if stored.version != (VERSION if stored.steering is None else STEERED):
-            raise ValueError(f"version {stored.version}, not {VERSION}, or {STEERED} with steering")
+        steered = VERSION if stored.steering is None else STEERED
+        if stored.version != (steered if stored.watch is None else WATCHED):
+            raise ValueError(
+                f"version {stored.version}, not {VERSION}, {STEERED} with steering or {WATCHED} with a watch"
+            )
         self.clock, self.expired, self.late = stored.clock, stored.expired, stored.late
         self.lanes: list[Lane] = [self.settings.kind.load(lane) for lane in stored.lanes]
         self.open: dict[str, Issued] = dict(zip(map(attrgetter("id"), stored.open), stored.open, strict=True))
@@ -127,6 +143,9 @@ class KeyState:
             require(lane.rounds_left >= len(waiting), "its rounds")
         self.busy = list(map(len, of_lane))
         self.steering = loaded(stored.steering, self.settings.new_steering, stored.open)
+        watch = None if self.settings.new_watch is None else self.settings.new_watch()
+        fresh = not self.lanes and self.clock is None
+        self.watch = key_watch.loaded(stored.watch, watch, stored.open, fresh)
         self._list_times()
 
     def dump(self) -> bytes:
@@ -135,9 +154,12 @@ class KeyState:
         window_bounds(self.settings.config.window, self.lanes, self.late)
         lanes = [lane.dump() for lane in self.lanes]
         parts = self.clock, self.expired, self.late, lanes, list(self.open.values())
-        if self.steering is None:
-            return with_sum(_encoder.encode(StoredKey(VERSION, *parts)))
-        stored = StoredSteeredKey(STEERED, *parts, self.steering.dump(self.open.values()))
+        steering = None if self.steering is None else self.steering.dump(self.open.values())
+        stored = (
+            StoredKey(VERSION, *parts) if steering is None else StoredSteeredKey(STEERED, *parts, steering)
+        )
+        if self.watch is not None:
+            stored = StoredWatchedKey(WATCHED, *parts, steering, self.watch.dump(self.open.values()))
         return with_sum(_encoder.encode(stored))
 
     def _list_times(self) -> None:
@@ -162,6 +184,7 @@ class KeyState:
             asked, id = heappop(self.times)
             if self._waits_since(id, asked):
                 over.append(self.open[id])
+                self.notes.append((self.open[id], GIVEN_UP, 0))
                 self._release(self.open[id])
         self.expired += len(over)
         return over
@@ -213,13 +236,16 @@ class KeyState:
         issued = Issued(id, number, self.clock if time is None else time, hint, lane)
         self.open[id] = issued
         self.steps.append((issued, None, hint, self.busy[lane]))
+        self.notes.append((issued, ASKED, number))
         self.busy[lane] += 1
         if issued.time is not None and self.settings.patience < NEVER:
             heappush(self.times, (issued.time, id))
         return issued
 
-    def close(self, issued: Issued, outcome: Any, time: float | None) -> list[Issued]:
+    def close(self, issued: Issued, outcome: Any, time: float | None, number: int = 0) -> list[Issued]:
         """Settle a forecast, or withdraw it if the outcome is None; those that expired by then.
+
+        `number` is that of the event.
 
         Raises ValueError, and changes nothing, if the outcome is one class too many.
         """
@@ -227,6 +253,7 @@ class KeyState:
             if not self.lanes[issued.lane].admits(outcome):
                 raise ValueError(f"value {outcome!r} is one class more than can be told apart")
             self.steps.append((issued, outcome, None, 0))
+        self.notes.append((issued, GIVEN_UP if outcome is None else outcome, number))
         self._release(issued)
         return self.expire(time)
 
@@ -244,6 +271,12 @@ class KeyState:
 
     def run(self) -> None:
         """Let the lanes take their steps."""
+        self._play()
+        notes, self.notes = self.notes, []
+        if self.watch is not None:
+            self.watch.follow(notes)
+
+    def _play(self) -> None:
         steps, self.steps = self._steered(self.steps), []
         if len(self.lanes) == 1:
             # a lane that is alone settles in the order of the key's rounds
@@ -281,6 +314,7 @@ class KeyState:
             sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
             None if oldest is None else oldest.number,
             *window_bounds(self.settings.config.window, self.lanes, self.late),
+            None if self.watch is None else self.watch.watched(),
         )
 
 
@@ -290,4 +324,4 @@ def is_spent(lane: Lane) -> bool:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(StoredSteeredKey)
+_decoder = msgspec.msgpack.Decoder(StoredWatchedKey)

@@ -36,6 +36,7 @@ from onlinecal.engine.ledger.chain import (
 from onlinecal.engine.ledger.check import Tell, replay_key, silent
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.records import columns_of
 from onlinecal.engine.ledger.report import config_of
 from onlinecal.validation import check_count
 
@@ -163,8 +164,8 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, target: Path, upto: int, tell
             waiting += [one.number for one in state.open.values()]
             _, _, summary, data = row_of(state, upto)
             new.execute(
-                "INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (number, upto, *msgspec.structs.astuple(summary)[:6], data),
+                "INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (number, upto, *columns_of(summary, data)),
             )
             keys.drop(state)
         digest_events(digest, log)

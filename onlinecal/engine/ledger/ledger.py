@@ -13,7 +13,17 @@ from typing import Any
 from onlinecal.engine.events import is_name
 from onlinecal.engine.keys.state import Summary
 from onlinecal.engine.ledger.file import LedgerFile
-from onlinecal.engine.ledger.records import NOTHING, Changes, Logged, Noted, Record, Snapshot, loaded, logged
+from onlinecal.engine.ledger.records import (
+    Changes,
+    Logged,
+    Noted,
+    Record,
+    Snapshot,
+    columns_of,
+    loaded,
+    logged,
+    summary_in,
+)
 
 LOG = (
     "SELECT q.number, q.key, q.id, 0, q.time, q.hint, q.probability, q.certificate FROM queries AS q"
@@ -106,12 +116,12 @@ class Ledger(LedgerFile):
         """
         with self.ledger_errors():
             for row in self.connection.execute(
-                "SELECT k.name, k.config, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest"
-                " FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
+                "SELECT k.name, k.config, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest,"
+                " s.watched FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
                 " WHERE k.number > ? ORDER BY k.number LIMIT ?",
                 (after, most),
             ):
-                yield row[0], row[1], NOTHING if row[2] is None else Summary(*row[2:])
+                yield row[0], row[1], summary_in(row[2:])
 
     def counts(self) -> tuple[int, int]:
         """How many queries were accepted, and how many of them were closed, those in archives included."""
@@ -153,14 +163,16 @@ class Ledger(LedgerFile):
                 many("INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?)", changes.queries)
                 many("INSERT INTO closings VALUES (?, ?, ?, ?)", changes.closings)
                 many(
-                    "INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    "INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (
-                        (key, upto, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest, state)
-                        for key, upto, s, state in changes.states
+                        (key, upto, *columns_of(summary, state))
+                        for key, upto, summary, state in changes.states
                     ),
                 )
                 many("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?)", changes.inputs)
                 execute("INSERT OR REPLACE INTO about VALUES ('tail', ?)", (changes.tail,))
+                if changes.reliability is not None:
+                    execute("INSERT OR REPLACE INTO about VALUES ('reliability', ?)", (changes.reliability,))
                 execute("COMMIT")
             except BaseException:
                 if self.connection.in_transaction:

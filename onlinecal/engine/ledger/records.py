@@ -6,7 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from onlinecal.engine.keys.state import Summary
+from onlinecal.engine.watch.watched import Watched
 
 
 class Record(NamedTuple):
@@ -71,6 +74,8 @@ class Changes(NamedTuple):
     tail: int
     inputs: Sequence[Noted]
     after: tuple[int, int]
+    reliability: bytes | None = None
+    """Of all keys together; None: as it was."""
 
 
 NOTHING = Summary(0, 0, 0, 0.0, 0.0, None)
@@ -91,3 +96,22 @@ def stored(value: Any) -> Any:
 def loaded(value: Any) -> Any:
     """What `stored` was given."""
     return json.loads(value) if isinstance(value, str) else value
+
+
+def summary_in(row: tuple[Any, ...]) -> Summary:
+    """The summary of columns `rounds` to `oldest` and `watched` of a state; empty if there is no state."""
+    if row[0] is None:
+        return NOTHING
+    rounds, waiting, expired, certificate, guarantee, oldest, watched = row
+    found = None if watched is None else _watched.decode(watched)
+    return Summary(rounds, waiting, expired, certificate, guarantee, oldest, watched=found)
+
+
+def columns_of(summary: Summary, state: bytes) -> tuple[Any, ...]:
+    """The columns of a state from `rounds` on."""
+    s = summary
+    watched = None if s.watched is None else msgspec.msgpack.encode(s.watched)
+    return s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest, state, watched
+
+
+_watched = msgspec.msgpack.Decoder(Watched)

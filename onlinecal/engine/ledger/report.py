@@ -13,7 +13,8 @@ from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.state import Summary
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import CHUNK, take
-from onlinecal.engine.ledger.scores import Scores, read_scores, scores_of_all
+from onlinecal.engine.ledger.scores import read_scores
+from onlinecal.engine.watch.scores import Scores, scores_of_all
 
 
 class KeyReport(Struct, frozen=True):

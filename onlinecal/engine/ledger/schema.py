@@ -15,7 +15,7 @@ APPLICATION = 0x4F43414C
 TABLES = """
 CREATE TABLE about (
     name TEXT PRIMARY KEY,      -- config: the engine's configuration as JSON
-    value NOT NULL              -- tail: all states hold what happened up to this number
+    value NOT NULL              -- tail: all states hold what happened up to this number; reliability: in bins
 ) WITHOUT ROWID;
 CREATE TABLE keys (
     number INTEGER PRIMARY KEY,
@@ -46,7 +46,8 @@ CREATE TABLE states (
     certificate REAL NOT NULL,
     guarantee REAL NOT NULL,
     oldest INTEGER,             -- the oldest open query
-    state BLOB NOT NULL
+    state BLOB NOT NULL,
+    watched BLOB                -- losses and alarms; NULL: the key is not watched
 );
 CREATE TABLE inputs (
     path TEXT PRIMARY KEY,      -- bytes where it is no text
@@ -82,23 +83,31 @@ def add_marks(connection: sqlite3.Connection) -> None:
 
 
 def add_archives(connection: sqlite3.Connection, create: str = "CREATE TABLE") -> None:
-    """From 2 to 3: what has left the ledger."""
+    """What has left the ledger."""
     # executescript would end the transaction
     for statement in ARCHIVES.split(";")[:-1]:
         connection.execute(statement.replace("CREATE TABLE", create))
 
 
-def lend_archives(connection: sqlite3.Connection) -> None:
-    """To those who read a ledger of version 2: empty tables, which are the connection's own."""
+def add_archives_and_watched(connection: sqlite3.Connection) -> None:
+    """From 2 to 3: what has left the ledger, and what came of watching a key."""
+    add_archives(connection)
+    connection.execute("ALTER TABLE states ADD COLUMN watched BLOB")
+
+
+def lend_archives_and_watched(connection: sqlite3.Connection) -> None:
+    """To those who read a ledger of version 2: empty tables and a column, which are the connection's own."""
     connection.execute("PRAGMA temp_store = MEMORY")
     add_archives(connection, "CREATE TEMP TABLE")
+    # temporary names go before those of the file
+    connection.execute("CREATE TEMP VIEW states AS SELECT *, NULL AS watched FROM main.states")
 
 
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: add_marks, 2: add_archives}
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: add_marks, 2: add_archives_and_watched}
 """From each old version to the next, inside one transaction."""
 
-LENT: dict[int, Callable[[sqlite3.Connection], None]] = {2: lend_archives}
-"""What those who only read need of the next version, where it is no more than new tables."""
+LENT: dict[int, Callable[[sqlite3.Connection], None]] = {2: lend_archives_and_watched}
+"""What those who only read need of the next version, where it can be lent."""
 
 VERSION = 3
 WITH_ARCHIVES = 3

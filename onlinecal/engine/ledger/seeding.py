@@ -14,6 +14,7 @@ from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.chain import broken_links
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.records import columns_of
 from onlinecal.engine.settings import all_settings
 
 KEPT = {
@@ -79,6 +80,6 @@ def _write_states(new: sqlite3.Connection, config: EngineConfig) -> None:
     ).fetchall():
         summary = KeyState(name, number, settings[place], data).summary()
         new.execute(
-            "INSERT INTO states SELECT ?, max(number), ?, ?, ?, ?, ?, ?, ? FROM archives",
-            (number, *msgspec.structs.astuple(summary)[:6], data),
+            "INSERT INTO states SELECT ?, max(number), ?, ?, ?, ?, ?, ?, ?, ? FROM archives",
+            (number, *columns_of(summary, data)),
         )

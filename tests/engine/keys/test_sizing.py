@@ -15,6 +15,8 @@ from onlinecal.forecasters.simplex.machine.table import USED
 HEADER = 1 + 8 * TABLE
 BOOKS = 90
 """Bytes around a single lane: versions, checksums, lengths, and one remembered forecast with a short id."""
+WATCH = 155, 240
+"""Bytes of the account of losses and alarms, without hints: at least and at most."""
 
 
 def kept(config, rounds, classes=0, waiting=0, remember=1):

@@ -126,12 +126,12 @@ def test_keys_without_hints_keep_nothing_of_it_and_kind_lp_refuses_it():
         state = KeyState("k", 1, Settings(config))
         played(state, 10, hinted=False)
         assert state.steering is None
-        assert msgspec.msgpack.decode(state.dump()[SUM:])[0] == 1
+        assert msgspec.msgpack.decode(state.dump()[SUM:])[6] is None
     for value in (True, False):
         with pytest.raises(ValueError, match=f"steering does not go with kind 'lp', got {value}"):
             KeyConfig(kind="lp", steering=value)
-    with pytest.raises(ValueError, match="edition must be at most 4, got 5"):
-        Engine(None, EngineConfig(edition=5))
+    with pytest.raises(ValueError, match="edition must be at most 5, got 6"):
+        Engine(None, EngineConfig(edition=6))
 
 
 def played(state, rounds, hinted=True):
