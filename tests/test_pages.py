@@ -1,8 +1,9 @@
-"""Every block of Python on every page runs, and prints the figures that stand beside it; tutorials also draw."""
+"""Blocks of every page run, and print the figures that stand beside them; what tutorials show is theirs."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from tests.pages import (
     printed,
     promises,
     said_by_shell,
+    with_commands,
 )
 
 PAGES = {path.stem: path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]}
@@ -49,6 +51,11 @@ def before_readme() -> dict[str, Any]:
 
 def before_adversaries() -> None:
     Path("games.csv").write_text("date,won\n2,0\n1,1\n3,1\n")
+
+
+def before_http_engine() -> None:
+    for name in ("starlette", "uvicorn", "httptools"):
+        pytest.importorskip(name, reason="needs onlinecal[serve]")
 
 
 def before_scale() -> dict[str, Any]:
@@ -76,6 +83,7 @@ def before_scale() -> dict[str, Any]:
 BEFORE = {
     "README": before_readme,
     "adversaries": before_adversaries,
+    "http-engine": before_http_engine,
     "recalibrate": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
     "recalibrate-decisions": lambda: borrowed("lenet-5-cifar-10.npz"),
     "recalibrate-lp": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
@@ -141,10 +149,15 @@ def test_the_blocks_of_a_page_run_and_print_what_stands_beside_them(page, monkey
     monkeypatch.setattr(registry._CATALOGUE, "entries", registry.catalogue())
     monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
     names: dict[str, Any] = {"__name__": "page", **(BEFORE.get(page, dict)() or {})}
-    for block in BLOCKS[page]:
-        if not any(page == where and piece in block.code for where, piece in NOT_RUN):
-            check(block, names, PAGES[page])
-    AFTER.get(page, lambda names: None)(names)
+    monkeypatch.setenv("PATH", with_commands())
+    try:
+        for block in BLOCKS[page]:
+            if not any(page == where and piece in block.code for where, piece in NOT_RUN):
+                check(block, names, PAGES[page])
+        AFTER.get(page, lambda names: None)(names)
+    finally:
+        for server in (value for value in names.values() if isinstance(value, subprocess.Popen)):
+            server.kill()
 
 
 def test_what_is_not_run_is_there():
