@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from onlinecal.validation import check_count, check_number
 
-EDITION = 4
+EDITION = 5
 """Today's edition of the forecasters' rules."""
 MAX_JUMP = 1e10
 """Seconds, some 300 years: any clock that counts seconds stays below, none that counts milliseconds does."""
@@ -114,7 +114,8 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     `edition` is set by the engine where it matters: by which edition of its rule a simplex chooses the grid
     for a horizon (2), a binary forecaster its level and what points without bias accept (3), a simplex its
     grids by the biases that its labels can have, what slack and report become with the first hint unless they
-    are set, and that hints are steered (4). A ledger that names none has the first.
+    are set, and that hints are steered (4), how a simplex finds cells near a hint, and that its grid tunes
+    itself from the first hint on (5). A ledger that names none has the first.
     """
 
     default: KeyConfig = KeyConfig()
@@ -132,7 +133,10 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         """The configuration with an edition, today's, if it names none and that makes a difference."""
         configs = [self.default, *(match.config for match in self.matches)]
         matters = any(
-            one.kind == "binary" or one.steering is not False or None in (one.n_cells, one.report)
+            one.kind == "binary"
+            or one.steering is not False
+            or one.n_cells is None
+            or one.report != "barycentre"
             for one in configs
         )
         return replace(self, edition=edition) if matters and not self.edition else self

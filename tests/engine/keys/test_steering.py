@@ -130,8 +130,8 @@ def test_keys_without_hints_keep_nothing_of_it_and_kind_lp_refuses_it():
     for value in (True, False):
         with pytest.raises(ValueError, match=f"steering does not go with kind 'lp', got {value}"):
             KeyConfig(kind="lp", steering=value)
-    with pytest.raises(ValueError, match="edition must be at most 4, got 5"):
-        Engine(None, EngineConfig(edition=5))
+    with pytest.raises(ValueError, match="edition must be at most 5, got 6"):
+        Engine(None, EngineConfig(edition=6))
 
 
 def played(state, rounds, hinted=True):
