@@ -120,8 +120,9 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     `edition` is set by the engine where it matters: by which edition of its rule a simplex chooses the grid
     for a horizon (2), a binary forecaster its level and what points without bias accept (3), a simplex its
     grids by the biases that its labels can have, what slack and report become with the first hint unless they
-    are set, and that hints are steered (4); that keys are watched (5), which changes no forecast. A ledger
-    that names none has the first.
+    are set, and that hints are steered (4); that keys are watched, which changes no forecast, how a simplex
+    finds cells near a hint, and that its grid tunes itself from the first hint on (5). A ledger that names
+    none has the first.
     """
 
     default: KeyConfig = KeyConfig()

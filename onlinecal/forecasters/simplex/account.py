@@ -15,10 +15,12 @@ from onlinecal.forecasters.simplex.guarantees import (
     window_cells,
     window_guarantee,
 )
-from onlinecal.forecasters.simplex.machine.table import BEST, STRAIGHT
+from onlinecal.forecasters.simplex.machine.table import BEST, RECALLING, STRAIGHT
 
 IMPROVED = 4
 """From this edition on reports that follow a hint are the best of their cell."""
+RECALLED = 5
+"""From this edition on cells near a hint are chosen as `machine.near` says."""
 NEWCOMER = 2
 """The l1 distance from a forecast to the corner of a class that it gave no chance."""
 
@@ -78,7 +80,9 @@ class Account:
     @property
     def report(self) -> int:
         """Which point of its cell is announced, as the memory has it."""
-        return (BEST if self.edition >= IMPROVED else STRAIGHT) if self.follows else 0
+        if not self.follows:
+            return 0
+        return RECALLING if self.edition >= RECALLED else BEST if self.edition >= IMPROVED else STRAIGHT
 
     @property
     def plan(self) -> tuple[float | None, bool, int]:

@@ -21,7 +21,6 @@ from onlinecal.forecasters.simplex.machine.table import (
     CLASSES,
     HERE,
     LIMIT,
-    REPORT,
     ROUNDS,
     SCALE,
     STEP,
@@ -148,10 +147,13 @@ class SimplexRun(Account):
             )
         growing, before = not self.fixed or self.follows, self.memory
         if len(self.memory):
-            self.memory = memories.rebuilt(self.memory, k, scale, scale // m, self.slack, growing)
+            self.memory = memories.rebuilt(
+                self.memory, k, scale, scale // m, self.slack, growing, self.report
+            )
         else:
-            self.memory = memories.new_memory(k, m, 1, self.slack, memories.FEWEST_RECORDS, growing)
-        self.memory[REPORT] = self.report
+            self.memory = memories.new_memory(
+                k, m, 1, self.slack, memories.FEWEST_RECORDS, growing, self.report
+            )
         if self.tuned:
             rebased(self.memory, int(self.memory[SCALE] // (self.memory[BASE] or FOREVER)), base)
         self.memory[LIMIT] = limit
