@@ -12,6 +12,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.model_selection import GridSearchCV, KFold
 
 from onlinecal.measures.scores import class_scores
+from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.classical.newton import best_linear, softmax_of_logs
 from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
@@ -54,6 +55,7 @@ class DirichletCalibration(ProbabilityRecalibrator):
     Kull, Perello-Nieto, Kangsepp, Song & Flach, "Beyond temperature scaling" (2019), section 3.
     """
 
+    any_precision = True
     fixed_order_ = False
     """Of models of more classes, or pickled before sums were the same on every processor."""
 
@@ -83,7 +85,7 @@ class DirichletCalibration(ProbabilityRecalibrator):
             found = best_linear(table, labels, weights, start, ridge)
             self.coef_, self.intercept_ = np.ascontiguousarray(found[:, :k]), found[:, k].copy()
             return
-        logs = np.log(table + FLOOR)
+        logs = np.log(as_doubles(table) + FLOOR)
 
         def loss(flat: Floats) -> tuple[float, Floats]:
             value, slope = penalised_loss(

@@ -32,6 +32,7 @@ class VectorScaling(ProbabilityRecalibrator):
     Guo, Pleiss, Sun & Weinberger, "On calibration of modern neural networks" (2017).
     """
 
+    any_precision = True
     fixed_order_ = False
     """Of models that were pickled before sums and exponentials were the same on every processor."""
 

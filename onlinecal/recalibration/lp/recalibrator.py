@@ -164,6 +164,7 @@ class LpRecalibrator(StartedRecalibrator):
     0.036
     """
 
+    any_precision = True
     # of models pickled before there was this
     least_rows = 0.0
 
