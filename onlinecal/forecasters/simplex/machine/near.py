@@ -1,9 +1,9 @@
 """A full cell near a hint, from edition 5 on: the hint's own if it can be had, else one that is walked to.
 
-*The hint's own cell* is the anchor's (see `walk`). A vertex *accepts* a class if it gives it weight and its
-bias after a charge with it would not be below -slack. If the vertices can be dealt out to the classes, each
-accepting its own, the cell is full by these labels: of such deals one is looked for that makes biases grow
-little, if the hint is right.
+*The hint's own cell* is the one that it is in, so that it can be announced as it is. A vertex *accepts* a
+class if it gives it weight and its bias after a charge with it would not be below -slack. If the vertices can
+be dealt out to the classes, each accepting its own, the cell is full by these labels: of such deals one is
+looked for that makes biases grow little, if the hint is right.
 
 *Where the points around a hint refuse what comes* a walk is long. Then it is remembered where it has ended,
 and the next hints in the same region of the simplex are looked for from there, the more of them the longer
@@ -59,19 +59,20 @@ REFUSED = 1 << 56
 
 
 @kernel_part
-def full_cell_near(memory: Memory, target: int) -> int:
-    """A full cell near a target (as for `set_anchor`): the other frame, where it is put."""
-    set_anchor(memory, target)
+def full_cell_near(memory: Memory, hint: int) -> int:
+    """A full cell near a hint (k coordinates in units of 1/(k SCALE)): the other frame, where it is put."""
     leaning = memory[SLACK] > 0
-    if leaning and own_cell(memory, target):
+    if leaning and own_cell(memory, hint, hint):
         return memory[OTHER]
+    set_anchor(memory, hint)
     key = region(memory)
     place = place_of(memory, key)
     if recalls(memory, place, key):
-        set_anchor(memory, place + PLACE)
-        if leaning and own_cell(memory, target):
-            return memory[OTHER]
-        frame = restart(memory, leaning)
+        if leaning and own_cell(memory, place + PLACE, hint):
+            frame = memory[OTHER]
+        else:
+            set_anchor(memory, place + PLACE)
+            frame = restart(memory, leaning)
     else:
         before = memory[PIVOTS]
         frame = restart(memory, leaning)
@@ -123,21 +124,30 @@ def place_of(memory: Memory, key: int) -> int:
 
 
 @kernel_part
-def own_cell(memory: Memory, target: int) -> bool:
-    """Whether the anchor's cell can be had; then it is in the other frame, with labels that it accepts."""
-    k, unit, anchor, cell = memory[CLASSES], memory[STEP], anchor_of(memory), memory[OTHER]
+def own_cell(memory: Memory, target: int, hint: int) -> bool:
+    """Whether the cell that a target is in can be had; then it is in the other frame, labels dealt out.
+
+    A label that a vertex gives weight is that of the step that leaves it, so these are where dealing begins.
+    """
+    k, unit, cell = memory[CLASSES], memory[STEP], memory[OTHER]
     keys, labels = part_of(memory, cell, KEYS), part_of(memory, cell, LABELS)
     levels, steps = part_of(memory, cell, LEVELS), part_of(memory, cell, STEPS)
-    base, sum_of_keys = key_of(memory, anchor), 0
+    first_vertex(memory, cell, target)
+    x = vertex_at(memory, cell, 0)
+    key, sum_of_keys = key_of(memory, x), 0
     for i in range(k):
-        x = vertex_at(memory, cell, i)
-        for c in range(k):
-            memory[x + c] = memory[anchor + c]
-        memory[x + i] += unit
-        key = base + unit * memory[HEADER + i]
-        memory[keys + i], memory[labels + i], memory[levels + i], memory[steps + i] = key, i, 0, i
+        step = memory[steps + i]
+        memory[keys + i], memory[labels + i], memory[levels + i] = key, step, 0
         sum_of_keys += key
-        price_labels(memory, x, key, target, i)
+        price_labels(memory, x, key, hint, i)
+        after = step + 1 if step + 1 < k else 0
+        key += unit * (memory[HEADER + after] - memory[HEADER + step])
+        if i + 1 < k:
+            for c in range(k):
+                memory[x + k + c] = memory[x + c]
+            x += k
+            memory[x + step] -= unit
+            memory[x + after] += unit
     memory[cell] = sum_of_keys
     if not deal(memory, labels):
         return False
@@ -146,10 +156,36 @@ def own_cell(memory: Memory, target: int) -> bool:
 
 
 @kernel_part
-def price_labels(memory: Memory, x: int, key: int, target: int, i: int) -> None:
+def first_vertex(memory: Memory, cell: int, target: int) -> None:
+    """Write the first vertex and the steps of the cell that the target is in.
+
+    Where the sums of coordinates up to each class lie between multiples of the grid's step: the first vertex
+    has all of them above; they are lowered one by one, those first that are least above the lower end.
+    """
+    k, unit = memory[CLASSES], memory[STEP]
+    x, steps, above = vertex_at(memory, cell, 0), part_of(memory, cell, STEPS), part_of(memory, cell, LEVELS)
+    size, whole, total, before = k * unit, k * memory[SCALE], 0, 0
+    for c in range(k - 1):
+        total = min(total + memory[target + c], whole)
+        upper = min(total // size + 1, whole // size)
+        memory[x + c] = (upper - before) * unit
+        before = upper
+        rest = total - (upper - 1) * size
+        # of several that are as much above, the first: so no coordinate becomes negative
+        i = c
+        while i > 0 and memory[above + i - 1] > rest:
+            memory[above + i], memory[steps + i] = memory[above + i - 1], memory[steps + i - 1]
+            i -= 1
+        memory[above + i], memory[steps + i] = rest, c
+    memory[x + k - 1] = memory[SCALE] - before * unit
+    memory[steps + k - 1] = k - 1
+
+
+@kernel_part
+def price_labels(memory: Memory, x: int, key: int, hint: int, i: int) -> None:
     """Write into row i of the slab's vertices what each label of the point at x costs.
 
-    That is by how much it would make biases grow, in l1, times the target's weight of the class.
+    That is by how much it would make biases grow, in l1, times the hint's weight of the class.
     """
     k, scale = memory[CLASSES], memory[SCALE]
     row = vertex_at(memory, memory[SLAB], i)
@@ -166,7 +202,7 @@ def price_labels(memory: Memory, x: int, key: int, target: int, i: int) -> None:
             bias += memory[biases + j]
         if memory[x + j] > 0 and bias - scale >= -memory[SLACK]:
             # a class without weight should cost something, too
-            memory[row + j] = (memory[target + j] + 1) * (common - abs(bias) + abs(bias - scale))
+            memory[row + j] = (memory[hint + j] + 1) * (common - abs(bias) + abs(bias - scale))
         else:
             memory[row + j] = REFUSED
 
