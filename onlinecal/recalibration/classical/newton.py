@@ -49,7 +49,10 @@ class LinearSums(NamedTuple):
 class LinearRows(Protocol):
     """Rows that linear scores are fitted to, wherever they are."""
 
-    n_rows: int
+    from_sample: bool
+    """Whether there are so many that the search begins with a sample."""
+    weight: float
+    """Of all of them."""
 
     def sums(self, parameters: Floats) -> LinearSums:
         """Of all rows, for parameters (C, m)."""
@@ -66,7 +69,12 @@ class LocalRows:
 
     def __init__(self, logs: Floats, labels: Ints, counts: Floats) -> None:
         self.logs, self.labels, self.counts = logs, labels, counts
-        self.n_rows = len(logs)
+        self.from_sample, self.weight = len(logs) > SAMPLED, float(counts.sum())
+
+    @classmethod
+    def of(cls, table: Floats, labels: Ints, weights: Weights = None) -> LocalRows:
+        """Rows of probabilities (n, C)."""
+        return cls(logs_of(table), labels, counts_of(table, weights))
 
     def sums(self, parameters: Floats) -> LinearSums:
         """Of all rows, for parameters (C, m)."""
@@ -82,23 +90,22 @@ class LocalRows:
 
     def sample(self) -> LocalRows:
         """Some of the rows, at random."""
-        rows = sampled_rows(self.n_rows)
+        rows = sampled_rows(len(self.logs))
         return LocalRows(self.logs[rows], self.labels[rows], self.counts[rows])
 
 
-def best_linear(table: Floats, labels: Ints, weights: Weights, centre: Floats, ridge: Floats) -> Floats:
+def best_linear(rows: LinearRows, centre: Floats, ridge: Floats) -> Floats:
     """The parameters (C, m) of the least log loss plus sum of ridge/2 (parameter - centre)^2.
 
-    Of a table (n, C), from the centre; m = 2: factor of the class's own log-probability and offset, or
-    m = C + 1: factors of all and offset.
+    From the centre; m = 2: factor of the class's own log-probability and offset, or m = C + 1: factors of all
+    and offset. The ridge is at least TINY.
     """
-    counts = counts_of(table, weights)
-    return best_of_rows(LocalRows(logs_of(table), labels, counts), centre, ridge + TINY / counts.sum())
+    return best_of_rows(rows, centre, ridge + TINY / rows.weight)
 
 
 def best_of_rows(rows: LinearRows, centre: Floats, ridge: Floats) -> Floats:
-    """The same of rows wherever they are."""
-    if rows.n_rows > SAMPLED:
+    """The same for any parameters, and with the ridge as it is."""
+    if rows.from_sample:
         sample = rows.sample()
         begin, _ = _descended(sample, sample.curve, centre, centre, ridge, MOST_STEPS)
         curve = sample.curve(begin)

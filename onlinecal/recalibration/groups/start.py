@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.fixed_order import BLOCK, exponential, inner, logarithm
-from onlinecal.pieces import sampled_rows
+from onlinecal.pieces import SAMPLED, sampled_rows
 from onlinecal.recalibration.classical.newton import LinearSums, best_of_rows
 from onlinecal.recalibration.flooring import least_probability
 
@@ -102,7 +102,7 @@ class SigmoidRows:
     def __init__(self, p: Floats, y: Any, weights: Floats, unknown: Floats, fixed: Floats) -> None:
         self.p, self.y, self.weights = p, y, weights
         self.unknown, self.fixed = unknown, fixed
-        self.n_rows = len(p)
+        self.from_sample, self.weight = len(p) > SAMPLED, float(weights.sum())
 
     def _all(self, parameters: Floats) -> Floats:
         return self.fixed + (self.unknown * parameters).sum(axis=1)
@@ -121,7 +121,7 @@ class SigmoidRows:
 
     def sample(self) -> SigmoidRows:
         """Some of the rows, at random."""
-        rows = sampled_rows(self.n_rows)
+        rows = sampled_rows(len(self.p))
         return SigmoidRows(self.p[rows], self.y[rows], self.weights[rows], self.unknown, self.fixed)
 
 
@@ -136,7 +136,7 @@ def best_sigmoid(p: Floats, y: Any, weights: Floats, shared: NDArray[np.int64]) 
     # the unknowns at the identity: those that are shared are the same there
     centre = np.array([identity[shared == one][0] for one in range(unknown.shape[1])])
     rows = SigmoidRows(p, y, weights, unknown, fixed)
-    pull = np.full(len(centre), PRIOR / float(weights.sum()))
+    pull = np.full(len(centre), PRIOR / rows.weight)
     return fixed + (unknown * best_of_rows(rows, centre, pull)).sum(axis=1)
 
 
