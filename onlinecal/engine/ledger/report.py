@@ -89,7 +89,7 @@ def config_of(ledger: Ledger) -> EngineConfig:
 
 
 def read_report(path: str | Path, scores: bool = False) -> Report:
-    """The report of a ledger, which may be in use; nothing is written.
+    """The report of the ledger at `path`, which may be in use; nothing is written.
 
     With `scores` it says what the forecasts are worth, for which every settled round is read.
     Raises LedgerError if there is no ledger, or it is damaged.
@@ -141,7 +141,8 @@ class Check(Struct, frozen=True):
 def check_ledger(path: str | Path) -> Check:
     """Replay every event of a ledger, and compare every forecast and every state with what is written there.
 
-    Reads only, key by key, so memory is that of one key's events. Raises LedgerError if it cannot be read.
+    Reads the file at `path` only, key by key, so memory is that of one key's events. Raises LedgerError if it
+    cannot be read.
     """
     ledger = Ledger(Path(path), read_only=True)
     try:
