@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import pkgutil
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -16,17 +15,16 @@ import typer
 from sphinx.pycode import ModuleAnalyzer
 from typer.cli import get_docs_for_click
 
-import adversaries
-import onlinecal
 from simulations.cli.console import app as command
 
 # what else has an `__all__` is the house's own
 PACKAGES = {
-    "onlinecal": "The names that most programs need; what else there is stands in the packages below.",
+    "onlinecal": "The names that most programs need; what else there is stands in the other packages.",
     "onlinecal.forecasters": "They forecast first and learn the outcome second.",
-    "onlinecal.wrappers": "A classifier, a regressor or a column of probabilities in, calibrated forecasts out.",
+    "onlinecal.wrappers": "A classifier, a regressor or a column of probabilities in, calibrated ones out.",
     "onlinecal.recalibration": "A fixed model's table of probabilities in, a better one out.",
     "onlinecal.measures": "How far from calibrated: pure functions on arrays.",
+    "onlinecal.measures.decision": "What measures of decisions answer with.",
     "onlinecal.metrics": "The same as metrics of river.",
     "onlinecal.alarms": "Alarms when forecasts stop being calibrated.",
     "onlinecal.plots": "Pictures of one's own arrays, drawn on any Axes.",
@@ -46,6 +44,11 @@ def public_names() -> dict[str, dict[str, Any]]:
         found[package] = {name: thing for name, thing in names.items() if id(thing) not in seen}
         seen |= {id(thing) for thing in found[package].values()}
     return found
+
+
+def last(name: str) -> str:
+    """What a full name ends with."""
+    return name.rpartition(".")[2]
 
 
 def write(folder: Path) -> None:
@@ -70,36 +73,29 @@ def pages_of_names() -> Iterator[tuple[str, str]]:
             yield f"names/{name}.md", page_of_name(package, name, thing)
 
 
+def block(kind: str, *lines: str) -> str:
+    """A directive in a page."""
+    return "\n".join([f"```{{{kind}}}", *lines, "```"])
+
+
 def page_of_package(package: str, names: list[str]) -> str:
     """Its names with the first sentences of their docstrings."""
-    table = "\n".join(
-        [
-            "```{eval-rst}",
-            ".. autosummary::",
-            "   :nosignatures:",
-            "",
-            *(f"   {name}" for name in names),
-            "```",
-        ]
-    )
-    tree = "\n".join(
-        ["```{toctree}", ":hidden:", "", *(f"{name.rpartition('.')[2]} <{name}>" for name in names), "```"]
-    )
+    table = block("eval-rst", ".. autosummary::", "   :nosignatures:", "", *(f"   {name}" for name in names))
+    tree = block("toctree", ":hidden:", "", *(f"{last(name)} <{name}>" for name in names))
     return f"# {package}\n\n{PACKAGES[package]}\n\n{table}\n\n{tree}\n"
 
 
 def page_of_name(package: str, name: str, thing: Any) -> str:
     """What its docstring says, with the public members of a class."""
-    short = name.rpartition(".")[2]
+    short = last(name)
     if inspect.isclass(thing):
-        rest = [f".. autoclass:: {name}", "   :members:", "   :inherited-members:"]
+        told = block("eval-rst", f".. autoclass:: {name}", "   :members:", "   :inherited-members:")
     elif inspect.isroutine(thing):
-        rest = [f".. autofunction:: {name}"]
+        told = block("eval-rst", f".. autofunction:: {name}")
     else:
-        rest = [f".. py:data:: {name}", "", *(f"   {line}" for line in said_of(package, short))]
-    return "\n".join(
-        [f"# {short}", "", f"`from {package} import {short}`", "", "```{eval-rst}", *rest, "```", ""]
-    )
+        lines = (f"   {line}" for line in said_of(package, short))
+        told = block("eval-rst", f".. py:data:: {name}", "", *lines)
+    return f"# {short}\n\n`from {package} import {short}`\n\n{told}\n"
 
 
 def said_of(package: str, name: str) -> list[str]:
@@ -115,8 +111,7 @@ def said_of(package: str, name: str) -> list[str]:
         if name not in homes:
             break
         package = homes[name] or ""
-    told = ModuleAnalyzer.for_module(package).find_attr_docs()
-    return told.get(("", name), [])
+    return ModuleAnalyzer.for_module(package).find_attr_docs().get(("", name), [])
 
 
 def pages_of_verbs() -> Iterator[tuple[str, str]]:
@@ -133,24 +128,40 @@ def as_markdown(text: str) -> str:
     text = re.sub(r"^\[bold\](.*)\[/bold\]\n", r"```sh\n\1\n```\n", text, flags=re.M)
     text = text.replace("```\n\n```sh\n", "")
     text = re.sub(r"\[/?bold\]", "", text)
+    text = re.sub(r"^(#+ )`(.*)`$", r"\1\2", text, flags=re.M)
+    text = re.sub(r"\bdocs/([\w-]+)\.md\b", r"[docs/\1.md](../../\1.md)", text)
     return re.sub(r"(?<!^)\$(?! onlinecal)", r"\\$", text)
 
 
 def links() -> dict[str, str]:
-    """Where a name between backticks leads: to its page, if it is public and there is one such name."""
+    """Where a name between backticks leads: to its page, if it is public and no other is called so."""
     full = [f"{package}.{name}" for package, things in public_names().items() for name in things]
-    last = Counter(name.rpartition(".")[2] for name in full)
-    return {short: name for name in full if last[short := name.rpartition(".")[2]] == 1} | dict(
-        zip(full, full)
-    )
+    known = Counter(last(name) for name in full)
+    return {name: name for name in full} | {last(name): name for name in full if known[last(name)] == 1}
 
 
 LINKS = links()
+SECTION = re.compile(r"^(?:Parameters|Attributes)\n-+\n.*?(?=^\S[^\n]*\n-+$|\Z)", re.M | re.S)
+OURS = ("onlinecal", "adversaries")
+
+
+def docstring_of(thing: Any) -> str:
+    """What it says of itself; a class that does not describe its parameters, what its bases say of them."""
+    told = inspect.cleandoc(thing.__doc__ or "")
+    if inspect.isclass(thing) and not SECTION.search(told):
+        bases = [base for base in thing.__mro__[1:] if base.__module__.startswith(OURS)]
+        found = (SECTION.search(inspect.cleandoc(base.__doc__ or "")) for base in bases)
+        told += next((f"\n\n{section[0]}" for section in found if section), "")
+    return told
+
+
 CODE = re.compile(r"(``[^`]+``|`[^`]+`)")
 
 
-def as_restructured(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
+def as_restructured(_app: Any, what: str, _name: str, thing: Any, _options: Any, lines: list[str]) -> None:
     """Signs of formulas are what they are, outside code and examples: docstrings are plain text."""
+    if what == "class":
+        lines[:] = [*docstring_of(thing).split("\n"), ""]
     example = False
     for i, line in enumerate(lines):
         example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
@@ -170,4 +181,4 @@ def skipped(_app: Any, _what: str, _name: str, thing: Any, skip: bool, _options:
     """Members that come from river, scikit-learn or Python are told there."""
     function = getattr(thing, "fget", None) or inspect.unwrap(getattr(thing, "__func__", thing))
     home = getattr(function, "__module__", None) or ""
-    return skip or not home.startswith(("onlinecal", "adversaries"))
+    return skip or not home.startswith(OURS)

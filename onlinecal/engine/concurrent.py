@@ -170,11 +170,11 @@ class AsyncEngine:
         return await self._ask(lambda: self.engine.summary(key))
 
     async def keys(self, offset: int = 0, limit: int = 100) -> list[Line]:
-        """Names and summaries of keys in the order in which they were first met."""
+        """Names and summaries of at most `limit` keys, from number `offset` on, as they were first met."""
         return await self._ask(lambda: self.engine.keys(offset, limit))
 
     async def largest(self, limit: int = 10) -> list[Line]:
-        """Names and summaries of the keys with the largest certificate per settled round."""
+        """Names and summaries of the `limit` keys with the largest certificate per settled round."""
         return await self._ask(lambda: self.engine.largest(limit))
 
     async def aclose(self) -> None:

@@ -108,14 +108,14 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
 
 
 class Match(Struct, frozen=True, forbid_unknown_fields=True):
-    """The keys whose names match a pattern (`*`, `?` and `[...]` as in a shell) and what they get."""
+    """The keys whose names match a `pattern` (`*`, `?` and `[...]` as in a shell) and their `config`."""
 
     pattern: str
     config: KeyConfig
 
 
 class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A default, and exceptions in order: the first that matches a key's name holds for it.
+    """A `default`, and exceptions in order, the `matches`: the first that matches a key's name holds for it.
 
     `edition` is set by the engine where it matters: by which edition of its rule a simplex chooses the grid
     for a horizon (2), a binary forecaster its level and what points without bias accept (3), a simplex its
@@ -146,5 +146,5 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         return replace(self, default=replace(self.default, max_jump=MAX_JUMP), matches=tuple(matches))
 
     def at(self, place: int) -> KeyConfig:
-        """The configuration with that number."""
+        """The configuration with the number `place`; the default for -1."""
         return self.default if place < 0 else self.matches[place].config

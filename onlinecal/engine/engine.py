@@ -168,7 +168,7 @@ class Engine:
         return Batch(keys, records, self._number, self._keys_known)
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
-        """Answer complete lines of JSON with lines of JSON, one for each."""
+        """Answer complete lines of JSON, the `data`, with lines of JSON; `inputs` as `handle` takes them."""
         return encode_lines(self.handle(decode_lines(data), inputs=inputs))
 
     def query(
@@ -202,13 +202,13 @@ class Engine:
             return self._totals().read(self._number, self._keys_known)
 
     def largest(self, limit: int = 10) -> list[Line]:
-        """Names and summaries of the keys with the largest certificate per settled round, largest first."""
+        """Names and summaries of the `limit` keys with the largest certificates per settled round."""
         check_count(limit, "limit")
         with self._mutex:
             return self._totals().largest(limit)
 
     def keys(self, offset: int = 0, limit: int = 100) -> list[Line]:
-        """Names and summaries of keys in the order in which they were first met."""
+        """Names and summaries of at most `limit` keys, from number `offset` on, as they were first met."""
         check_count(limit, "limit")
         if offset < 0:
             raise ValueError(f"offset must be at least 0, got {offset!r}")

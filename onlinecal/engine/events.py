@@ -49,7 +49,7 @@ class Query(Event, tag="query", frozen=True):
 
 
 class Outcome(Event, tag="outcome", frozen=True):
-    """Says what came: 0, 1, false or true, or the label of a class."""
+    """Says what came. `value`: 0, 1, false or true, or the label of a class."""
 
     value: bool | int | float | str
     key: str | None = None
@@ -68,6 +68,8 @@ class Forecast(Struct, tag="forecast", tag_field="type", frozen=True):
 
     Attributes
     ----------
+    id, key
+        Those of the query.
     probability
         Of outcome 1; for several classes an object of the classes' probabilities.
     certificate
@@ -82,13 +84,13 @@ class Forecast(Struct, tag="forecast", tag_field="type", frozen=True):
 
 
 class Settled(Struct, tag="settled", tag_field="type", frozen=True):
-    """Answers an outcome."""
+    """Answers an outcome, with the `id` of its forecast."""
 
     id: str
 
 
 class Withdrawn(Struct, tag="withdrawn", tag_field="type", frozen=True):
-    """Answers a withdrawal."""
+    """Answers a withdrawal, with the `id` of its forecast."""
 
     id: str
 
@@ -134,7 +136,7 @@ def decode(line: bytes) -> Incoming | Rejected:
 
 
 def decode_lines(data: bytes) -> list[Incoming | Rejected]:
-    """One event or refusal for each line of complete lines."""
+    """One event or refusal for each line of `data`, complete lines of JSON in UTF-8."""
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -142,7 +144,7 @@ def decode_lines(data: bytes) -> list[Incoming | Rejected]:
 
 
 def encode_lines(answers: Iterable[Answer]) -> bytes:
-    """One line for each answer."""
+    """One line for each of the `answers`, JSON in UTF-8."""
     return _encoder.encode_lines(answers)
 
 

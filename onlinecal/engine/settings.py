@@ -98,7 +98,7 @@ def all_settings(config: EngineConfig) -> dict[int, Settings]:
 def read_config(path: Path) -> EngineConfig:
     """The configuration in a TOML file: the default at the top, exceptions as [[keys]] with a `match`.
 
-    Raises ValueError naming the file and the entry, OSError if there is no such file.
+    Raises ValueError naming the file and the entry, OSError if there is no file at `path`.
     """
     try:
         table: dict[str, Any] = msgspec.toml.decode(path.read_bytes())

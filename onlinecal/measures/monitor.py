@@ -18,7 +18,7 @@ from onlinecal.validation import check_count, check_probability, share_of
 
 @dataclass(frozen=True)
 class Interval:
-    """lower <= measure <= upper, both proven."""
+    """`lower` <= measure <= `upper`, both proven."""
 
     lower: float
     upper: float

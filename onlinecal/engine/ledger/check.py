@@ -35,7 +35,7 @@ class Check(Struct, frozen=True):
 
 
 def check_ledger(path: str | Path, *, archives: Iterable[str | Path] = (), tell: Tell = silent) -> Check:
-    """Replay every event of a ledger, and compare every forecast and every state with what is written there.
+    """Replay every event of the ledger at `path`, and compare all forecasts and states with what is written.
 
     Where events were archived, it starts from the states behind them, which have to be those that the links
     to the archives tell. An archive is checked like a ledger; `archives` are checked, too, and have to be

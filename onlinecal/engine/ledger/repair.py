@@ -46,8 +46,8 @@ class Repaired(Struct, frozen=True):
 def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
     """Play the readable events of a damaged ledger into a new one; the damaged file is left as it is.
 
-    States and indexes are made anew, so damage to them costs nothing. Raises LedgerError if not even the
-    configuration can be read, ValueError if `into` exists.
+    From `path` to `into`. States and indexes are made anew, so damage to them costs nothing. Raises
+    LedgerError if not even the configuration can be read, ValueError if `into` exists.
     """
     source, target = Path(path), Path(into)
     if target.exists():

@@ -87,7 +87,7 @@ def config_of(ledger: Ledger) -> EngineConfig:
 
 
 def read_report(path: str | Path, scores: bool = False) -> Report:
-    """The report of a ledger, which may be in use; nothing is written.
+    """The report of the ledger at `path`, which may be in use; nothing is written.
 
     With `scores` it says what the forecasts are worth, for which every settled round is read.
     Raises LedgerError if there is no ledger, or it is damaged.

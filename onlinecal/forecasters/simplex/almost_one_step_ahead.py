@@ -139,7 +139,7 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         self._open = OpenForecasts(SimplexForecast)
 
     def new_run(self, edition: int = EDITION) -> SimplexRun:
-        """A run before its first round, with the parameters of this forecaster."""
+        """A run before its first round, by an `edition` of the rules, with this forecaster's parameters."""
         slack = None if self.slack is None else float(self.slack)
         settings = self._known, self.n_cells, self.horizon, slack, self.report == "hint", edition
         run = SimplexRun(*settings, tuned=self.grid == "adaptive", window=self.window)
