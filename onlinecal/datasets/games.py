@@ -14,7 +14,7 @@ from river.datasets import base
 class NBAGames(base.FileDataset):
     """FiveThirtyEight's forecasts of 8,886 basketball games, and who won.
 
-    A forecast before each game of the National Basketball Association from the end of 2015 to June 2022, in
+    A forecast before each game of the National Basketball Association from October 2015 to June 2022, in
     the order of their days. Iterating gives pairs (x, y) as river's data sets do: x has `date` (a
     datetime.date), `season` (the year in which it ends), `home` and `away` (names of teams) and `forecast`
     (the probability, before the game, that the home team wins); y is whether it won. The file, a packed CSV
@@ -29,7 +29,7 @@ class NBAGames(base.FileDataset):
     >>> games = datasets.NBAGames()
     >>> x, y = next(iter(games))
     >>> x["date"].isoformat(), x["home"], x["away"], x["forecast"], y
-    ('2015-12-10', 'Bulls', 'Clippers', 0.51, True)
+    ('2015-10-27', 'Warriors', 'Pelicans', 0.83336, True)
 
     >>> import polars as pl
     >>> pl.read_csv(games.path, try_parse_dates=True).shape

@@ -24,6 +24,7 @@ from onlinecal.engine.watch import key_watch
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP, Note
 from onlinecal.engine.watch.watched import Watched
 from onlinecal.forecasters.binary.soundness import require
+from onlinecal.html import Shown
 
 VERSION, STEERED, WATCHED = 1, 2, 3
 FEW = 64
@@ -55,7 +56,7 @@ class StoredWatchedKey(StoredSteeredKey, array_like=True):
     watch: bytes | None = None
 
 
-class Summary(Struct, frozen=True, omit_defaults=True):
+class Summary(Shown, Struct, frozen=True, omit_defaults=True):
     """What there is to know of a key at a glance.
 
     Attributes

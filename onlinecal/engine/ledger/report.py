@@ -15,6 +15,7 @@ from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import CHUNK, take
 from onlinecal.engine.ledger.scores import read_scores
 from onlinecal.engine.watch.scores import Scores, scores_of_all
+from onlinecal.html import MOST, Shown, Table
 
 
 class KeyReport(Struct, frozen=True):
@@ -38,7 +39,7 @@ class OpenForecast(Struct, frozen=True):
     time: float | None
 
 
-class Report(Struct, frozen=True):
+class Report(Shown, Struct, frozen=True):
     """A ledger at one moment.
 
     Attributes
@@ -64,6 +65,12 @@ class Report(Struct, frozen=True):
     total: Summary
     oldest: OpenForecast | None
     scores: Scores | None = None
+
+    def _shown(self) -> Table:
+        named = [*((key.name, key.summary) for key in self.keys[: MOST - 1]), ("all keys", self.total)]
+        rows = [(name, one.rounds, one.open, one.certificate, one.guarantee) for name, one in named]
+        notes = [f"{self.events:,} events, {len(self.keys):,} keys, of which the first are shown"]
+        return Table(self.path, ("key", "rounds", "open", "certificate", "guarantee"), rows, notes)
 
 
 def total_of(summaries: Iterable[Summary]) -> Summary:
