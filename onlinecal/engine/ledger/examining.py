@@ -57,6 +57,9 @@ def examine(path: Path, integrity: bool = True) -> tuple[Facts, list[Finding]]:
                 _integrity(connection, facts, findings)
     except sqlite3.Error as error:
         findings.append(Finding(f"{path}: {advice(error).split('. ')[0]} ({error})", f"{MEND}."))
+    except Exception as error:
+        # a damaged file may say anything
+        findings.append(Finding(f"{path}: its content makes no sense ({error!r})", f"{MEND}."))
     if not findings and facts["schema"] == schema.VERSION:
         _links(path, facts, findings)
     return facts, findings
