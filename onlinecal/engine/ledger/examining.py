@@ -27,6 +27,13 @@ BEHIND = 1_000_000
 LARGE_WAL = 1 << 30
 LEAST_FREE = 1 << 30
 
+OLDEST = (
+    "SELECT q.id, k.name, q.time, q.number FROM queries AS q JOIN keys AS k ON k.number = q.key"
+    " WHERE (q.number IN (SELECT oldest FROM states) OR q.number > ?)"
+    " AND NOT EXISTS (SELECT 1 FROM closings AS c WHERE c.query = q.number) ORDER BY q.number LIMIT 1"
+)
+"""The first open forecast, of those that states have as their oldest and those behind all states."""
+
 Facts = dict[str, Any]
 
 
@@ -57,6 +64,9 @@ def examine(path: Path, integrity: bool = True) -> tuple[Facts, list[Finding]]:
                 _integrity(connection, facts, findings)
     except sqlite3.Error as error:
         findings.append(Finding(f"{path}: {advice(error).split('. ')[0]} ({error})", f"{MEND}."))
+    except Exception as error:
+        # a damaged file may say anything
+        findings.append(Finding(f"{path}: its content makes no sense ({error!r})", f"{MEND}."))
     if not findings and facts["schema"] == schema.VERSION:
         _links(path, facts, findings)
     return facts, findings
@@ -159,10 +169,7 @@ def _content(connection: sqlite3.Connection, facts: Facts, findings: list[Findin
                 "install the newer version",
             )
         )
-    oldest = one(
-        "SELECT q.id, k.name, q.time, q.number FROM queries AS q JOIN keys AS k ON k.number = q.key"
-        " WHERE q.number = (SELECT min(oldest) FROM states)"
-    )
+    oldest = connection.execute(OLDEST, (tail,)).fetchone()
     if oldest:
         names = ("id", "key", "time", "events_ago")
         facts["oldest_open"] = dict(zip(names, (*oldest[:3], last - oldest[3]), strict=True))
