@@ -101,7 +101,7 @@ class Engine:
         self._sound = False
         for upto in catch_up(self._keys, self._ledger):
             self._write_states(upto)
-        self._keys.start_watching(self._ledger.about("reliability"), self._number)
+        self._keys.start_watching(self._ledger.reliability(), self._number)
         self._sound = True
 
     def _write_states(

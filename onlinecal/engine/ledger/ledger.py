@@ -48,6 +48,11 @@ class Ledger(LedgerFile):
         rows = self.rows("SELECT value FROM about WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
+    def reliability(self) -> Any:
+        """What the ledger has of the reliability of all keys together; None if nothing."""
+        rows = self.rows("SELECT bins FROM reliability")
+        return rows[0][0] if rows else None
+
     def tell(self, name: str, value: Any) -> None:
         """Write down a fact about the ledger."""
         with self.ledger_errors():
@@ -157,7 +162,7 @@ class Ledger(LedgerFile):
                 many("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?)", changes.inputs)
                 execute("INSERT OR REPLACE INTO about VALUES ('tail', ?)", (changes.tail,))
                 if changes.reliability is not None:
-                    execute("INSERT OR REPLACE INTO about VALUES ('reliability', ?)", (changes.reliability,))
+                    execute("INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,))
                 execute("COMMIT")
             except BaseException:
                 if self.connection.in_transaction:

@@ -17,6 +17,7 @@ from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Logged
 from onlinecal.engine.ledger.replay import CHUNK, check_same, take
 from onlinecal.engine.ledger.scores import read_scores
+from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.engine.watch.scores import Scores, scores_of_all
 
 
@@ -147,7 +148,7 @@ def check_ledger(path: str | Path) -> Check:
     ledger = Ledger(Path(path), read_only=True)
     try:
         with ledger.snapshot():
-            problems = ledger.damage()
+            problems = [*ledger.damage(), *_damage_of_reliability(ledger)]
             keys = KeyCache(config_of(ledger))
             events = known = 0
             for number, log in groupby(ledger.log_by_key(), key=lambda event: event.key):
@@ -166,6 +167,16 @@ def check_ledger(path: str | Path) -> Check:
             return Check(events, known, problems)
     finally:
         ledger.close()
+
+
+def _damage_of_reliability(ledger: Ledger) -> list[str]:
+    try:
+        written = ledger.reliability()
+        if written is not None:
+            Reliability.load(written)
+    except (ValueError, TypeError) as error:
+        return [f"{ledger.path}: {error}; it begins anew when the ledger is opened"]
+    return []
 
 
 def _replay(keys: KeyCache, ledger: Ledger, number: int, log: Iterable[Logged]) -> None:

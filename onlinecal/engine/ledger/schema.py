@@ -15,7 +15,7 @@ APPLICATION = 0x4F43414C
 TABLES = """
 CREATE TABLE about (
     name TEXT PRIMARY KEY,      -- config: the engine's configuration as JSON
-    value NOT NULL              -- tail: all states hold what happened up to this number; reliability: in bins
+    value NOT NULL              -- tail: all states hold what happened up to this number
 ) WITHOUT ROWID;
 CREATE TABLE keys (
     number INTEGER PRIMARY KEY,
@@ -54,6 +54,10 @@ CREATE TABLE inputs (
     position INTEGER NOT NULL,  -- bytes of the file that have been answered
     mark BLOB                   -- by what its reader recognises the file; NULL: by nothing
 ) WITHOUT ROWID;
+CREATE TABLE reliability (
+    number INTEGER PRIMARY KEY, -- 0, the only row
+    bins BLOB NOT NULL          -- of all keys together
+);
 """
 
 
@@ -63,8 +67,9 @@ def add_marks(connection: sqlite3.Connection) -> None:
 
 
 def add_watched(connection: sqlite3.Connection) -> None:
-    """From 2 to 3: what came of watching a key."""
+    """From 2 to 3: what came of watching keys."""
     connection.execute("ALTER TABLE states ADD COLUMN watched BLOB")
+    connection.execute("CREATE TABLE reliability (number INTEGER PRIMARY KEY, bins BLOB NOT NULL)")
 
 
 MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: add_marks, 2: add_watched}

@@ -1,8 +1,8 @@
 """What is kept of a key's settled rounds to watch it: sums of losses, biases, and bets for alarms.
 
 A state is one flat array, taken on by compiled code; nothing in it goes through the C library, so that
-every machine comes to the same bits. Forecasts and hints each have an alarm of their own (`onlinecal.alarms.escrow`);
-a ticket has the stakes on one forecast, and behind them those on its hint.
+every machine comes to the same bits. Forecasts and hints each have an alarm of their own
+(`onlinecal.alarms.escrow`); a ticket has the stakes on one forecast, and behind them those on its hint.
 """
 
 from __future__ import annotations
