@@ -24,6 +24,8 @@ from onlinecal.engine.events import (
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.state import Summary
 from onlinecal.engine.keys.totals import Line, Total, Totals
+from onlinecal.engine.ledger.archived import refuse_archived
+from onlinecal.engine.ledger.chain import refuse_archive
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Changes, Noted
 from onlinecal.engine.ledger.replay import catch_up
@@ -88,6 +90,8 @@ class Engine:
             all_settings(config)
         self._ledger = Ledger(None if ledger is None else Path(ledger))
         try:
+            with self._ledger.ledger_errors():
+                refuse_archive(self._ledger)
             self.config = agreed_config(self._ledger, config)
             self._start()
         except BaseException:
@@ -98,6 +102,8 @@ class Engine:
         """Take up the state that the ledger holds."""
         self._keys = KeyCache(self.config)
         self._number, self._keys_known = self._ledger.last_numbers()
+        # archives are not made while there is a writer
+        self._has_archives = self._ledger.checkpoint() > 0
         self._sound = False
         for upto in catch_up(self._keys, self._ledger):
             self._write_states(upto)
@@ -133,6 +139,8 @@ class Engine:
         with self._mutex:
             self._recover()
             events = list(events)
+            if self._has_archives:
+                events = refuse_archived(self._ledger, events, self._keys.open)
             self._sound = False
             batch = self._judge(events)
             answers = [batch.judge(event) for event in events]

@@ -103,8 +103,8 @@ class Rejected(Struct, tag="rejected", tag_field="type", frozen=True):
     reason
         One word: "malformed" (no event at all), "invalid" (a value that cannot be), "duplicate" (the id has
         been asked for, with different content), "unknown" (no such id), "settled", "withdrawn" (it has been
-        closed, in a different way), "expired" (the outcome came too late), "full" (too many are open, or
-        settled).
+        closed, in a different way), "expired" (the outcome came too late), "archived" (its forecast was moved
+        to an archive), "full" (too many are open, or settled).
     detail
         The same in a sentence that names the field and the value.
     """

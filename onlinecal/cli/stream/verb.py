@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from onlinecal.cli.errors import INTERRUPTED, Verbs
+from onlinecal.cli.stream.archive import archive, export
 from onlinecal.cli.stream.check import check, repair
+from onlinecal.cli.stream.doctor import doctor
 from onlinecal.cli.stream.report import report
 from onlinecal.cli.stream.serve import serve
 
 app = typer.Typer(cls=Verbs, rich_markup_mode="rich")
-for verb in (report, check, repair, serve):
+for verb in (report, check, repair, serve, archive, export, doctor):
     app.command(verb.__name__)(verb)
 
 

@@ -16,12 +16,10 @@ from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.state import KeyState, Summary
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import Logged, Snapshot
+from onlinecal.engine.ledger.records import Logged, Snapshot, StateRow
 from onlinecal.engine.settings import Settings, all_settings
 from onlinecal.engine.watch.key_watch import Raised
 from onlinecal.engine.watch.reliability import Reliability
-
-StateRow = tuple[int, int, Summary, bytes]
 
 
 class KeyCache:

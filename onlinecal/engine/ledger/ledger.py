@@ -19,11 +19,10 @@ from onlinecal.engine.ledger.records import (
     Noted,
     Record,
     Snapshot,
-    columns_of,
     loaded,
     logged,
     summary_in,
-    watched_of,
+    write_states,
 )
 
 LOG = (
@@ -35,8 +34,10 @@ LOG = (
 """The events after a number, which is given twice; the columns are those of `Logged`."""
 
 
+LAST_NUMBER = (1 << 63) - 1
+
 HIGHEST = "SELECT " + ", ".join(
-    f"(SELECT max(number) FROM {table})" for table in ("queries", "closings", "keys")
+    f"(SELECT max(number) FROM {table})" for table in ("queries", "closings", "archives", "keys")
 )
 
 
@@ -61,8 +62,8 @@ class Ledger(LedgerFile):
     def last_numbers(self) -> tuple[int, int]:
         """The numbers of the last event and of the last key; 0 where there is none."""
         with self.ledger_errors():
-            queries, closings, keys = self.connection.execute(HIGHEST).fetchone()
-            return max(queries or 0, closings or 0), keys or 0
+            *events, keys = self.connection.execute(HIGHEST).fetchone()
+            return max(number or 0 for number in events), keys or 0
 
     def recall(self, ids: Iterable[str]) -> dict[str, Record]:
         """The queries among these ids that the ledger holds."""
@@ -101,10 +102,16 @@ class Ledger(LedgerFile):
         with self.content_errors():
             return [logged(row) for row in rows]
 
-    def log_by_key(self) -> Iterator[Logged]:
-        """All events, key after key, each key's in their order."""
+    def checkpoint(self) -> int:
+        """The number of the last event that was archived; 0 if none was."""
+        return self.rows("SELECT coalesce(max(number), 0) FROM archives")[0][0]
+
+    def log_by_key(self, upto: int = LAST_NUMBER) -> Iterator[Logged]:
+        """All events behind the checkpoint, up to a number, key after key, each key's in their order."""
+        after = self.checkpoint()
         with self.ledger_errors():
-            for row in self.connection.execute(f"{LOG} ORDER BY 2, 1", (0, 0)):
+            sql = f"SELECT * FROM ({LOG}) WHERE number <= ? ORDER BY key, number"
+            for row in self.connection.execute(sql, (after, after, upto)):
                 yield logged(row)
 
     def summaries(self, after: int = 0, most: int = -1) -> Iterator[tuple[str, int, Summary]]:
@@ -112,18 +119,27 @@ class Ledger(LedgerFile):
 
         Of the keys with higher numbers, if one is given, and at most so many.
         """
-        with self.ledger_errors():
+        with self.content_errors():
             for row in self.connection.execute(
                 "SELECT k.name, k.config, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest,"
-                " s.watched FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
+                " w.found FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
+                " LEFT JOIN watched AS w ON w.key = s.key AND w.number = s.number"
                 " WHERE k.number > ? ORDER BY k.number LIMIT ?",
                 (after, most),
             ):
                 yield row[0], row[1], summary_in(row[2:])
 
     def counts(self) -> tuple[int, int]:
-        """How many queries were accepted, and how many of them were closed."""
-        return tuple(self.rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("queries", "closings"))
+        """How many queries were accepted, and how many of them were closed, those in archives included."""
+        after = self.checkpoint()
+        return tuple(
+            self.rows(
+                f"SELECT (SELECT count(*) FROM {table} WHERE number > ?) + coalesce(sum({table}), 0)"
+                " FROM archives",
+                (after,),
+            )[0][0]
+            for table in ("queries", "closings")
+        )
 
     def double_numbers(self) -> list[int]:
         """Numbers that stand for two events."""
@@ -152,13 +168,7 @@ class Ledger(LedgerFile):
                 many("INSERT INTO keys VALUES (?, ?, ?)", changes.keys)
                 many("INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?)", changes.queries)
                 many("INSERT INTO closings VALUES (?, ?, ?, ?)", changes.closings)
-                many(
-                    "INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        (key, upto, *columns_of(summary), state, watched_of(summary))
-                        for key, upto, summary, state in changes.states
-                    ),
-                )
+                write_states(self.connection, changes.states)
                 many("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?)", changes.inputs)
                 execute("INSERT OR REPLACE INTO about VALUES ('tail', ?)", (changes.tail,))
                 if changes.reliability is not None:

@@ -1,9 +1,8 @@
-"""What a ledger holds, read from outside: a report of a live one, and a check of all of it."""
+"""What a ledger holds, read from outside, also while it is written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
 from pathlib import Path
 
 import msgspec
@@ -12,12 +11,9 @@ from msgspec import Struct
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.state import Summary
-from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import Logged
-from onlinecal.engine.ledger.replay import CHUNK, check_same, take
+from onlinecal.engine.ledger.replay import CHUNK, take
 from onlinecal.engine.ledger.scores import read_scores
-from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.engine.watch.scores import Scores, scores_of_all
 
 
@@ -130,82 +126,3 @@ def read_report(path: str | Path, scores: bool = False) -> Report:
             )
     finally:
         ledger.close()
-
-
-class Check(Struct, frozen=True):
-    """What came of replaying a whole log: how much there was, and what was not as the ledger has it."""
-
-    events: int
-    keys: int
-    problems: list[str]
-
-
-def check_ledger(path: str | Path) -> Check:
-    """Replay every event of a ledger, and compare every forecast and every state with what is written there.
-
-    Reads only, key by key, so memory is that of one key's events. Raises LedgerError if it cannot be read.
-    """
-    ledger = Ledger(Path(path), read_only=True)
-    try:
-        with ledger.snapshot():
-            problems = [*ledger.damage(), *_damage_of_reliability(ledger)]
-            keys = KeyCache(config_of(ledger))
-            events = known = 0
-            for number, log in groupby(ledger.log_by_key(), key=lambda event: event.key):
-                of_key = list(log)
-                events, known = events + len(of_key), known + 1
-                try:
-                    with ledger.content_errors():
-                        _replay(keys, ledger, number, of_key)
-                except LedgerError as error:
-                    problems.append(str(error))
-                    keys = KeyCache(keys.config)
-            for number in ledger.double_numbers():
-                problems.append(f"number {number} stands for two events: two processes wrote at once")
-            if events < sum(ledger.counts()):
-                problems.append(f"{sum(ledger.counts()) - events} closings belong to no query of the log")
-            return Check(events, known, problems)
-    finally:
-        ledger.close()
-
-
-def _damage_of_reliability(ledger: Ledger) -> list[str]:
-    try:
-        written = ledger.reliability()
-        if written is not None:
-            Reliability.load(written)
-    except (ValueError, TypeError) as error:
-        return [f"{ledger.path}: {error}; it begins anew when the ledger is opened"]
-    return []
-
-
-def _replay(keys: KeyCache, ledger: Ledger, number: int, log: Iterable[Logged]) -> None:
-    """Take a key's events from the first on; LedgerError where the ledger has another answer or state."""
-    found = ledger.keys_numbered([number])
-    if not found:
-        raise LedgerError(f"{ledger.path}: the name of key {number} is lost")
-    snapshot = found[0]
-    keys.load([snapshot._replace(state=None, upto=0)])
-    state, asked, compared = keys.states[snapshot.name], [], snapshot.state is None
-
-    def compare() -> None:
-        keys.run()
-        if state.dump() != snapshot.state:
-            raise LedgerError(
-                f"{ledger.path}: the state of key {snapshot.name!r} is not what its events up to number "
-                f"{snapshot.upto} come to"
-            )
-
-    for event in log:
-        if not compared and event.number > snapshot.upto:
-            compare()
-            compared = True
-        issued = keys.apply(state, event)
-        if not event.closes:
-            asked.append((event, issued))
-    keys.run()
-    if not compared:
-        compare()
-    for event, issued in asked:
-        check_same(ledger, event, issued)
-    keys.drop(state)

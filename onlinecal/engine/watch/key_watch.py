@@ -99,6 +99,10 @@ class KeyWatch(ABC):
                             settle_bets(self.account, ticket, whose, p, p, issued.number, 0, inf)
 
     @abstractmethod
+    def _is_forecast(self, told: Any) -> bool:
+        """Whether something can be a forecast or a hint."""
+
+    @abstractmethod
     def _probabilities(self, issued: Issued) -> tuple[float, float]:
         """What is bet on: the forecast and the hint; NaN where there is none."""
 
@@ -164,6 +168,9 @@ class KeyWatch(ABC):
 
     def take(self, data: bytes, waiting: Collection[Issued]) -> None:
         """Take up what was dumped while these forecasts waited; ValueError if that cannot be."""
+        for one in waiting:
+            told = [one.probability] if one.hint is None else [one.probability, one.hint]
+            require(all(map(self._is_forecast, told)), "its open forecasts")
         stored = msgspec.msgpack.decode(data, type=StoredWatch)
         numbers = [one.number for one in waiting] if self.threshold < inf else []
         size = 8 * SIZE + 4 * TICKET * len(numbers)
@@ -187,6 +194,9 @@ class ProbabilityWatch(KeyWatch):
     """That of outcomes in [0, 1]."""
 
     __slots__ = ()
+
+    def _is_forecast(self, told: Any) -> bool:
+        return is_share(told)
 
     def _probabilities(self, issued: Issued) -> tuple[float, float]:
         return issued.probability, nan if issued.hint is None else issued.hint
@@ -225,6 +235,9 @@ class ClassWatch(KeyWatch):
     def __init__(self, alpha: float | None) -> None:
         super().__init__(alpha)
         self.labels: dict[str, tuple[int, int]] = {}
+
+    def _is_forecast(self, told: Any) -> bool:
+        return isinstance(told, dict) and all(map(is_name, told)) and all(map(is_share, told.values()))
 
     def _probabilities(self, issued: Issued) -> tuple[float, float]:
         forecast, hint = likeliest(issued.probability)[1], likeliest(issued.hint)[1]
@@ -273,7 +286,12 @@ def likeliest(told: dict[str, float] | None) -> tuple[str | None, float]:
     if not told:
         return None, nan
     label = max(told, key=told.__getitem__)
-    return label, min(1.0, max(0.0, told[label]))
+    return label, told[label]
+
+
+def is_share(told: Any) -> bool:
+    """Whether something is a float in [0, 1]."""
+    return type(told) is float and 0.0 <= told <= 1.0
 
 
 def add_class_losses(account: Floats, place: int, told: dict[str, float], outcome: str) -> None:
