@@ -122,12 +122,13 @@ class KeyWatch(ABC):
 
     def last_alarm(self, whose: int) -> Alarm | None:
         """The last alarm of the forecasts, or of the hints; None if there was none."""
-        count, event, bet = self.account[ALARMS + whose * PER_ALARM :][:PER_ALARM].astype(np.int64).tolist()
+        start = ALARMS + whose * PER_ALARM
+        count, event, bet = map(int, self.account[start : start + PER_ALARM].tolist())
         return Alarm(event, *region_of(bet), direction_of(bet)) if count else None
 
     def watched(self) -> Watched:
         """What came of it."""
-        forecast, hint = self.account[ALARMS:BIASES:PER_ALARM].astype(np.int64).tolist()
+        forecast, hint = int(self.account[ALARMS]), int(self.account[ALARMS + PER_ALARM])
         of_forecasts, of_hints = self._biases()
         return Watched(
             self._scores(),
@@ -212,7 +213,7 @@ class ProbabilityWatch(KeyWatch):
                     self._raise(whose)
 
     def _biases(self) -> tuple[float | None, float | None]:
-        biases = np.abs(self.account[BIASES:UNHINTED]).tolist()
+        biases = [abs(one) for one in self.account[BIASES:UNHINTED].tolist()]
         of_hints = max(biases[2], biases[3] / 1.5) if self.account[HINTED] else None
         return max(biases[0], biases[1] / 1.5), of_hints
 
