@@ -43,7 +43,7 @@ class Reading(Collector):
             ("oldest_open_events", "Events since the oldest forecast that waits was asked for", waited),
             (
                 "certificate",
-                "Proven bound on the distance to calibration, a sum over rounds",
+                "Proven upper bound on the distance to calibration, a sum",
                 total.certificate,
             ),
             ("guarantee", "What the certificate cannot exceed", total.guarantee),
@@ -86,7 +86,7 @@ def labelled(
     family: type[Metric], name: str, help: str, label: str, values: Iterable[tuple[str, float]]
 ) -> Metric:
     """A metric with one value for each value of its label."""
-    metric = family(f"onlinecal_{name}", help, labels=[label])  # type: ignore[call-arg, arg-type]
+    metric = family(f"onlinecal_{name}", help, labels=[label])  # type: ignore[call-arg]
     for of, value in values:
         metric.add_metric([of], value)  # type: ignore[attr-defined]
     return metric

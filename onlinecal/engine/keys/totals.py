@@ -16,7 +16,7 @@ UNIT = 2.0**60
 """Sums are integers in units of 1/UNIT: what was added can be taken off again without a trace."""
 
 REMEMBERED = 1_000
-"""So many cold keys are candidates for the largest certificate per round, and so many for the latest alarm."""
+"""So many cold keys are candidates for the largest certificate per round; as many for the latest alarm."""
 
 NOTHING = Summary(0, 0, 0, 0.0, 0.0, None)
 
@@ -121,7 +121,10 @@ class Totals:
     def alarmed(self, limit: int) -> list[Line]:
         """The keys whose last alarm is the latest, the latest first; of keys as in `largest`."""
         self._catch_up()
-        return [(name, self._counted[name]) for name in nlargest(limit, self._alarmed, key=self._alarmed.get)]
+        return [
+            (name, self._counted[name])
+            for name in nlargest(limit, self._alarmed, key=self._alarmed.__getitem__)
+        ]
 
     def scores(self) -> Scores | None:
         """What the settled forecasts of all keys with hints are worth, or of all if there are none."""
@@ -160,9 +163,8 @@ class Totals:
             heappush(self._waiting, oldest)
         if len(self._cold) >= 4 * REMEMBERED:
             kept = nlargest(REMEMBERED, self._cold, key=self._per_round.__getitem__)
-            kept += nlargest(
-                REMEMBERED, self._cold.keys() & self._alarmed.keys(), key=self._alarmed.__getitem__
-            )
+            alarmed = self._cold.keys() & self._alarmed.keys()
+            kept += nlargest(REMEMBERED, alarmed, key=self._alarmed.__getitem__)
             for name in self._cold.keys() - set(kept):
                 del self._cold[name], self._counted[name], self._per_round[name]
                 self._alarmed.pop(name, None)
@@ -174,7 +176,7 @@ def figures(summary: Summary) -> tuple[int, ...]:
     sums = s.rounds, s.open, s.expired, int(s.certificate * UNIT), int(s.guarantee * UNIT)
     if watched is None:
         return *sums, *(0,) * 14
-    scores = (0,) * 12
+    scores: tuple[int, ...] = (0,) * 12
     if (one := watched.scores) is not None:
         losses = [
             int(mean * one.rounds * UNIT)

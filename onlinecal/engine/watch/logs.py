@@ -29,7 +29,7 @@ logger.addHandler(logging.NullHandler())
 
 
 class Seldom(logging.Filter):
-    """Lets the same words through `most` times in a while; how often they came besides is said the next time."""
+    """Lets the same words through `most` times in a while; how often they came besides is said next time."""
 
     def __init__(
         self, seconds: float = QUIET, clock: Callable[[], float] = time.monotonic, most: int = 1
@@ -83,7 +83,7 @@ class Plain(logging.Formatter):
 
 
 def log_to_stderr(as_json: bool) -> None:
-    """Write to standard error: everything as JSON lines, with those of the server; else warnings for people."""
+    """Write to standard error: all as JSON lines, with what the server has to say; or warnings for people."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if as_json else Plain())
     for name in ("onlinecal", "uvicorn", "asyncio") if as_json else ("onlinecal",):
