@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -30,6 +31,8 @@ from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Changes, Noted
 from onlinecal.engine.ledger.replay import catch_up
 from onlinecal.engine.settings import NEVER, all_settings
+from onlinecal.engine.watch.overview import Overview, Served, sides
+from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
 
 HOT_KEYS = 20_000
@@ -84,6 +87,7 @@ class Engine:
         window: int = WINDOW,
     ) -> None:
         self._mutex = threading.RLock()
+        self._served = Served()
         self.hot_keys, self.window = hot_keys, window
         if config is not None:
             # before there is a file
@@ -107,7 +111,7 @@ class Engine:
         self._sound = False
         for upto in catch_up(self._keys, self._ledger):
             self._write_states(upto)
-        self._keys.start_watching(self._ledger.about("reliability"), self._number)
+        self._keys.start_watching(self._ledger.reliability(), self._number)
         self._sound = True
 
     def _write_states(
@@ -138,6 +142,7 @@ class Engine:
         """
         with self._mutex:
             self._recover()
+            began = time.perf_counter()
             events = list(events)
             if self._has_archives:
                 events = refuse_archived(self._ledger, events, self._keys.open)
@@ -149,6 +154,7 @@ class Engine:
             self._write_states(batch.number, batch, inputs)
             self._number, self._keys_known = batch.number, batch.keys_known
             self._sound = True
+            self._served.note(final, time.perf_counter() - began, self._keys.raised)
             return final
 
     def trust_times(self) -> None:
@@ -200,6 +206,28 @@ class Engine:
         """All keys together. The first call reads every key, later ones only those that changed since."""
         with self._mutex:
             return self._totals().read(self._number, self._keys_known)
+
+    def overview(self, limit: int = 10) -> Overview:
+        """What an operator looks at, with up to so many keys of each kind; costs what `total` does."""
+        check_count(limit, "limit")
+        with self._mutex:
+            totals, served, keys = self._totals(), self._served, self._keys
+            total = totals.read(self._number, self._keys_known)
+            reliability = keys.reliability or Reliability(self._number)
+            return Overview(
+                total,
+                totals.oldest(keys.states.values()),
+                *totals.alarms(),
+                totals.scores(),
+                reliability.since,
+                *sides(reliability, total.certificate, total.rounds),
+                totals.largest(limit),
+                totals.alarmed(limit),
+                len(keys.states),
+                served.batches,
+                served.seconds,
+                dict(served.refused),
+            )
 
     def largest(self, limit: int = 10) -> list[Line]:
         """Names and summaries of the `limit` keys with the largest certificates per settled round."""

@@ -56,6 +56,9 @@ def stream(
         int | None, typer.Option("--hot-keys", min=1, help="Keys that stay in memory. Default: 20000.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary on stderr.")] = False,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Alarms and rejected events on stderr, one JSON object a line.")
+    ] = False,
 ) -> None:
     """Forecast for many keys at once: events in, answers out, one JSON object a line, nothing lost.
 
@@ -82,9 +85,19 @@ def stream(
         if given and not inputs:
             raise ValueError(f"{option} needs --input: standard input is read once, as it comes")
     from onlinecal.cli.stream.loop import run
+    from onlinecal.engine.watch.logs import log_to_stderr
 
+    if log_json or not quiet:
+        log_to_stderr(log_json)
     ended_by = run(
-        ledger, inputs or [], config, follow=follow, resume=resume, most=batch, hot_keys=hot_keys, quiet=quiet
+        ledger,
+        inputs or [],
+        config,
+        follow=follow,
+        resume=resume,
+        most=batch,
+        hot_keys=hot_keys,
+        quiet=quiet or log_json,
     )
     if ended_by == signal.SIGINT:
         raise typer.Exit(INTERRUPTED)

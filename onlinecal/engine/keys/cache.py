@@ -7,6 +7,7 @@ states the ledger does not have yet, and which key was used last.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -15,12 +16,10 @@ from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.state import KeyState, Summary
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import Logged, Snapshot
+from onlinecal.engine.ledger.records import Logged, Snapshot, StateRow
 from onlinecal.engine.settings import Settings, all_settings
 from onlinecal.engine.watch.key_watch import Raised
 from onlinecal.engine.watch.reliability import Reliability
-
-StateRow = tuple[int, int, Summary, bytes]
 
 
 class KeyCache:
@@ -46,7 +45,11 @@ class KeyCache:
 
     def start_watching(self, reliability: bytes | None, number: int) -> None:
         """Go on from what the ledger knows of reliability, if anything; what was replayed is no news."""
-        self.reliability = Reliability(number) if reliability is None else Reliability.load(reliability)
+        self.reliability = Reliability(number)
+        if reliability is not None:
+            # nothing depends on what is damaged here: it begins anew
+            with suppress(ValueError, TypeError):
+                self.reliability = Reliability.load(reliability)
         self.raised.clear()
 
     def settings_for(self, name: str) -> tuple[int, Settings]:

@@ -36,7 +36,7 @@ from onlinecal.engine.ledger.chain import (
 from onlinecal.engine.ledger.check import Tell, replay_key, silent
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import columns_of
+from onlinecal.engine.ledger.records import write_states
 from onlinecal.engine.ledger.report import config_of
 from onlinecal.validation import check_count
 
@@ -162,11 +162,7 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, target: Path, upto: int, tell
         with ledger.content_errors():
             state = replay_key(keys, ledger, number, log, start, upto)
             waiting += [one.number for one in state.open.values()]
-            _, _, summary, data = row_of(state, upto)
-            new.execute(
-                "INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (number, upto, *columns_of(summary, data)),
-            )
+            write_states(new, [row_of(state, upto)])
             keys.drop(state)
         digest_events(digest, log)
         _copy(ledger, new, f"SELECT * FROM keys WHERE number = {number}")
@@ -291,6 +287,10 @@ def _move(ledger: Ledger, marker: Marker) -> None:
         "INSERT OR REPLACE INTO main.states SELECT a.* FROM archive.states AS a LEFT JOIN main.states AS s"
         " ON s.key = a.key WHERE coalesce(s.number, 0) <= ?",
         which[:1],
+    )
+    execute(
+        "INSERT OR REPLACE INTO main.watched SELECT w.* FROM archive.watched AS w JOIN main.states AS s"
+        " ON s.key = w.key AND s.number = w.number"
     )
     execute(
         "INSERT OR REPLACE INTO main.about VALUES ('tail', max(?, ?))",

@@ -14,9 +14,10 @@ from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger.chain import Marker, broken_links, digest_events, links, marker_of
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import Logged, Snapshot
+from onlinecal.engine.ledger.records import Logged, Snapshot, stored_watched
 from onlinecal.engine.ledger.replay import check_same
 from onlinecal.engine.ledger.report import config_of
+from onlinecal.engine.watch.reliability import Reliability
 
 Tell = Callable[[int, int], object]
 """Called with how many events are done, and of how many."""
@@ -72,6 +73,7 @@ def _check(ledger: Ledger, tell: Tell) -> Check:
     marker = marker_of(ledger)
     problems += broken_links(ledger, marker)
     problems += _check_cold(ledger)
+    problems += _check_reliability(ledger)
     keys, start = KeyCache(config_of(ledger)), ledger.checkpoint()
     total = sum(ledger.counts()) - sum(link.events for link in links(ledger))
     events = known = 0
@@ -121,6 +123,11 @@ def replay_key(
                 f"{ledger.path}: the state of key {snapshot.name!r} is not what its events up to number "
                 f"{snapshot.upto} come to"
             )
+        watched = ledger.rows(
+            "SELECT found FROM watched WHERE key = ? AND number = ?", (number, snapshot.upto)
+        )
+        if watched and watched[0][0] != stored_watched(state.summary().watched):
+            raise LedgerError(f"{ledger.path}: what came of watching key {snapshot.name!r} is damaged")
 
     for event in log:
         if not compared and event.number > snapshot.upto:
@@ -147,3 +154,13 @@ def _check_cold(ledger: Ledger) -> list[str]:
             (ledger.checkpoint(),),
         )
     ]
+
+
+def _check_reliability(ledger: Ledger) -> list[str]:
+    try:
+        written = ledger.reliability()
+        if written is not None:
+            Reliability.load(written)
+    except (ValueError, TypeError) as error:
+        return [f"{error}; it begins anew when the ledger is opened"]
+    return []

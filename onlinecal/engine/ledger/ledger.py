@@ -19,10 +19,10 @@ from onlinecal.engine.ledger.records import (
     Noted,
     Record,
     Snapshot,
-    columns_of,
     loaded,
     logged,
     summary_in,
+    write_states,
 )
 
 LOG = (
@@ -47,6 +47,11 @@ class Ledger(LedgerFile):
     def about(self, name: str) -> Any:
         """A fact about the ledger; None if it is not known."""
         rows = self.rows("SELECT value FROM about WHERE name = ?", (name,))
+        return rows[0][0] if rows else None
+
+    def reliability(self) -> Any:
+        """What the ledger has of the reliability of all keys together; None if nothing."""
+        rows = self.rows("SELECT bins FROM reliability")
         return rows[0][0] if rows else None
 
     def tell(self, name: str, value: Any) -> None:
@@ -114,10 +119,11 @@ class Ledger(LedgerFile):
 
         Of the keys with higher numbers, if one is given, and at most so many.
         """
-        with self.ledger_errors():
+        with self.content_errors():
             for row in self.connection.execute(
                 "SELECT k.name, k.config, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest,"
-                " s.watched FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
+                " w.found FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
+                " LEFT JOIN watched AS w ON w.key = s.key AND w.number = s.number"
                 " WHERE k.number > ? ORDER BY k.number LIMIT ?",
                 (after, most),
             ):
@@ -162,17 +168,11 @@ class Ledger(LedgerFile):
                 many("INSERT INTO keys VALUES (?, ?, ?)", changes.keys)
                 many("INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?)", changes.queries)
                 many("INSERT INTO closings VALUES (?, ?, ?, ?)", changes.closings)
-                many(
-                    "INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        (key, upto, *columns_of(summary, state))
-                        for key, upto, summary, state in changes.states
-                    ),
-                )
+                write_states(self.connection, changes.states)
                 many("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?)", changes.inputs)
                 execute("INSERT OR REPLACE INTO about VALUES ('tail', ?)", (changes.tail,))
                 if changes.reliability is not None:
-                    execute("INSERT OR REPLACE INTO about VALUES ('reliability', ?)", (changes.reliability,))
+                    execute("INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,))
                 execute("COMMIT")
             except BaseException:
                 if self.connection.in_transaction:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -64,13 +65,17 @@ class Noted(NamedTuple):
     mark: bytes | None = None
 
 
+StateRow = tuple[int, int, Summary, bytes]
+"""The number of a key, that of the last event that its state holds, its summary, its state."""
+
+
 class Changes(NamedTuple):
     """What a batch adds: rows in the order of the tables' columns. `after`: the last numbers before it."""
 
     keys: Sequence[tuple[int, str, int]]
     queries: Sequence[tuple[int, str, int, Any, float | None, Any, float]]
     closings: Sequence[tuple[int, int, Any, float | None]]
-    states: Sequence[tuple[int, int, Summary, bytes]]
+    states: Sequence[StateRow]
     tail: int
     inputs: Sequence[Noted]
     after: tuple[int, int]
@@ -99,7 +104,7 @@ def loaded(value: Any) -> Any:
 
 
 def summary_in(row: tuple[Any, ...]) -> Summary:
-    """The summary of columns `rounds` to `oldest` and `watched` of a state; empty if there is no state."""
+    """The summary of a state's columns `rounds` to `oldest` and of what came of watching; empty if None."""
     if row[0] is None:
         return NOTHING
     rounds, waiting, expired, certificate, guarantee, oldest, watched = row
@@ -107,11 +112,25 @@ def summary_in(row: tuple[Any, ...]) -> Summary:
     return Summary(rounds, waiting, expired, certificate, guarantee, oldest, watched=found)
 
 
-def columns_of(summary: Summary, state: bytes) -> tuple[Any, ...]:
-    """The columns of a state from `rounds` on."""
-    s = summary
-    watched = None if s.watched is None else msgspec.msgpack.encode(s.watched)
-    return s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest, state, watched
+def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> None:
+    """Write states, and what came of watching their keys, in the place of older ones."""
+    listed = list(states)
+    connection.executemany(
+        "INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            (key, upto, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest, state)
+            for key, upto, s, state in listed
+        ),
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO watched VALUES (?, ?, ?)",
+        ((key, upto, stored_watched(s.watched)) for key, upto, s, _ in listed if s.watched is not None),
+    )
+
+
+def stored_watched(watched: Watched | None) -> bytes | None:
+    """What came of watching a key as the tables keep it."""
+    return None if watched is None else msgspec.msgpack.encode(watched)
 
 
 _watched = msgspec.msgpack.Decoder(Watched)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.cache import KeyCache
@@ -14,6 +15,8 @@ from onlinecal.engine.keys.state import Summary
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import CHUNK, take
 from onlinecal.engine.ledger.scores import read_scores
+from onlinecal.engine.watch.overview import sides
+from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.engine.watch.scores import Scores, scores_of_all
 from onlinecal.html import MOST, Shown, Table
 
@@ -54,6 +57,12 @@ class Report(Shown, Struct, frozen=True):
         The open forecast that was asked for first.
     scores
         What the settled forecasts of all keys are worth; None as in `KeyReport`.
+    alarms, hint_alarms
+        How many there were, of forecasts and of hints of all keys.
+    since
+        Number of the event from which on `forecasts` and `hints` are counted.
+    forecasts, hints
+        Their reliability, all keys together; None if no program that counts it has written to the ledger.
     """
 
     path: str
@@ -65,6 +74,11 @@ class Report(Shown, Struct, frozen=True):
     total: Summary
     oldest: OpenForecast | None
     scores: Scores | None = None
+    alarms: int = 0
+    hint_alarms: int = 0
+    since: int | None = None
+    forecasts: Side | None = None
+    hints: Side | None = None
 
     def _shown(self) -> Table:
         named = [*((key.name, key.summary) for key in self.keys[: MOST - 1]), ("all keys", self.total)]
@@ -96,7 +110,8 @@ def config_of(ledger: Ledger) -> EngineConfig:
 def read_report(path: str | Path, scores: bool = False) -> Report:
     """The report of the ledger at `path`, which may be in use; nothing is written.
 
-    With `scores` it says what the forecasts are worth, for which every settled round is read.
+    With `scores` it says what the forecasts are worth, for which every settled round is read if there are
+    keys that are not watched.
     Raises LedgerError if there is no ledger, or it is damaged.
     """
     ledger = Ledger(Path(path), read_only=True)
@@ -107,13 +122,20 @@ def read_report(path: str | Path, scores: bool = False) -> Report:
             while events := ledger.log(after, CHUNK):
                 after = events[-1].number
                 take(keys, ledger, events)
-            worth = read_scores(ledger) if scores else {}
             lines = []
             for line in ledger.summaries():
                 state = keys.states.get(line[0])
                 summary = state.summary() if state else keys.cold_summary(*line, ledger)
-                lines.append(KeyReport(line[0], line[1], summary, worth.get(line[0])))
+                lines.append(KeyReport(line[0], line[1], summary))
+            if scores:
+                lines = with_scores(lines, ledger)
             total = total_of(line.summary for line in lines)
+            watched = [line.summary.watched for line in lines if line.summary.watched is not None]
+            bins = ledger.reliability()
+            reliability = None if bins is None else Reliability.load(bins)
+            seen = (
+                (None, None) if reliability is None else sides(reliability, total.certificate, total.rounds)
+            )
             oldest = None
             if total.oldest is not None:
                 id, time = ledger.query_numbered(total.oldest)
@@ -129,7 +151,22 @@ def read_report(path: str | Path, scores: bool = False) -> Report:
                 lines,
                 total,
                 oldest,
-                scores_of_all(worth.values()),
+                scores_of_all(line.scores for line in lines if line.scores is not None),
+                sum(one.alarms for one in watched),
+                sum(one.hint_alarms for one in watched),
+                None if reliability is None else reliability.since,
+                *seen,
             )
     finally:
         ledger.close()
+
+
+def with_scores(lines: list[KeyReport], ledger: Ledger) -> list[KeyReport]:
+    """The same with the scores that watched keys have; those of others are read in the log."""
+    others = any(line.summary.watched is None and line.summary.rounds for line in lines)
+    worth = read_scores(ledger) if others else {}
+    return [
+        replace(line, scores=worth.get(line.name) if watched is None else watched.scores)
+        for line in lines
+        for watched in [line.summary.watched]
+    ]

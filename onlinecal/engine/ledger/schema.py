@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 
 APPLICATION = 0x4F43414C
 """Marks a SQLite file as one of ours."""
@@ -15,7 +16,7 @@ APPLICATION = 0x4F43414C
 TABLES = """
 CREATE TABLE about (
     name TEXT PRIMARY KEY,      -- config: the engine's configuration as JSON
-    value NOT NULL              -- tail: all states hold what happened up to this number; reliability: in bins
+    value NOT NULL              -- tail: all states hold what happened up to this number
 ) WITHOUT ROWID;
 CREATE TABLE keys (
     number INTEGER PRIMARY KEY,
@@ -46,8 +47,7 @@ CREATE TABLE states (
     certificate REAL NOT NULL,
     guarantee REAL NOT NULL,
     oldest INTEGER,             -- the oldest open query
-    state BLOB NOT NULL,
-    watched BLOB                -- losses and alarms; NULL: the key is not watched
+    state BLOB NOT NULL
 );
 CREATE TABLE inputs (
     path TEXT PRIMARY KEY,      -- bytes where it is no text
@@ -76,40 +76,50 @@ CREATE TABLE archived (         -- the ids that are only in archives
 );
 """
 
+WATCHED = """
+CREATE TABLE watched (          -- what came of watching a key, as of the state that is written
+    key INTEGER PRIMARY KEY,
+    number INTEGER NOT NULL,    -- that of the state
+    found BLOB NOT NULL
+);
+CREATE TABLE reliability (
+    number INTEGER PRIMARY KEY, -- 0, the only row
+    bins BLOB NOT NULL          -- of all keys together
+);
+"""
+
 
 def add_marks(connection: sqlite3.Connection) -> None:
     """From 1 to 2: how inputs are recognised."""
     connection.execute("ALTER TABLE inputs ADD COLUMN mark BLOB")
 
 
-def add_archives(connection: sqlite3.Connection, create: str = "CREATE TABLE") -> None:
-    """What has left the ledger."""
+def add_tables(connection: sqlite3.Connection, tables: str, create: str = "CREATE TABLE") -> None:
+    """From 2 to 3, what has left the ledger; from 3 to 4, what came of watching keys."""
     # executescript would end the transaction
-    for statement in ARCHIVES.split(";")[:-1]:
+    for statement in tables.split(";")[:-1]:
         connection.execute(statement.replace("CREATE TABLE", create))
 
 
-def add_archives_and_watched(connection: sqlite3.Connection) -> None:
-    """From 2 to 3: what has left the ledger, and what came of watching a key."""
-    add_archives(connection)
-    connection.execute("ALTER TABLE states ADD COLUMN watched BLOB")
-
-
-def lend_archives_and_watched(connection: sqlite3.Connection) -> None:
-    """To those who read a ledger of version 2: empty tables and a column, which are the connection's own."""
+def lend_tables(connection: sqlite3.Connection, tables: str) -> None:
+    """To those who read an older ledger: empty tables, which are the connection's own."""
     connection.execute("PRAGMA temp_store = MEMORY")
-    add_archives(connection, "CREATE TEMP TABLE")
-    # temporary names go before those of the file
-    connection.execute("CREATE TEMP VIEW states AS SELECT *, NULL AS watched FROM main.states")
+    add_tables(connection, tables, "CREATE TEMP TABLE")
 
 
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: add_marks, 2: add_archives_and_watched}
+Step = Callable[[sqlite3.Connection], None]
+
+MIGRATIONS: dict[int, Step] = {
+    1: add_marks, 2: partial(add_tables, tables=ARCHIVES), 3: partial(add_tables, tables=WATCHED)
+}  # fmt: skip
 """From each old version to the next, inside one transaction."""
 
-LENT: dict[int, Callable[[sqlite3.Connection], None]] = {2: lend_archives_and_watched}
-"""What those who only read need of the next version, where it can be lent."""
+LENT: dict[int, Step] = {
+    2: partial(lend_tables, tables=ARCHIVES), 3: partial(lend_tables, tables=WATCHED)
+}  # fmt: skip
+"""What those who only read need of the next version, where it is no more than new tables."""
 
-VERSION = 3
+VERSION = 4
 WITH_ARCHIVES = 3
 """The first version that knows of archives."""
 
@@ -123,7 +133,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application == 0 and version == 0 and is_empty(connection):
         connection.executescript(
-            f"BEGIN; {TABLES} {ARCHIVES} PRAGMA application_id = {APPLICATION};"
+            f"BEGIN; {TABLES} {ARCHIVES} {WATCHED} PRAGMA application_id = {APPLICATION};"
             f"PRAGMA user_version = {VERSION}; COMMIT;"
         )
         return

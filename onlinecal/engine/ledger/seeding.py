@@ -14,7 +14,7 @@ from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.chain import broken_links
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import columns_of
+from onlinecal.engine.ledger.records import write_states
 from onlinecal.engine.settings import all_settings
 
 KEPT = {
@@ -75,11 +75,9 @@ def seed(connection: sqlite3.Connection, source: Path, into: Path, config: Engin
 
 def _write_states(new: sqlite3.Connection, config: EngineConfig) -> None:
     settings = all_settings(config)
+    [upto] = new.execute("SELECT max(number) FROM archives").fetchone()
     for number, name, place, data in new.execute(
         "SELECT k.number, k.name, k.config, c.state FROM checkpoints AS c JOIN keys AS k ON k.number = c.key"
     ).fetchall():
         summary = KeyState(name, number, settings[place], data).summary()
-        new.execute(
-            "INSERT INTO states SELECT ?, max(number), ?, ?, ?, ?, ?, ?, ?, ? FROM archives",
-            (number, *columns_of(summary, data)),
-        )
+        write_states(new, [(number, upto, summary, data)])

@@ -99,6 +99,10 @@ class KeyWatch(ABC):
                             settle_bets(self.account, ticket, whose, p, p, issued.number, 0, inf)
 
     @abstractmethod
+    def _is_forecast(self, told: Any) -> bool:
+        """Whether something can be a forecast or a hint."""
+
+    @abstractmethod
     def _probabilities(self, issued: Issued) -> tuple[float, float]:
         """What is bet on: the forecast and the hint; NaN where there is none."""
 
@@ -118,12 +122,13 @@ class KeyWatch(ABC):
 
     def last_alarm(self, whose: int) -> Alarm | None:
         """The last alarm of the forecasts, or of the hints; None if there was none."""
-        count, event, bet = self.account[ALARMS + whose * PER_ALARM :][:PER_ALARM].astype(np.int64).tolist()
+        start = ALARMS + whose * PER_ALARM
+        count, event, bet = map(int, self.account[start : start + PER_ALARM].tolist())
         return Alarm(event, *region_of(bet), direction_of(bet)) if count else None
 
     def watched(self) -> Watched:
         """What came of it."""
-        forecast, hint = self.account[ALARMS:BIASES:PER_ALARM].astype(np.int64).tolist()
+        forecast, hint = int(self.account[ALARMS]), int(self.account[ALARMS + PER_ALARM])
         of_forecasts, of_hints = self._biases()
         return Watched(
             self._scores(),
@@ -164,6 +169,9 @@ class KeyWatch(ABC):
 
     def take(self, data: bytes, waiting: Collection[Issued]) -> None:
         """Take up what was dumped while these forecasts waited; ValueError if that cannot be."""
+        for one in waiting:
+            told = [one.probability] if one.hint is None else [one.probability, one.hint]
+            require(all(map(self._is_forecast, told)), "its open forecasts")
         stored = msgspec.msgpack.decode(data, type=StoredWatch)
         numbers = [one.number for one in waiting] if self.threshold < inf else []
         size = 8 * SIZE + 4 * TICKET * len(numbers)
@@ -188,6 +196,9 @@ class ProbabilityWatch(KeyWatch):
 
     __slots__ = ()
 
+    def _is_forecast(self, told: Any) -> bool:
+        return is_share(told)
+
     def _probabilities(self, issued: Issued) -> tuple[float, float]:
         return issued.probability, nan if issued.hint is None else issued.hint
 
@@ -202,7 +213,7 @@ class ProbabilityWatch(KeyWatch):
                     self._raise(whose)
 
     def _biases(self) -> tuple[float | None, float | None]:
-        biases = np.abs(self.account[BIASES:UNHINTED]).tolist()
+        biases = [abs(one) for one in self.account[BIASES:UNHINTED].tolist()]
         of_hints = max(biases[2], biases[3] / 1.5) if self.account[HINTED] else None
         return max(biases[0], biases[1] / 1.5), of_hints
 
@@ -225,6 +236,9 @@ class ClassWatch(KeyWatch):
     def __init__(self, alpha: float | None) -> None:
         super().__init__(alpha)
         self.labels: dict[str, tuple[int, int]] = {}
+
+    def _is_forecast(self, told: Any) -> bool:
+        return isinstance(told, dict) and all(map(is_name, told)) and all(map(is_share, told.values()))
 
     def _probabilities(self, issued: Issued) -> tuple[float, float]:
         forecast, hint = likeliest(issued.probability)[1], likeliest(issued.hint)[1]
@@ -273,7 +287,12 @@ def likeliest(told: dict[str, float] | None) -> tuple[str | None, float]:
     if not told:
         return None, nan
     label = max(told, key=told.__getitem__)
-    return label, min(1.0, max(0.0, told[label]))
+    return label, told[label]
+
+
+def is_share(told: Any) -> bool:
+    """Whether something is a float in [0, 1]."""
+    return type(told) is float and 0.0 <= told <= 1.0
 
 
 def add_class_losses(account: Floats, place: int, told: dict[str, float], outcome: str) -> None:

@@ -11,7 +11,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from onlinecal.engine.keys.lanes import Issued
+from onlinecal.engine.keys.packing import SUM, sum_of, with_sum
 from onlinecal.engine.watch.key_watch import likeliest
+from onlinecal.forecasters.binary.soundness import require
 
 BINS = 20
 EVENTS, LIKELIEST = 0, 1
@@ -89,12 +91,13 @@ class Reliability:
 
     def dump(self) -> bytes:
         """As the ledger keeps it."""
-        return msgspec.msgpack.encode((self.since, self._sums.astype("<f8").tobytes()))
+        return with_sum(msgspec.msgpack.encode((self.since, self._sums.astype("<f8").tobytes())))
 
     @classmethod
     def load(cls, data: bytes) -> Reliability:
         """What was dumped; ValueError if that cannot be."""
-        since, floats = msgspec.msgpack.decode(data, type=tuple[int, bytes])
+        require(data[:SUM] == sum_of(data[SUM:]), "the account of all keys' reliability")
+        since, floats = msgspec.msgpack.decode(data[SUM:], type=tuple[int, bytes])
         found = cls(since)
         found._sums = np.frombuffer(floats, "<f8").reshape(found._sums.shape).astype(np.float64)
         return found

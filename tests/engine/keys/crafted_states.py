@@ -19,6 +19,7 @@ from onlinecal.engine import KeyConfig
 from onlinecal.engine.keys.packing import HEAD, SUM, pack, unpack, with_sum
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.settings import Settings
+from onlinecal.engine.watch.account import SIZE
 from onlinecal.forecasters.baselines import (
     FosterForecaster,
     FosterVohraForecaster,
@@ -167,10 +168,32 @@ def odd_steering(rng, data):
     return zlib.compress(floats.tobytes())
 
 
+def odd_watch(rng, data):
+    fields = msgspec.msgpack.decode(data)
+    floats = zlib.decompress(fields[0])
+    account, stakes = (
+        np.frombuffer(floats, "<f8", SIZE).copy(),
+        np.frombuffer(floats, "<f4", -1, 8 * SIZE).copy(),
+    )
+    for numbers in (account, stakes):
+        if len(numbers):
+            odd = -1.0, 1e300, *map(float, ODD), np.nan, np.inf, 0.5
+            with np.errstate(over="ignore"):
+                numbers[rng.randrange(len(numbers))] = rng.choice(odd)
+    if rng.random() < 0.1:
+        stakes = stakes[: rng.randrange(1 + len(stakes))]
+    fields[0] = zlib.compress(account.tobytes() + stakes.tobytes())
+    if rng.random() < 0.2:
+        odd_value(rng, fields)
+    return msgspec.msgpack.encode(fields)
+
+
 def odd_state(rng, data, kind):
     books = msgspec.msgpack.decode(data[SUM:])
     chance = rng.random()
-    if len(books) > 6 and rng.random() < 0.4:
+    if rng.random() < 0.2:
+        books[7] = odd_watch(rng, books[7])
+    elif books[6] is not None and rng.random() < 0.4:
         odd = odd_class_steering if kind in ("simplex", "fixed") else odd_steering
         books[6] = odd(rng, books[6])
     elif chance < 0.6:

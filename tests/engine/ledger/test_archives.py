@@ -135,7 +135,8 @@ def test_a_ledger_that_is_archived_again_and_again_stays_small(folder):
     assert (sizes[-1] - sizes[1]) / 4000 < 24
     assert (folder / "1000.archive").stat().st_size / 1000 > 80
     archive_ledger(path, folder / "last.archive", keep=0, shrink=True)
-    assert path.stat().st_size < sizes[-1] / 2
+    # hashes and states are left, not the free pages
+    assert path.stat().st_size < 0.55 * sizes[-1]
     assert_sound(path)
 
 
