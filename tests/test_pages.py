@@ -28,6 +28,8 @@ BLOCKS = {
     if (blocks := re.findall(r"^```(?:python|py)\n(.*?)^```", path.read_text(encoding="utf-8"), re.S | re.M))
 }
 NOT_RUN = {
+    ("operate", "from zlib"): "run by test_operate.py, in its place among the commands",
+    ("operate", "read_parquet"): "run by test_operate.py, in its place among the commands",
     ("gallery", "results/arena/rates.parquet"): "reads what the sweep of the arena leaves after hours",
 }
 """By page and a piece of the block, why not."""
