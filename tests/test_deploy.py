@@ -110,5 +110,14 @@ def test_compose_and_prometheus_fit_the_image():
     for folder in (engine["build"]["context"], *(volume.split(":")[0] for volume in prometheus["volumes"])):
         assert folder in compose["volumes"] or (DEPLOY / folder).exists()
     assert engine["build"]["dockerfile"] == "deploy/Dockerfile"
+
+
+def test_alerts_are_about_metrics_that_there_are():
+    yaml = pytest.importorskip("yaml")
+    metrics = pytest.importorskip("onlinecal.engine.http.metrics")
+    source = Path(metrics.__file__).read_text(encoding="utf-8")
     for group in yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"]:
-        assert all(rule["expr"] and rule["annotations"]["summary"] for rule in group["rules"])
+        for rule in group["rules"]:
+            assert rule["annotations"]["summary"]
+            for name in re.findall(r"\bonlinecal_(\w+)", rule["expr"]):
+                assert f'"{name.removesuffix("_total")}"' in source

@@ -33,6 +33,8 @@ from tests.pages import (
 PAGES = {path.stem: path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]}
 BLOCKS = {name: blocks for name, path in PAGES.items() if (blocks := blocks_of(path))}
 NOT_RUN = {
+    ("operate", "from zlib"): "run by test_operate.py, in its place among the commands",
+    ("operate", "read_parquet"): "run by test_operate.py, in its place among the commands",
     ("gallery", "results/arena/rates.parquet"): "reads what the sweep of the arena leaves after hours",
 }
 """By page and a piece of the block, why not."""

@@ -106,8 +106,6 @@ class Engine:
         """Take up the state that the ledger holds."""
         self._keys = KeyCache(self.config)
         self._number, self._keys_known = self._ledger.last_numbers()
-        # archives are not made while there is a writer
-        self._has_archives = self._ledger.checkpoint() > 0
         self._sound = False
         for upto in catch_up(self._keys, self._ledger):
             self._write_states(upto)
@@ -144,7 +142,7 @@ class Engine:
             self._recover()
             began = time.perf_counter()
             events = list(events)
-            if self._has_archives:
+            if self._ledger.checkpoint():
                 events = refuse_archived(self._ledger, events, self._keys.open)
             self._sound = False
             batch = self._judge(events)

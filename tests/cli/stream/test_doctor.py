@@ -1,4 +1,4 @@
-"""The verb `stream doctor`: on ledgers that are well, in use, damaged, of other versions, or not there."""
+"""The verb `stream doctor`, on ledgers that are well, in use, damaged, older or gone; what a check tells."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sqlite3
 import pytest
 from typer.testing import CliRunner
 
+from onlinecal.cli.stream import far
 from onlinecal.compiling import folder as compiled_folder
 from onlinecal.engine import Engine, archive_ledger
 from onlinecal.engine.ledger import examining, schema
@@ -108,6 +109,15 @@ def test_what_surrounds_a_ledger(ledger, monkeypatch):
     for word in ("of disk are free", "no compiled code", "hard links"):
         assert word in said
     assert "integrity" not in found["ledger"]
+
+
+def test_a_check_tells_how_far_it_is(ledger, monkeypatch):
+    monkeypatch.setattr(far, "BETWEEN_LINES", 0.0)
+    result = CliRunner().invoke(app, ["stream", "check", "--ledger", str(ledger)])
+    told = result.stderr.splitlines()
+    assert len(told) == 4  # keys
+    assert told[-1].split()[0::2] == ["checking:", "of", "events"]
+    assert told[-1].split()[1] == told[-1].split()[3]
 
 
 def test_a_log_of_commits_that_grows(ledger, monkeypatch):
