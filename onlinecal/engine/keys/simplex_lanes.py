@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane
 from onlinecal.engine.keys.lanes import Issued, Step
+from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.forecasters.simplex.machine.table import HEADER, REPORT
@@ -22,8 +23,8 @@ from onlinecal.forecasters.simplex.soundness import check_simplex_cell, length_o
 from onlinecal.forecasters.simplex.tokens import Cell
 
 NO_HINT = np.empty(0)
-HEEDED = 4
-"""From this edition on the first hint changes report and slack, unless they are configured."""
+HEEDED, TUNED = 4, 5
+"""From these editions on the first hint changes report and slack, unless configured; and a grid tunes itself."""
 
 
 class SimplexState(Struct, array_like=True):
@@ -35,6 +36,12 @@ class SimplexState(Struct, array_like=True):
     since: int
     newcomers: int
     grids: list[tuple[int, int]]
+
+
+class TunedState(SimplexState, array_like=True):
+    """The same of a run whose grid tunes itself from the first hint on: by how many forecasts it was late."""
+
+    late: int = 0
 
 
 class SimplexLanes(ClassLabels):
@@ -49,18 +56,25 @@ class SimplexLanes(ClassLabels):
 
     def new(self) -> SimplexLane:
         """A lane before its first round."""
-        return SimplexLane(self.model.new_run(self.edition))
+        return SimplexLane(self._run())
+
+    def _run(self) -> SimplexRun:
+        run = self.model.new_run(self.edition)
+        run.tunes = self.edition >= TUNED
+        return run
 
     def load(self, data: bytes) -> SimplexLane:
         """The lane that was dumped; ValueError if it cannot be played on."""
-        state = msgspec.msgpack.decode(data, type=SimplexState)
-        run = self.model.new_run(self.edition)
+        state = msgspec.msgpack.decode(data, type=TunedState)
+        run = self._run()
         if run.fixed and list(run.numbers) != state.labels:
             raise ValueError(f"its classes are {state.labels!r}, not those of its configuration")
         run.numbers = {self.outcome_of(label): number for number, label in enumerate(state.labels)}
         run.memory = unpacked(state.memory, len(run.numbers))
         if not state.past.replace("/", "", 1).isdecimal():
             raise ValueError(f"its distance must be a fraction, got {state.past[:40]!r}")
+        require(state.late >= 0, "its account")
+        run.late = state.late
         if run.undecided and len(run.memory) > REPORT and run.memory[REPORT]:
             run.restore_heeding(state.grids)
         run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
@@ -118,7 +132,8 @@ class SimplexLane(ClassLane):
         run = self.run_state
         memory = zlib.compress(run.memory.astype("<i8").tobytes(), 1)
         past, since, newcomers, grids = run.account()
-        state = SimplexState(list(run.numbers), memory, str(past), since, newcomers, grids)
+        parts = list(run.numbers), memory, str(past), since, newcomers, grids
+        state = TunedState(*parts, run.late) if run.tunes else SimplexState(*parts)
         return msgspec.msgpack.encode(state)
 
     def check_open(self, waiting: list[Issued]) -> None:
@@ -138,6 +153,8 @@ class SimplexLane(ClassLane):
                 if hint is not None and run.numbers:
                     run.heed(others)
                 cell, vector = run.announce(self._guide(hint))
+                if run.tunes:
+                    run.note_late(others)
                 issued.cell = cell
                 issued.probability = dict(zip(run.numbers, vector, strict=True))
             else:
