@@ -24,7 +24,7 @@ from onlinecal.forecasters.simplex.tokens import Cell
 
 NO_HINT = np.empty(0)
 HEEDED, TUNED = 4, 5
-"""From these editions on the first hint changes report and slack, unless configured; grids tune themselves."""
+"""From these editions on the first hint changes report and slack, unless configured; grids are tuned."""
 
 
 class SimplexState(Struct, array_like=True):
