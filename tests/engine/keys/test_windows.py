@@ -171,7 +171,7 @@ def test_a_ledger_with_windows_is_reported_checked_and_opened_again(tmp_path):
 
 def test_what_does_not_go_is_refused():
     with pytest.raises(ValueError, match="window does not go"):
-        KeyConfig(kind="simplex", window=10)
+        KeyConfig(kind="lp", window=10)
     with pytest.raises(ValueError, match="window"):
         Settings(KeyConfig(window=0))
 
