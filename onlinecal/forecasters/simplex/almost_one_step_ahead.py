@@ -65,9 +65,10 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         whose log loss is least if the hint is right. None: the barycentre, and from the first hint on the
         hint; with slack None grids are then finer, too.
     grid
-        Without n_cells and horizon: "nested", or for known classes "adaptive", finer where few points are in
-        use, with far smaller certificates and a guarantee 2k + 4 larger. It is nested once labels are late,
-        and follows hints as far as slack and report say, also from the first one on.
+        Without n_cells and horizon: "nested", or "adaptive", finer where few points are in use, with far
+        smaller certificates and a guarantee 2k + 4 larger (for k classes in all; and by what classes that
+        join leave behind). It is nested once labels are late, and follows hints as far as slack and report
+        say, also from the first one on.
     window
         Keep a certificate of the last so many settled rounds, too; at most 2^24, for known classes. Without
         n_cells and horizon the grid is then the fixed one that is best for windows of that length, and the

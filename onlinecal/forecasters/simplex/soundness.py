@@ -219,8 +219,8 @@ def check_account(
 ) -> None:
     """ValueError unless a run can have this account (see `SimplexRun.promise`)."""
     require(past >= 0 and 0 <= since <= rounds + 1 and 0 <= newcomers <= MOST_CLASSES, "its account")
-    # one for each class, and one for the first hint
-    require(len(grids) <= newcomers + 1, "its account")
+    # one for each class, one for the first hint, and one for the first late label
+    require(len(grids) <= newcomers + 2, "its account")
     for k, m in grids:
         require(1 <= k <= MOST_CLASSES and 1 <= m <= MOST_CELLS, "its account")
 
