@@ -92,13 +92,21 @@ def write_chunks(chunks: Chunks, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     first = chunks.make(slice(0, 1)).schema
 
+    failed: list[BaseException] = []
+
     def made(columns: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
-        for chunk in chunks:
-            yield chunk if columns is None else chunk.select(columns)
+        try:
+            for chunk in chunks:
+                yield chunk if columns is None else chunk.select(columns)
+        except BaseException as error:
+            # polars ends the file in its own time if it is handed this
+            failed.append(error)
 
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         pl.io.plugins.register_io_source(made, schema=first).sink_parquet(temporary)
+        if failed:
+            raise failed[0]
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from onlinecal.cli.recalibrating import large
+from onlinecal.cli.recalibrating import large, lp
+from onlinecal.cli.recalibrating.options import LpSettings, Rows
 from onlinecal.cli.recalibrating.tables import read_table
-from tests.cli.recalibrating.runs import record, value
 
 
 @pytest.fixture
@@ -25,33 +25,24 @@ def files(tmp_path):
 
 
 def test_chunks_say_what_whole_tables_say(files, monkeypatch):
-    asked = (
-        files / "old.csv",
-        "--method",
-        "lp",
-        "--label",
-        "kind",
-        "--apply",
-        files / "new.parquet",
-        "--out",
-    )
-    whole = record(*asked, files / "whole")
+    new = files / "new.parquet"
+    asked = files / "old.csv", Rows(apply=new), LpSettings(label="kind")
+    whole = lp.recalibrate(*asked)
     for name, size in (("LARGE", 1500), ("CHUNK", 128), ("SCORED", 800)):
         monkeypatch.setattr(large, name, size)
-    chunks = record(*asked, files / "chunks")
-    assert read_table(files / "new.parquet", label="kind").probabilities.dtype == np.float32
-    written = [pl.read_parquet(files / name / "recalibrated.parquet") for name in ("whole", "chunks")]
-    assert written[1].height == 900
-    for name in written[0].columns:
-        if name.startswith("p_") or name in ("row", "label"):
-            assert written[0][name].to_list() == written[1][name].to_list()
+    chunks = lp.recalibrate(*asked)
+    assert read_table(new, label="kind").probabilities.dtype == np.float32
+    before, after = whole.probabilities, pl.concat(chunks.probabilities)
+    assert after.height == 900
+    assert before.columns == after.columns
+    for name in before.columns:
+        if name.startswith("after"):
+            np.testing.assert_allclose(after[name], before[name], atol=1e-12)
         else:
-            np.testing.assert_allclose(written[0][name], written[1][name], atol=1e-12)
-    assert chunks["facts"] == whole["facts"]
-    before, after = (value(one, "log loss", "apply", "lp") for one in (whole, chunks))
-    assert before != after == pytest.approx(before, abs=0.05)
-    assert {path.name for path in (files / "chunks").iterdir()} >= {"recalibrated.parquet", "report.json"}
-    assert not list((files / "chunks").glob(".*"))
+            assert after[name].to_list() == before[name].to_list()
+    assert chunks.facts == whole.facts
+    found, known = (next(one.values for one in report.lines[::-1]) for report in (chunks, whole))
+    assert found["lp"] != known["lp"] == pytest.approx(found["lp"], abs=0.05)
 
 
 def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
