@@ -50,6 +50,8 @@ html_title = "onlinecal"
 html_favicon = html_logo = "../../onlinecal/engine/http/static/icon.svg"
 html_static_path = ["static"]
 html_css_files = ["onlinecal.css"]
+# pages without neighbours
+html_sidebars = {"index": [], "changelog": [], "contributing": []}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

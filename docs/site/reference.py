@@ -162,6 +162,9 @@ def as_restructured(_app: Any, what: str, _name: str, thing: Any, _options: Any,
     """Signs of formulas are what they are, outside code and examples: docstrings are plain text."""
     if what == "class":
         lines[:] = [*docstring_of(thing).split("\n"), ""]
+    elif what in ("property", "attribute", "data"):
+        # what the first line says before a colon would be taken for a type
+        lines.insert(0, "")
     example = False
     for i, line in enumerate(lines):
         example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))

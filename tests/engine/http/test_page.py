@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import threading
 from contextlib import contextmanager
 from decimal import ROUND_HALF_UP, Decimal
@@ -14,17 +13,12 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 pytest.importorskip("playwright", reason="needs playwright")
 
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from onlinecal.engine import AsyncEngine, Engine, Outcome, Query
 from onlinecal.engine.http.server import serve
 
 TOKEN = "correct-horse-battery"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 
 
 @contextmanager
@@ -60,29 +54,6 @@ def served(engine, **settings):
         loop.call_soon_threadsafe(task.cancel)
         thread.join(20)
         assert not thread.is_alive()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, headless=True, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser):
-    """A page that must not complain; what it does complain of is in `page.complaints`."""
-    context = browser.new_context()
-    page = context.new_page()
-    page.complaints = []
-    page.on("pageerror", lambda error: page.complaints.append(str(error)))
-    page.on("console", lambda message: message.type == "error" and page.complaints.append(message.text))
-    yield page
-    context.close()
 
 
 def play(engine, keys, rounds, start=0):
