@@ -21,7 +21,7 @@ MODULES = [
     for info in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
     if not info.name.endswith("__main__")
 ]
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 
 
 @pytest.mark.parametrize("name", MODULES)
