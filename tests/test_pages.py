@@ -77,6 +77,7 @@ def before_scale() -> dict[str, Any]:
     frame = pl.DataFrame({"cat": P[:, 0], "dog": P[:, 1], "fox": P[:, 2], "p": P[:, 0], "y": y == 0})
     frame = frame.with_columns(
         pl.col("y").alias("clicked"),
+        pl.Series("label", y),
         pl.Series("country", list("abc") * 20),
         pl.Series("device", ["phone", "desk"] * 30),
         pl.concat_list("cat", "dog", "fox").alias("probabilities"),
