@@ -21,6 +21,7 @@ from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, with_
 from onlinecal.engine.keys.steering import loaded
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.forecasters.binary.soundness import require
+from onlinecal.html import Shown
 
 VERSION, STEERED = 1, 2
 FEW = 64
@@ -46,7 +47,7 @@ class StoredSteeredKey(StoredKey, array_like=True):
     steering: bytes | None = None
 
 
-class Summary(Struct, frozen=True, omit_defaults=True):
+class Summary(Shown, Struct, frozen=True, omit_defaults=True):
     """What there is to know of a key at a glance.
 
     Attributes

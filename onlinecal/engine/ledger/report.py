@@ -17,6 +17,7 @@ from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Logged
 from onlinecal.engine.ledger.replay import CHUNK, check_same, take
 from onlinecal.engine.ledger.scores import Scores, read_scores, scores_of_all
+from onlinecal.html import MOST, Shown, Table
 
 
 class KeyReport(Struct, frozen=True):
@@ -40,7 +41,7 @@ class OpenForecast(Struct, frozen=True):
     time: float | None
 
 
-class Report(Struct, frozen=True):
+class Report(Shown, Struct, frozen=True):
     """A ledger at one moment.
 
     Attributes
@@ -66,6 +67,12 @@ class Report(Struct, frozen=True):
     total: Summary
     oldest: OpenForecast | None
     scores: Scores | None = None
+
+    def _shown(self) -> Table:
+        named = [*((key.name, key.summary) for key in self.keys[: MOST - 1]), ("all keys", self.total)]
+        rows = [(name, one.rounds, one.open, one.certificate, one.guarantee) for name, one in named]
+        notes = [f"{self.events:,} events, {len(self.keys):,} keys, of which the first are shown"]
+        return Table(self.path, ("key", "rounds", "open", "certificate", "guarantee"), rows, notes)
 
 
 def total_of(summaries: Iterable[Summary]) -> Summary:
