@@ -50,7 +50,7 @@ html_favicon = html_logo = "../../onlinecal/engine/http/static/icon.svg"
 html_static_path = ["static"]
 html_css_files = ["onlinecal.css"]
 # pages without neighbours
-html_sidebars = {"index": [], "changelog": [], "contributing": []}
+html_sidebars = {"index": [], "changelog": []}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
