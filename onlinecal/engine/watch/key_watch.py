@@ -205,7 +205,14 @@ class ProbabilityWatch(KeyWatch):
     def _settle(self, ticket: Ticket, issued: Issued, outcome: float, number: int) -> None:
         hint = nan if issued.hint is None else issued.hint
         raised = settle(
-            self.account, ticket, issued.probability, hint, outcome, issued.number, number, self.threshold
+            self.account,
+            ticket,
+            issued.probability,
+            hint,
+            float(outcome),
+            issued.number,
+            number,
+            self.threshold,
         )
         if raised:
             for whose in (FORECAST, HINT):
