@@ -86,8 +86,13 @@ class KeyWatch(ABC):
         for issued, what, number in notes:
             if what is ASKED:
                 if betting:
-                    tickets[issued.number] = ticket = np.zeros(TICKET, np.float32)
-                    self._ask(ticket, issued)
+                    p, hint = self._probabilities(issued)
+                    ticket = np.empty(TICKET, np.float32)
+                    if not (p == p and hint == hint):
+                        ticket[:] = 0.0
+                    if p == p:
+                        ask(self.account, ticket, p, hint)
+                    tickets[issued.number] = ticket
             else:
                 ticket = tickets.pop(issued.number, NO_TICKET)
                 if what is not GIVEN_UP:
@@ -109,11 +114,6 @@ class KeyWatch(ABC):
     @abstractmethod
     def _settle(self, ticket: Ticket, issued: Issued, outcome: Any, number: int) -> None:
         """Take up the outcome of a forecast."""
-
-    def _ask(self, ticket: Ticket, issued: Issued) -> None:
-        p, hint = self._probabilities(issued)
-        if p == p:
-            ask(self.account, ticket, p, hint)
 
     def _raise(self, whose: int) -> None:
         alarm = self.last_alarm(whose)
