@@ -14,75 +14,22 @@ from operator import attrgetter, lt
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window_bounds
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, with_sum
 from onlinecal.engine.keys.steering import loaded
+from onlinecal.engine.keys.stored import StoredKey, StoredSteeredKey, StoredWatchedKey
+from onlinecal.engine.keys.stored import Summary as Summary
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.engine.watch import key_watch
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP, Note
-from onlinecal.engine.watch.watched import Watched
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.html import Shown
 
 VERSION, STEERED, WATCHED = 1, 2, 3
 FEW = 64
 """So many forecasts may be open with any lanes."""
 RESERVE = 1 << 23
 """Rounds that a lane must still bear for a key to take queries: all that are open or in one batch."""
-
-
-class StoredKey(Struct, array_like=True):
-    """A key's state as it is stored; the format's version comes first."""
-
-    version: int
-    clock: float | None
-    expired: int
-    late: list[int]
-    lanes: list[bytes]
-    open: list[Issued]
-
-
-class StoredSteeredKey(StoredKey, array_like=True):
-    """The same, and `KeySteering`, if there was a hint to steer."""
-
-    steering: bytes | None = None
-
-
-class StoredWatchedKey(StoredSteeredKey, array_like=True):
-    """The same, and `KeyWatch`: of keys of edition 5 or later."""
-
-    watch: bytes | None = None
-
-
-class Summary(Shown, Struct, frozen=True, omit_defaults=True):
-    """What there is to know of a key at a glance.
-
-    Attributes
-    ----------
-    rounds, open, expired
-        Forecasts settled, waiting for their outcome, and given up because their time was over.
-    certificate, guarantee
-        Proven bound on the distance to calibration of the settled rounds, and what it cannot exceed; sums.
-    oldest
-        Number of the oldest query that waits; None if none does.
-    window_certificate, window_guarantee
-        The same bounds for the last `window` settled rounds, and for any so many consecutive ones; None if
-        the key keeps no window (or its grid promises nothing of any). Those of several keys do not add up.
-    watched
-        Losses and alarms; None of keys of an older edition.
-    """
-
-    rounds: int
-    open: int
-    expired: int
-    certificate: float
-    guarantee: float
-    oldest: int | None
-    window_certificate: float | None = None
-    window_guarantee: float | None = None
-    watched: Watched | None = None
 
 
 class KeyState:
