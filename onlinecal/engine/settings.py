@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from onlinecal.engine.config import EDITION, MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
+from onlinecal.engine.keys.arena import Arena
 from onlinecal.engine.keys.lanes import BinaryLanes, Lanes
 from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering
 
@@ -48,13 +49,18 @@ def steering_of(config: KeyConfig) -> Callable[[], KeySteering] | None:
 
 
 class Settings:
-    """A configuration at work: shared by all keys that it holds for."""
+    """A configuration at work: shared by all keys that it holds for.
+
+    `arena` is where these live, if their forecasters are single grid machines without a window; else None.
+    """
 
     def __init__(self, config: KeyConfig, edition: int = EDITION) -> None:
         self.config = config
         self.kind = lanes_of(config, edition)
         self.new_steering = None if edition < STEERED else steering_of(config)
         self.most_lanes = config.lanes
+        alone = isinstance(self.kind, BinaryLanes) and config.lanes == 1 and config.window is None
+        self.arena = Arena(self.kind.model) if alone else None  # type: ignore[attr-defined]
         self.patience = NEVER if config.expire_after is None else config.expire_after
         self.max_jump = NEVER if config.expire_after is None else config.max_jump
 

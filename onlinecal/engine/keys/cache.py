@@ -12,7 +12,7 @@ from typing import Any
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.lanes import Issued
-from onlinecal.engine.keys.state import KeyState, Summary
+from onlinecal.engine.keys.state import RESERVE, KeyState, Summary
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Logged, Snapshot
@@ -31,6 +31,7 @@ class KeyCache:
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
         self.settings = all_settings(config)
+        self._arenas = [one.arena for one in self.settings.values() if one.arena is not None]
         self.states: dict[str, KeyState] = {}
         self.open: dict[str, KeyState] = {}
         self._dirty: dict[KeyState, int] = {}
@@ -46,6 +47,7 @@ class KeyCache:
     def create(self, name: str, number: int, settings: Settings) -> KeyState:
         """A key's state before its first event."""
         self.states[name] = state = KeyState(name, number, settings)
+        state.move_in()
         return state
 
     def load(self, snapshots: Iterable[Snapshot]) -> None:
@@ -54,6 +56,7 @@ class KeyCache:
             if one.name in self.states:
                 raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
             state = self._state_of(one)
+            state.move_in()
             self.states[one.name] = state
             self.open.update(dict.fromkeys(state.open, state))
             if self.totals is not None:
@@ -78,6 +81,8 @@ class KeyCache:
             del self.open[id]
         if self.totals is not None:
             self.totals.dropped(state)
+        if state.arena is not None:
+            state.arena.leave(state.player, [issued.cell for issued in state.open.values()])
 
     def fetch(self, names: Iterable[str], ledger: Ledger) -> None:
         """Load those of the keys that are cold; keys that the ledger does not know stay unknown."""
@@ -122,8 +127,10 @@ class KeyCache:
 
     def run(self) -> None:
         """Let every key that has steps to take take them; it was used last then."""
+        longest = max((arena.run() for arena in self._arenas), default=0)
         for state in self._touched:
-            state.run()
+            if state.arena is None or longest > RESERVE:
+                state.run()
             self.states[state.name] = self.states.pop(state.name)
         if self.totals is not None:
             self.totals.touched(self._touched)

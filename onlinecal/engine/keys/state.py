@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from onlinecal.engine.keys.arena import Arena, ArenaLane
 from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window_bounds
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, with_sum
 from onlinecal.engine.keys.steering import loaded
@@ -81,8 +82,8 @@ class KeyState:
     """
 
     __slots__ = (
-        "busy", "clock", "expired", "lanes", "late", "name", "number", "open", "settings", "spent",
-        "steering", "steps", "times", "upto",
+        "arena", "busy", "clock", "expired", "lanes", "late", "name", "number", "open", "player", "settings",
+        "spent", "steering", "steps", "times", "upto",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +91,8 @@ class KeyState:
     ) -> None:
         self.name, self.number, self.settings, self.upto = name, number, settings, upto
         self.steps: list[Step] = []
+        self.arena: Arena | None = None
+        self.player = -1
         if data is None:
             data = with_sum(_encoder.encode(StoredKey(VERSION, None, 0, [], [], [])))
         if data[:SUM] != sum_of(memoryview(data)[SUM:]):
@@ -133,12 +136,38 @@ class KeyState:
         """The state in bytes: equal for equal histories, however they were cut into batches."""
         # rounds that have left a window are forgotten when its bounds are asked for
         window_bounds(self.settings.config.window, self.lanes, self.late)
-        lanes = [lane.dump() for lane in self.lanes]
-        parts = self.clock, self.expired, self.late, lanes, list(self.open.values())
-        if self.steering is None:
+        lanes, steering, waiting = self.lanes, self.steering, list(self.open.values())
+        if self.arena is not None:
+            lanes, steering, waiting = self.arena.as_alone(self.player, waiting)
+        parts = self.clock, self.expired, self.late, [lane.dump() for lane in lanes], waiting
+        if steering is None:
             return with_sum(_encoder.encode(StoredKey(VERSION, *parts)))
-        stored = StoredSteeredKey(STEERED, *parts, self.steering.dump(self.open.values()))
+        stored = StoredSteeredKey(STEERED, *parts, steering.dump(waiting))
         return with_sum(_encoder.encode(stored))
+
+    def move_in(self) -> None:
+        """Live in the arena from now on, if there is one for such keys."""
+        arena = self.settings.arena
+        if arena is None:
+            return
+        if not self.lanes:
+            self._add_lane()
+        [lane] = self.lanes
+        self.player = arena.enter(lane, self.steering, self.open.values())
+        self.arena, self.lanes, self.steering = arena, [ArenaLane(arena, self.player)], None
+
+    def move_out(self) -> None:
+        """Live in the arena no longer; the steps of all that is there are taken."""
+        if self.arena is None:
+            return
+        self.arena.run()
+        waiting = list(self.open.values())
+        places = [issued.cell for issued in waiting]
+        self.lanes, self.steering, alone = self.arena.as_alone(self.player, waiting)
+        self.arena.leave(self.player, places)
+        for issued, own in zip(waiting, alone, strict=True):
+            issued.cell = own.cell
+        self.arena, self.player = None, -1
 
     def _list_times(self) -> None:
         self.times: list[tuple[float, str]] = []
@@ -148,6 +177,8 @@ class KeyState:
 
     def _release(self, issued: Issued) -> None:
         del self.open[issued.id]
+        if self.arena is not None:
+            self.arena.open.free.append(issued.cell)
         self.busy[issued.lane] -= 1
         # those that wait no more are left out before they are most of the heap
         if len(self.times) > 2 * len(self.open) + FEW:
@@ -212,7 +243,10 @@ class KeyState:
             self.late[lane] = self.busy[lane]
         issued = Issued(id, number, self.clock if time is None else time, hint, lane)
         self.open[id] = issued
-        self.steps.append((issued, None, hint, self.busy[lane]))
+        if self.arena is not None:
+            self.arena.ask(self.player, hint, issued, self.settings.new_steering is not None)
+        else:
+            self.steps.append((issued, None, hint, self.busy[lane]))
         self.busy[lane] += 1
         if issued.time is not None and self.settings.patience < NEVER:
             heappush(self.times, (issued.time, id))
@@ -226,7 +260,12 @@ class KeyState:
         if outcome is not None:
             if not self.lanes[issued.lane].admits(outcome):
                 raise ValueError(f"value {outcome!r} is one class more than can be told apart")
-            self.steps.append((issued, outcome, None, 0))
+            if type(outcome) is float:
+                self.move_out()
+            if self.arena is not None:
+                self.arena.settle(self.player, issued.cell, outcome)
+            else:
+                self.steps.append((issued, outcome, None, 0))
         self._release(issued)
         return self.expire(time)
 
@@ -236,14 +275,20 @@ class KeyState:
             return 0
         least = min(self.busy, default=1)
         if least and len(self.lanes) < self.settings.most_lanes:
-            self.lanes.append(self.settings.kind.new())
-            self.busy.append(0)
-            self.late.append(0)
+            self._add_lane()
             return len(self.lanes) - 1
         return self.busy.index(least)
 
+    def _add_lane(self) -> None:
+        self.lanes.append(self.settings.kind.new())
+        self.busy.append(0)
+        self.late.append(0)
+
     def run(self) -> None:
-        """Let the lanes take their steps."""
+        """Let the lanes take their steps; those in an arena have taken them with its others."""
+        if self.arena is not None:
+            self.spent = is_spent(self.lanes[0])
+            return
         steps, self.steps = self._steered(self.steps), []
         if len(self.lanes) == 1:
             # a lane that is alone settles in the order of the key's rounds

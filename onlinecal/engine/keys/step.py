@@ -143,8 +143,9 @@ class KeyStep:
             for record in (*(_closed(record, batch) for record in records.values()), *_asked(batch))
             if record.id in state.open or self._is_fresh(record.closed or record.number, batch)
         ]
+        after = self.adopt(key, batch.number, state.dump(), kept, version)
         keys.drop(state)
-        return self.adopt(key, batch.number, state.dump(), kept, version), answers
+        return after, answers
 
     def adopt(self, key: str, number: int, state: bytes, records: list[Record], edition: int) -> bytes:
         """A key's bytes that go on from a state of the engine.

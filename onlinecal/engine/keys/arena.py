@@ -1,0 +1,248 @@
+"""The memories of many keys side by side, so that all their steps are taken in one compiled call.
+
+A key whose forecaster is a single grid machine can live here: it has a *player*, which stands for its memory
+and its steering, and a *place* for each forecast that is open. What it does is noted and then run, as in
+`KeyState`; other keys keep what they have to themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
+from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering
+from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
+from onlinecal.forecasters.binary.cells import FORMAT, NO_HINT
+from onlinecal.forecasters.binary.compiled import enlarged
+from onlinecal.forecasters.binary.grids.dyadic import FORMAT_DYADIC
+from onlinecal.steering.binary import TICKET
+from onlinecal.steering.keyed import ASKS, NO_MEMORY, SPENT, Players, Steps, playing
+from onlinecal.steering.trust import SIZE, new_steering
+
+FEW = 64
+"""Integers of the smallest memory that can grow; players, places and rows that there is room for at first."""
+
+
+class Stack:
+    """Numbers that are free, and how many there are in all."""
+
+    def __init__(self) -> None:
+        self.free: list[int] = []
+        self.size = 0
+
+    def grow(self, size: int) -> None:
+        """Free are also the numbers up to a new size; the lowest comes first."""
+        self.free += range(size - 1, self.size - 1, -1)
+        self.size = size
+
+
+class Arena:
+    """Players with one model. Steps are noted in the four lists, and in `asked` the forecasts to answer."""
+
+    def __init__(self, model: AlmostOneStepAhead) -> None:
+        self.model = model
+        self.players, self.open, self.rows = Stack(), Stack(), Stack()
+        self._play = playing(model.machine.rules)
+        # heap, places, steering, rows; cells, forecasts, tickets, hinted
+        self.state = Players(
+            np.zeros(FEW * FEW, np.int64), np.zeros((0, 2), np.int64), np.empty((0, SIZE)),
+            np.empty(0, np.int64), np.empty((0, 2), np.int64), np.empty(0), np.empty((0, TICKET)),
+            np.empty(0, np.bool_),
+        )  # fmt: skip
+        self.progress = np.zeros(3, np.int64)
+        self._begun, self._steered = model.memory, new_steering()
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self.by: list[int] = []
+        self.at: list[int] = []
+        self.outcomes: list[int] = []
+        self.hints: list[float] = []
+        self.asked: list[Issued] = []
+
+    # ---- coming and going
+
+    def enter(self, lane: Lane, steering: KeySteering | None, waiting: Iterable[Issued]) -> int:
+        """A player with a lane's memory, a key's steering and open forecasts: their `cell` becomes a place."""
+        if not self.players.free:
+            self._grow_players()
+        assert isinstance(lane, BinaryLane)
+        player = self.players.free.pop()
+        self.state.rows[player] = -1
+        self.put(player, lane.machine.rules.in_use(lane.memory))
+        if steering is not None:
+            self._begin_steering(player, steering.state)
+        for issued in waiting:
+            place = self._take_place()
+            self.state.cells[place], self.state.forecasts[place] = issued.cell, issued.probability
+            ticket = None if steering is None else steering.tickets.get(issued.number)
+            self.state.hinted[place] = ticket is not None
+            if ticket is not None:
+                self.state.tickets[place] = ticket
+            issued.cell = place
+        return player
+
+    def as_alone(
+        self, player: int, waiting: list[Issued]
+    ) -> tuple[list[Lane], KeySteering | None, list[Issued]]:
+        """Copies of a player's lane, steering and open forecasts, as they are outside."""
+        state = self.state
+        memory = self.model.machine.rules.in_use(self.memory(player))
+        lane, row = BinaryLane(self.model, memory.copy()), int(state.rows[player])
+        alone = [replace(issued, cell=tuple(state.cells[issued.cell].tolist())) for issued in waiting]
+        if row < 0:
+            return [lane], None, alone
+        steering = ProbabilitySteering()
+        steering.state = state.steering[row].copy()
+        steering.tickets = {
+            issued.number: state.tickets[issued.cell].copy()
+            for issued in waiting
+            if state.hinted[issued.cell]
+        }
+        return [lane], steering, alone
+
+    def leave(self, player: int, places: Iterable[int]) -> None:
+        """Forget a player, and the places of its open forecasts."""
+        row = int(self.state.rows[player])
+        if row >= 0:
+            self.rows.free.append(row)
+        self.state.places[player] = 0
+        self.players.free.append(player)
+        self.open.free += places
+
+    def put(self, player: int, memory: NDArray[np.int64]) -> None:
+        """Give a player a memory, with room to grow if its kind does."""
+        grows = memory[FORMAT] == FORMAT_DYADIC
+        length = max(FEW, 1 << (len(memory) + 1).bit_length()) if grows else len(memory)
+        start = self._take_heap(length)
+        self.state.heap[start : start + len(memory)] = memory
+        self.state.heap[start + len(memory) : start + length] = 0
+        self.state.places[player] = start, length
+
+    def _begin_steering(self, player: int, state: NDArray[np.float64] | None = None) -> None:
+        """Steer a player's hints from now on, as a new one's or from a state."""
+        if not self.rows.free:
+            size = max(FEW, 2 * self.rows.size)
+            self.state = self.state._replace(steering=_longer(self.state.steering, size))
+            self.rows.grow(size)
+        row = self.state.rows[player] = self.rows.free.pop()
+        self.state.steering[row] = self._steered if state is None else state
+
+    def _take_place(self) -> int:
+        """A place for a forecast that will be open."""
+        if not self.open.free:
+            size = max(FEW, 2 * self.open.size)
+            longer = {
+                name: _longer(getattr(self.state, name), size)
+                for name in ("cells", "forecasts", "tickets", "hinted")
+            }
+            self.state = self.state._replace(**longer)
+            self.open.grow(size)
+        return self.open.free.pop()
+
+    def memory(self, player: int) -> NDArray[np.int64]:
+        """A player's memory, as long as nothing else happens here."""
+        start, length = self.state.places[player].tolist()
+        return self.state.heap[start : start + length]
+
+    def _grow_players(self) -> None:
+        size = max(FEW, 2 * self.players.size)
+        places, rows = _longer(self.state.places, size), _longer(self.state.rows, size)
+        self.state = self.state._replace(places=places, rows=rows)
+        self.players.grow(size)
+
+    def _take_heap(self, length: int) -> int:
+        start = int(self.progress[1])
+        if start + length > len(self.state.heap):
+            self._clear_heap(length)
+            start = int(self.progress[1])
+        self.progress[1] += length
+        return start
+
+    def _clear_heap(self, more: int) -> None:
+        """Move all memories together, with room for so many integers, and at least as many again."""
+        places, old = self.state.places, self.state.heap
+        lengths = places[:, 1]
+        used = int(lengths.sum())
+        heap = np.zeros(2 * (used + more) + FEW * FEW, np.int64)
+        starts = np.cumsum(lengths) - lengths
+        for player in np.flatnonzero(lengths).tolist():
+            start, length = places[player].tolist()
+            to = int(starts[player])
+            heap[to : to + length] = old[start : start + length]
+        places[:, 0] = starts
+        self.progress[1] = used
+        self.state = self.state._replace(heap=heap)
+
+    # ---- steps
+
+    def ask(self, player: int, hint: float | None, issued: Issued, steer: bool) -> None:
+        """Note that a forecast is asked for; its `cell` becomes its place. `steer`: its hint."""
+        place = issued.cell = self._take_place()
+        if steer and hint is not None and self.state.rows[player] < 0:
+            self._begin_steering(player)
+        self.by.append(player)
+        self.at.append(place)
+        self.outcomes.append(ASKS)
+        self.hints.append(NO_HINT if hint is None else hint)
+        self.asked.append(issued)
+
+    def settle(self, player: int, place: int, outcome: int) -> None:
+        """Note what came of one that is open; its place may be given away."""
+        self.by.append(player)
+        self.at.append(place)
+        self.outcomes.append(outcome)
+        self.hints.append(NO_HINT)
+
+    def run(self) -> int:
+        """Take all steps and answer those who asked; the most rounds that any player has settled.
+
+        Raises ValueError if a memory's integers bear no more.
+        """
+        if not self.by:
+            return int(self.progress[2])
+        n = len(self.by)
+        outcomes = np.array(self.outcomes)
+        steps = Steps(
+            np.array(self.by), np.array(self.at), outcomes, np.array(self.hints), np.empty(n), np.empty(n)
+        )
+        asked = self.asked
+        self._start_over()
+        self.progress[0] = 0
+        while how := self._play(self.state, steps, self.progress):
+            player = int(steps.players[self.progress[0]])
+            if how == NO_MEMORY:
+                self._clear_heap(2 * int(self.state.places[player, 1]))
+            elif how == SPENT:
+                enlarged(self.memory(player))
+        asks = outcomes == ASKS
+        told = steps.forecasts[asks].tolist(), steps.certificates[asks].tolist()
+        for issued, forecast, certificate in zip(asked, *told, strict=True):
+            issued.probability, issued.certificate = forecast, certificate
+        return int(self.progress[2])
+
+
+class ArenaLane(BinaryLane):
+    """A lane whose memory is a player's."""
+
+    __slots__ = ("arena", "player")
+
+    def __init__(self, arena: Arena, player: int) -> None:
+        self.arena, self.player = arena, player
+        self.model, self.machine, self.window = arena.model, arena.model.machine, None
+
+    @property
+    def memory(self) -> NDArray[np.int64]:  # type: ignore[override]
+        """The player's, as long as nothing else happens in the arena."""
+        return self.arena.memory(self.player)
+
+
+def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+    longer = np.zeros((size, *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array
+    return longer
