@@ -28,10 +28,11 @@ from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Changes, Noted
 from onlinecal.engine.ledger.replay import catch_up
 from onlinecal.engine.settings import NEVER, all_settings
+from onlinecal.engine.usual import judge_all
 from onlinecal.validation import check_count
 
 HOT_KEYS = 20_000
-WINDOW = 100_000
+WINDOW = 250_000
 
 Input = tuple[str | bytes, int] | tuple[str | bytes, int, bytes | None]
 """A state is written when the ledger has lacked it for so many events: the most that a restart replays."""
@@ -132,9 +133,9 @@ class Engine:
             events = list(events)
             self._sound = False
             batch = self._judge(events)
-            answers = [batch.judge(event) for event in events]
+            judged = judge_all(batch, events)
             self._keys.run()
-            final = [batch.answer(answer) for answer in answers]
+            final = batch.answers(judged)
             self._write_states(batch.number, batch, inputs)
             self._number, self._keys_known = batch.number, batch.keys_known
             self._sound = True
@@ -147,13 +148,20 @@ class Engine:
 
     def _judge(self, events: list[Incoming | Rejected]) -> Batch:
         """A judge who has what the ledger knows of the events' ids and keys."""
-        keys = self._keys
-        known = [e for e in events if not isinstance(e, Rejected) and is_name(e.id)]
-        ids = {e.id: None for e in known if type(e) is Query or e.id not in keys.open}
+        keys, ids, cold = self._keys, [], {}
+        for event in events:
+            if type(event) is Query:
+                ids.append(event.id)
+                key = event.key
+                if not (type(key) is str and key in keys.states) and is_name(key):
+                    cold[key] = None
+            elif type(event) is not Rejected:
+                id = event.id
+                if not (type(id) is str and id in keys.open):
+                    ids.append(id)
         records = self._ledger.recall(ids) if ids else {}
-        names = {e.key: None for e in known if type(e) is Query and is_name(e.key)}
-        names.update((record.key, None) for record in records.values() if record.closed is None)
-        keys.fetch(names, self._ledger)
+        cold.update((record.key, None) for record in records.values() if record.closed is None)
+        keys.fetch(cold, self._ledger)
         return Batch(keys, records, self._number, self._keys_known)
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:

@@ -15,17 +15,23 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
-from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering
+from onlinecal.engine.keys.packing import pack
+from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering, sparse
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
-from onlinecal.forecasters.binary.cells import FORMAT, NO_HINT
+from onlinecal.forecasters.binary.cells import FORMAT, NO_HINT, REPORT, ROUNDS, SCALE
 from onlinecal.forecasters.binary.compiled import enlarged
-from onlinecal.forecasters.binary.grids.dyadic import FORMAT_DYADIC
+from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC, PACE, TUNED
 from onlinecal.steering.binary import TICKET
 from onlinecal.steering.keyed import ASKS, NO_MEMORY, SPENT, Players, Steps, playing
 from onlinecal.steering.trust import SIZE, new_steering
 
 FEW = 64
 """Integers of the smallest memory that can grow; players, places and rows that there is room for at first."""
+
+
+OF_PROMISES = [ROUNDS, SCALE, REPORT, TUNED, PACE]
+"""What a dyadic memory's promises depend on."""
+MOST_PROMISES = 100_000
 
 
 class Stack:
@@ -56,6 +62,7 @@ class Arena:
         )  # fmt: skip
         self.progress = np.zeros(3, np.int64)
         self._begun, self._steered = model.memory, new_steering()
+        self.promises: dict[tuple[int, ...], float] = {}
         self._start_over()
 
     def _start_over(self) -> None:
@@ -67,18 +74,29 @@ class Arena:
 
     # ---- coming and going
 
-    def enter(self, lane: Lane, steering: KeySteering | None, waiting: Iterable[Issued]) -> int:
-        """A player with a lane's memory, a key's steering and open forecasts: their `cell` becomes a place."""
+    def enter(
+        self,
+        lane: Lane | None = None,
+        steering: KeySteering | None = None,
+        waiting: Iterable[Issued] = (),
+    ) -> int:
+        """A new player, or one with a lane's memory, a key's steering and open forecasts.
+
+        The `cell` of these is then their place.
+        """
         if not self.players.free:
             self._grow_players()
-        assert isinstance(lane, BinaryLane)
         player = self.players.free.pop()
         self.state.rows[player] = -1
-        self.put(player, lane.machine.rules.in_use(lane.memory))
+        if lane is None:
+            self._put(player, self._begun)
+            return player
+        assert isinstance(lane, BinaryLane)
+        self._put(player, lane.machine.rules.in_use(lane.memory))
         if steering is not None:
-            self._begin_steering(player, steering.state)
+            self.begin_steering(player, steering.state)
         for issued in waiting:
-            place = self._take_place()
+            place = self.take_place()
             self.state.cells[place], self.state.forecasts[place] = issued.cell, issued.probability
             ticket = None if steering is None else steering.tickets.get(issued.number)
             self.state.hinted[place] = ticket is not None
@@ -106,6 +124,20 @@ class Arena:
         }
         return [lane], steering, alone
 
+    def dump(
+        self, player: int, waiting: Iterable[Issued]
+    ) -> tuple[list[bytes], list[tuple[Any, ...]], bytes | None]:
+        """The bytes of its lane, its open forecasts with their cells, and the bytes of its steering, if any."""
+        state, row = self.state, int(self.state.rows[player])
+        lane, told = pack(self.model.machine.rules.in_use(self.memory(player))), []
+        for one in waiting:
+            cell = state.cells[one.cell].tolist()
+            told.append((one.id, one.number, one.time, one.hint, 0, one.probability, one.certificate, cell))
+        if row < 0:
+            return [lane], told, None
+        tickets = [state.tickets[one.cell] for one in waiting if state.hinted[one.cell]]
+        return [lane], told, sparse(state.steering[row], tickets)
+
     def leave(self, player: int, places: Iterable[int]) -> None:
         """Forget a player, and the places of its open forecasts."""
         row = int(self.state.rows[player])
@@ -115,7 +147,7 @@ class Arena:
         self.players.free.append(player)
         self.open.free += places
 
-    def put(self, player: int, memory: NDArray[np.int64]) -> None:
+    def _put(self, player: int, memory: NDArray[np.int64]) -> None:
         """Give a player a memory, with room to grow if its kind does."""
         grows = memory[FORMAT] == FORMAT_DYADIC
         length = max(FEW, 1 << (len(memory) + 1).bit_length()) if grows else len(memory)
@@ -124,7 +156,7 @@ class Arena:
         self.state.heap[start + len(memory) : start + length] = 0
         self.state.places[player] = start, length
 
-    def _begin_steering(self, player: int, state: NDArray[np.float64] | None = None) -> None:
+    def begin_steering(self, player: int, state: NDArray[np.float64] | None = None) -> None:
         """Steer a player's hints from now on, as a new one's or from a state."""
         if not self.rows.free:
             size = max(FEW, 2 * self.rows.size)
@@ -133,7 +165,7 @@ class Arena:
         row = self.state.rows[player] = self.rows.free.pop()
         self.state.steering[row] = self._steered if state is None else state
 
-    def _take_place(self) -> int:
+    def take_place(self) -> int:
         """A place for a forecast that will be open."""
         if not self.open.free:
             size = max(FEW, 2 * self.open.size)
@@ -181,11 +213,9 @@ class Arena:
 
     # ---- steps
 
-    def ask(self, player: int, hint: float | None, issued: Issued, steer: bool) -> None:
-        """Note that a forecast is asked for; its `cell` becomes its place. `steer`: its hint."""
-        place = issued.cell = self._take_place()
-        if steer and hint is not None and self.state.rows[player] < 0:
-            self._begin_steering(player)
+    def ask(self, player: int, hint: float | None, issued: Issued) -> None:
+        """Note that a forecast is asked for; its `cell` becomes its place."""
+        place = issued.cell = self.take_place()
         self.by.append(player)
         self.at.append(place)
         self.outcomes.append(ASKS)
@@ -235,6 +265,19 @@ class ArenaLane(BinaryLane):
     def __init__(self, arena: Arena, player: int) -> None:
         self.arena, self.player = arena, player
         self.model, self.machine, self.window = arena.model, arena.model.machine, None
+
+    def promise(self, late: int) -> float:
+        """As of any lane, but looked up if it has been asked for."""
+        memory = self.memory
+        if memory[FORMAT] != FORMAT_DYADIC:
+            return super().promise(late)
+        known = self.arena.promises
+        asked = late, *memory[OF_PROMISES].tolist()
+        if asked not in known:
+            if len(known) >= MOST_PROMISES:
+                known.clear()
+            known[asked] = super().promise(late)
+        return known[asked]
 
     @property
     def memory(self) -> NDArray[np.int64]:  # type: ignore[override]

@@ -25,7 +25,8 @@ class KeyCache:
     """Key states by name, the least recently used first; `open` has the ids of their open forecasts.
 
     `settings` are the configurations at work, by their place; `given_up` are the ids of the forecasts that
-    expired since the keys last took their steps, with the names of their keys.
+    expired since the keys last took their steps, with the names of their keys; `touched` are the keys that
+    something happened to since; `dirty` those that the ledger lacks, with the first event that it does.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -34,8 +35,8 @@ class KeyCache:
         self._arenas = [one.arena for one in self.settings.values() if one.arena is not None]
         self.states: dict[str, KeyState] = {}
         self.open: dict[str, KeyState] = {}
-        self._dirty: dict[KeyState, int] = {}
-        self._touched: dict[KeyState, None] = {}
+        self.dirty: dict[KeyState, int] = {}
+        self.touched: dict[KeyState, None] = {}
         self.given_up: dict[str, str] = {}
         self.totals: Totals | None = None
 
@@ -76,7 +77,7 @@ class KeyCache:
     def drop(self, state: KeyState) -> None:
         """Forget a key that has no steps to take."""
         del self.states[state.name]
-        self._dirty.pop(state, None)
+        self.dirty.pop(state, None)
         for id in state.open:
             del self.open[id]
         if self.totals is not None:
@@ -122,19 +123,19 @@ class KeyCache:
             self.given_up[issued.id] = state.name
 
     def _touch(self, state: KeyState, number: int) -> None:
-        self._touched[state] = None
-        self._dirty.setdefault(state, number)
+        self.touched[state] = None
+        self.dirty.setdefault(state, number)
 
     def run(self) -> None:
         """Let every key that has steps to take take them; it was used last then."""
         longest = max((arena.run() for arena in self._arenas), default=0)
-        for state in self._touched:
+        for state in self.touched:
             if state.arena is None or longest > RESERVE:
                 state.run()
             self.states[state.name] = self.states.pop(state.name)
         if self.totals is not None:
-            self.totals.touched(self._touched)
-        self._touched.clear()
+            self.totals.touched(self.touched)
+        self.touched.clear()
         self.given_up.clear()
 
     def due(self, upto: int, window: int, most: int) -> list[StateRow]:
@@ -145,20 +146,20 @@ class KeyCache:
         """
         rows = []
         for state in list(islice(self.states.values(), max(0, len(self.states) - most))):
-            if state in self._dirty:
+            if state in self.dirty:
                 rows.append(row_of(state, upto))
             self.drop(state)
-        while self._dirty:
-            state, since = next(iter(self._dirty.items()))
+        while self.dirty:
+            state, since = next(iter(self.dirty.items()))
             if since > upto - window:
                 break
-            del self._dirty[state]
+            del self.dirty[state]
             rows.append(row_of(state, upto))
         return rows
 
     def tail(self, upto: int) -> int:
         """The number up to which the ledger's states hold everything, once `due` has been written."""
-        return next(iter(self._dirty.values())) - 1 if self._dirty else upto
+        return next(iter(self.dirty.values())) - 1 if self.dirty else upto
 
 
 def row_of(state: KeyState, upto: int) -> StateRow:

@@ -19,11 +19,11 @@ from msgspec import Struct
 from onlinecal.engine.keys.arena import Arena, ArenaLane
 from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window_bounds
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, with_sum
-from onlinecal.engine.keys.steering import loaded
+from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering, loaded
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.forecasters.binary.soundness import require
 
-VERSION, STEERED = 1, 2
+VERSION, STEERED = 1, (2, 3)
 FEW = 64
 """So many forecasts may be open with any lanes."""
 RESERVE = 1 << 23
@@ -76,6 +76,7 @@ class Summary(Struct, frozen=True, omit_defaults=True):
 class KeyState:
     """One key, in memory.
 
+    `usual` is whether it lives in an arena and asks for no more accounts than `usual` keeps (see there).
     `number` is the ledger's name for it; `upto` is the number of an event such that the bytes it was loaded
     from hold all before and none after. `open` are the forecasts that wait, by id, the oldest first. `times`,
     of a key whose forecasts expire, is a heap of (time, id): of all that wait, and of some that did.
@@ -83,7 +84,7 @@ class KeyState:
 
     __slots__ = (
         "arena", "busy", "clock", "expired", "lanes", "late", "name", "number", "open", "player", "settings",
-        "spent", "steering", "steps", "times", "upto",
+        "spent", "steered", "steering", "steps", "times", "upto", "usual",
     )  # fmt: skip
 
     def __init__(
@@ -92,9 +93,10 @@ class KeyState:
         self.name, self.number, self.settings, self.upto = name, number, settings, upto
         self.steps: list[Step] = []
         self.arena: Arena | None = None
-        self.player = -1
+        self.player, self.usual, self.steered = -1, False, False
         if data is None:
-            data = with_sum(_encoder.encode(StoredKey(VERSION, None, 0, [], [], [])))
+            self._begin()
+            return
         if data[:SUM] != sum_of(memoryview(data)[SUM:]):
             raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
         try:
@@ -103,13 +105,24 @@ class KeyState:
         except Exception as error:
             raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
 
+    def _begin(self) -> None:
+        """The state before the first event."""
+        self.clock: float | None = None
+        self.expired, self.spent = 0, False
+        self.late: list[int] = []
+        self.lanes: list[Lane] = []
+        self.busy: list[int] = []
+        self.open: dict[str, Issued] = {}
+        self.times: list[tuple[float, str]] = []
+        self.steering: KeySteering | None = None
+
     def _take(self, stored: StoredSteeredKey) -> None:
         """Take up what was stored; any exception if that cannot be, before any of it is played on."""
-        if stored.version != (VERSION if stored.steering is None else STEERED):
-            raise ValueError(f"version {stored.version}, not {VERSION}, or {STEERED} with steering")
+        if stored.version not in ((VERSION,) if stored.steering is None else STEERED):
+            raise ValueError(f"version {stored.version}, not {VERSION}, or one of {STEERED} with steering")
         self.clock, self.expired, self.late = stored.clock, stored.expired, stored.late
-        self.lanes: list[Lane] = [self.settings.kind.load(lane) for lane in stored.lanes]
-        self.open: dict[str, Issued] = dict(zip(map(attrgetter("id"), stored.open), stored.open, strict=True))
+        self.lanes = [self.settings.kind.load(lane) for lane in stored.lanes]
+        self.open = dict(zip(map(attrgetter("id"), stored.open), stored.open, strict=True))
         require(
             len(self.lanes) <= self.settings.most_lanes and len(self.late) == len(self.lanes), "its lanes"
         )
@@ -136,14 +149,18 @@ class KeyState:
         """The state in bytes: equal for equal histories, however they were cut into batches."""
         # rounds that have left a window are forgotten when its bounds are asked for
         window_bounds(self.settings.config.window, self.lanes, self.late)
-        lanes, steering, waiting = self.lanes, self.steering, list(self.open.values())
         if self.arena is not None:
-            lanes, steering, waiting = self.arena.as_alone(self.player, waiting)
-        parts = self.clock, self.expired, self.late, [lane.dump() for lane in lanes], waiting
+            lanes, waiting, steering = self.arena.dump(self.player, self.open.values())
+            version = ProbabilitySteering.VERSION
+        else:
+            lanes, waiting = [lane.dump() for lane in self.lanes], list(self.open.values())
+            steering, version = None, VERSION
+            if self.steering is not None:
+                steering, version = self.steering.dump(waiting), self.steering.VERSION
+        parts = self.clock, self.expired, self.late, lanes, waiting
         if steering is None:
-            return with_sum(_encoder.encode(StoredKey(VERSION, *parts)))
-        stored = StoredSteeredKey(STEERED, *parts, steering.dump(waiting))
-        return with_sum(_encoder.encode(stored))
+            return with_sum(_encoder.encode((VERSION, *parts)))
+        return with_sum(_encoder.encode((version, *parts, steering)))
 
     def move_in(self) -> None:
         """Live in the arena from now on, if there is one for such keys."""
@@ -151,10 +168,18 @@ class KeyState:
         if arena is None:
             return
         if not self.lanes:
-            self._add_lane()
-        [lane] = self.lanes
-        self.player = arena.enter(lane, self.steering, self.open.values())
+            self.player, self.busy, self.late = arena.enter(), [0], [0]
+        else:
+            self.player = arena.enter(self.lanes[0], self.steering, self.open.values())
+        self.steered = self.steering is not None or self.settings.new_steering is None
         self.arena, self.lanes, self.steering = arena, [ArenaLane(arena, self.player)], None
+        self.usual = self.settings.patience == NEVER and not self.spent
+
+    def begin_steering(self) -> None:
+        """Steer the hints of a key that lives in an arena, from the coming one on."""
+        if self.arena is not None and not self.steered:
+            self.arena.begin_steering(self.player)
+            self.steered = True
 
     def move_out(self) -> None:
         """Live in the arena no longer; the steps of all that is there are taken."""
@@ -167,10 +192,10 @@ class KeyState:
         self.arena.leave(self.player, places)
         for issued, own in zip(waiting, alone, strict=True):
             issued.cell = own.cell
-        self.arena, self.player = None, -1
+        self.arena, self.player, self.usual = None, -1, False
 
     def _list_times(self) -> None:
-        self.times: list[tuple[float, str]] = []
+        self.times = []
         if self.settings.patience < NEVER:
             self.times += ((one.time, one.id) for one in self.open.values() if one.time is not None)
             heapify(self.times)
@@ -244,7 +269,9 @@ class KeyState:
         issued = Issued(id, number, self.clock if time is None else time, hint, lane)
         self.open[id] = issued
         if self.arena is not None:
-            self.arena.ask(self.player, hint, issued, self.settings.new_steering is not None)
+            if hint is not None:
+                self.begin_steering()
+            self.arena.ask(self.player, hint, issued)
         else:
             self.steps.append((issued, None, hint, self.busy[lane]))
         self.busy[lane] += 1
@@ -288,6 +315,7 @@ class KeyState:
         """Let the lanes take their steps; those in an arena have taken them with its others."""
         if self.arena is not None:
             self.spent = is_spent(self.lanes[0])
+            self.usual = self.usual and not self.spent
             return
         steps, self.steps = self._steered(self.steps), []
         if len(self.lanes) == 1:

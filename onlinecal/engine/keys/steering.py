@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.steering.binary import TICKET
+from onlinecal.steering.binary import CURVES, FEATURES, TICKET
 from onlinecal.steering.soundness import check_steering
 from onlinecal.steering.trust import SIZE, ask, new_steering, settle
 
 Floats = NDArray[np.float64]
 
 FEW = 64
+
+SPARSE = b"\1"
+"""The first byte of states of which only what learning has changed is kept; compressed ones have another."""
 
 
 class KeySteering(ABC):
@@ -39,6 +42,9 @@ class KeySteering(ABC):
     """
 
     __slots__ = ("state", "tickets")
+
+    VERSION = 2
+    """Of a key's state with steering."""
 
     def __init__(self, state: Floats) -> None:
         self.state = state
@@ -95,18 +101,47 @@ class ProbabilitySteering(KeySteering):
     def _learn(self, ticket: Floats, outcome: float) -> None:
         settle(self.state, ticket, outcome)
 
+    VERSION = 3
+
     def dump(self, waiting: Iterable[Issued]) -> bytes:
-        """The state and the tickets, compressed."""
-        # what the last event left in the place of the ticket depends on nothing that is still needed
-        return packed([np.zeros(TICKET), self.state[TICKET:], *(self.tickets[n] for n in hinted(waiting))])
+        """The state, where it is not a new one's, and the tickets."""
+        return sparse(self.state, [self.tickets[number] for number in hinted(waiting)])
 
     def take(self, data: bytes, numbers: list[int]) -> None:
         """Take up what was dumped."""
-        floats = unpacked(data, SIZE + TICKET * len(numbers))
-        state, tickets = floats[:SIZE], floats[SIZE:].reshape(-1, TICKET)
+        if data[:1] == SPARSE:
+            state, tickets = unpacked_sparse(data, len(numbers))
+        else:
+            floats = unpacked(data, SIZE + TICKET * len(numbers))
+            state, tickets = floats[:SIZE].copy(), floats[SIZE:].reshape(-1, TICKET)
         check_steering(state, tickets)
-        self.state = state.copy()
+        self.state = state
         self.tickets = {number: ticket.copy() for number, ticket in zip(numbers, tickets, strict=True)}
+
+
+_NEW = new_steering()
+# what the last event left in the places of ticket, features and knots is written anew before it is read
+_KEPT = np.ones(SIZE, np.bool_)
+_KEPT[:TICKET] = _KEPT[FEATURES:CURVES] = False
+_BITS = (SIZE + 7) // 8
+
+
+def sparse(state: Floats, tickets: list[Floats]) -> bytes:
+    """A state of `trust` as bits that say which floats are not a new one's, and these; then the tickets."""
+    changed = (state.view(np.int64) != _NEW.view(np.int64)) & _KEPT
+    parts = [SPARSE, np.packbits(changed).tobytes(), state[changed].tobytes()]
+    return b"".join([*parts, *(ticket.tobytes() for ticket in tickets)])
+
+
+def unpacked_sparse(data: bytes, number: int) -> tuple[Floats, Floats]:
+    """A state and so many tickets, (number, TICKET); ValueError if that cannot be."""
+    bits = np.frombuffer(data, np.uint8, min(_BITS, len(data) - 1), 1)
+    changed, floats = np.unpackbits(bits)[:SIZE].view(np.bool_), np.frombuffer(data[1 + len(bits) :], "<f8")
+    end = len(floats) - TICKET * number
+    require(len(changed) == SIZE and int(changed.sum()) == end, "the length of its steering")
+    state = _NEW.copy()
+    state[changed] = floats[:end]
+    return state, floats[end:].reshape(-1, TICKET)
 
 
 def packed(parts: list[Floats]) -> bytes:

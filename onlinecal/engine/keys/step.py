@@ -134,7 +134,7 @@ class KeyStep:
             self._forget(event.id, records, batch)
             judged.append(_foreign(event, key) or batch.judge(event))
         keys.run()
-        answers = [batch.answer(one) for one in judged]
+        answers = batch.answers(judged)
         state = keys.states.get(key)
         if state is None:
             return data, answers
@@ -182,11 +182,11 @@ class KeyStep:
             return
         record, asked, closed = records.get(id), batch.asked.get(id), batch.closed.get(id)
         if closed is not None:
-            number = closed.number
+            number = closed[0][0]
         elif record is not None:
             number = record.closed or record.number
         elif asked is not None:
-            number = asked.issued.number
+            number = asked[3].number
         else:
             return
         if not self._is_fresh(number, batch):
@@ -216,7 +216,8 @@ def _closed(record: Record, batch: Batch) -> Record:
     closed = batch.closed.get(record.id)
     if closed is None:
         return record
-    return record._replace(closed=closed.number, value=closed.value, closed_time=closed.time)
+    number, _, value, time = closed[0]
+    return record._replace(closed=number, value=value, closed_time=time)
 
 
 def _asked(batch: Batch) -> Iterable[Record]:
