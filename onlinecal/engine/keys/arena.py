@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
-from onlinecal.engine.keys.packing import pack
-from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering, sparse
+from onlinecal.engine.keys.packing import pack, unpack
+from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering, hinted, sparse, unpacked_sparse
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
-from onlinecal.forecasters.binary.cells import FORMAT, NO_HINT, REPORT, ROUNDS, SCALE
+from onlinecal.forecasters.binary.cells import FORMAT, NO_HINT, REPORT, ROUNDS, SCALE, TABLE
 from onlinecal.forecasters.binary.compiled import enlarged
 from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC, PACE, TUNED
 from onlinecal.steering.binary import TICKET
@@ -29,9 +29,8 @@ FEW = 64
 """Integers of the smallest memory that can grow; players, places and rows that there is room for at first."""
 
 
-OF_PROMISES = [ROUNDS, SCALE, REPORT, TUNED, PACE]
-"""What a dyadic memory's promises depend on."""
 MOST_PROMISES = 100_000
+"""So many promises of grids without a horizon are kept, by all that they depend on."""
 
 
 class Stack:
@@ -62,7 +61,7 @@ class Arena:
         )  # fmt: skip
         self.progress = np.zeros(3, np.int64)
         self._begun, self._steered = model.memory, new_steering()
-        self.promises: dict[tuple[int, ...], float] = {}
+        self._promises: dict[tuple[int, ...], float] = {}
         self._start_over()
 
     def _start_over(self) -> None:
@@ -71,8 +70,6 @@ class Arena:
         self.outcomes: list[int] = []
         self.hints: list[float] = []
         self.asked: list[Issued] = []
-
-    # ---- coming and going
 
     def enter(
         self,
@@ -84,26 +81,46 @@ class Arena:
 
         The `cell` of these is then their place.
         """
+        if lane is None:
+            return self._enter(self._begun)
+        assert isinstance(lane, BinaryLane)
+        player = self._enter(lane.machine.rules.in_use(lane.memory))
+        if steering is not None:
+            self.begin_steering(player, steering.state)
+        for issued in waiting:
+            self._note(issued, None if steering is None else steering.tickets.get(issued.number))
+        return player
+
+    def take_back(self, lane: bytes, steering: bytes | None, waiting: list[Issued]) -> int:
+        """A player as it was dumped, here and by this process; `waiting` as for `enter`."""
+        player = self._enter(unpack(lane))
+        if steering is None:
+            for issued in waiting:
+                self._note(issued, None)
+            return player
+        state, tickets = unpacked_sparse(steering, len(hinted(waiting)))
+        self.begin_steering(player, state)
+        rest = iter(tickets)
+        for issued in waiting:
+            self._note(issued, None if issued.hint is None else next(rest))
+        return player
+
+    def _enter(self, memory: NDArray[np.int64]) -> int:
         if not self.players.free:
             self._grow_players()
         player = self.players.free.pop()
         self.state.rows[player] = -1
-        if lane is None:
-            self._put(player, self._begun)
-            return player
-        assert isinstance(lane, BinaryLane)
-        self._put(player, lane.machine.rules.in_use(lane.memory))
-        if steering is not None:
-            self.begin_steering(player, steering.state)
-        for issued in waiting:
-            place = self.take_place()
-            self.state.cells[place], self.state.forecasts[place] = issued.cell, issued.probability
-            ticket = None if steering is None else steering.tickets.get(issued.number)
-            self.state.hinted[place] = ticket is not None
-            if ticket is not None:
-                self.state.tickets[place] = ticket
-            issued.cell = place
+        self._put(player, memory)
         return player
+
+    def _note(self, issued: Issued, ticket: NDArray[np.float64] | None) -> None:
+        """Give an open forecast a place."""
+        place, state = self.take_place(), self.state
+        state.cells[place], state.forecasts[place] = issued.cell, issued.probability
+        state.hinted[place] = ticket is not None
+        if ticket is not None:
+            state.tickets[place] = ticket
+        issued.cell = place
 
     def as_alone(
         self, player: int, waiting: list[Issued]
@@ -124,19 +141,39 @@ class Arena:
         }
         return [lane], steering, alone
 
+    def steering_of(self, players: list[int]) -> list[bytes | None]:
+        """What players have learnt of hints, in bytes without tickets; None for one that is not steered."""
+        rows = self.state.rows[players]
+        told = iter(sparse(self.state.steering[rows[rows >= 0]]))
+        return [next(told) if steered else None for steered in (rows >= 0).tolist()]
+
     def dump(
-        self, player: int, waiting: Iterable[Issued]
+        self, player: int, waiting: Iterable[Issued], steering: bytes | None
     ) -> tuple[list[bytes], list[tuple[Any, ...]], bytes | None]:
-        """The bytes of its lane, its open forecasts with their cells, and the bytes of its steering, if any."""
-        state, row = self.state, int(self.state.rows[player])
-        lane, told = pack(self.model.machine.rules.in_use(self.memory(player))), []
+        """The bytes of its lane, its open forecasts with their cells, and what was learnt with tickets."""
+        state, told, tickets = self.state, [], [steering or b""]
         for one in waiting:
             cell = state.cells[one.cell].tolist()
             told.append((one.id, one.number, one.time, one.hint, 0, one.probability, one.certificate, cell))
-        if row < 0:
-            return [lane], told, None
-        tickets = [state.tickets[one.cell] for one in waiting if state.hinted[one.cell]]
-        return [lane], told, sparse(state.steering[row], tickets)
+            if state.hinted[one.cell]:
+                tickets.append(state.tickets[one.cell].tobytes())
+        lane = pack(self.model.machine.rules.in_use(self.memory(player)))
+        return [lane], told, None if steering is None else b"".join(tickets)
+
+    def summary(self, player: int, late: int) -> tuple[int, float, float]:
+        """Its settled rounds, their certificate, and its promise with so many forecasts late."""
+        memory = self.memory(player)
+        head = memory[:TABLE].tolist()
+        rounds, certificate = head[ROUNDS], self.model.machine.certify(memory)
+        if head[FORMAT] != FORMAT_DYADIC:
+            return rounds, certificate, ArenaLane(self, player).promise(late)
+        asked = late, rounds, head[SCALE], head[REPORT], head[TUNED], head[PACE]
+        promise = self._promises.get(asked)
+        if promise is None:
+            if len(self._promises) >= MOST_PROMISES:
+                self._promises.clear()
+            promise = self._promises[asked] = ArenaLane(self, player).promise(late)
+        return rounds, certificate, promise
 
     def leave(self, player: int, places: Iterable[int]) -> None:
         """Forget a player, and the places of its open forecasts."""
@@ -211,8 +248,6 @@ class Arena:
         self.progress[1] = used
         self.state = self.state._replace(heap=heap)
 
-    # ---- steps
-
     def ask(self, player: int, hint: float | None, issued: Issued) -> None:
         """Note that a forecast is asked for; its `cell` becomes its place."""
         place = issued.cell = self.take_place()
@@ -265,19 +300,6 @@ class ArenaLane(BinaryLane):
     def __init__(self, arena: Arena, player: int) -> None:
         self.arena, self.player = arena, player
         self.model, self.machine, self.window = arena.model, arena.model.machine, None
-
-    def promise(self, late: int) -> float:
-        """As of any lane, but looked up if it has been asked for."""
-        memory = self.memory
-        if memory[FORMAT] != FORMAT_DYADIC:
-            return super().promise(late)
-        known = self.arena.promises
-        asked = late, *memory[OF_PROMISES].tolist()
-        if asked not in known:
-            if len(known) >= MOST_PROMISES:
-                known.clear()
-            known[asked] = super().promise(late)
-        return known[asked]
 
     @property
     def memory(self) -> NDArray[np.int64]:  # type: ignore[override]

@@ -6,9 +6,13 @@ states the ledger does not have yet, and which key was used last.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable
+from hashlib import blake2b
 from itertools import islice
 from typing import Any
+
+import numpy as np
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.lanes import Issued
@@ -17,6 +21,9 @@ from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Logged, Snapshot
 from onlinecal.engine.settings import Settings, all_settings
+
+OWN = 1 << 18
+"""Keys whose last states are known again."""
 
 StateRow = tuple[int, int, Summary, bytes]
 
@@ -39,6 +46,7 @@ class KeyCache:
         self.touched: dict[KeyState, None] = {}
         self.given_up: dict[str, str] = {}
         self.totals: Totals | None = None
+        self._own = OwnStates()
 
     def settings_for(self, name: str) -> tuple[int, Settings]:
         """What a key gets that was never met before, and its place in the configuration."""
@@ -56,15 +64,15 @@ class KeyCache:
         for one in snapshots:
             if one.name in self.states:
                 raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
-            state = self._state_of(one)
+            state = self._state_of(one, self._own.knows(one.number, one.state))
             state.move_in()
             self.states[one.name] = state
             self.open.update(dict.fromkeys(state.open, state))
             if self.totals is not None:
                 self.totals.loaded(state)
 
-    def _state_of(self, one: Snapshot) -> KeyState:
-        return KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto)
+    def _state_of(self, one: Snapshot, trusted: bool = False) -> KeyState:
+        return KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto, trusted)
 
     def cold_summary(self, name: str, config: int, written: Summary, ledger: Ledger) -> Summary:
         """What is written of a cold key; with the bounds on its window, if it keeps one, out of its state."""
@@ -144,17 +152,30 @@ class KeyCache:
         Those that the ledger has lacked for more than `window` events, and the coldest beyond `most`, which
         leave the memory.
         """
-        rows = []
-        for state in list(islice(self.states.values(), max(0, len(self.states) - most))):
-            if state in self.dirty:
-                rows.append(row_of(state, upto))
-            self.drop(state)
+        cold = list(islice(self.states.values(), max(0, len(self.states) - most)))
+        due = [state for state in cold if self.dirty.pop(state, None) is not None]
         while self.dirty:
             state, since = next(iter(self.dirty.items()))
             if since > upto - window:
                 break
             del self.dirty[state]
-            rows.append(row_of(state, upto))
+            due.append(state)
+        rows = self._rows_of(due, upto)
+        for state in cold:
+            self.drop(state)
+        return rows
+
+    def _rows_of(self, states: list[KeyState], upto: int) -> list[StateRow]:
+        """What the ledger keeps of states."""
+        learnt: dict[KeyState, bytes | None] = {}
+        for arena in self._arenas:
+            there = [state for state in states if state.arena is arena]
+            learnt.update(zip(there, arena.steering_of([one.player for one in there]), strict=True))
+        rows = []
+        for state in states:
+            data = state.dump(learnt[state]) if state in learnt else state.dump()
+            self._own.note(state.number, data)
+            rows.append((state.number, upto, state.summary(), data))
         return rows
 
     def tail(self, upto: int) -> int:
@@ -162,6 +183,23 @@ class KeyCache:
         return next(iter(self.dirty.values())) - 1 if self.dirty else upto
 
 
-def row_of(state: KeyState, upto: int) -> StateRow:
-    """What the ledger keeps of a state."""
-    return state.number, upto, state.summary(), state.dump()
+class OwnStates:
+    """By which states this process knows again what it has written itself, of the last so many keys.
+
+    A digest with a key that nobody else has; those that are forgotten are looked at like any others.
+    """
+
+    def __init__(self) -> None:
+        self._secret = secrets.token_bytes(16)
+        self._digests = np.zeros(OWN, "V12")
+
+    def _digest(self, number: int, state: bytes) -> bytes:
+        return blake2b(state, digest_size=12, key=self._secret, salt=number.to_bytes(8, "little")).digest()
+
+    def note(self, number: int, state: bytes) -> None:
+        """It is what is written of the key with that number."""
+        self._digests[number % OWN] = self._digest(number, state)
+
+    def knows(self, number: int, state: bytes | None) -> bool:
+        """Whether that was so."""
+        return state is not None and self._digests[number % OWN].tobytes() == self._digest(number, state)

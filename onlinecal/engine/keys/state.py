@@ -76,6 +76,7 @@ class Summary(Struct, frozen=True, omit_defaults=True):
 class KeyState:
     """One key, in memory.
 
+    `trusted` bytes are those that this process has dumped: nothing about them is checked but their checksum.
     `usual` is whether it lives in an arena and asks for no more accounts than `usual` keeps (see there).
     `number` is the ledger's name for it; `upto` is the number of an event such that the bytes it was loaded
     from hold all before and none after. `open` are the forecasts that wait, by id, the oldest first. `times`,
@@ -88,7 +89,13 @@ class KeyState:
     )  # fmt: skip
 
     def __init__(
-        self, name: str, number: int, settings: Settings, data: bytes | None = None, upto: int = 0
+        self,
+        name: str,
+        number: int,
+        settings: Settings,
+        data: bytes | None = None,
+        upto: int = 0,
+        trusted: bool = False,
     ) -> None:
         self.name, self.number, self.settings, self.upto = name, number, settings, upto
         self.steps: list[Step] = []
@@ -101,7 +108,11 @@ class KeyState:
             raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
         try:
             with garbage_left_alone():
-                self._take(_decoder.decode(memoryview(data)[SUM:]))
+                stored = _decoder.decode(memoryview(data)[SUM:])
+                if trusted and settings.arena is not None:
+                    self._take_back(stored, settings.arena)
+                else:
+                    self._take(stored)
         except Exception as error:
             raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
 
@@ -145,34 +156,49 @@ class KeyState:
         self.steering = loaded(stored.steering, self.settings.new_steering, stored.open)
         self._list_times()
 
-    def dump(self) -> bytes:
-        """The state in bytes: equal for equal histories, however they were cut into batches."""
+    def _take_back(self, stored: StoredSteeredKey, arena: Arena) -> None:
+        """Take up what this process has dumped itself of a key that lived in this arena."""
+        self._begin()
+        self.clock, self.expired, self.late = stored.clock, stored.expired, stored.late
+        self.open = {one.id: one for one in stored.open}
+        self.busy = [len(self.open)]
+        self._list_times()
+        self.player = arena.take_back(stored.lanes[0], stored.steering, stored.open)
+        self._live_in(arena, stored.steering is not None)
+
+    def dump(self, *steering: bytes | None) -> bytes:
+        """The state in bytes: equal for equal histories, however they were cut into batches.
+
+        `steering` is what `Arena.steering_of` says, if that is known.
+        """
         # rounds that have left a window are forgotten when its bounds are asked for
         window_bounds(self.settings.config.window, self.lanes, self.late)
         if self.arena is not None:
-            lanes, waiting, steering = self.arena.dump(self.player, self.open.values())
-            version = ProbabilitySteering.VERSION
-        else:
-            lanes, waiting = [lane.dump() for lane in self.lanes], list(self.open.values())
-            steering, version = None, VERSION
-            if self.steering is not None:
-                steering, version = self.steering.dump(waiting), self.steering.VERSION
-        parts = self.clock, self.expired, self.late, lanes, waiting
-        if steering is None:
-            return with_sum(_encoder.encode((VERSION, *parts)))
-        return with_sum(_encoder.encode((version, *parts, steering)))
+            [learnt] = steering or self.arena.steering_of([self.player])
+            lanes, waiting, tickets = self.arena.dump(self.player, self.open.values(), learnt)
+            parts = self.clock, self.expired, self.late, lanes, waiting
+            return _stored(parts, tickets, ProbabilitySteering.VERSION)
+        waiting = list(self.open.values())
+        parts = self.clock, self.expired, self.late, [lane.dump() for lane in self.lanes], waiting
+        if self.steering is None:
+            return _stored(parts, None, VERSION)
+        return _stored(parts, self.steering.dump(waiting), self.steering.VERSION)
 
     def move_in(self) -> None:
         """Live in the arena from now on, if there is one for such keys."""
         arena = self.settings.arena
-        if arena is None:
+        if arena is None or self.arena is not None:
             return
         if not self.lanes:
             self.player, self.busy, self.late = arena.enter(), [0], [0]
         else:
             self.player = arena.enter(self.lanes[0], self.steering, self.open.values())
-        self.steered = self.steering is not None or self.settings.new_steering is None
+        self._live_in(arena, self.steering is not None)
+
+    def _live_in(self, arena: Arena, steered: bool) -> None:
         self.arena, self.lanes, self.steering = arena, [ArenaLane(arena, self.player)], None
+        self.steered = steered or self.settings.new_steering is None
+        self.spent = is_spent(self.lanes[0])
         self.usual = self.settings.patience == NEVER and not self.spent
 
     def begin_steering(self) -> None:
@@ -346,15 +372,25 @@ class KeyState:
     def summary(self) -> Summary:
         """What there is to know of the key."""
         oldest = next(iter(self.open.values()), None)
+        number = None if oldest is None else oldest.number
+        if self.arena is not None:
+            rounds, certificate, promise = self.arena.summary(self.player, self.late[0])
+            return Summary(rounds, len(self.open), self.expired, certificate, promise, number)
         return Summary(
             sum(lane.rounds for lane in self.lanes),
             len(self.open),
             self.expired,
             sum(lane.certificate for lane in self.lanes),
             sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
-            None if oldest is None else oldest.number,
+            number,
             *window_bounds(self.settings.config.window, self.lanes, self.late),
         )
+
+
+def _stored(parts: tuple[Any, ...], steering: bytes | None, version: int) -> bytes:
+    """A state as it is stored: see `StoredKey`."""
+    fields = (VERSION, *parts) if steering is None else (version, *parts, steering)
+    return with_sum(_encoder.encode(fields))
 
 
 def is_spent(lane: Lane) -> bool:

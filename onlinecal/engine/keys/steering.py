@@ -105,7 +105,8 @@ class ProbabilitySteering(KeySteering):
 
     def dump(self, waiting: Iterable[Issued]) -> bytes:
         """The state, where it is not a new one's, and the tickets."""
-        return sparse(self.state, [self.tickets[number] for number in hinted(waiting)])
+        tickets = [self.tickets[number].tobytes() for number in hinted(waiting)]
+        return b"".join(sparse(self.state[None]) + tickets)
 
     def take(self, data: bytes, numbers: list[int]) -> None:
         """Take up what was dumped."""
@@ -126,11 +127,15 @@ _KEPT[:TICKET] = _KEPT[FEATURES:CURVES] = False
 _BITS = (SIZE + 7) // 8
 
 
-def sparse(state: Floats, tickets: list[Floats]) -> bytes:
-    """A state of `trust` as bits that say which floats are not a new one's, and these; then the tickets."""
-    changed = (state.view(np.int64) != _NEW.view(np.int64)) & _KEPT
-    parts = [SPARSE, np.packbits(changed).tobytes(), state[changed].tobytes()]
-    return b"".join([*parts, *(ticket.tobytes() for ticket in tickets)])
+def sparse(states: Floats) -> list[bytes]:
+    """States of `trust`, the rows: bits that say which floats are not a new one's, and these."""
+    changed = (states.view(np.int64) != _NEW.view(np.int64)) & _KEPT
+    bits, floats = np.packbits(changed, axis=1).tobytes(), states[changed].tobytes()
+    ends = (8 * np.cumsum(np.count_nonzero(changed, axis=1))).tolist()
+    return [
+        b"%b%b%b" % (SPARSE, bits[i * _BITS : (i + 1) * _BITS], floats[start:end])
+        for i, (start, end) in enumerate(zip([0, *ends], ends, strict=False))
+    ]
 
 
 def unpacked_sparse(data: bytes, number: int) -> tuple[Floats, Floats]:
