@@ -59,7 +59,7 @@ class Batch:
     def _query(self, event: Query) -> Answer | Asked:
         asked, record = self.asked.get(event.id), self.records.get(event.id)
         state = self.keys.states.get(event.key)
-        place, settings = (0, state.settings) if state else self.keys.settings_for(event.key)
+        settings = state.settings if state else self.keys.settings_for(event.key)[1]
         try:
             hint = settings.kind.hint_of(event.hint)
         except ValueError as error:
@@ -74,7 +74,7 @@ class Batch:
             problem = settings.problem_of_time(event.time, state.clock if state else None)
             if problem is not None:
                 return refuse(event, "invalid", problem)
-            return self._issue(event, hint, state or self._create(event.key, place))
+            return self._issue(event, hint, state or self.create(event.key))
         for name, old, new in zip(
             ("key", "hint", "time"), before, (event.key, hint, event.time), strict=True
         ):
@@ -82,10 +82,12 @@ class Batch:
                 return refuse(event, "duplicate", f"id {event.id!r} has been asked with {name} {old!r}")
         return given
 
-    def _create(self, name: str, place: int) -> KeyState:
+    def create(self, name: str) -> KeyState:
+        """A key that was never met before."""
+        place, settings = self.keys.settings_for(name)
         self.keys_known += 1
         self.created.append((self.keys_known, name, place))
-        return self.keys.create(name, self.keys_known, self.keys.settings[place])
+        return self.keys.create(name, self.keys_known, settings)
 
     def _issue(self, event: Query, hint: Any, state: KeyState) -> Answer | Asked:
         time = in_seconds(event.time)
@@ -161,10 +163,10 @@ class Batch:
         """The answers, when the keys have run."""
         return [
             Forecast(one[3].id, one[1].name, one[3].probability, one[3].certificate)
-            if type(one) is tuple
+            if isinstance(one, tuple)
             else one
             for one in judged
-        ]  # type: ignore[misc]
+        ]
 
     def query_rows(self) -> list[tuple[int, str, int, Any, float | None, Any, float]]:
         """The rows of the new queries."""

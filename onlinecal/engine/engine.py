@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -17,11 +18,13 @@ from onlinecal.engine.events import (
     Outcome,
     Query,
     Rejected,
-    decode_lines,
+    decode_all,
     encode_lines,
     is_name,
+    lines_in,
 )
 from onlinecal.engine.keys.cache import KeyCache
+from onlinecal.engine.keys.packing import garbage_left_alone
 from onlinecal.engine.keys.state import Summary
 from onlinecal.engine.keys.totals import Line, Total, Totals
 from onlinecal.engine.ledger.ledger import Ledger
@@ -132,11 +135,12 @@ class Engine:
             self._recover()
             events = list(events)
             self._sound = False
-            batch = self._judge(events)
-            judged = judge_all(batch, events)
-            self._keys.run()
-            final = batch.answers(judged)
-            self._write_states(batch.number, batch, inputs)
+            with garbage_left_alone():
+                batch = self._judge(events)
+                judged = judge_all(batch, events)
+                self._keys.run()
+                final = batch.answers(judged)
+                self._write_states(batch.number, batch, inputs)
             self._number, self._keys_known = batch.number, batch.keys_known
             self._sound = True
             return final
@@ -148,7 +152,7 @@ class Engine:
 
     def _judge(self, events: list[Incoming | Rejected]) -> Batch:
         """A judge who has what the ledger knows of the events' ids and keys."""
-        keys, ids, cold = self._keys, [], {}
+        keys, ids, cold = self._keys, list[Any](), dict[str, None]()
         for event in events:
             if type(event) is Query:
                 ids.append(event.id)
@@ -166,7 +170,7 @@ class Engine:
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
         """Answer complete lines of JSON with lines of JSON, one for each."""
-        return encode_lines(self.handle(decode_lines(data), inputs=inputs))
+        return encode_lines(self.handle(decode_all(lines_in(data)), inputs=inputs))
 
     def query(
         self, id: str, key: str, hint: float | dict[str, float] | None = None, time: float | None = None

@@ -11,7 +11,7 @@ docs/engine.md says what each field means and when each answer is given.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -138,22 +138,25 @@ def decode(line: bytes) -> Incoming | Rejected:
 
 def decode_lines(data: bytes) -> list[Incoming | Rejected]:
     """One event or refusal for each line of complete lines."""
+    return list(decode_all(lines_in(data)))
+
+
+def lines_in(data: bytes) -> list[bytes]:
+    """Complete lines, cut."""
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()
-    return decode_all(lines)
+    return lines
 
 
-def decode_all(lines: list[bytes]) -> list[Incoming | Rejected]:
-    """One event or refusal for each line, as `decode` has it, but a loop in C where all lines are events."""
-    events: list[Incoming | Rejected] = []
+def decode_all(lines: list[bytes]) -> Iterator[Incoming | Rejected]:
+    """One event or refusal for each line, as `decode` has it; by a loop in C where all are events."""
     for start in range(0, len(lines), TOGETHER):
         some = lines[start : start + TOGETHER]
         try:
-            events += list(map(decode if max(map(len, some)) > LONGEST_LINE else _decoder.decode, some))
+            yield from list(map(decode if max(map(len, some)) > LONGEST_LINE else _decoder.decode, some))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            events += map(decode, some)
-    return events
+            yield from map(decode, some)
 
 
 def encode_lines(answers: Iterable[Answer]) -> bytes:

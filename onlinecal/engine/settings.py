@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ class Settings:
     """A configuration at work: shared by all keys that it holds for.
 
     `arena` is where these live, if their forecasters are single grid machines without a window; else None.
+    `usual` is whether they ask for no more accounts than an arena keeps, since nothing expires;
+    `mark` stands for the configuration and its edition.
     """
 
     def __init__(self, config: KeyConfig, edition: int = EDITION) -> None:
@@ -62,6 +65,9 @@ class Settings:
         alone = isinstance(self.kind, BinaryLanes) and config.lanes == 1 and config.window is None
         self.arena = Arena(self.kind.model) if alone else None  # type: ignore[attr-defined]
         self.patience = NEVER if config.expire_after is None else config.expire_after
+        self.usual = self.arena is not None and self.patience == NEVER
+        written = msgspec.msgpack.encode((edition, config))
+        self.mark = blake2b(written, digest_size=16).digest()
         self.max_jump = NEVER if config.expire_after is None else config.max_jump
 
     def problem_of_time(self, time: float | None, clock: float | None) -> str | None:

@@ -26,6 +26,9 @@ Ints = NDArray[np.int64]
 ASKS = -1
 """In the place of an outcome: the step asks for a forecast."""
 
+GONE = -2
+"""The same: the forecast that is open is given up."""
+
 DONE, NO_MEMORY, SPENT = 0, 1, 2
 """How a call ended: all steps were taken; the heap, or the integers of a memory, had no room for the next."""
 
@@ -43,6 +46,8 @@ class Players(NamedTuple):
         A row for each player that is steered, (rows, `trust.SIZE`).
     rows
         The player's row, -1 if its hints are not steered; (players,).
+    counts
+        Its open forecasts, and the most others that were open when it was asked; (players, 2).
     cells, forecasts, tickets, hinted
         Of open forecasts: lower end and step, (open, 2); the probability, (open,); what steering keeps,
         (open, `trust.TICKET`), if there is anything, (open,).
@@ -52,6 +57,7 @@ class Players(NamedTuple):
     places: Ints
     steering: Floats
     rows: Ints
+    counts: Ints
     cells: Ints
     forecasts: Floats
     tickets: Floats
@@ -66,7 +72,7 @@ class Steps(NamedTuple):
     players, places
         Whose forecast, and which of the open ones it is.
     outcomes
-        0, 1, or ASKS.
+        0, 1, ASKS or GONE.
     hints
         Of those that ask; negative where there is none.
     forecasts, certificates
@@ -94,12 +100,17 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints], int]:
     @compiled
     def play(players: Players, steps: Steps, progress: Ints) -> int:
         heap, places, steering, rows = players.heap, players.places, players.steering, players.rows
+        counts = players.counts
         while progress[0] < len(steps.players):
             i = progress[0]
             player, place, outcome = steps.players[i], steps.places[i], steps.outcomes[i]
             start, length, row = places[player, 0], places[player, 1], rows[player]
             memory = borrowed(heap[start : start + length])
-            if outcome == ASKS:
+            if outcome == GONE:
+                counts[player, 0] -= 1
+            elif outcome == ASKS:
+                counts[player, 1] = max(counts[player, 1], counts[player, 0])
+                counts[player, 0] += 1
                 hint = steps.hints[i]
                 players.hinted[place] = hint >= 0.0 and row >= 0
                 if players.hinted[place]:
@@ -132,6 +143,7 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints], int]:
                     take_in(steering[row], players.tickets[place], float(outcome))
                 lower, step = in_units(memory, players.cells[place, 0], players.cells[place, 1])
                 charge(memory, lower, step, outcome, outcome * memory[SCALE], players.forecasts[place])
+                counts[player, 0] -= 1
                 progress[2] = max(progress[2], memory[ROUNDS])
             progress[0] = i + 1
         return DONE

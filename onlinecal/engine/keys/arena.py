@@ -22,7 +22,7 @@ from onlinecal.forecasters.binary.cells import FORMAT, NO_HINT, REPORT, ROUNDS, 
 from onlinecal.forecasters.binary.compiled import enlarged
 from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC, PACE, TUNED
 from onlinecal.steering.binary import TICKET
-from onlinecal.steering.keyed import ASKS, NO_MEMORY, SPENT, Players, Steps, playing
+from onlinecal.steering.keyed import ASKS, GONE, NO_MEMORY, SPENT, Players, Steps, playing
 from onlinecal.steering.trust import SIZE, new_steering
 
 FEW = 64
@@ -53,11 +53,11 @@ class Arena:
         self.model = model
         self.players, self.open, self.rows = Stack(), Stack(), Stack()
         self._play = playing(model.machine.rules)
-        # heap, places, steering, rows; cells, forecasts, tickets, hinted
+        # heap, places, steering, rows, counts; cells, forecasts, tickets, hinted
         self.state = Players(
             np.zeros(FEW * FEW, np.int64), np.zeros((0, 2), np.int64), np.empty((0, SIZE)),
-            np.empty(0, np.int64), np.empty((0, 2), np.int64), np.empty(0), np.empty((0, TICKET)),
-            np.empty(0, np.bool_),
+            np.empty(0, np.int64), np.empty((0, 2), np.int64), np.empty((0, 2), np.int64), np.empty(0),
+            np.empty((0, TICKET)), np.empty(0, np.bool_),
         )  # fmt: skip
         self.progress = np.zeros(3, np.int64)
         self._begun, self._steered = model.memory, new_steering()
@@ -76,46 +76,49 @@ class Arena:
         lane: Lane | None = None,
         steering: KeySteering | None = None,
         waiting: Iterable[Issued] = (),
+        late: int = 0,
     ) -> int:
-        """A new player, or one with a lane's memory, a key's steering and open forecasts.
+        """A new player, or one with a lane's memory, a key's steering, open forecasts and how late they were.
 
         The `cell` of these is then their place.
         """
         if lane is None:
             return self._enter(self._begun)
         assert isinstance(lane, BinaryLane)
-        player = self._enter(lane.machine.rules.in_use(lane.memory))
+        player = self._enter(lane.machine.rules.in_use(lane.memory), late)
         if steering is not None:
             self.begin_steering(player, steering.state)
         for issued in waiting:
-            self._note(issued, None if steering is None else steering.tickets.get(issued.number))
+            ticket = None if steering is None else steering.tickets.get(issued.number)
+            self._open(player, issued, ticket)
         return player
 
-    def take_back(self, lane: bytes, steering: bytes | None, waiting: list[Issued]) -> int:
+    def take_back(self, lane: bytes, steering: bytes | None, waiting: list[Issued], late: int) -> int:
         """A player as it was dumped, here and by this process; `waiting` as for `enter`."""
-        player = self._enter(unpack(lane))
+        player = self._enter(unpack(lane), late)
         if steering is None:
             for issued in waiting:
-                self._note(issued, None)
+                self._open(player, issued, None)
             return player
         state, tickets = unpacked_sparse(steering, len(hinted(waiting)))
         self.begin_steering(player, state)
         rest = iter(tickets)
         for issued in waiting:
-            self._note(issued, None if issued.hint is None else next(rest))
+            self._open(player, issued, None if issued.hint is None else next(rest))
         return player
 
-    def _enter(self, memory: NDArray[np.int64]) -> int:
+    def _enter(self, memory: NDArray[np.int64], late: int = 0) -> int:
         if not self.players.free:
             self._grow_players()
         player = self.players.free.pop()
-        self.state.rows[player] = -1
+        self.state.rows[player], self.state.counts[player] = -1, (0, late)
         self._put(player, memory)
         return player
 
-    def _note(self, issued: Issued, ticket: NDArray[np.float64] | None) -> None:
+    def _open(self, player: int, issued: Issued, ticket: NDArray[np.float64] | None) -> None:
         """Give an open forecast a place."""
         place, state = self.take_place(), self.state
+        state.counts[player, 0] += 1
         state.cells[place], state.forecasts[place] = issued.cell, issued.probability
         state.hinted[place] = ticket is not None
         if ticket is not None:
@@ -160,8 +163,13 @@ class Arena:
         lane = pack(self.model.machine.rules.in_use(self.memory(player)))
         return [lane], told, None if steering is None else b"".join(tickets)
 
-    def summary(self, player: int, late: int) -> tuple[int, float, float]:
-        """Its settled rounds, their certificate, and its promise with so many forecasts late."""
+    def late(self, player: int) -> int:
+        """The most others that were open when it was asked."""
+        return int(self.state.counts[player, 1])
+
+    def summary(self, player: int) -> tuple[int, float, float]:
+        """Its settled rounds, their certificate, and its promise."""
+        late = self.late(player)
         memory = self.memory(player)
         head = memory[:TABLE].tolist()
         rounds, certificate = head[ROUNDS], self.model.machine.certify(memory)
@@ -204,7 +212,8 @@ class Arena:
 
     def take_place(self) -> int:
         """A place for a forecast that will be open."""
-        if not self.open.free:
+        free = self.open.free
+        if not free:
             size = max(FEW, 2 * self.open.size)
             longer = {
                 name: _longer(getattr(self.state, name), size)
@@ -212,7 +221,7 @@ class Arena:
             }
             self.state = self.state._replace(**longer)
             self.open.grow(size)
-        return self.open.free.pop()
+        return free.pop()
 
     def memory(self, player: int) -> NDArray[np.int64]:
         """A player's memory, as long as nothing else happens here."""
@@ -221,8 +230,8 @@ class Arena:
 
     def _grow_players(self) -> None:
         size = max(FEW, 2 * self.players.size)
-        places, rows = _longer(self.state.places, size), _longer(self.state.rows, size)
-        self.state = self.state._replace(places=places, rows=rows)
+        longer = {name: _longer(getattr(self.state, name), size) for name in ("places", "rows", "counts")}
+        self.state = self.state._replace(**longer)
         self.players.grow(size)
 
     def _take_heap(self, length: int) -> int:
@@ -250,19 +259,20 @@ class Arena:
 
     def ask(self, player: int, hint: float | None, issued: Issued) -> None:
         """Note that a forecast is asked for; its `cell` becomes its place."""
-        place = issued.cell = self.take_place()
-        self.by.append(player)
-        self.at.append(place)
-        self.outcomes.append(ASKS)
-        self.hints.append(NO_HINT if hint is None else hint)
+        issued.cell = self.take_place()
+        self._step(player, issued.cell, ASKS, NO_HINT if hint is None else hint)
         self.asked.append(issued)
 
-    def settle(self, player: int, place: int, outcome: int) -> None:
-        """Note what came of one that is open; its place may be given away."""
+    def close(self, player: int, place: int, outcome: int | None) -> None:
+        """Note what came of one that is open, None if it was given up; its place may be given away."""
+        self._step(player, place, GONE if outcome is None else outcome, NO_HINT)
+        self.open.free.append(place)
+
+    def _step(self, player: int, place: int, outcome: int, hint: float) -> None:
         self.by.append(player)
         self.at.append(place)
         self.outcomes.append(outcome)
-        self.hints.append(NO_HINT)
+        self.hints.append(hint)
 
     def run(self) -> int:
         """Take all steps and answer those who asked; the most rounds that any player has settled.

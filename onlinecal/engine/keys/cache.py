@@ -6,30 +6,24 @@ states the ledger does not have yet, and which key was used last.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
-from hashlib import blake2b
-from itertools import islice
+from operator import attrgetter
 from typing import Any
-
-import numpy as np
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.lanes import Issued
+from onlinecal.engine.keys.own_states import is_own, note_own
 from onlinecal.engine.keys.state import RESERVE, KeyState, Summary
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Logged, Snapshot
 from onlinecal.engine.settings import Settings, all_settings
 
-OWN = 1 << 18
-"""Keys whose last states are known again."""
-
 StateRow = tuple[int, int, Summary, bytes]
 
 
 class KeyCache:
-    """Key states by name, the least recently used first; `open` has the ids of their open forecasts.
+    """Key states by name; `open` has the ids of their open forecasts.
 
     `settings` are the configurations at work, by their place; `given_up` are the ids of the forecasts that
     expired since the keys last took their steps, with the names of their keys; `touched` are the keys that
@@ -46,7 +40,7 @@ class KeyCache:
         self.touched: dict[KeyState, None] = {}
         self.given_up: dict[str, str] = {}
         self.totals: Totals | None = None
-        self._own = OwnStates()
+        self.turn = 0
 
     def settings_for(self, name: str) -> tuple[int, Settings]:
         """What a key gets that was never met before, and its place in the configuration."""
@@ -64,7 +58,8 @@ class KeyCache:
         for one in snapshots:
             if one.name in self.states:
                 raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
-            state = self._state_of(one, self._own.knows(one.number, one.state))
+            mark = self.settings[one.config].mark
+            state = self._state_of(one, one.state is not None and is_own(one.name, mark, one.state))
             state.move_in()
             self.states[one.name] = state
             self.open.update(dict.fromkeys(state.open, state))
@@ -137,10 +132,11 @@ class KeyCache:
     def run(self) -> None:
         """Let every key that has steps to take take them; it was used last then."""
         longest = max((arena.run() for arena in self._arenas), default=0)
+        self.turn += 1
         for state in self.touched:
+            state.turn = self.turn
             if state.arena is None or longest > RESERVE:
                 state.run()
-            self.states[state.name] = self.states.pop(state.name)
         if self.totals is not None:
             self.totals.touched(self.touched)
         self.touched.clear()
@@ -152,7 +148,10 @@ class KeyCache:
         Those that the ledger has lacked for more than `window` events, and the coldest beyond `most`, which
         leave the memory.
         """
-        cold = list(islice(self.states.values(), max(0, len(self.states) - most)))
+        cold = []
+        if len(self.states) > most:
+            by_use = sorted(self.states.values(), key=attrgetter("turn"))
+            cold = by_use[: len(by_use) - most]
         due = [state for state in cold if self.dirty.pop(state, None) is not None]
         while self.dirty:
             state, since = next(iter(self.dirty.items()))
@@ -174,32 +173,10 @@ class KeyCache:
         rows = []
         for state in states:
             data = state.dump(learnt[state]) if state in learnt else state.dump()
-            self._own.note(state.number, data)
+            note_own(state.name, state.settings.mark, data)
             rows.append((state.number, upto, state.summary(), data))
         return rows
 
     def tail(self, upto: int) -> int:
         """The number up to which the ledger's states hold everything, once `due` has been written."""
         return next(iter(self.dirty.values())) - 1 if self.dirty else upto
-
-
-class OwnStates:
-    """By which states this process knows again what it has written itself, of the last so many keys.
-
-    A digest with a key that nobody else has; those that are forgotten are looked at like any others.
-    """
-
-    def __init__(self) -> None:
-        self._secret = secrets.token_bytes(16)
-        self._digests = np.zeros(OWN, "V12")
-
-    def _digest(self, number: int, state: bytes) -> bytes:
-        return blake2b(state, digest_size=12, key=self._secret, salt=number.to_bytes(8, "little")).digest()
-
-    def note(self, number: int, state: bytes) -> None:
-        """It is what is written of the key with that number."""
-        self._digests[number % OWN] = self._digest(number, state)
-
-    def knows(self, number: int, state: bytes | None) -> bool:
-        """Whether that was so."""
-        return state is not None and self._digests[number % OWN].tobytes() == self._digest(number, state)

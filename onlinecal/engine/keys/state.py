@@ -77,7 +77,7 @@ class KeyState:
     """One key, in memory.
 
     `trusted` bytes are those that this process has dumped: nothing about them is checked but their checksum.
-    `usual` is whether it lives in an arena and asks for no more accounts than `usual` keeps (see there).
+    `turn` is when it was used last. `usual`: it lives in an arena, and no accounts are kept but those there.
     `number` is the ledger's name for it; `upto` is the number of an event such that the bytes it was loaded
     from hold all before and none after. `open` are the forecasts that wait, by id, the oldest first. `times`,
     of a key whose forecasts expire, is a heap of (time, id): of all that wait, and of some that did.
@@ -85,7 +85,7 @@ class KeyState:
 
     __slots__ = (
         "arena", "busy", "clock", "expired", "lanes", "late", "name", "number", "open", "player", "settings",
-        "spent", "steered", "steering", "steps", "times", "upto", "usual",
+        "spent", "steered", "steering", "steps", "times", "turn", "upto", "usual",
     )  # fmt: skip
 
     def __init__(
@@ -100,7 +100,7 @@ class KeyState:
         self.name, self.number, self.settings, self.upto = name, number, settings, upto
         self.steps: list[Step] = []
         self.arena: Arena | None = None
-        self.player, self.usual, self.steered = -1, False, False
+        self.player, self.usual, self.steered, self.turn = -1, False, False, 0
         if data is None:
             self._begin()
             return
@@ -159,11 +159,10 @@ class KeyState:
     def _take_back(self, stored: StoredSteeredKey, arena: Arena) -> None:
         """Take up what this process has dumped itself of a key that lived in this arena."""
         self._begin()
-        self.clock, self.expired, self.late = stored.clock, stored.expired, stored.late
+        self.clock, self.expired = stored.clock, stored.expired
         self.open = {one.id: one for one in stored.open}
-        self.busy = [len(self.open)]
         self._list_times()
-        self.player = arena.take_back(stored.lanes[0], stored.steering, stored.open)
+        self.player = arena.take_back(stored.lanes[0], stored.steering, stored.open, stored.late[0])
         self._live_in(arena, stored.steering is not None)
 
     def dump(self, *steering: bytes | None) -> bytes:
@@ -175,9 +174,11 @@ class KeyState:
         window_bounds(self.settings.config.window, self.lanes, self.late)
         if self.arena is not None:
             [learnt] = steering or self.arena.steering_of([self.player])
-            lanes, waiting, tickets = self.arena.dump(self.player, self.open.values(), learnt)
-            parts = self.clock, self.expired, self.late, lanes, waiting
-            return _stored(parts, tickets, ProbabilitySteering.VERSION)
+            lanes, told, tickets = self.arena.dump(self.player, self.open.values(), learnt)
+            late = [self.arena.late(self.player)]
+            return _stored(
+                (self.clock, self.expired, late, lanes, told), tickets, ProbabilitySteering.VERSION
+            )
         waiting = list(self.open.values())
         parts = self.clock, self.expired, self.late, [lane.dump() for lane in self.lanes], waiting
         if self.steering is None:
@@ -190,16 +191,16 @@ class KeyState:
         if arena is None or self.arena is not None:
             return
         if not self.lanes:
-            self.player, self.busy, self.late = arena.enter(), [0], [0]
+            self.player = arena.enter()
         else:
-            self.player = arena.enter(self.lanes[0], self.steering, self.open.values())
+            self.player = arena.enter(self.lanes[0], self.steering, self.open.values(), self.late[0])
         self._live_in(arena, self.steering is not None)
 
     def _live_in(self, arena: Arena, steered: bool) -> None:
         self.arena, self.lanes, self.steering = arena, [ArenaLane(arena, self.player)], None
         self.steered = steered or self.settings.new_steering is None
         self.spent = is_spent(self.lanes[0])
-        self.usual = self.settings.patience == NEVER and not self.spent
+        self.usual = self.settings.usual and not self.spent
 
     def begin_steering(self) -> None:
         """Steer the hints of a key that lives in an arena, from the coming one on."""
@@ -218,6 +219,7 @@ class KeyState:
         self.arena.leave(self.player, places)
         for issued, own in zip(waiting, alone, strict=True):
             issued.cell = own.cell
+        self.busy, self.late = [len(waiting)], [self.arena.late(self.player)]
         self.arena, self.player, self.usual = None, -1, False
 
     def _list_times(self) -> None:
@@ -226,11 +228,12 @@ class KeyState:
             self.times += ((one.time, one.id) for one in self.open.values() if one.time is not None)
             heapify(self.times)
 
-    def _release(self, issued: Issued) -> None:
+    def _release(self, issued: Issued, outcome: Any = None) -> None:
         del self.open[issued.id]
         if self.arena is not None:
-            self.arena.open.free.append(issued.cell)
-        self.busy[issued.lane] -= 1
+            self.arena.close(self.player, issued.cell, outcome)
+        else:
+            self.busy[issued.lane] -= 1
         # those that wait no more are left out before they are most of the heap
         if len(self.times) > 2 * len(self.open) + FEW:
             self._list_times()
@@ -289,18 +292,17 @@ class KeyState:
 
     def ask(self, id: str, number: int, hint: Any, time: float | None) -> Issued:
         """Issue a forecast, after `expire` and unless `is_full_at`; its answer is there after `run`."""
-        lane = self._free_lane()
-        if self.busy[lane] > self.late[lane]:
-            self.late[lane] = self.busy[lane]
-        issued = Issued(id, number, self.clock if time is None else time, hint, lane)
+        issued = Issued(id, number, self.clock if time is None else time, hint, 0)
         self.open[id] = issued
         if self.arena is not None:
             if hint is not None:
                 self.begin_steering()
             self.arena.ask(self.player, hint, issued)
         else:
+            lane = issued.lane = self._free_lane()
+            self.late[lane] = max(self.late[lane], self.busy[lane])
             self.steps.append((issued, None, hint, self.busy[lane]))
-        self.busy[lane] += 1
+            self.busy[lane] += 1
         if issued.time is not None and self.settings.patience < NEVER:
             heappush(self.times, (issued.time, id))
         return issued
@@ -315,11 +317,9 @@ class KeyState:
                 raise ValueError(f"value {outcome!r} is one class more than can be told apart")
             if type(outcome) is float:
                 self.move_out()
-            if self.arena is not None:
-                self.arena.settle(self.player, issued.cell, outcome)
-            else:
+            if self.arena is None:
                 self.steps.append((issued, outcome, None, 0))
-        self._release(issued)
+        self._release(issued, outcome)
         return self.expire(time)
 
     def _free_lane(self) -> int:
@@ -374,7 +374,7 @@ class KeyState:
         oldest = next(iter(self.open.values()), None)
         number = None if oldest is None else oldest.number
         if self.arena is not None:
-            rounds, certificate, promise = self.arena.summary(self.player, self.late[0])
+            rounds, certificate, promise = self.arena.summary(self.player)
             return Summary(rounds, len(self.open), self.expired, certificate, promise, number)
         return Summary(
             sum(lane.rounds for lane in self.lanes),

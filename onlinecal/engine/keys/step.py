@@ -18,6 +18,7 @@ from onlinecal.engine.batch import Batch, in_seconds, refuse
 from onlinecal.engine.config import EDITION, PARAMETERS, EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Query, Rejected
 from onlinecal.engine.keys.cache import KeyCache
+from onlinecal.engine.keys.own_states import note_own
 from onlinecal.engine.ledger.records import Record, Snapshot
 from onlinecal.validation import check_count
 
@@ -143,7 +144,9 @@ class KeyStep:
             for record in (*(_closed(record, batch) for record in records.values()), *_asked(batch))
             if record.id in state.open or self._is_fresh(record.closed or record.number, batch)
         ]
-        after = self.adopt(key, batch.number, state.dump(), kept, version)
+        dumped = state.dump()
+        note_own(key, state.settings.mark, dumped)
+        after = self.adopt(key, batch.number, dumped, kept, version)
         keys.drop(state)
         return after, answers
 
