@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # what pip would do on one core; a library's file that is no Python of this version is none of ours
 BYTECODE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 
-.PHONY: demo demo-spark test benchmarks wheel clean
+.PHONY: demo demo-spark test style types docs docs-serve benchmarks wheel clean
 
 $(VENV)/.run: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -14,7 +14,12 @@ $(VENV)/.run: pyproject.toml
 	@$(BYTECODE)
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.run
+$(VENV)/.docs: $(VENV)/.run
+	$(INSTALL) -e '.[docs]'
+	@$(BYTECODE)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.docs
 	$(INSTALL) -e '.[dev]'
 	@$(BYTECODE)
 	@touch $@
@@ -31,18 +36,30 @@ $(VENV)/.spark: $(VENV)/.run
 demo-spark: $(VENV)/.spark  ## a thousand streams on Spark, on two executors of this machine; needs Java 17
 	$(BIN)/python -m simulations.demos.spark_demo --out results/demo-spark
 
-test: $(VENV)/.dev  ## style, types and the test suite
+style: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
 	$(BIN)/mypy
+
+test: style types docs  ## style, types, the site and the test suite
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+docs: $(VENV)/.docs  ## the site, into the folder site; fails at the first warning
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site -d $(VENV)/doctrees docs site
+
+docs-serve: docs  ## the same, shown at http://localhost:8000
+	$(BIN)/python -m http.server 8000 --bind localhost --directory site
 
 benchmarks: $(VENV)/.dev  ## the speed claims, as ratios measured in one process
 	$(BIN)/python -m pytest tests/benchmarks -m speed
 
-wheel: $(VENV)/.dev  ## build the wheel, install it in a clean environment, try the command in an empty folder
+wheel: $(VENV)/.dev  ## sdist and the wheel made of it: checked, installed in a clean environment, tried in an empty folder
 	rm -rf build dist
-	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
+	$(BIN)/python -m build --outdir dist . > /dev/null
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT \
 	&& $(PYTHON) -m venv "$$scratch/venv" \
 	&& "$$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile dist/*.whl \
@@ -51,4 +68,4 @@ wheel: $(VENV)/.dev  ## build the wheel, install it in a clean environment, try 
 	&& venv/bin/onlinecal simulate --rounds 2000
 
 clean:
-	rm -rf $(VENV) results build dist *.egg-info
+	rm -rf $(VENV) results site build dist docs/reference/names docs/reference/verbs *.egg-info

@@ -13,6 +13,7 @@ from adversaries.protocol import POWERS, AnyKind, Phase, Power
 from onlinecal.validation import check_count, seed_sequence
 
 Seed = int | Sequence[int] | np.random.SeedSequence
+"""Of an adversary's draws: the same seed, the same draws."""
 
 ROUNDS_AT_A_TIME = 1 << 20
 """Uniform draws held in memory at once while outcomes are listed."""

@@ -31,7 +31,10 @@ from onlinecal.catalogue import Entry
 from onlinecal.specs import Parameter
 
 State = NDArray[np.float64]
+"""What a step remembers from round to round: an array that it may write to."""
+
 Step = Callable[[State, int, float, float, float, float], int]
+"""`(state, t, forecast, rise_zero, rise_one, u)` to the outcome, 0 or 1; compiled and in the interpreter."""
 
 Power = Literal["oblivious", "adaptive", "internal", "mixed"]
 """What a step looks at, weakest first.

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 from onlinecal.moved import find_old_names
 
-__version__ = "0.1.0"
-
 if TYPE_CHECKING:
     from onlinecal.alarms import CalibrationAlarm as CalibrationAlarm
     from onlinecal.forecasters import (
@@ -49,6 +47,7 @@ if TYPE_CHECKING:
         GuaranteeWarning as GuaranteeWarning,
         LabelWarning as LabelWarning,
     )
+    from onlinecal.version import __version__ as __version__
     from onlinecal.wrappers import (
         BinnedMean as BinnedMean,
         CalibratedClassifier as CalibratedClassifier,
@@ -63,6 +62,5 @@ if TYPE_CHECKING:
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)
-    __all__ += ["__version__"]
 
 find_old_names()

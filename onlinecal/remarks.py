@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.pieces import pieces
+
 Floats = NDArray[np.float64]
 
 SHOWN = 5
@@ -178,10 +180,13 @@ def _worse(name: str, than: str, scores: Mapping[str, tuple[float, float]], marg
 def agreement(table: Floats, counts: NDArray[np.int64], labels: NDArray[np.int64]) -> tuple[float, float]:
     """Accuracy of the most probable class, and what chance alone would give; ties are shared evenly."""
     n, k = table.shape
-    top = table == table.max(axis=1, keepdims=True)
-    shares = top / top.sum(axis=1, keepdims=True)
-    accuracy = float(shares[np.arange(n), labels].mean())
-    return accuracy, max(1.0 / k, float(shares.mean(axis=0) @ counts) / n)
+    right, often = 0.0, np.zeros(k)
+    for rows in pieces(table):
+        top = table[rows] == table[rows].max(axis=1, keepdims=True)
+        shares = top / top.sum(axis=1, keepdims=True)
+        right += float(shares[np.arange(len(top)), labels[rows]].sum())
+        often += shares.sum(axis=0)
+    return right / n, max(1.0 / k, float(often / n @ counts) / n)
 
 
 def warn_of(remarks: Iterable[str], category: type[Warning] = LabelWarning, level: int = 3) -> None:

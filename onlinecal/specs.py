@@ -75,7 +75,7 @@ class Parameter:
         return f"{self.name}={'|'.join([default, *others])}"
 
     def read(self, text: str, owner: str) -> Value:
-        """The value that `text` stands for; ValueError names the parameter, the text and what is allowed."""
+        """The value that `text` stands for; ValueError names `owner`, parameter, text and what is allowed."""
         if self.form == "text" and text:
             try:
                 return text if self.canonical is None else self.canonical(text)

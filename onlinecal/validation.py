@@ -199,10 +199,13 @@ ROW_TOLERANCE = 1e-6
 """How far the sum of a row of class probabilities may be from 1: float32 tables of a thousand classes fit."""
 
 
-def check_probability_rows(values: ArrayLike, name: str = "probabilities") -> NDArray[np.float64]:
+def check_probability_rows(
+    values: ArrayLike, name: str = "probabilities", keep_single: bool = False
+) -> NDArray[np.float64]:
     """A table of class probabilities, shape (n, k): finite, not negative, each row with sum 1, as float64.
 
-    Rows may miss the sum 1 by 1e-6; they are left as they are.
+    Rows may miss the sum 1 by 1e-6; they are left as they are. `keep_single`: arrays of float32 stay what
+    and where they are, also on disk; callers then take them to float64 piece by piece.
     """
     try:
         table = np.asarray(values)
@@ -214,14 +217,15 @@ def check_probability_rows(values: ArrayLike, name: str = "probabilities") -> ND
         raise ValueError(f"{name} is empty, its shape is {table.shape}")
     if table.dtype.kind not in "iufb":
         raise ValueError(f"{name} must be numbers in [0, 1], got values like {table.flat[0]!r}")
-    table = np.require(table, np.float64, PLAIN)
+    if not (keep_single and table.dtype in (np.float32, np.float64) and table.flags.c_contiguous):
+        table = np.require(table, np.float64, PLAIN)
     bad = ~((table >= 0.0) & (table <= 1.0 + ROW_TOLERANCE))
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
         raise ValueError(
             f"{name} must lie in [0, 1], got {float(table[row, column])!r} at row {row}, class {column}"
         )
-    sums = table.sum(axis=1)
+    sums = table.sum(axis=1, dtype=np.float64)
     off = np.abs(sums - 1.0) > ROW_TOLERANCE
     if off.any():
         row = int(np.argmax(off))

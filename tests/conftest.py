@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import sys
 from typing import Any
 
@@ -50,3 +51,43 @@ def without_extras(monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] in EXTRAS]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [Blind(finder) for finder in sys.meta_path])
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A real browser, without a window."""
+    pytest.importorskip("playwright", reason="needs playwright")
+    from playwright.sync_api import sync_playwright
+
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, headless=True, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+def watched(context: Any) -> Any:
+    """A page that must not complain; what it does complain of is in `page.complaints`."""
+    page = context.new_page()
+    page.complaints = []
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("console", lambda message: message.type == "error" and page.complaints.append(message.text))
+    page.on("requestfailed", lambda request: page.complaints.append(f"{request.url}: {request.failure}"))
+    return page
+
+
+@pytest.fixture
+def page(browser):
+    """A watched page of its own."""
+    context = browser.new_context()
+    yield watched(context)
+    context.close()

@@ -7,6 +7,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,16 @@ MODULES = [
     for info in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
     if not info.name.endswith("__main__")
 ]
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+MADE = ("names", "verbs")
+"""Folders of pages that `make docs` writes."""
+PAGES = [*ROOT.glob("*.md"), *(path for path in ROOT.glob("docs/**/*.md") if path.parent.name not in MADE)]
+
+
+def anchors(page: Path) -> set[str]:
+    """What links to headings of a page say, as forges make them of the headings."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    headings = [re.sub(r"\]\([^)]*\)", "", heading) for heading in re.findall(r"^#+ (.*)$", text, re.M)]
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -29,10 +39,12 @@ def test_the_examples_in_the_docstrings_are_true(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_to_files(page):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
-        assert target.startswith("http") or (page.parent / target).exists(), target
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(page):
+    for target, anchor in re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")):
+        goal = page.parent / target if target else page
+        assert goal.exists() or goal.parent.name in MADE, target
+        assert not anchor or anchor in anchors(goal), f"{target}#{anchor}"
 
 
 @pytest.mark.parametrize(

@@ -1,38 +1,43 @@
-"""Every block of Python on every page runs, and prints the figures that stand beside it."""
+"""Blocks of every page run, and print the figures that stand beside them; what tutorials show is theirs."""
 
 from __future__ import annotations
 
-import ast
-import io
-import re
 import shutil
-import sys
-import tokenize
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib import pyplot
 
 import adversaries
 from adversaries import registry
 from simulations.games import players
 from tests import DATA, ROOT
 from tests.adversaries.play import play_compiled, play_plainly, scripted_game
+from tests.pages import (
+    Block,
+    assert_kept,
+    assert_pictured,
+    assert_shown,
+    blocks_of,
+    drawn,
+    printed,
+    promises,
+    said_by_shell,
+    with_commands,
+)
 
-PAGES = {path.stem: path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]}
-BLOCKS = {
-    name: blocks
-    for name, path in PAGES.items()
-    if (blocks := re.findall(r"^```(?:python|py)\n(.*?)^```", path.read_text(encoding="utf-8"), re.S | re.M))
-}
+PAGES = {path.stem: path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]}
+BLOCKS = {name: blocks for name, path in PAGES.items() if (blocks := blocks_of(path))}
 NOT_RUN = {
+    ("operate", "from zlib"): "run by test_operate.py, in its place among the commands",
+    ("operate", "read_parquet"): "run by test_operate.py, in its place among the commands",
     ("gallery", "results/arena/rates.parquet"): "reads what the sweep of the arena leaves after hours",
 }
 """By page and a piece of the block, why not."""
-
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 def borrowed(name: str) -> None:
@@ -48,6 +53,11 @@ def before_readme() -> dict[str, Any]:
 
 def before_adversaries() -> None:
     Path("games.csv").write_text("date,won\n2,0\n1,1\n3,1\n")
+
+
+def before_http_engine() -> None:
+    for name in ("starlette", "uvicorn", "httptools"):
+        pytest.importorskip(name, reason="needs onlinecal[serve]")
 
 
 def before_scale() -> dict[str, Any]:
@@ -75,6 +85,7 @@ def before_scale() -> dict[str, Any]:
 BEFORE = {
     "README": before_readme,
     "adversaries": before_adversaries,
+    "http-engine": before_http_engine,
     "recalibrate": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
     "recalibrate-decisions": lambda: borrowed("lenet-5-cifar-10.npz"),
     "recalibrate-lp": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
@@ -107,66 +118,50 @@ def after_scale(_names: dict[str, Any]) -> None:
 AFTER = {"adversaries": after_adversaries, "baselines": after_baselines, "scale": after_scale}
 
 
-def printed(block: str, names: dict[str, Any]) -> list[tuple[int, str]]:
-    """What a block prints, with the lines that print it."""
-    lines: list[tuple[int, str]] = []
-    names["print"] = lambda *values: lines.append(
-        (sys._getframe(1).f_lineno, " ".join(str(value) for value in values))
-    )
-    exec(compile(block, "page", "exec"), names)
-    return lines
+WITH_EXTRAS = ("scale", "http-engine")
+"""Pages that want more than the base dependencies, and say so."""
 
 
-def promises(block: str) -> dict[int, str]:
-    """The comments beside prints that tell figures, by the lines that print."""
-    comments = {
-        token.start[0]: token.string.lstrip("# ")
-        for token in tokenize.generate_tokens(io.StringIO(block).readline)
-        if token.type == tokenize.COMMENT
-    }
-    found = {
-        node.lineno: comments.get(node.end_lineno or node.lineno, "")
-        for node in ast.walk(ast.parse(block))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
-    }
-    return {
-        line: told for line, told in found.items() if re.match(r"True|False", told) or NUMBER.search(told)
-    }
-
-
-def assert_kept(promise: str, text: str) -> None:
-    """The promise begins with what is printed; numbers may be rounded to the decimals that it tells."""
-    numbers = NUMBER.findall(text)
-    told = NUMBER.findall(promise)[: len(numbers)]
-    assert len(told) == len(numbers), (promise, text)
-    for short, number in zip(told, numbers, strict=True):
-        decimals = len(short.partition(".")[2])
-        assert float(number) == pytest.approx(float(short), abs=0.51 * 10.0**-decimals), (promise, text)
-    assert numbers or promise.startswith(text), (promise, text)
+def check(block: Block, names: dict[str, Any], page: Path) -> None:
+    """A block runs, prints what stands beside it and below it, and draws the picture."""
+    if block.language == "sh":
+        text = said_by_shell(block.code)
+    else:
+        told, lines = promises(block.code), printed(block.code, names)
+        assert told.keys() <= {line for line, _ in lines}
+        for line, one in lines:
+            if line in told:
+                assert_kept(told[line], one)
+        text = "".join(f"{one}\n" for _, one in lines)
+    if block.output is not None:
+        assert_shown(block.output, text)
+    if block.picture is not None:
+        assert_pictured(page.parent / block.picture, drawn())
+        pyplot.close("all")
 
 
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=[pytest.mark.slow] if page == "scale" else []) for page in BLOCKS]
 )
 def test_the_blocks_of_a_page_run_and_print_what_stands_beside_them(page, monkeypatch, tmp_path, request):
-    if page != "scale":
-        # by this page alone pandas and others are wanted, and it says so
+    if page not in WITH_EXTRAS:
         request.getfixturevalue("without_extras")
     monkeypatch.chdir(tmp_path)
+    pyplot.close("all")
     monkeypatch.setattr(registry._CATALOGUE, "entries", registry.catalogue())
     monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
     names: dict[str, Any] = {"__name__": "page", **(BEFORE.get(page, dict)() or {})}
-    for block in BLOCKS[page]:
-        if any(page == where and piece in block for where, piece in NOT_RUN):
-            continue
-        told, lines = promises(block), printed(block, names)
-        assert told.keys() <= {line for line, _ in lines}
-        for line, text in lines:
-            if line in told:
-                assert_kept(told[line], text)
-    AFTER.get(page, lambda names: None)(names)
+    monkeypatch.setenv("PATH", with_commands())
+    try:
+        for block in BLOCKS[page]:
+            if not any(page == where and piece in block.code for where, piece in NOT_RUN):
+                check(block, names, PAGES[page])
+        AFTER.get(page, lambda names: None)(names)
+    finally:
+        for server in (value for value in names.values() if isinstance(value, subprocess.Popen)):
+            server.kill()
 
 
 def test_what_is_not_run_is_there():
     for page, piece in NOT_RUN:
-        assert [block for block in BLOCKS[page] if piece in block], (page, piece)
+        assert [block for block in BLOCKS[page] if piece in block.code], (page, piece)

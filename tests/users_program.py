@@ -43,6 +43,7 @@ from onlinecal import (
 )
 from onlinecal import Nonsense  # error: attr-defined
 from onlinecal import plots
+from onlinecal.engine import archive_ledger, check_ledger, export_ledger
 from onlinecal.engine import AsyncEngine, Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
 from onlinecal.engine import Nothing  # error: attr-defined
 from onlinecal.engine.spark import distances, streams  # error: attr-defined
@@ -208,6 +209,11 @@ with Engine(Path("ledger"), EngineConfig(default=KeyConfig(kind="simplex"))) as 
         engine.handle([Query("2", "key"), Outcome("1", 1)])
     engine.outcome("1")  # error: call-arg
     engine.query("1", "key", hint="high")  # error: arg-type
+moved = archive_ledger("ledger", "older", keep=1000)
+archived: int = 0 if moved is None else moved.events
+exported: int = export_ledger(Path("ledger"), "table.parquet")
+archive_ledger("ledger", "older", keep="all")  # error: arg-type
+found: list[str] = check_ledger("ledger", archives=["older"]).problems
 Engine(3)  # error: arg-type
 KeyConfig(kind="ternary")  # error: arg-type
 AsyncEngine(waiting=3)  # error: call-arg

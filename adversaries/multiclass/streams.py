@@ -109,7 +109,7 @@ def replay_labels(
 def replay_river_labels(name: str) -> LabelStream:
     """The labels of a classification dataset that comes with river, in its order (no download).
 
-    Classes are numbered in the order of their labels. ValueError for any other name.
+    Classes are numbered in the order of their labels. ValueError for any other `name`.
     """
     labels = [label for _, label in river_dataset(name, BINARY, SEVERAL)]
     classes, numbers = np.unique(np.array(labels), return_inverse=True)

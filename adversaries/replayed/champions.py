@@ -109,7 +109,7 @@ def read_champions(text: str) -> tuple[Champion, ...]:
 
 
 def champions_text(champions: Iterable[Champion]) -> str:
-    """The TOML text that `read_champions` reads back; ValueError if two share a number."""
+    """The TOML text of `champions` that `read_champions` reads back; ValueError if two share a number."""
     tables = []
     for champion in champions:
         values = {name: getattr(champion, name) for name in FIELDS} | {"genome": champion.genome.text}

@@ -123,7 +123,7 @@ def river_dataset(name: str, *tasks: str) -> Any:
 
 
 def river_datasets(*tasks: str) -> dict[str, Any]:
-    """The datasets that come with river for these of its tasks ("Binary classification", ...), by name."""
+    """The datasets that come with river for these of its `tasks` ("Binary classification", ...), by name."""
     from river import datasets
     from river.datasets.base import FileDataset, RemoteDataset
 

@@ -19,6 +19,7 @@ from onlinecal.alarms.bets import (
     new_state,
     region_of,
 )
+from onlinecal.html import fields_of, render
 from onlinecal.validation import (
     check_open_unit,
     check_probabilities,
@@ -46,6 +47,9 @@ class Finding(NamedTuple):
     high: float
     direction: str
     share: float
+
+    def _repr_html_(self) -> str:
+        return render(fields_of(self))
 
 
 class CalibrationAlarm(base.DriftDetector):

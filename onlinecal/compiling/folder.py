@@ -43,6 +43,16 @@ def kept_in() -> Path | None:
     return None
 
 
+def looked_into() -> list[tuple[Path, int]]:
+    """The folders in which compiled code is looked for, those that can be trusted, and the files in each."""
+    found = []
+    for folder, private in _places():
+        with contextlib.suppress(OSError):
+            if _is_trusted(folder, private):
+                found.append((folder, len(list(folder.glob(f"*{SUFFIX}")))))
+    return found
+
+
 def read(name: str) -> bytes | None:
     """The code kept under this name, None if there is none that can be trusted."""
     for folder, private in _places():

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
         decode_lines as decode_lines,
         encode_lines as encode_lines,
     )
+    from onlinecal.engine.ledger.archive import archive_ledger as archive_ledger
+    from onlinecal.engine.ledger.check import check_ledger as check_ledger
+    from onlinecal.engine.ledger.export import export_ledger as export_ledger
     from onlinecal.engine.ledger.file import LedgerError as LedgerError
     from onlinecal.engine.ledger.repair import repair_ledger as repair_ledger
-    from onlinecal.engine.ledger.report import check_ledger as check_ledger, read_report as read_report
+    from onlinecal.engine.ledger.report import read_report as read_report
     from onlinecal.engine.settings import read_config as read_config
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -20,6 +20,7 @@ from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, 
 from onlinecal.engine.keys.state import Summary
 from onlinecal.engine.keys.totals import Line, Total
 from onlinecal.engine.ledger.file import LedgerError
+from onlinecal.engine.watch.overview import Overview
 from onlinecal.validation import check_count
 
 MOST_IN_BATCH = 1_000
@@ -170,12 +171,16 @@ class AsyncEngine:
         return await self._ask(lambda: self.engine.summary(key))
 
     async def keys(self, offset: int = 0, limit: int = 100) -> list[Line]:
-        """Names and summaries of keys in the order in which they were first met."""
+        """Names and summaries of at most `limit` keys, from number `offset` on, as they were first met."""
         return await self._ask(lambda: self.engine.keys(offset, limit))
 
     async def largest(self, limit: int = 10) -> list[Line]:
-        """Names and summaries of the keys with the largest certificate per settled round."""
+        """Names and summaries of the `limit` keys with the largest certificate per settled round."""
         return await self._ask(lambda: self.engine.largest(limit))
+
+    async def overview(self, limit: int = 10) -> Overview:
+        """What an operator looks at, with up to so many keys of each kind."""
+        return await self._ask(lambda: self.engine.overview(limit))
 
     async def aclose(self) -> None:
         """Refuse new calls, answer all that were made, then write what there is to write and let go."""

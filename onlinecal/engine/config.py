@@ -9,9 +9,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from onlinecal.validation import check_count, check_number
+from onlinecal.validation import check_count, check_number, check_open_unit
 
-EDITION = 4
+EDITION = 5
 """Today's edition of the forecasters' rules."""
 MAX_JUMP = 1e10
 """Seconds, some 300 years: any clock that counts seconds stays below, none that counts milliseconds does."""
@@ -19,7 +19,7 @@ MAX_JUMP = 1e10
 Kind = Literal["binary", "simplex", "lp"]
 PARAMETERS: dict[Kind, tuple[str, ...]] = {
     "binary": ("horizon", "n_cells", "grid", "rule", "slack", "report", "window", "steering"),
-    "simplex": ("classes", "horizon", "n_cells", "slack", "report", "steering"),
+    "simplex": ("classes", "horizon", "n_cells", "slack", "report", "window", "steering"),
     "lp": ("classes", "p", "epsilon", "n_levels", "tolerance", "within", "first_fit", "fading"),
 }
 """What each kind of key can be told."""
@@ -39,8 +39,9 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     horizon, n_cells, grid, rule, slack, report
         Parameters of the forecaster; None: its default. A horizon counts the rounds of one lane.
     window
-        Keep a certificate of the key's last so many settled rounds, too (of binary outcomes); its state then
-        holds these rounds. Also a parameter of the forecaster: it chooses the grid unless others do.
+        Keep a certificate of the key's last so many settled rounds, too (of binary outcomes, or with one lane
+        of classes that are given); its state then holds these rounds. Also a parameter of the forecaster: it
+        chooses the grid unless others do.
     p, epsilon, n_levels, tolerance, within, first_fit, fading
         Parameters of "lp", as of `LpCalibratedClassifier`; None: 2, .1, 5, its own for epsilon, "shift", 100
         and none. p is finite.
@@ -64,6 +65,9 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         more it is rejected, and the clock stays where it is. A key's first time may be as far from 0 as that,
         or as 1e10 if that is more. Choose it longer than any silence of a key. It says what is
         accepted from now on, not how it is forecast, so it may be changed at any time.
+    alarm
+        The rate of false alarms about the key's forecasts, and about its hints: at most one in 1/alarm of
+        them, on average (docs/alarms.md). None and True: 1e-4; False: no alarms.
     """
 
     kind: Kind = "binary"
@@ -86,6 +90,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     expire_after: float | None = None
     steering: bool | None = None
     max_jump: float = MAX_JUMP
+    alarm: float | bool | None = None
 
     def __post_init__(self) -> None:
         check_count(self.lanes, "lanes", most=1 << 16)
@@ -93,8 +98,12 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
             check_number(getattr(self, name), name, 0.0, math.inf, "()", "a positive number of seconds")
         if self.steering not in (None, True, False):
             raise ValueError(f"steering must be None, True or False, got {self.steering!r}")
+        if self.alarm not in (None, True, False):
+            check_open_unit(self.alarm, "alarm")
         if self.kind == "lp" and self.lanes > 1:
             raise ValueError(f"lanes must be 1 with kind 'lp', got {self.lanes!r}")
+        if self.kind == "simplex" and self.window is not None and self.lanes > 1:
+            raise ValueError(f"lanes must be 1 with a window and kind 'simplex', got {self.lanes!r}")
         named = dict.fromkeys(name for names in PARAMETERS.values() for name in names)
         for name in named:
             if name not in PARAMETERS[self.kind] and getattr(self, name) is not None:
@@ -102,19 +111,21 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
 
 
 class Match(Struct, frozen=True, forbid_unknown_fields=True):
-    """The keys whose names match a pattern (`*`, `?` and `[...]` as in a shell) and what they get."""
+    """The keys whose names match a `pattern` (`*`, `?` and `[...]` as in a shell) and their `config`."""
 
     pattern: str
     config: KeyConfig
 
 
 class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A default, and exceptions in order: the first that matches a key's name holds for it.
+    """A `default`, and exceptions in order, the `matches`: the first that matches a key's name holds for it.
 
     `edition` is set by the engine where it matters: by which edition of its rule a simplex chooses the grid
     for a horizon (2), a binary forecaster its level and what points without bias accept (3), a simplex its
     grids by the biases that its labels can have, what slack and report become with the first hint unless they
-    are set, and that hints are steered (4). A ledger that names none has the first.
+    are set, and that hints are steered (4); that keys are watched, which changes no forecast, how a simplex
+    finds cells near a hint, and that its grid tunes itself from the first hint on (5). A ledger that names
+    none has the first.
     """
 
     default: KeyConfig = KeyConfig()
@@ -129,13 +140,8 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         return -1
 
     def for_new_ledger(self, edition: int = EDITION) -> EngineConfig:
-        """The configuration with an edition, today's, if it names none and that makes a difference."""
-        configs = [self.default, *(match.config for match in self.matches)]
-        matters = any(
-            one.kind == "binary" or one.steering is not False or None in (one.n_cells, one.report)
-            for one in configs
-        )
-        return replace(self, edition=edition) if matters and not self.edition else self
+        """The configuration with an edition, today's, if it names none."""
+        return self if self.edition else replace(self, edition=edition)
 
     def without_bounds(self) -> EngineConfig:
         """What forecasts depend on: the configuration with the default for `max_jump`, everywhere."""
@@ -143,5 +149,5 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         return replace(self, default=replace(self.default, max_jump=MAX_JUMP), matches=tuple(matches))
 
     def at(self, place: int) -> KeyConfig:
-        """The configuration with that number."""
+        """The configuration with the number `place`; the default for -1."""
         return self.default if place < 0 else self.matches[place].config

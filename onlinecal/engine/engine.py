@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,15 @@ from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.packing import garbage_left_alone
 from onlinecal.engine.keys.state import Summary
 from onlinecal.engine.keys.totals import Line, Total, Totals
+from onlinecal.engine.ledger.archived import refuse_archived
+from onlinecal.engine.ledger.chain import refuse_archive
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Changes, Noted
 from onlinecal.engine.ledger.replay import catch_up
 from onlinecal.engine.settings import NEVER, all_settings
 from onlinecal.engine.usual import judge_all
+from onlinecal.engine.watch.overview import Overview, Served, sides
+from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
 
 HOT_KEYS = 20_000
@@ -86,12 +91,15 @@ class Engine:
         window: int = WINDOW,
     ) -> None:
         self._mutex = threading.RLock()
+        self._served = Served()
         self.hot_keys, self.window = hot_keys, window
         if config is not None:
             # before there is a file
             all_settings(config)
         self._ledger = Ledger(None if ledger is None else Path(ledger))
         try:
+            with self._ledger.ledger_errors():
+                refuse_archive(self._ledger)
             self.config = agreed_config(self._ledger, config)
             self._start()
         except BaseException:
@@ -105,6 +113,7 @@ class Engine:
         self._sound = False
         for upto in catch_up(self._keys, self._ledger):
             self._write_states(upto)
+        self._keys.start_watching(self._ledger.reliability(), self._number)
         self._sound = True
 
     def _write_states(
@@ -120,7 +129,9 @@ class Engine:
         if batch is not None:
             rows = batch.created, batch.query_rows(), batch.closing_rows()
             noted = [Noted(*one) for one in inputs]
-            self._ledger.commit(Changes(*rows, states, tail, noted, after))
+            reliability = self._keys.reliability
+            counted = None if reliability is None else reliability.dump()
+            self._ledger.commit(Changes(*rows, states, tail, noted, after, counted))
         elif states:
             self._ledger.commit(Changes((), (), (), states, tail, (), after))
 
@@ -133,7 +144,10 @@ class Engine:
         """
         with self._mutex:
             self._recover()
+            began = time.perf_counter()
             events = list(events)
+            if self._ledger.checkpoint():
+                events = refuse_archived(self._ledger, events, self._keys.open)
             self._sound = False
             with garbage_left_alone():
                 batch = self._judge(events)
@@ -143,6 +157,7 @@ class Engine:
                 self._write_states(batch.number, batch, inputs)
             self._number, self._keys_known = batch.number, batch.keys_known
             self._sound = True
+            self._served.note(final, time.perf_counter() - began, self._keys.raised)
             return final
 
     def trust_times(self) -> None:
@@ -169,7 +184,7 @@ class Engine:
         return Batch(keys, records, self._number, self._keys_known)
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
-        """Answer complete lines of JSON with lines of JSON, one for each."""
+        """Answer complete lines of JSON, the `data`, with lines of JSON; `inputs` as `handle` takes them."""
         return encode_lines(self.handle(decode_all(lines_in(data)), inputs=inputs))
 
     def query(
@@ -202,14 +217,36 @@ class Engine:
         with self._mutex:
             return self._totals().read(self._number, self._keys_known)
 
+    def overview(self, limit: int = 10) -> Overview:
+        """What an operator looks at, with up to so many keys of each kind; costs what `total` does."""
+        check_count(limit, "limit")
+        with self._mutex:
+            totals, served, keys = self._totals(), self._served, self._keys
+            total = totals.read(self._number, self._keys_known)
+            reliability = keys.reliability or Reliability(self._number)
+            return Overview(
+                total,
+                totals.oldest(keys.states.values()),
+                *totals.alarms(),
+                totals.scores(),
+                reliability.since,
+                *sides(reliability, total.certificate, total.rounds),
+                totals.largest(limit),
+                totals.alarmed(limit),
+                len(keys.states),
+                served.batches,
+                served.seconds,
+                dict(served.refused),
+            )
+
     def largest(self, limit: int = 10) -> list[Line]:
-        """Names and summaries of the keys with the largest certificate per settled round, largest first."""
+        """Names and summaries of the `limit` keys with the largest certificates per settled round."""
         check_count(limit, "limit")
         with self._mutex:
             return self._totals().largest(limit)
 
     def keys(self, offset: int = 0, limit: int = 100) -> list[Line]:
-        """Names and summaries of keys in the order in which they were first met."""
+        """Names and summaries of at most `limit` keys, from number `offset` on, as they were first met."""
         check_count(limit, "limit")
         if offset < 0:
             raise ValueError(f"offset must be at least 0, got {offset!r}")

@@ -52,7 +52,7 @@ class Query(Event, tag="query", frozen=True):
 
 
 class Outcome(Event, tag="outcome", frozen=True):
-    """Says what came: 0, 1, false or true, or the label of a class."""
+    """Says what came. `value`: 0, 1, false or true, or the label of a class."""
 
     value: bool | int | float | str
     key: str | None = None
@@ -71,6 +71,8 @@ class Forecast(Struct, tag="forecast", tag_field="type", frozen=True):
 
     Attributes
     ----------
+    id, key
+        Those of the query.
     probability
         Of outcome 1; for several classes an object of the classes' probabilities.
     certificate
@@ -85,13 +87,13 @@ class Forecast(Struct, tag="forecast", tag_field="type", frozen=True):
 
 
 class Settled(Struct, tag="settled", tag_field="type", frozen=True):
-    """Answers an outcome."""
+    """Answers an outcome, with the `id` of its forecast."""
 
     id: str
 
 
 class Withdrawn(Struct, tag="withdrawn", tag_field="type", frozen=True):
-    """Answers a withdrawal."""
+    """Answers a withdrawal, with the `id` of its forecast."""
 
     id: str
 
@@ -106,8 +108,8 @@ class Rejected(Struct, tag="rejected", tag_field="type", frozen=True):
     reason
         One word: "malformed" (no event at all), "invalid" (a value that cannot be), "duplicate" (the id has
         been asked for, with different content), "unknown" (no such id), "settled", "withdrawn" (it has been
-        closed, in a different way), "expired" (the outcome came too late), "full" (too many are open, or
-        settled).
+        closed, in a different way), "expired" (the outcome came too late), "archived" (its forecast was moved
+        to an archive), "full" (too many are open, or settled).
     detail
         The same in a sentence that names the field and the value.
     """
@@ -137,7 +139,7 @@ def decode(line: bytes) -> Incoming | Rejected:
 
 
 def decode_lines(data: bytes) -> list[Incoming | Rejected]:
-    """One event or refusal for each line of complete lines."""
+    """One event or refusal for each line of `data`, complete lines of JSON in UTF-8."""
     return list(decode_all(lines_in(data)))
 
 
@@ -160,7 +162,7 @@ def decode_all(lines: list[bytes]) -> Iterator[Incoming | Rejected]:
 
 
 def encode_lines(answers: Iterable[Answer]) -> bytes:
-    """One line for each answer."""
+    """One line for each of the `answers`, JSON in UTF-8."""
     return _encoder.encode_lines(answers)
 
 

@@ -14,10 +14,15 @@ from onlinecal.engine.config import EDITION, MAX_JUMP, PARAMETERS, EngineConfig,
 from onlinecal.engine.keys.arena import Arena
 from onlinecal.engine.keys.lanes import BinaryLanes, Lanes
 from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering
+from onlinecal.engine.watch.key_watch import ClassWatch, KeyWatch, ProbabilityWatch
 
 NEVER = float("inf")
 STEERED = 4
 """From this edition on hints are steered, unless that is switched off."""
+WATCHED = 5
+"""From this edition on losses are summed up and alarms raised."""
+ALPHA = 1e-4
+"""The rate of false alarms, unless another is set."""
 
 
 def lanes_of(config: KeyConfig, edition: int) -> Lanes:
@@ -49,6 +54,13 @@ def steering_of(config: KeyConfig) -> Callable[[], KeySteering] | None:
     return partial(ClassSteering, config.classes)
 
 
+def watch_of(config: KeyConfig) -> Callable[[], KeyWatch]:
+    """How a key's watch begins."""
+    wanted = config.alarm
+    alpha = ALPHA if wanted is None or wanted is True else wanted or None
+    return partial(ProbabilityWatch if config.kind == "binary" else ClassWatch, alpha)
+
+
 class Settings:
     """A configuration at work: shared by all keys that it holds for.
 
@@ -61,9 +73,11 @@ class Settings:
         self.config = config
         self.kind = lanes_of(config, edition)
         self.new_steering = None if edition < STEERED else steering_of(config)
+        self.new_watch = None if edition < WATCHED else watch_of(config)
         self.most_lanes = config.lanes
-        alone = isinstance(self.kind, BinaryLanes) and config.lanes == 1 and config.window is None
-        self.arena = Arena(self.kind.model) if alone else None  # type: ignore[attr-defined]
+        self.arena = None
+        if isinstance(self.kind, BinaryLanes) and config.lanes == 1 and config.window is None:
+            self.arena = Arena(self.kind.model, self.new_watch)
         self.patience = NEVER if config.expire_after is None else config.expire_after
         self.usual = self.arena is not None and self.patience == NEVER
         written = msgspec.msgpack.encode((edition, config))
@@ -97,7 +111,7 @@ def all_settings(config: EngineConfig) -> dict[int, Settings]:
 def read_config(path: Path) -> EngineConfig:
     """The configuration in a TOML file: the default at the top, exceptions as [[keys]] with a `match`.
 
-    Raises ValueError naming the file and the entry, OSError if there is no such file.
+    Raises ValueError naming the file and the entry, OSError if there is no file at `path`.
     """
     try:
         table: dict[str, Any] = msgspec.toml.decode(path.read_bytes())

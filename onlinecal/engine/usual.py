@@ -14,9 +14,9 @@ from typing import Any
 from onlinecal.engine.batch import Asked, Batch
 from onlinecal.engine.events import LONGEST_NAME, Answer, Incoming, Outcome, Query, Rejected, Settled
 from onlinecal.engine.keys.lanes import Issued
+from onlinecal.engine.keys.playing import ASKS
 from onlinecal.engine.keys.state import FEW
 from onlinecal.forecasters.binary.cells import NO_HINT
-from onlinecal.steering.keyed import ASKS
 
 LATEST = sys.float_info.max
 """Times are finite."""
@@ -28,6 +28,7 @@ def judge_all(batch: Batch, events: Iterable[Incoming | Rejected]) -> list[Answe
     states, waiting, touched, dirty = keys.states, keys.open, keys.touched, keys.dirty
     judged: list[Answer | Asked] = []
     place: Any
+    counted = keys.reliability is not None
     outcome: Any
     for event in events:
         time: Any = None if type(event) is Rejected else event.time  # type: ignore[union-attr]
@@ -81,6 +82,8 @@ def judge_all(batch: Batch, events: Iterable[Incoming | Rejected]) -> list[Answe
             arena.open.free.append(place)
             closed[id] = (number, issued.number, outcome, None if time is None else time + 0.0), state.name
             judged.append(Settled(id))
+            if counted:
+                keys.settled.append((issued, outcome))
         else:
             judged.append(batch.judge(event))
             continue
@@ -88,6 +91,7 @@ def judge_all(batch: Batch, events: Iterable[Incoming | Rejected]) -> list[Answe
         arena.at.append(place)
         arena.outcomes.append(outcome)
         arena.hints.append(guide)
+        arena.numbers.append(number)
         if time is not None and (state.clock is None or time > state.clock):
             state.clock = time + 0.0
         touched[state] = None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onlinecal.html import Bar, Shown, Table
+
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Shown):
     """What a forecaster announced in one round, and the cell that the round will be charged to.
 
     Attributes
@@ -35,3 +37,11 @@ class Forecast:
 
     def __float__(self) -> float:
         return self.probability
+
+    def _shown(self) -> Table:
+        rows = [
+            ("probability", self.probability, Bar(0.0, self.probability)),
+            ("hint", self.hint, "" if self.hint is None else Bar(0.0, self.hint)),
+            ("charged to", (self.lower, self.upper), Bar(self.lower, self.upper)),
+        ]
+        return Table(f"Forecast {self.serial:,}", (), rows)

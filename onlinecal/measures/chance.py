@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.html import Shown
 from onlinecal.measures.counts import Counts, Floats
 from onlinecal.measures.decomposition import miscalibration_of_counts
 from onlinecal.measures.expected import expected_error_of_counts
@@ -40,7 +41,7 @@ TIES = 1e-12
 
 
 @dataclass(frozen=True)
-class ChanceLevel:
+class ChanceLevel(Shown):
     """What perfectly calibrated forecasts score by a measure.
 
     Attributes

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
+from onlinecal.html import Shown
 from onlinecal.measures.counts import Counts, Floats, count_shares
 from onlinecal.measures.scores import brier_score
 
 
 @dataclass(frozen=True)
-class BrierDecomposition:
+class BrierDecomposition(Shown):
     """brier = miscalibration - discrimination + uncertainty, none of them negative.
 
     Attributes

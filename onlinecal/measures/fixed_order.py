@@ -67,7 +67,8 @@ def logarithm(x: float) -> float:
     if mantissa > 1.4142135623730951:
         mantissa *= 0.5
         exponent += 1
-    s = (mantissa - 1.0) / (mantissa + 1.0)
+    # the operator would ask whether the divisor is 0, and loops over many x could not take several at once
+    s = np.divide(mantissa - 1.0, mantissa + 1.0)
     # ln(m) = 2 (s + s^3/3 + s^5/5 + ...), |s| at most .1716: what is left out is below 2^-58 of it
     square = s * s
     value = 1.0 / 21.0

@@ -8,6 +8,7 @@ from typing import SupportsFloat
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import Counts, check_counts, count_shares
 from onlinecal.measures.distance.bracket import bracket
 from onlinecal.measures.distance.levels import conditional_means
@@ -17,11 +18,14 @@ from onlinecal.validation import check_count, check_probability, share_of
 
 
 @dataclass(frozen=True)
-class Interval:
-    """lower <= measure <= upper, both proven."""
+class Interval(Shown):
+    """`lower` <= measure <= `upper`, both proven."""
 
     lower: float
     upper: float
+
+    def _shown(self) -> Table:
+        return bracket_of(self, "lower ≤ measure ≤ upper")
 
 
 class CalibrationMonitor:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from onlinecal.pieces import as_doubles, by_pieces
 from onlinecal.recalibration.labels import classes_of, number_labels
 from onlinecal.recalibration.weights import Weights, check_weights
 from onlinecal.remarks import label_remarks, warn_of
@@ -29,6 +30,9 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     `feature_names_in_` if columns have names. `predict_proba` answers with arrays, `transform` after
     `set_output(transform="pandas")` or "polars" with DataFrames.
     """
+
+    any_precision = False
+    """Whether rows are learned from and mapped piece by piece, of float32 as they are."""
 
     def __init__(self, classes: Sequence[Hashable] | None = None) -> None:
         self.classes = classes
@@ -65,7 +69,7 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         LabelWarning
             A class never comes, or P agrees with y less than by chance.
         """
-        table = check_probability_rows(P, "P")
+        table = check_probability_rows(P, "P", self.any_precision)
         if table.shape[1] < 2:
             raise ValueError(f"P must have at least 2 columns, got {table.shape[1]}")
         labels, known = number_labels(y, table.shape[1], classes_of(P, y, self.classes))
@@ -91,7 +95,7 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     def _check_table(self, P: ArrayLike) -> Floats:
         """A table for a fitted map."""
         check_is_fitted(self, "n_features_in_")
-        table = check_probability_rows(P, "P")
+        table = check_probability_rows(P, "P", self.any_precision)
         validate_data(self, P, reset=False, skip_check_array=True)
         return table
 
@@ -105,7 +109,14 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         ValueError
             A bad table, or one with other columns than in `fit`.
         """
-        return self._map(self._check_table(P))
+        return self._mapped(self._check_table(P))
+
+    def _mapped(self, table: Floats) -> Floats:
+        """Map a checked table (n, C) of any precision."""
+        # products by BLAS have other last bits in other company
+        if self.any_precision and getattr(self, "fixed_order_", True):
+            return by_pieces(self._map, table)
+        return self._map(as_doubles(table))
 
     def predict(self, P: ArrayLike) -> NDArray[Any]:
         """The label with the largest recalibrated probability, shape (n,); ties: the first column."""

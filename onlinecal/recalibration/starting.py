@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 from onlinecal.compiling import compiled
 from onlinecal.measures.fixed_order import Floats, logarithm
 from onlinecal.measures.scores import CLIP
+from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.classical.beta import BetaCalibration
 from onlinecal.recalibration.classical.dirichlet import PENALTIES, DirichletCalibration, chosen_dirichlet
 from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
@@ -184,17 +185,19 @@ def fitted_start(
         return None
     if isinstance(model, NEVER_WARM) and bool((table.argmax(axis=1) == labels).all()):
         return None
+    if not model.any_precision:
+        table = as_doubles(table)
     with threadpool_limits(1, "blas"):
         model = clone(model)._fit_checked(table, labels, weights)
     if isinstance(model, PerClassIsotonic):
         model.floor_ = least_probability(total_weight(table, weights), table.shape[1])
-    raised = squared_error(model._map(table), labels, weights) > squared_error(table, labels, weights)
+    raised = squared_error(started(model, table), labels, weights) > squared_error(table, labels, weights)
     return None if raised else model
 
 
 def started(model: ProbabilityRecalibrator | None, table: Floats) -> Floats:
     """s(p) of each row."""
-    return table if model is None else model._map(table)
+    return as_doubles(table) if model is None else model._mapped(table)
 
 
 def fold_numbers(n_rows: int, n_folds: int, seed: int) -> Ints:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures.decision.partitions import residuals
 from onlinecal.measures.fixed_order import Floats
+from onlinecal.pieces import as_doubles, pieces
 from onlinecal.validation import check_vector
 
 Weights = NDArray[np.float64] | None
@@ -74,7 +75,15 @@ def weighted(values: Floats, weights: Weights) -> Floats:
     return values if weights is None else values * (weights * (len(weights) / weights.sum()))[:, None]
 
 
-def squared_error(table: Floats, labels: NDArray[np.int64], weights: Weights) -> float:
+def squared_error(table: NDArray[np.floating], labels: NDArray[np.int64], weights: Weights) -> float:
     """The sum over rows and classes of (p - y)^2."""
-    squares = residuals(table, labels) ** 2
-    return float(squares.sum() if weights is None else (squares.sum(axis=1) * weights).sum())
+    total = 0.0
+    for rows in pieces(table):
+        squares = residuals(as_doubles(table[rows]), labels[rows]) ** 2
+        total += float(squares.sum() if weights is None else (squares.sum(axis=1) * weights[rows]).sum())
+    return total
+
+
+def counts_of(rows: NDArray[np.generic], weights: Weights) -> Floats:
+    """For how many rows each counts, shape (n,)."""
+    return np.ones(len(rows)) if weights is None else weights

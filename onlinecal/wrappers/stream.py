@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.html import Shown, Table
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.wrappers.labels import Labels
 from onlinecal.wrappers.strategies.binary import Binary
@@ -30,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class RecalibratedStream:
+class RecalibratedStream(Shown):
     """What `recalibrate_stream` made of T rows of probabilities.
 
     Attributes
@@ -51,6 +52,9 @@ class RecalibratedStream:
     guarantee: float
     _report: StreamReport = field(repr=False)
     _by_group: ByGroup | None = field(repr=False)
+
+    def _shown(self) -> Table:
+        return self._report._shown()
 
     def report(self) -> StreamReport:
         """Scores before and after, and what is proven; with groups also of each of them."""

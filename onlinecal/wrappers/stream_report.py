@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.html import Shown, Table
 from onlinecal.measures.scores import class_brier, log_costs, log_loss
 from onlinecal.remarks import beside, constant_remarks, input_remarks
 from onlinecal.wrappers.stream_input import Given
@@ -18,7 +19,7 @@ BRIER, LOG_LOSS = "Brier score", "log loss"
 
 
 @dataclass(frozen=True)
-class StreamReport:
+class StreamReport(Shown):
     """What columns of forecasts were worth before and after, and what is proven of it.
 
     Attributes
@@ -52,21 +53,30 @@ class StreamReport:
     remarks: tuple[str, ...] = ()
     groups: dict[Any, StreamReport] = field(default_factory=dict)
 
-    def __str__(self) -> str:
-        n, rows = (
-            self.n_rounds,
-            [
-                ("", "Brier score", "log loss"),
-                ("came in", f"{self.brier_in:.4f}", f"{self.log_loss_in:.4f}"),
-                ("came out", f"{self.brier_out:.4f}", f"{self.log_loss_out:.4f}"),
-                ("best constant", f"{self.brier_constant:.4f}", f"{self.log_loss_constant:.4f}"),
-            ],
-        )
-        lines = [f"{name:14}{brier:>12}{log:>10}".rstrip() for name, brier, log in rows]
+    def _scores(self) -> list[tuple[str, float, float]]:
+        return [
+            ("came in", self.brier_in, self.log_loss_in),
+            ("came out", self.brier_out, self.log_loss_out),
+            ("best constant", self.brier_constant, self.log_loss_constant),
+        ]
+
+    def _proven(self) -> str:
+        n = self.n_rounds
         bounds = (
             f"{self.certificate / n:.4f} per row; no outcomes could make it exceed {self.guarantee / n:.4f}"
         )
-        return "\n".join([*lines, f"proven distance to calibration of {n:,} rows: {bounds}", *self.remarks])
+        return f"proven distance to calibration of {n:,} rows: {bounds}"
+
+    def __str__(self) -> str:
+        head = f"{'':14}{BRIER:>12}{LOG_LOSS:>10}"
+        lines = [f"{name:14}{brier:12.4f}{log:10.4f}" for name, brier, log in self._scores()]
+        return "\n".join([head, *lines, self._proven(), *self.remarks])
+
+    def _shown(self) -> Table:
+        rows = self._scores()
+        rows += [(f"{key}: came out", one.brier_out, one.log_loss_out) for key, one in self.groups.items()]
+        notes = (self._proven(), *self.remarks)
+        return Table(f"{self.n_rounds:,} rows recalibrated", ("", BRIER, LOG_LOSS), rows, notes)
 
 
 def report_of(

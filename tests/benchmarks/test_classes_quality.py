@@ -15,7 +15,7 @@ from tests.wrappers.scripted import Scripted
 
 STREAMS = Path(__file__).parents[3] / "shared" / "data" / "classes"
 RIVALS = STREAMS / "rivals.json"
-KEPT = "steering", "auto", "auto, T known", "top-label", "simplex"
+KEPT = "steering", "auto", "auto, T known", "top-label", "simplex", "simplex, classes found", "engine"
 """What keeps to the targets: Brier score, log loss and accuracy."""
 
 

@@ -31,6 +31,7 @@ TOLERANCE = 1e-12
 NEWER = {
     "window", "window_certificate", "window_guarantee",
     "p", "epsilon", "n_levels", "tolerance", "within", "first_fit", "fading", "steering",
+    "alarm", "watched",
 }  # fmt: skip
 """Fields that 0.1.0 did not have: left out where they are not set."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -21,7 +23,7 @@ from onlinecal.recalibration.classical.dirichlet import penalised_loss
 from onlinecal.recalibration.classical.newton import TINY
 from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.flooring import limited
-from onlinecal.recalibration.mixing import LIMITS, SHARES, Rows, chosen_mixture
+from onlinecal.recalibration.mixing import LIMITS, SHARES, Rows, chosen_mixture, moments_of
 from onlinecal.recalibration.starting import STARTS, started
 
 
@@ -166,8 +168,9 @@ def test_a_share_that_raises_what_the_correction_is_for_is_none():
     table, labels = source(300, power=4.0)
     begun = np.full_like(table, 0.25)
     rows = Rows(begun, 0.5 * begun + 0.5 * np.eye(4)[labels], labels, None)
-    assert chosen_mixture([rows], rows, 0.2, None, lambda *rows: 0.0)[0] > 0.0
-    assert chosen_mixture([rows], rows, 0.2, None, lambda table, *rest: table.max())[0] == 0.0
+    fitted = partial(moments_of, [rows], 0.2)
+    assert chosen_mixture([rows], fitted, 0.2, None, lambda *rows: 0.0)[0] > 0.0
+    assert chosen_mixture([rows], fitted, 0.2, None, lambda table, *rest: table.max())[0] == 0.0
 
 
 def test_losses_of_the_defaults_do_not_rise_on_fresh_rows():
@@ -194,7 +197,7 @@ def test_the_largest_share_that_costs_nothing_is_chosen(seed):
     weights = rng.integers(1, 4, 80).astype(float) if seed % 2 else None
     rows = Rows(begun, corrected, labels, weights)
     parts = [Rows(*(None if each is None else each[i::2] for each in rows)) for i in (0, 1)]
-    found = chosen_mixture(parts, rows, 0.2, None, lambda *rows: 0.0)
+    found = chosen_mixture(parts, partial(moments_of, parts, 0.2), 0.2, None, lambda *rows: 0.0)
     again = np.ones(80, int) if weights is None else weights.astype(int)
     at = np.arange(80), labels
     best = (0.0, np.inf)

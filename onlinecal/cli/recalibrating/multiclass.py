@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from onlinecal.cli.recalibrating.large import SCORED, Chunks, scored_rows
 from onlinecal.cli.recalibrating.options import ClassColumns, Rows
 from onlinecal.cli.recalibrating.parts import fitted_rows, gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Report, Scores, measure_lines
@@ -45,13 +46,28 @@ class Job:
 
     @property
     def labelled(self) -> list[tuple[str, Floats, Ints]]:
-        """Name, probabilities and labels of the parts that have labels."""
-        return [(p.name, p.table, p.labels) for p in (self.fit, self.other) if p.labels is not None]
+        """Name, probabilities and labels of the parts that have labels; of large ones a sample."""
+        return [_scored(part) for part in (self.fit, self.other) if part.labels is not None]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether rows are written in chunks, and only some of them are scored."""
+        return any(scored_rows(*part.table.shape) is not None for part in (self.fit, self.other))
 
     @property
     def n_rows(self) -> dict[str, int]:
         """Rows of each part."""
         return {part.name: len(part.rows) for part in (self.fit, self.other)}
+
+
+def _scored(part: Part) -> tuple[str, Floats, Ints]:
+    assert part.labels is not None
+    rows = scored_rows(*part.table.shape)
+    return (
+        (part.name, part.table, part.labels)
+        if rows is None
+        else (part.name, part.table[rows], part.labels[rows])
+    )
 
 
 @dataclass(eq=False)
@@ -114,9 +130,15 @@ def compare(job: Job, method: str, model: ProbabilityRecalibrator) -> Fitted:
     with gathered_warnings() as remarks:
         model.fit(job.fit.table, job.fit.labels)
     maps: dict[str, Callable[[Floats], Floats]] = {NONE: lambda table: table, method: model.predict_proba}
+    if job.is_large:
+        remarks.append(
+            f"scores are of {SCORED:,} random rows of a part; of the rivals only temperature is fitted"
+        )
     for name, rival in rivals().items():
         if len(job.classes) == 2 and name == "isotonic top label":
             continue  # of two classes one is all there is
+        if job.is_large and name != "temperature":
+            continue  # they sort all rows, class by class
         with gathered_warnings():
             maps[name] = rival.fit(job.fit.table, job.fit.labels).predict_proba
     return Fitted(method, maps, [*job.remarks, *remarks])
@@ -133,14 +155,21 @@ def report(job: Job, fitted: Fitted, own: Callable[[Floats, Ints], Scores], **re
             mapped = fitted(name, part, table)
             usual = dict(zip(CLASS_MEASURES, class_scores(mapped, labels), strict=True))
             scores.setdefault(part, {})[name] = {**own(mapped, labels), **usual}
+    other, mapped_by = job.other, fitted.maps[fitted.method]
+    written: pl.DataFrame | Chunks
+    if job.is_large:
+        written = Chunks(
+            len(other.rows),
+            lambda rows: written_rows(other.cut(rows), job.classes, mapped_by(other.table[rows])),
+        )
+    else:
+        written = written_rows(other, job.classes, fitted(fitted.method, other.name, other.table))
     return Report(
         method=fitted.method,
         file=job.file,
         n_rows=job.n_rows,
         lines=measure_lines(scores),
-        probabilities=written_rows(
-            job.other, job.classes, fitted(fitted.method, job.other.name, job.other.table)
-        ),
+        probabilities=written,
         warnings=fitted.warnings,
         **rest,
     )

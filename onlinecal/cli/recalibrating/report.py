@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from onlinecal.cli.recalibrating.choice import Choice
+    from onlinecal.cli.recalibrating.large import Chunks
 
 Scores = dict[str, float | None]
 """By the name of the measure; None where there is none."""
@@ -81,7 +82,7 @@ class Report:
     n_rows: dict[str, int]
     lines: list[Line]
     facts: dict[str, Any]
-    probabilities: pl.DataFrame
+    probabilities: pl.DataFrame | Chunks
     sections: list[Section] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     pictures: Callable[[], list[Picture]] = list
@@ -145,13 +146,15 @@ def report_tables(report: Report) -> list[Table]:
 
 def write_report(report: Report | Choice, folder: Path) -> list[Path]:
     """Write recalibrated.parquet, report.json, report.csv and the pictures, each only when it is complete."""
+    from onlinecal.cli.recalibrating.large import Chunks, write_chunks
     from onlinecal.plots.files import write_figure
     from onlinecal.tables import write_table
 
     pictures = [(one, one.module.draw(one.table)) for one in report.pictures()]
     folder.mkdir(parents=True, exist_ok=True)
+    rows, path = report.probabilities, folder / "recalibrated.parquet"
     written = [
-        write_table(report.probabilities, folder / "recalibrated.parquet"),
+        write_chunks(rows, path) if isinstance(rows, Chunks) else write_table(rows, path),
         write_json(report.record(), folder / "report.json"),
         write_table(report.frame(), folder / "report.csv"),
     ]

@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from onlinecal.catalogue import did_you_mean
+from onlinecal.cli.recalibrating.large import maybe_large, read_large
 from onlinecal.formats import check_file
 from onlinecal.tables import check_columns, read_columns, read_frame
 from onlinecal.validation import check_labels, check_probability_rows
@@ -30,6 +31,12 @@ class Part:
     rows: NDArray[np.int64]
     table: Floats
     labels: NDArray[np.int64] | None
+
+    def cut(self, rows: slice) -> Part:
+        """Neighbouring rows of it."""
+        return Part(
+            self.name, self.rows[rows], self.table[rows], None if self.labels is None else self.labels[rows]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +64,9 @@ class Table:
         return len(self.probabilities)
 
     def take(self, name: str, rows: NDArray[np.int64]) -> Part:
-        """Some of the rows, as a part of this name."""
+        """Some of the rows, as a part of this name; all of them in their order are not copied."""
+        if len(rows) == len(self) and bool((rows[1:] > rows[:-1]).all()):
+            return Part(name, rows, self.probabilities, self.labels)
         return Part(name, rows, self.probabilities[rows], None if self.labels is None else self.labels[rows])
 
 
@@ -114,6 +123,12 @@ def _from_arrays(path: Path, probabilities: str | None, label: str | None) -> Ta
 
 
 def _from_columns(path: Path, probabilities: str | None, label: str | None) -> Table:
+    if (unread := maybe_large(path)) is not None:
+        columns = unread.collect_schema().names()
+        names, classes = _class_columns(columns, probabilities, label, path)
+        check_columns(columns, () if label is None else (label,), path)
+        if (found := read_large(unread, names, label, path)) is not None:
+            return _table_of(path, names, classes, found[0], found[1])
     frame = read_frame(path)
     check_columns(frame.columns, () if label is None else (label,), path)
     names, classes = _class_columns(frame.columns, probabilities, label, path)
@@ -121,17 +136,28 @@ def _from_columns(path: Path, probabilities: str | None, label: str | None) -> T
         values = frame.select(names).cast(pl.Float64).to_numpy()
     except Exception as error:
         raise ValueError(f"columns {', '.join(names)} must be numbers: {error}") from error
+    return _table_of(path, names, classes, values, None if label is None else frame[label])
+
+
+def _table_of(
+    path: Path,
+    names: list[str],
+    classes: tuple[str, ...],
+    values: NDArray[np.floating],
+    labels: pl.Series | None,
+) -> Table:
+    """The table of these columns; one alone is the probability of label 1."""
     if len(names) == 1:
         values, classes = np.column_stack([1.0 - values[:, 0], values[:, 0]]), ("0", "1")
-    table = check_probability_rows(values, ", ".join(names))
-    labels = None if label is None else _numbered(frame, label, classes)
-    return Table(path.name, table, labels, classes)
+    table = check_probability_rows(values, ", ".join(names), keep_single=True)
+    return Table(path.name, table, None if labels is None else _numbered(labels, classes), classes)
 
 
 def read_names(path: Path) -> list[str]:
     """The names of a file's columns or arrays."""
     if path.suffix.lower() != ".npz":
-        return read_columns(path)
+        unread = maybe_large(path)
+        return read_columns(path) if unread is None else unread.collect_schema().names()
     check_file(path)
     with np.load(path, allow_pickle=False) as arrays:
         return list(arrays.files)
@@ -163,18 +189,18 @@ def _without_stem(names: list[str]) -> tuple[str, ...]:
     return tuple(name[stem:] for name in names)
 
 
-def _numbered(frame: pl.DataFrame, label: str, classes: tuple[str, ...]) -> NDArray[np.int64]:
+def _numbered(labels: pl.Series, classes: tuple[str, ...]) -> NDArray[np.int64]:
     """Labels as class numbers: by the names of the classes, else as the numbers they are."""
-    values = frame[label].to_list()
     numbers = {name: number for number, name in enumerate(classes)}
-    written = [_written(value) for value in values]
-    if all(value in numbers for value in written):
-        return np.array([numbers[value] for value in written], np.int64)
-    if frame[label].dtype.is_numeric():
-        return check_labels(frame[label].to_numpy(), len(classes), label)
-    row = next(row for row, value in enumerate(written) if value not in numbers)
+    values = labels.unique().to_list()
+    if all(_written(value) in numbers for value in values):
+        found = [numbers[_written(value)] for value in values]
+        return labels.replace_strict(values, found, return_dtype=pl.Int64).to_numpy()
+    if labels.dtype.is_numeric():
+        return check_labels(labels.to_numpy(), len(classes), labels.name)
+    row, value = next((row, value) for row, value in enumerate(labels) if _written(value) not in numbers)
     raise ValueError(
-        f"column {label!r} must hold the classes {', '.join(classes)}, got {values[row]!r} at row {row}"
+        f"column {labels.name!r} must hold the classes {', '.join(classes)}, got {value!r} at row {row}"
     )
 
 

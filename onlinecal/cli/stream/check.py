@@ -14,12 +14,17 @@ SHOWN = 20
 
 
 def check(
-    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger; it may be in use.")],
+    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger, which may be in use, or an archive.")],
+    archives: Annotated[
+        list[Path] | None,
+        typer.Option("--archive", help="An archive of it, to be checked, too; may be repeated."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Replay a whole ledger: every forecast and every state must come out as it is written there.
 
-    Reads only. Exit code 1 if anything differs.
+    Where older events were archived, the replay starts from the states behind them; archives have to be those
+    that the ledger remembers. Reads only. Exit code 1 if anything differs.
 
     Example:
 
@@ -28,10 +33,12 @@ def check(
     import msgspec
 
     from onlinecal.cli.output import print_json, results
-    from onlinecal.engine.ledger.report import check_ledger
+    from onlinecal.cli.stream.far import telling
+    from onlinecal.engine.ledger.check import check_ledger
     from onlinecal.tables import number
 
-    found = check_ledger(ledger)
+    with telling("checking") as tell:
+        found = check_ledger(ledger, archives=archives or (), tell=tell)
     if as_json:
         print_json({"path": str(ledger), **msgspec.to_builtins(found)})
     else:

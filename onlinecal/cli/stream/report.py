@@ -14,18 +14,20 @@ if TYPE_CHECKING:
 
     from onlinecal.engine.keys.state import Summary
     from onlinecal.engine.ledger.report import KeyReport, Report
-    from onlinecal.engine.ledger.scores import Scores
+    from onlinecal.engine.watch.scores import Scores
+    from onlinecal.engine.watch.watched import Alarm
 
 
 SCORES = ["Brier score", "log loss"]
 
 
 class Order(StrEnum):
-    """What the keys are sorted by, the largest first; names in the order of the alphabet."""
+    """What the keys are sorted by, the largest or latest first; names in the order of the alphabet."""
 
     certificate = "certificate"
     open = "open"
     rounds = "rounds"
+    alarms = "alarms"
     name = "name"
 
 
@@ -38,7 +40,8 @@ def report(
     scores: Annotated[
         bool,
         typer.Option(
-            "--scores/--no-scores", help="Brier score and log loss, for which every settled round is read."
+            "--scores/--no-scores",
+            help="Brier score and log loss; of an older ledger's keys every settled round is read.",
         ),
     ] = True,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the pictures.")] = None,
@@ -47,7 +50,7 @@ def report(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
-    """Show what a ledger holds at this moment: rounds, open forecasts, certificates, key by key.
+    """Show what a ledger holds at this moment: rounds, open forecasts, certificates, alarms, key by key.
 
     Reads only, and may be asked while `onlinecal stream` is writing. Certificates and guarantees are sums
     over rounds, then in brackets averages; Brier scores and log losses are averages, of the hints that came
@@ -90,6 +93,7 @@ def first_keys(keys: list[KeyReport], order: Order, most: int) -> list[KeyReport
         Order.certificate: lambda key: -key.summary.certificate,
         Order.open: lambda key: -key.summary.open,
         Order.rounds: lambda key: -key.summary.rounds,
+        Order.alarms: lambda key: -max((alarm.event for _, alarm in alarms_of(key)), default=0),
         Order.name: lambda key: key.name,
     }
     return nsmallest(most, keys, key=places[order])
@@ -123,7 +127,38 @@ def totals(found: Report) -> Table:
         for name in scores.losses:
             lines.append((f"{name}, {arrow(scores)}", inwards(scores, name)))
             lines.append((f"{name} of the best constant of each key", f"{scores.constants[name]:.4f}"))
+    lines += watched_lines(found)
     return table(escape(found.path), ["", ""], lines)
+
+
+def watched_lines(found: Report) -> list[tuple[str, str]]:
+    """Bounds on the distance to calibration of all keys as one, and alarms."""
+    from onlinecal.tables import number
+
+    lines = []
+    for of, side in (("hints", found.hints), ("forecasts", found.forecasts)):
+        if side is not None and side.rounds and side.distance is not None:
+            low, high = (one / side.rounds for one in side.distance)
+            lines.append((f"distance to calibration, {of}", f"{low:.4f} to {high:.4f}"))
+    if found.forecasts is not None:
+        lines.append(("alarms, hints", number(found.hint_alarms)))
+        lines.append(("alarms, forecasts", number(found.alarms)))
+    return lines
+
+
+def alarms_of(key: KeyReport) -> list[tuple[str, Alarm]]:
+    """The last alarms of a key: of its hints and of its forecasts, those that there were."""
+    watched = key.summary.watched
+    if watched is None:
+        return []
+    both = ("hints", watched.last_hint), ("forecasts", watched.last)
+    return [(of, alarm) for of, alarm in both if alarm is not None]
+
+
+def last_alarm(found: Report, key: KeyReport) -> str:
+    """The latest of them in words."""
+    of, alarm = max(alarms_of(key), key=lambda one: one[1].event, default=(None, None))
+    return "–" if alarm is None else f"{of} {alarm}, {ago(found, alarm.event)}"
 
 
 def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
@@ -146,6 +181,7 @@ def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
                 "–" if key.scores is None else inwards(key.scores, name)
                 for name in ("Brier score", "log loss")
             ),
+            last_alarm(found, key),
         )
         for key in listed
         for one in [key.summary]
@@ -153,7 +189,7 @@ def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
     how = "by name" if order is Order.name else f"{order.value} first"
     some = "all" if len(listed) == len(found.keys) else f"{number(len(listed))} of {number(len(found.keys))}"
     columns = ["key", "rounds", "open", "expired", "certificate", "guarantee", "oldest open forecast"]
-    columns += SCORES
+    columns += [*SCORES, "last alarm"]
     return table(f"{some} keys, {how}", columns, rows)
 
 
@@ -212,10 +248,14 @@ def machine_readable(found: Report, listed: list[KeyReport], pictures: list[Path
 def draw_report(found: Report, folder: Path) -> list[Path]:
     """The pictures for which there are numbers, each beside a CSV of them."""
     from onlinecal.plots.files import write_figure
-    from onlinecal.plots.ledger import certificates, waiting
+    from onlinecal.plots.ledger import certificates, reliability, waiting
 
     written = []
-    for name, figure in (("stream_certificates", certificates), ("stream_waiting", waiting)):
+    for name, figure in (
+        ("stream_certificates", certificates),
+        ("stream_waiting", waiting),
+        ("stream_reliability", reliability),
+    ):
         numbers = figure.prepare(found)
         if numbers.height:
             written.append(write_figure(figure.draw(numbers), numbers, folder / name))

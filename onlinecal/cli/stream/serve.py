@@ -28,10 +28,15 @@ def serve(
     rate: Annotated[
         float, typer.Option("--rate", min=0, help="Requests a second for each client; 0: any number.")
     ] = 10_000,
+    log_json: Annotated[
+        bool,
+        typer.Option("--log-json", help="Alarms, rejected events and all else on stderr, as JSON lines."),
+    ] = False,
 ) -> None:
     """Answer events over HTTP, and show a page of live certificates.
 
-    POST /query, /outcome, /withdraw and /events; GET /certificate, /keys, /health and the page, /. Every
+    POST /query, /outcome, /withdraw and /events; GET /certificate, /keys, /health, /watch, /metrics (for
+    Prometheus) and the page, /. Every
     answer is on disk before it is sent. SIGTERM or Ctrl+C: what is under way is answered, then it ends.
 
     Examples:
@@ -46,6 +51,7 @@ def serve(
 
     from onlinecal.cli.output import notices
     from onlinecal.engine import AsyncEngine, read_config
+    from onlinecal.engine.watch.logs import log_to_stderr, logger
 
     try:
         from onlinecal.engine.http import server
@@ -56,8 +62,13 @@ def serve(
     server.check_reach(host, token)
     wanted = None if config is None else read_config(config)
 
+    log_to_stderr(log_json)
+
     def ready(url: str) -> None:
-        notices().print(f"{ledger}: listening on {url}", soft_wrap=True)
+        if log_json:
+            logger.info("%s: listening on %s", ledger, url, extra={"about": {"kind": "ready", "url": url}})
+        else:
+            notices().print(f"{ledger}: listening on {url}", soft_wrap=True)
 
     async def run() -> None:
         async with AsyncEngine(ledger, wanted) as engine:

@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from onlinecal.cli.errors import INTERRUPTED, Verbs
+from onlinecal.cli.stream.archive import archive, export
 from onlinecal.cli.stream.check import check, repair
+from onlinecal.cli.stream.doctor import doctor
 from onlinecal.cli.stream.report import report
 from onlinecal.cli.stream.serve import serve
 
 app = typer.Typer(cls=Verbs, rich_markup_mode="rich")
-for verb in (report, check, repair, serve):
+for verb in (report, check, repair, serve, archive, export, doctor):
     app.command(verb.__name__)(verb)
 
 
@@ -54,6 +56,9 @@ def stream(
         int | None, typer.Option("--hot-keys", min=1, help="Keys that stay in memory. Default: 20000.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary on stderr.")] = False,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Alarms and rejected events on stderr, one JSON object a line.")
+    ] = False,
 ) -> None:
     """Forecast for many keys at once: events in, answers out, one JSON object a line, nothing lost.
 
@@ -80,9 +85,19 @@ def stream(
         if given and not inputs:
             raise ValueError(f"{option} needs --input: standard input is read once, as it comes")
     from onlinecal.cli.stream.loop import run
+    from onlinecal.engine.watch.logs import log_to_stderr
 
+    if log_json or not quiet:
+        log_to_stderr(log_json)
     ended_by = run(
-        ledger, inputs or [], config, follow=follow, resume=resume, most=batch, hot_keys=hot_keys, quiet=quiet
+        ledger,
+        inputs or [],
+        config,
+        follow=follow,
+        resume=resume,
+        most=batch,
+        hot_keys=hot_keys,
+        quiet=quiet or log_json,
     )
     if ended_by == signal.SIGINT:
         raise typer.Exit(INTERRUPTED)

@@ -34,7 +34,9 @@ from onlinecal.engine.http.gate import (
     respond,
     size_of_body,
 )
+from onlinecal.engine.http.metrics import MEDIA_TYPE, as_text
 from onlinecal.engine.keys.totals import Line
+from onlinecal.engine.watch.overview import Overview
 
 RATE = 10_000.0
 """Requests a second that each client may make."""
@@ -52,11 +54,14 @@ ROOM = 1 << 24
 LONGEST_PAGE = 1_000
 """Keys in one answer."""
 
+MOST_WATCHED = 100
+"""Keys of each kind in an overview that a request may ask for."""
+
 LARGE = 1 << 14
 """Bytes of a body from which on it waits until there is room for it, and is read in a thread of its own."""
 
 FRESH = 1.0
-"""Seconds for which a list of the largest keys is good."""
+"""Seconds for which an overview is good."""
 
 PAGE = {
     "/": ("page.html", "text/html; charset=utf-8"),
@@ -111,6 +116,8 @@ def create_app(
         Route("/events", intake(bodies.read_any), methods=["POST"]),
         Route("/certificate", readings.certificate),
         Route("/keys", readings.keys),
+        Route("/watch", readings.watch),
+        Route("/metrics", readings.metrics),
         Route("/health", readings.health),
         *(Route(path, static(*source)) for path, source in PAGE.items()),
     ]
@@ -177,12 +184,12 @@ class Intake:
             self._room.leave(size)
 
 
-class Largest(NamedTuple):
-    """The first so many of the largest keys, and until when they are good."""
+class Seen(NamedTuple):
+    """An overview with the first so many keys of each kind, and until when it is good."""
 
     limit: int
     until: float
-    lines: list[Line]
+    overview: Overview | None
 
 
 class Readings:
@@ -190,7 +197,7 @@ class Readings:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        self._largest = Largest(0, 0.0, [])
+        self._seen = Seen(0, 0.0, None)
 
     async def certificate(self, request: Request) -> Response:
         """GET /certificate: of all keys together, or with ?key= of one."""
@@ -207,22 +214,40 @@ class Readings:
     async def keys(self, request: Request) -> Response:
         """GET /keys: a part of the list of all keys, or the largest in certificate per round."""
         offset = number_in(request, "offset", 0, 1 << 62)
-        limit = number_in(request, "limit", 100, LONGEST_PAGE)
+        limit = number_in(request, "limit", 100, LONGEST_PAGE, 1)
         order = request.query_params.get("order", "met")
         if order not in ("met", "largest"):
             raise Refusal(400, f"order must be met or largest, got {order!r}")
         if order == "largest" and offset:
             raise Refusal(400, f"offset goes with order=met, got {offset}")
-        if not limit:
-            raise Refusal(400, "limit must be at least 1, got 0")
-        lines = await (self._engine.keys(offset, limit) if order == "met" else self._first(limit))
+        if order == "met":
+            lines = await self._engine.keys(offset, limit)
+        else:
+            lines = (await self._overview(limit)).largest
         return json({"keys": [as_object(line) for line in lines]})
 
-    async def _first(self, limit: int) -> list[Line]:
-        if limit > self._largest.limit or time.monotonic() > self._largest.until:
-            lines = await self._engine.largest(limit)
-            self._largest = Largest(limit, time.monotonic() + FRESH, lines)
-        return self._largest.lines[:limit]
+    async def _overview(self, limit: int) -> Overview:
+        """An overview, at most a second old, with so many keys of each kind."""
+        seen = self._seen
+        if seen.overview is None or limit > seen.limit or time.monotonic() > seen.until:
+            overview = await self._engine.overview(limit)
+            self._seen = seen = Seen(limit, time.monotonic() + FRESH, overview)
+        assert seen.overview is not None
+        largest, alarmed = seen.overview.largest[:limit], seen.overview.alarmed[:limit]
+        return msgspec.structs.replace(seen.overview, largest=largest, alarmed=alarmed)
+
+    async def watch(self, request: Request) -> Response:
+        """GET /watch: what an operator looks at, with up to ?keys= keys of each kind."""
+        overview = await self._overview(number_in(request, "keys", 10, MOST_WATCHED, 1))
+        found = msgspec.to_builtins(overview)
+        for name in ("largest", "alarmed"):
+            found[name] = [as_object(line) for line in getattr(overview, name)]
+        return json(found)
+
+    async def metrics(self, request: Request) -> Response:
+        """GET /metrics: the same for Prometheus."""
+        overview = await self._overview(number_in(request, "keys", 10, MOST_WATCHED, 1))
+        return Response(as_text(overview), media_type=MEDIA_TYPE)
 
     async def health(self, _: Request) -> Response:
         """GET /health: whether the ledger can be read."""
@@ -241,11 +266,13 @@ def as_object(line: Line) -> dict[str, Any]:
     return {"key": name, **msgspec.to_builtins(summary)}
 
 
-def number_in(request: Request, name: str, default: int, most: int) -> int:
+def number_in(request: Request, name: str, default: int, most: int, least: int = 0) -> int:
     """A whole number among the query's parameters."""
     text = request.query_params.get(name, str(default))
     if not text.isascii() or not text.isdigit() or len(text) > 19 or int(text) > most:
         raise Refusal(400, f"{name} must be a whole number of at most {most}, got {text[:40]!r}")
+    if int(text) < least:
+        raise Refusal(400, f"{name} must be at least {least}, got {text}")
     return int(text)
 
 

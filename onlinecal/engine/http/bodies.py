@@ -28,6 +28,7 @@ STATUS = {
     "withdrawn": 409,
     "full": 409,
     "expired": 410,
+    "archived": 410,
     "invalid": 422,
 }
 """What a single event that was rejected is answered with, by the reason."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
@@ -21,6 +19,7 @@ from onlinecal.engine.concurrent import AsyncEngine
 from onlinecal.engine.http.app import LARGEST_BODY, PATIENCE, RATE, create_app
 from onlinecal.engine.http.connections import GRACE, KEEP_ALIVE, MOST_CONNECTIONS, Connection, Crowd
 from onlinecal.engine.http.gate import LOOPBACK_NAMES
+from onlinecal.engine.watch.logs import Seldom
 
 TOKEN_VARIABLE = "ONLINECAL_TOKEN"
 
@@ -32,30 +31,6 @@ DESCRIPTORS = MOST_CONNECTIONS + 2 * BACKLOG
 
 KERNEL = 1 << 16
 """Bytes that the system keeps of a connection in each direction; it takes twice that for itself."""
-
-QUIET = 60.0
-"""Seconds between two log lines of the same words."""
-
-
-class Seldom(logging.Filter):
-    """Lets the same words through once in a while; how often they came meanwhile stands in the next line."""
-
-    def __init__(self, seconds: float = QUIET, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self._seconds, self._clock = seconds, clock
-        self._said: dict[str, tuple[float, int]] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is to be written."""
-        words = str(record.msg)
-        until, kept_back = self._said.get(words, (-math.inf, 0))
-        if self._clock() < until:
-            self._said[words] = until, kept_back + 1
-            return False
-        if kept_back:
-            record.msg = f"{words.rstrip()} ({kept_back} more since this was said last)"
-        self._said[words] = self._clock() + self._seconds, 0
-        return True
 
 
 @contextmanager

@@ -7,7 +7,8 @@ and its steering, and a *place* for each forecast that is open. What it does is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,17 @@ from numpy.typing import NDArray
 
 from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
 from onlinecal.engine.keys.packing import pack, unpack
+from onlinecal.engine.keys.playing import ALARM, ASKS, GONE, NO_MEMORY, SPENT, Players, Steps, playing
 from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering, hinted, sparse, unpacked_sparse
+from onlinecal.engine.watch.account import FORECAST, HINT
+from onlinecal.engine.watch.account import SIZE as ACCOUNT
+from onlinecal.engine.watch.account import TICKET as STAKES
+from onlinecal.engine.watch.key_watch import KeyWatch, Raised
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import FORMAT, NO_HINT, REPORT, ROUNDS, SCALE, TABLE
 from onlinecal.forecasters.binary.compiled import enlarged
 from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC, PACE, TUNED
 from onlinecal.steering.binary import TICKET
-from onlinecal.steering.keyed import ASKS, GONE, NO_MEMORY, SPENT, Players, Steps, playing
 from onlinecal.steering.trust import SIZE, new_steering
 
 FEW = 64
@@ -47,19 +52,26 @@ class Stack:
 
 
 class Arena:
-    """Players with one model. Steps are noted in the four lists, and in `asked` the forecasts to answer."""
+    """Players with one model. Steps are noted in lists, and in `asked` the forecasts to answer.
 
-    def __init__(self, model: AlmostOneStepAhead) -> None:
-        self.model = model
+    `names` are those of the players' keys; `raised` are their alarms that nobody has been told of yet.
+    """
+
+    def __init__(self, model: AlmostOneStepAhead, new_watch: Callable[[], KeyWatch] | None) -> None:
+        self.model, self.new_watch = model, new_watch
+        self._threshold = nan if new_watch is None else new_watch().threshold
+        self.names: dict[int, str] = {}
+        self.raised: list[tuple[str, Raised]] = []
         self.players, self.open, self.rows = Stack(), Stack(), Stack()
         self._play = playing(model.machine.rules)
-        # heap, places, steering, rows, counts; cells, forecasts, tickets, hinted
+        places, counts, cells = (np.zeros((0, 2), np.int64) for _ in range(3))
         self.state = Players(
-            np.zeros(FEW * FEW, np.int64), np.zeros((0, 2), np.int64), np.empty((0, SIZE)),
-            np.empty(0, np.int64), np.empty((0, 2), np.int64), np.empty((0, 2), np.int64), np.empty(0),
-            np.empty((0, TICKET)), np.empty(0, np.bool_),
+            heap=np.zeros(FEW * FEW, np.int64), places=places, steering=np.empty((0, SIZE)),
+            rows=np.empty(0, np.int64), counts=counts, accounts=np.empty((0, ACCOUNT)), cells=cells,
+            forecasts=np.empty(0), tickets=np.empty((0, TICKET)), hinted=np.empty(0, np.bool_),
+            hints=np.empty(0), numbers=np.empty(0, np.int64), stakes=np.empty((0, STAKES), np.float32),
         )  # fmt: skip
-        self.progress = np.zeros(3, np.int64)
+        self.progress = np.zeros(4, np.int64)
         self._begun, self._steered = model.memory, new_steering()
         self._promises: dict[tuple[int, ...], float] = {}
         self._start_over()
@@ -69,12 +81,15 @@ class Arena:
         self.at: list[int] = []
         self.outcomes: list[int] = []
         self.hints: list[float] = []
+        self.numbers: list[int] = []
         self.asked: list[Issued] = []
 
     def enter(
         self,
+        name: str,
         lane: Lane | None = None,
         steering: KeySteering | None = None,
+        watch: KeyWatch | None = None,
         waiting: Iterable[Issued] = (),
         late: int = 0,
     ) -> int:
@@ -83,43 +98,61 @@ class Arena:
         The `cell` of these is then their place.
         """
         if lane is None:
-            return self._enter(self._begun)
+            return self._enter(name, self._begun)
         assert isinstance(lane, BinaryLane)
-        player = self._enter(lane.machine.rules.in_use(lane.memory), late)
+        player = self._enter(name, lane.machine.rules.in_use(lane.memory), late)
         if steering is not None:
             self.begin_steering(player, steering.state)
         for issued in waiting:
             ticket = None if steering is None else steering.tickets.get(issued.number)
-            self._open(player, issued, ticket)
+            self._open(player, issued, ticket, watch)
+        if watch is not None:
+            self.state.accounts[player] = watch.account
         return player
 
-    def take_back(self, lane: bytes, steering: bytes | None, waiting: list[Issued], late: int) -> int:
+    def take_back(
+        self,
+        name: str,
+        lane: bytes,
+        steering: bytes | None,
+        watch: bytes | None,
+        waiting: list[Issued],
+        late: int,
+    ) -> int:
         """A player as it was dumped, here and by this process; `waiting` as for `enter`."""
-        player = self._enter(unpack(lane), late)
-        if steering is None:
-            for issued in waiting:
-                self._open(player, issued, None)
-            return player
-        state, tickets = unpacked_sparse(steering, len(hinted(waiting)))
-        self.begin_steering(player, state)
-        rest = iter(tickets)
+        player, seen, tickets = self._enter(name, unpack(lane), late), None, iter(())
+        if watch is not None and self.new_watch is not None:
+            seen = self.new_watch()
+            seen.take(watch, waiting)
+            self.state.accounts[player] = seen.account
+        if steering is not None:
+            state, rest = unpacked_sparse(steering, len(hinted(waiting)))
+            self.begin_steering(player, state)
+            tickets = iter(rest)
         for issued in waiting:
-            self._open(player, issued, None if issued.hint is None else next(rest))
+            self._open(player, issued, None if issued.hint is None else next(tickets, None), seen)
         return player
 
-    def _enter(self, memory: NDArray[np.int64], late: int = 0) -> int:
+    def _enter(self, name: str, memory: NDArray[np.int64], late: int = 0) -> int:
         if not self.players.free:
             self._grow_players()
         player = self.players.free.pop()
-        self.state.rows[player], self.state.counts[player] = -1, (0, late)
+        self.names[player] = name
+        self.state.rows[player], self.state.counts[player], self.state.accounts[player] = -1, (0, late), 0.0
         self._put(player, memory)
         return player
 
-    def _open(self, player: int, issued: Issued, ticket: NDArray[np.float64] | None) -> None:
+    def _open(
+        self, player: int, issued: Issued, ticket: NDArray[np.float64] | None, watch: KeyWatch | None
+    ) -> None:
         """Give an open forecast a place."""
         place, state = self.take_place(), self.state
         state.counts[player, 0] += 1
         state.cells[place], state.forecasts[place] = issued.cell, issued.probability
+        state.hints[place] = nan if issued.hint is None else issued.hint
+        state.numbers[place] = issued.number
+        if watch is not None and issued.number in watch.tickets:
+            state.stakes[place] = watch.tickets[issued.number]
         state.hinted[place] = ticket is not None
         if ticket is not None:
             state.tickets[place] = ticket
@@ -183,12 +216,23 @@ class Arena:
             promise = self._promises[asked] = ArenaLane(self, player).promise(late)
         return rounds, certificate, promise
 
+    def watch_of(self, player: int, waiting: Iterable[Issued]) -> KeyWatch | None:
+        """Those who watch a player, as they are outside; they look at what happens here, until it leaves."""
+        if self.new_watch is None:
+            return None
+        watch, state = self.new_watch(), self.state
+        watch.account = state.accounts[player]
+        if watch.threshold < inf:
+            watch.tickets = {issued.number: state.stakes[issued.cell] for issued in waiting}
+        return watch
+
     def leave(self, player: int, places: Iterable[int]) -> None:
         """Forget a player, and the places of its open forecasts."""
         row = int(self.state.rows[player])
         if row >= 0:
             self.rows.free.append(row)
         self.state.places[player] = 0
+        del self.names[player]
         self.players.free.append(player)
         self.open.free += places
 
@@ -217,7 +261,7 @@ class Arena:
             size = max(FEW, 2 * self.open.size)
             longer = {
                 name: _longer(getattr(self.state, name), size)
-                for name in ("cells", "forecasts", "tickets", "hinted")
+                for name in ("cells", "forecasts", "tickets", "hinted", "hints", "numbers", "stakes")
             }
             self.state = self.state._replace(**longer)
             self.open.grow(size)
@@ -230,7 +274,10 @@ class Arena:
 
     def _grow_players(self) -> None:
         size = max(FEW, 2 * self.players.size)
-        longer = {name: _longer(getattr(self.state, name), size) for name in ("places", "rows", "counts")}
+        longer = {
+            name: _longer(getattr(self.state, name), size)
+            for name in ("places", "rows", "counts", "accounts")
+        }
         self.state = self.state._replace(**longer)
         self.players.grow(size)
 
@@ -260,19 +307,20 @@ class Arena:
     def ask(self, player: int, hint: float | None, issued: Issued) -> None:
         """Note that a forecast is asked for; its `cell` becomes its place."""
         issued.cell = self.take_place()
-        self._step(player, issued.cell, ASKS, NO_HINT if hint is None else hint)
+        self._step(player, issued.cell, ASKS, NO_HINT if hint is None else hint, issued.number)
         self.asked.append(issued)
 
-    def close(self, player: int, place: int, outcome: int | None) -> None:
+    def close(self, player: int, place: int, outcome: int | None, number: int) -> None:
         """Note what came of one that is open, None if it was given up; its place may be given away."""
-        self._step(player, place, GONE if outcome is None else outcome, NO_HINT)
+        self._step(player, place, GONE if outcome is None else outcome, NO_HINT, number)
         self.open.free.append(place)
 
-    def _step(self, player: int, place: int, outcome: int, hint: float) -> None:
+    def _step(self, player: int, place: int, outcome: int, hint: float, number: int) -> None:
         self.by.append(player)
         self.at.append(place)
         self.outcomes.append(outcome)
         self.hints.append(hint)
+        self.numbers.append(number)
 
     def run(self) -> int:
         """Take all steps and answer those who asked; the most rounds that any player has settled.
@@ -284,12 +332,21 @@ class Arena:
         n = len(self.by)
         outcomes = np.array(self.outcomes)
         steps = Steps(
-            np.array(self.by), np.array(self.at), outcomes, np.array(self.hints), np.empty(n), np.empty(n)
+            np.array(self.by),
+            np.array(self.at),
+            outcomes,
+            np.array(self.hints),
+            np.array(self.numbers),
+            np.empty(n),
+            np.empty(n),
         )
         asked = self.asked
         self._start_over()
         self.progress[0] = 0
-        while how := self._play(self.state, steps, self.progress):
+        while how := self._play(self.state, steps, self.progress, self._threshold):
+            if how == ALARM:
+                self._raise(int(steps.players[self.progress[0] - 1]), int(self.progress[3]))
+                continue
             player = int(steps.players[self.progress[0]])
             if how == NO_MEMORY:
                 self._clear_heap(2 * int(self.state.places[player, 1]))
@@ -300,6 +357,13 @@ class Arena:
         for issued, forecast, certificate in zip(asked, *told, strict=True):
             issued.probability, issued.certificate = forecast, certificate
         return int(self.progress[2])
+
+    def _raise(self, player: int, whose: int) -> None:
+        watch = self.watch_of(player, ())
+        for side in (FORECAST, HINT):
+            alarm = None if watch is None else watch.last_alarm(side)
+            if whose >> side & 1 and alarm is not None:
+                self.raised.append((self.names[player], Raised(side, alarm)))
 
 
 class ArenaLane(BinaryLane):

@@ -7,6 +7,7 @@ states the ledger does not have yet, and which key was used last.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from operator import attrgetter
 from typing import Any
 
@@ -16,10 +17,10 @@ from onlinecal.engine.keys.own_states import is_own, note_own
 from onlinecal.engine.keys.state import RESERVE, KeyState, Summary
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import Logged, Snapshot
+from onlinecal.engine.ledger.records import Logged, Snapshot, StateRow
 from onlinecal.engine.settings import Settings, all_settings
-
-StateRow = tuple[int, int, Summary, bytes]
+from onlinecal.engine.watch.key_watch import Raised
+from onlinecal.engine.watch.reliability import Reliability
 
 
 class KeyCache:
@@ -28,6 +29,8 @@ class KeyCache:
     `settings` are the configurations at work, by their place; `given_up` are the ids of the forecasts that
     expired since the keys last took their steps, with the names of their keys; `touched` are the keys that
     something happened to since; `dirty` those that the ledger lacks, with the first event that it does.
+    `raised` are alarms, with the names of their keys, that nobody has been told of yet; `reliability` is kept
+    from `start_watching` on, of the forecasts in `settled`.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -41,6 +44,18 @@ class KeyCache:
         self.given_up: dict[str, str] = {}
         self.totals: Totals | None = None
         self.turn = 0
+        self.reliability: Reliability | None = None
+        self.settled: list[tuple[Issued, Any]] = []
+        self.raised: list[tuple[str, Raised]] = []
+
+    def start_watching(self, reliability: bytes | None, number: int) -> None:
+        """Go on from what the ledger knows of reliability, if anything; what was replayed is no news."""
+        self.reliability = Reliability(number)
+        if reliability is not None:
+            # nothing depends on what is damaged here: it begins anew
+            with suppress(ValueError, TypeError):
+                self.reliability = Reliability.load(reliability)
+        self.raised.clear()
 
     def settings_for(self, name: str) -> tuple[int, Settings]:
         """What a key gets that was never met before, and its place in the configuration."""
@@ -68,6 +83,10 @@ class KeyCache:
 
     def _state_of(self, one: Snapshot, trusted: bool = False) -> KeyState:
         return KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto, trusted)
+
+    def dumped_anew(self, one: Snapshot) -> bytes:
+        """A state as it is written today."""
+        return self._state_of(one).dump()
 
     def cold_summary(self, name: str, config: int, written: Summary, ledger: Ledger) -> Summary:
         """What is written of a cold key; with the bounds on its window, if it keeps one, out of its state."""
@@ -106,8 +125,10 @@ class KeyCache:
 
     def close(self, state: KeyState, issued: Issued, number: int, value: Any, time: float | None) -> None:
         """Settle or withdraw a forecast; ValueError, and nothing changed, if the class is one too many."""
-        self._give_up(state, state.close(issued, value, time))
+        self._give_up(state, state.close(issued, value, time, number))
         del self.open[issued.id]
+        if value is not None and self.reliability is not None:
+            self.settled.append((issued, value))
         self._touch(state, number)
 
     def apply(self, state: KeyState, event: Logged) -> Issued:
@@ -133,12 +154,21 @@ class KeyCache:
         """Let every key that has steps to take take them; it was used last then."""
         longest = max((arena.run() for arena in self._arenas), default=0)
         self.turn += 1
+        for arena in self._arenas:
+            self.raised += arena.raised
+            arena.raised.clear()
         for state in self.touched:
             state.turn = self.turn
             if state.arena is None or longest > RESERVE:
                 state.run()
+                if state.watch is not None and state.watch.raised:
+                    self.raised += ((state.name, one) for one in state.watch.raised)
+                    state.watch.raised.clear()
         if self.totals is not None:
             self.totals.touched(self.touched)
+        if self.reliability is not None:
+            self.reliability.add(self.settled)
+            self.settled.clear()
         self.touched.clear()
         self.given_up.clear()
 
@@ -180,3 +210,8 @@ class KeyCache:
     def tail(self, upto: int) -> int:
         """The number up to which the ledger's states hold everything, once `due` has been written."""
         return next(iter(self.dirty.values())) - 1 if self.dirty else upto
+
+
+def row_of(state: KeyState, upto: int) -> StateRow:
+    """What the ledger keeps of a state."""
+    return state.number, upto, state.summary(), state.dump()

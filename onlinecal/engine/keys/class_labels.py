@@ -39,7 +39,7 @@ class ClassLabels:
 
 
 class ClassLane:
-    """What lanes of several classes share: the classes they know, and no windows.
+    """What lanes of several classes share: the classes they know, and no windows unless they say so.
 
     Attributes
     ----------

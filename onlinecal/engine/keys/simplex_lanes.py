@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 
 from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane
 from onlinecal.engine.keys.lanes import Issued, Step
+from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.forecasters.simplex.machine.table import HEADER, REPORT
+from onlinecal.forecasters.simplex.machine.windows import most_of_window
 from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.forecasters.simplex.soundness import check_simplex_cell, length_of
 from onlinecal.forecasters.simplex.tokens import Cell
 
 NO_HINT = np.empty(0)
-HEEDED = 4
-"""From this edition on the first hint changes report and slack, unless they are configured."""
+HEEDED, TUNED = 4, 5
+"""From these editions on the first hint changes report and slack, unless configured; grids are tuned."""
 
 
 class SimplexState(Struct, array_like=True):
@@ -35,6 +37,13 @@ class SimplexState(Struct, array_like=True):
     since: int
     newcomers: int
     grids: list[tuple[int, int]]
+
+
+class LaterState(SimplexState, array_like=True):
+    """The same from edition 5 on: with the number of forecasts that were late, and the window's table."""
+
+    late: int = 0
+    window: bytes = b""
 
 
 class SimplexLanes(ClassLabels):
@@ -49,20 +58,29 @@ class SimplexLanes(ClassLabels):
 
     def new(self) -> SimplexLane:
         """A lane before its first round."""
-        return SimplexLane(self.model.new_run(self.edition))
+        return SimplexLane(self._run())
+
+    def _run(self) -> SimplexRun:
+        run = self.model.new_run(self.edition)
+        run.tunes = self.edition >= TUNED
+        return run
 
     def load(self, data: bytes) -> SimplexLane:
         """The lane that was dumped; ValueError if it cannot be played on."""
-        state = msgspec.msgpack.decode(data, type=SimplexState)
-        run = self.model.new_run(self.edition)
+        state = msgspec.msgpack.decode(data, type=LaterState)
+        run = self._run()
         if run.fixed and list(run.numbers) != state.labels:
             raise ValueError(f"its classes are {state.labels!r}, not those of its configuration")
         run.numbers = {self.outcome_of(label): number for number, label in enumerate(state.labels)}
         run.memory = unpacked(state.memory, len(run.numbers))
         if not state.past.replace("/", "", 1).isdecimal():
             raise ValueError(f"its distance must be a fraction, got {state.past[:40]!r}")
+        require(state.late >= 0, "its account")
+        run.late = state.late
         if run.undecided and len(run.memory) > REPORT and run.memory[REPORT]:
             run.restore_heeding(state.grids)
+        if run.window is not None:
+            run.table = inflated(state.window, most_of_window(run.memory, run.window))
         run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
         run.check()
         return SimplexLane(run)
@@ -77,6 +95,14 @@ def unpacked(data: bytes, classes: int) -> NDArray[np.int64]:
         # one byte more, so that what is too long is not cut to fit
         head += inflate.decompress(inflate.unconsumed_tail, rest + 1)
     return np.frombuffer(head, "<i8").astype(np.int64)
+
+
+def inflated(data: bytes, size: int) -> NDArray[np.int64]:
+    """So many integers that were compressed, or fewer; ValueError if there are more."""
+    inflate = zlib.decompressobj()
+    found = inflate.decompress(data, 8 * size) if size else b""
+    require(not inflate.unconsumed_tail and len(found) % 8 == 0, "its window")
+    return np.frombuffer(found, "<i8").astype(np.int64)
 
 
 class SimplexLane(ClassLane):
@@ -113,13 +139,25 @@ class SimplexLane(ClassLane):
         self.run_state.late = late
         return self.run_state.guarantee
 
+    def window_certificate(self, now: int) -> float:
+        """Of the rounds in its window, which is the key's; 0 if it keeps none."""
+        return self.run_state.window_certificate or 0.0
+
+    def window_promise(self, late: int, rounds: int) -> float | None:
+        """What the distance of any so many of its consecutive rounds cannot exceed."""
+        self.run_state.late = late
+        return float(self.run_state.window_promise(rounds))
+
     def dump(self) -> bytes:
         """The memory and the run's account."""
         run = self.run_state
         memory = zlib.compress(run.memory.astype("<i8").tobytes(), 1)
         past, since, newcomers, grids = run.account()
-        state = SimplexState(list(run.numbers), memory, str(past), since, newcomers, grids)
-        return msgspec.msgpack.encode(state)
+        parts = list(run.numbers), memory, str(past), since, newcomers, grids
+        if not run.tunes and run.window is None:
+            return msgspec.msgpack.encode(SimplexState(*parts))
+        window = zlib.compress(run.table.astype("<i8").tobytes(), 1) if len(run.table) else b""
+        return msgspec.msgpack.encode(LaterState(*parts, run.late, window))
 
     def check_open(self, waiting: list[Issued]) -> None:
         """ValueError unless each cell is one of the grid, or there is none since no class was known."""
@@ -138,6 +176,8 @@ class SimplexLane(ClassLane):
                 if hint is not None and run.numbers:
                     run.heed(others)
                 cell, vector = run.announce(self._guide(hint))
+                if run.tunes:
+                    run.note_late(others)
                 issued.cell = cell
                 issued.probability = dict(zip(run.numbers, vector, strict=True))
             else:

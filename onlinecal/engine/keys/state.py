@@ -7,6 +7,7 @@ events alone, not on how they were cut into batches.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import isfinite
@@ -19,11 +20,15 @@ from msgspec import Struct
 from onlinecal.engine.keys.arena import Arena, ArenaLane
 from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window_bounds
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, with_sum
-from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering, loaded
+from onlinecal.engine.keys.steering import KeySteering, loaded
 from onlinecal.engine.settings import NEVER, Settings
+from onlinecal.engine.watch import key_watch
+from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP, Note
+from onlinecal.engine.watch.watched import Watched
 from onlinecal.forecasters.binary.soundness import require
+from onlinecal.html import Shown
 
-VERSION, STEERED = 1, (2, 3)
+VERSION, STEERED, WATCHED = 1, 2, 3
 FEW = 64
 """So many forecasts may be open with any lanes."""
 RESERVE = 1 << 23
@@ -47,7 +52,13 @@ class StoredSteeredKey(StoredKey, array_like=True):
     steering: bytes | None = None
 
 
-class Summary(Struct, frozen=True, omit_defaults=True):
+class StoredWatchedKey(StoredSteeredKey, array_like=True):
+    """The same, and `KeyWatch`: of keys of edition 5 or later."""
+
+    watch: bytes | None = None
+
+
+class Summary(Shown, Struct, frozen=True, omit_defaults=True):
     """What there is to know of a key at a glance.
 
     Attributes
@@ -61,6 +72,8 @@ class Summary(Struct, frozen=True, omit_defaults=True):
     window_certificate, window_guarantee
         The same bounds for the last `window` settled rounds, and for any so many consecutive ones; None if
         the key keeps no window (or its grid promises nothing of any). Those of several keys do not add up.
+    watched
+        Losses and alarms; None of keys of an older edition.
     """
 
     rounds: int
@@ -71,6 +84,7 @@ class Summary(Struct, frozen=True, omit_defaults=True):
     oldest: int | None
     window_certificate: float | None = None
     window_guarantee: float | None = None
+    watched: Watched | None = None
 
 
 class KeyState:
@@ -84,8 +98,8 @@ class KeyState:
     """
 
     __slots__ = (
-        "arena", "busy", "clock", "expired", "lanes", "late", "name", "number", "open", "player", "settings",
-        "spent", "steered", "steering", "steps", "times", "turn", "upto", "usual",
+        "arena", "busy", "clock", "expired", "lanes", "late", "name", "notes", "number", "open", "player",
+        "settings", "spent", "steered", "steering", "steps", "times", "turn", "upto", "usual", "watch",
     )  # fmt: skip
 
     def __init__(
@@ -101,6 +115,7 @@ class KeyState:
         self.steps: list[Step] = []
         self.arena: Arena | None = None
         self.player, self.usual, self.steered, self.turn = -1, False, False, 0
+        self.notes: list[Note] = []
         if data is None:
             self._begin()
             return
@@ -126,11 +141,15 @@ class KeyState:
         self.open: dict[str, Issued] = {}
         self.times: list[tuple[float, str]] = []
         self.steering: KeySteering | None = None
+        self.watch = None if self.settings.new_watch is None else self.settings.new_watch()
 
-    def _take(self, stored: StoredSteeredKey) -> None:
+    def _take(self, stored: StoredWatchedKey) -> None:
         """Take up what was stored; any exception if that cannot be, before any of it is played on."""
-        if stored.version not in ((VERSION,) if stored.steering is None else STEERED):
-            raise ValueError(f"version {stored.version}, not {VERSION}, or one of {STEERED} with steering")
+        steered = VERSION if stored.steering is None else STEERED
+        if stored.version != (steered if stored.watch is None else WATCHED):
+            raise ValueError(
+                f"version {stored.version}, not {VERSION}, {STEERED} with steering or {WATCHED} with a watch"
+            )
         self.clock, self.expired, self.late = stored.clock, stored.expired, stored.late
         self.lanes = [self.settings.kind.load(lane) for lane in stored.lanes]
         self.open = dict(zip(map(attrgetter("id"), stored.open), stored.open, strict=True))
@@ -154,15 +173,19 @@ class KeyState:
             require(lane.rounds_left >= len(waiting), "its rounds")
         self.busy = list(map(len, of_lane))
         self.steering = loaded(stored.steering, self.settings.new_steering, stored.open)
+        watch = None if self.settings.new_watch is None else self.settings.new_watch()
+        fresh = not self.lanes and self.clock is None
+        self.watch = key_watch.loaded(stored.watch, watch, stored.open, fresh)
         self._list_times()
 
-    def _take_back(self, stored: StoredSteeredKey, arena: Arena) -> None:
+    def _take_back(self, stored: StoredWatchedKey, arena: Arena) -> None:
         """Take up what this process has dumped itself of a key that lived in this arena."""
         self._begin()
         self.clock, self.expired = stored.clock, stored.expired
         self.open = {one.id: one for one in stored.open}
         self._list_times()
-        self.player = arena.take_back(stored.lanes[0], stored.steering, stored.open, stored.late[0])
+        held = stored.lanes[0], stored.steering, stored.watch, stored.open, stored.late[0]
+        self.player = arena.take_back(self.name, *held)
         self._live_in(arena, stored.steering is not None)
 
     def dump(self, *steering: bytes | None) -> bytes:
@@ -172,18 +195,20 @@ class KeyState:
         """
         # rounds that have left a window are forgotten when its bounds are asked for
         window_bounds(self.settings.config.window, self.lanes, self.late)
+        waiting = list(self.open.values())
         if self.arena is not None:
             [learnt] = steering or self.arena.steering_of([self.player])
-            lanes, told, tickets = self.arena.dump(self.player, self.open.values(), learnt)
-            late = [self.arena.late(self.player)]
-            return _stored(
-                (self.clock, self.expired, late, lanes, told), tickets, ProbabilitySteering.VERSION
-            )
-        waiting = list(self.open.values())
-        parts = self.clock, self.expired, self.late, [lane.dump() for lane in self.lanes], waiting
-        if self.steering is None:
-            return _stored(parts, None, VERSION)
-        return _stored(parts, self.steering.dump(waiting), self.steering.VERSION)
+            watch, late = self.arena.watch_of(self.player, waiting), [self.arena.late(self.player)]
+            lanes, told, learnt = self.arena.dump(self.player, waiting, learnt)
+            parts: tuple[Any, ...] = self.clock, self.expired, late, lanes, told
+        else:
+            learnt, watch = None if self.steering is None else self.steering.dump(waiting), self.watch
+            parts = self.clock, self.expired, self.late, [lane.dump() for lane in self.lanes], waiting
+        if watch is not None:
+            stored: tuple[Any, ...] = WATCHED, *parts, learnt, watch.dump(waiting)
+        else:
+            stored = (VERSION, *parts) if learnt is None else (STEERED, *parts, learnt)
+        return with_sum(_encoder.encode(stored))
 
     def move_in(self) -> None:
         """Live in the arena from now on, if there is one for such keys."""
@@ -191,13 +216,15 @@ class KeyState:
         if arena is None or self.arena is not None:
             return
         if not self.lanes:
-            self.player = arena.enter()
+            self.player = arena.enter(self.name)
         else:
-            self.player = arena.enter(self.lanes[0], self.steering, self.open.values(), self.late[0])
+            held = self.lanes[0], self.steering, self.watch, self.open.values(), self.late[0]
+            self.player = arena.enter(self.name, *held)
         self._live_in(arena, self.steering is not None)
 
     def _live_in(self, arena: Arena, steered: bool) -> None:
-        self.arena, self.lanes, self.steering = arena, [ArenaLane(arena, self.player)], None
+        self.arena, self.lanes = arena, [ArenaLane(arena, self.player)]
+        self.steering = self.watch = None
         self.steered = steered or self.settings.new_steering is None
         self.spent = is_spent(self.lanes[0])
         self.usual = self.settings.usual and not self.spent
@@ -216,6 +243,7 @@ class KeyState:
         waiting = list(self.open.values())
         places = [issued.cell for issued in waiting]
         self.lanes, self.steering, alone = self.arena.as_alone(self.player, waiting)
+        self.watch = deepcopy(self.arena.watch_of(self.player, waiting))
         self.arena.leave(self.player, places)
         for issued, own in zip(waiting, alone, strict=True):
             issued.cell = own.cell
@@ -228,11 +256,12 @@ class KeyState:
             self.times += ((one.time, one.id) for one in self.open.values() if one.time is not None)
             heapify(self.times)
 
-    def _release(self, issued: Issued, outcome: Any = None) -> None:
+    def _release(self, issued: Issued, outcome: Any = None, number: int = 0) -> None:
         del self.open[issued.id]
         if self.arena is not None:
-            self.arena.close(self.player, issued.cell, outcome)
+            self.arena.close(self.player, issued.cell, outcome, number)
         else:
+            self.notes.append((issued, GIVEN_UP if outcome is None else outcome, number))
             self.busy[issued.lane] -= 1
         # those that wait no more are left out before they are most of the heap
         if len(self.times) > 2 * len(self.open) + FEW:
@@ -302,13 +331,16 @@ class KeyState:
             lane = issued.lane = self._free_lane()
             self.late[lane] = max(self.late[lane], self.busy[lane])
             self.steps.append((issued, None, hint, self.busy[lane]))
+            self.notes.append((issued, ASKED, number))
             self.busy[lane] += 1
         if issued.time is not None and self.settings.patience < NEVER:
             heappush(self.times, (issued.time, id))
         return issued
 
-    def close(self, issued: Issued, outcome: Any, time: float | None) -> list[Issued]:
+    def close(self, issued: Issued, outcome: Any, time: float | None, number: int = 0) -> list[Issued]:
         """Settle a forecast, or withdraw it if the outcome is None; those that expired by then.
+
+        `number` is that of the event.
 
         Raises ValueError, and changes nothing, if the outcome is one class too many.
         """
@@ -319,7 +351,7 @@ class KeyState:
                 self.move_out()
             if self.arena is None:
                 self.steps.append((issued, outcome, None, 0))
-        self._release(issued, outcome)
+        self._release(issued, outcome, number)
         return self.expire(time)
 
     def _free_lane(self) -> int:
@@ -343,6 +375,12 @@ class KeyState:
             self.spent = is_spent(self.lanes[0])
             self.usual = self.usual and not self.spent
             return
+        self._play()
+        notes, self.notes = self.notes, []
+        if self.watch is not None:
+            self.watch.follow(notes)
+
+    def _play(self) -> None:
         steps, self.steps = self._steered(self.steps), []
         if len(self.lanes) == 1:
             # a lane that is alone settles in the order of the key's rounds
@@ -375,7 +413,10 @@ class KeyState:
         number = None if oldest is None else oldest.number
         if self.arena is not None:
             rounds, certificate, promise = self.arena.summary(self.player)
-            return Summary(rounds, len(self.open), self.expired, certificate, promise, number)
+            watch = self.arena.watch_of(self.player, ())
+            watched = None if watch is None else watch.watched()
+            waiting = len(self.open)
+            return Summary(rounds, waiting, self.expired, certificate, promise, number, watched=watched)
         return Summary(
             sum(lane.rounds for lane in self.lanes),
             len(self.open),
@@ -384,13 +425,8 @@ class KeyState:
             sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
             number,
             *window_bounds(self.settings.config.window, self.lanes, self.late),
+            None if self.watch is None else self.watch.watched(),
         )
-
-
-def _stored(parts: tuple[Any, ...], steering: bytes | None, version: int) -> bytes:
-    """A state as it is stored: see `StoredKey`."""
-    fields = (VERSION, *parts) if steering is None else (version, *parts, steering)
-    return with_sum(_encoder.encode(fields))
 
 
 def is_spent(lane: Lane) -> bool:
@@ -399,4 +435,4 @@ def is_spent(lane: Lane) -> bool:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(StoredSteeredKey)
+_decoder = msgspec.msgpack.Decoder(StoredWatchedKey)

@@ -43,9 +43,6 @@ class KeySteering(ABC):
 
     __slots__ = ("state", "tickets")
 
-    VERSION = 2
-    """Of a key's state with steering."""
-
     def __init__(self, state: Floats) -> None:
         self.state = state
         self.tickets: dict[int, Floats] = {}
@@ -101,8 +98,6 @@ class ProbabilitySteering(KeySteering):
     def _learn(self, ticket: Floats, outcome: float) -> None:
         settle(self.state, ticket, outcome)
 
-    VERSION = 3
-
     def dump(self, waiting: Iterable[Issued]) -> bytes:
         """The state, where it is not a new one's, and the tickets."""
         tickets = [self.tickets[number].tobytes() for number in hinted(waiting)]
@@ -124,7 +119,8 @@ _NEW = new_steering()
 # what the last event left in the places of ticket, features and knots is written anew before it is read
 _KEPT = np.ones(SIZE, np.bool_)
 _KEPT[:TICKET] = _KEPT[FEATURES:CURVES] = False
-_BITS = (SIZE + 7) // 8
+BITS = (SIZE + 7) // 8
+"""Bytes that say which floats are kept."""
 
 
 def sparse(states: Floats) -> list[bytes]:
@@ -133,14 +129,14 @@ def sparse(states: Floats) -> list[bytes]:
     bits, floats = np.packbits(changed, axis=1).tobytes(), states[changed].tobytes()
     ends = (8 * np.cumsum(np.count_nonzero(changed, axis=1))).tolist()
     return [
-        b"%b%b%b" % (SPARSE, bits[i * _BITS : (i + 1) * _BITS], floats[start:end])
+        b"%b%b%b" % (SPARSE, bits[i * BITS : (i + 1) * BITS], floats[start:end])
         for i, (start, end) in enumerate(zip([0, *ends], ends, strict=False))
     ]
 
 
 def unpacked_sparse(data: bytes, number: int) -> tuple[Floats, Floats]:
     """A state and so many tickets, (number, TICKET); ValueError if that cannot be."""
-    bits = np.frombuffer(data, np.uint8, min(_BITS, len(data) - 1), 1)
+    bits = np.frombuffer(data, np.uint8, min(BITS, len(data) - 1), 1)
     changed, floats = np.unpackbits(bits)[:SIZE].view(np.bool_), np.frombuffer(data[1 + len(bits) :], "<f8")
     end = len(floats) - TICKET * number
     require(len(changed) == SIZE and int(changed.sum()) == end, "the length of its steering")

@@ -26,7 +26,7 @@ VERSION = EDITION
 """The first byte of every state: by which edition of the configuration it is played (see `EngineConfig`)."""
 
 
-NEWER = (*(name for name in PARAMETERS["lp"] if name != "classes"), "steering")
+NEWER = (*(name for name in PARAMETERS["lp"] if name != "classes"), "steering", "alarm")
 """Fields of a configuration that older states were made without."""
 
 

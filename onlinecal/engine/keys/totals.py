@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from heapq import nlargest
+from heapq import heappop, heappush, nlargest
 from operator import itemgetter
 
 from msgspec import Struct
 
 from onlinecal.engine.keys.state import KeyState, Summary
+from onlinecal.engine.watch.scores import Scores
 
 UNIT = 2.0**60
 """Sums are integers in units of 1/UNIT: what was added can be taken off again without a trace."""
 
 REMEMBERED = 1_000
-"""So many cold keys are candidates for the largest certificate per round."""
+"""So many cold keys are candidates for the largest certificate per round; as many for the latest alarm."""
 
 NOTHING = Summary(0, 0, 0, 0.0, 0.0, None)
 
@@ -55,17 +57,23 @@ class Totals:
     """
 
     def __init__(self, in_memory: Iterable[KeyState], cold: Iterable[Line]) -> None:
-        self._sums = [0, 0, 0, 0, 0]
+        self._sums = [0] * len(figures(NOTHING))
         self._stale = dict.fromkeys(in_memory)
         self._counted: dict[str, Summary] = {}
         self._per_round: dict[str, float] = {}
         self._cold: dict[str, None] = {}
+        self._alarmed: dict[str, int] = {}
+        # the oldest open query of each cold key; of those that were loaded since it is out of date
+        self._waiting: list[int] = []
+        self._woken: Counter[int] = Counter()
         for name, summary in cold:
             self._count(name, summary)
-            self._remember(name)
+            self._remember(name, summary.oldest)
 
     def loaded(self, state: KeyState) -> None:
         """A cold key came into memory."""
+        if state.open:
+            self._woken[next(iter(state.open.values())).number] += 1
         if state.name in self._cold:
             del self._cold[state.name]
         else:
@@ -80,12 +88,12 @@ class Totals:
         if state in self._stale:
             del self._stale[state]
             self._count(state.name, state.summary())
-        self._remember(state.name)
+        self._remember(state.name, next(iter(state.open.values())).number if state.open else None)
 
     def read(self, events: int, keys: int) -> Total:
         """The sums as of now."""
         self._catch_up()
-        rounds, waiting, expired, certificate, guarantee = self._sums
+        rounds, waiting, expired, certificate, guarantee = self._sums[:5]
         return Total(events, keys, rounds, waiting, expired, certificate / UNIT, guarantee / UNIT)
 
     def largest(self, limit: int) -> list[Line]:
@@ -97,6 +105,37 @@ class Totals:
         first = nlargest(limit, self._per_round.items(), key=itemgetter(1))
         return [(name, self._counted[name]) for name, _ in first]
 
+    def oldest(self, in_memory: Iterable[KeyState]) -> int | None:
+        """The number of the oldest query that waits, of these keys and all that are cold."""
+        while self._waiting and self._woken[self._waiting[0]]:
+            self._woken[heappop(self._waiting)] -= 1
+        self._woken = +self._woken
+        hot = (next(iter(state.open.values())).number for state in in_memory if state.open)
+        return min((*self._waiting[:1], *hot), default=None)
+
+    def alarms(self) -> tuple[int, int]:
+        """How many there were, of forecasts and of hints."""
+        self._catch_up()
+        return self._sums[5], self._sums[6]
+
+    def alarmed(self, limit: int) -> list[Line]:
+        """The keys whose last alarm is the latest, the latest first; of keys as in `largest`."""
+        self._catch_up()
+        return [
+            (name, self._counted[name])
+            for name in nlargest(limit, self._alarmed, key=self._alarmed.__getitem__)
+        ]
+
+    def scores(self) -> Scores | None:
+        """What the settled forecasts of all keys with hints are worth, or of all if there are none."""
+        self._catch_up()
+        hinted, unhinted = self._sums[7:14], self._sums[14:]
+        rounds, *losses = hinted if hinted[0] else unhinted
+        if not rounds:
+            return None
+        means = [one / UNIT / rounds for one in losses]
+        return Scores(rounds, *means) if hinted[0] else Scores(rounds, None, None, *means)
+
     def _catch_up(self) -> None:
         for state in self._stale:
             self._count(state.name, state.summary())
@@ -104,22 +143,48 @@ class Totals:
 
     def _count(self, name: str, now: Summary) -> None:
         """Put a key's summary into the sums in the place of the last one."""
-        sums, before = self._sums, self._counted.get(name, NOTHING)
-        sums[0] += now.rounds - before.rounds
-        sums[1] += now.open - before.open
-        sums[2] += now.expired - before.expired
-        sums[3] += int(now.certificate * UNIT) - int(before.certificate * UNIT)
-        sums[4] += int(now.guarantee * UNIT) - int(before.guarantee * UNIT)
+        before, after = figures(self._counted.get(name, NOTHING)), figures(now)
+        self._sums = [total - old + new for total, old, new in zip(self._sums, before, after, strict=True)]
         self._note(name, now)
 
     def _note(self, name: str, summary: Summary) -> None:
         self._counted[name] = summary
         self._per_round[name] = summary.certificate / summary.rounds if summary.rounds else -1.0
+        last = summary.watched and max(
+            (one.event for one in (summary.watched.last, summary.watched.last_hint) if one), default=None
+        )
+        if last:
+            self._alarmed[name] = last
 
-    def _remember(self, name: str) -> None:
+    def _remember(self, name: str, oldest: int | None) -> None:
         """Keep a cold key as a candidate, and forget the smallest when there are too many."""
         self._cold[name] = None
-        if len(self._cold) >= 2 * REMEMBERED:
-            ascending = sorted(self._cold, key=self._per_round.__getitem__)
-            for small in ascending[:-REMEMBERED]:
-                del self._cold[small], self._counted[small], self._per_round[small]
+        if oldest is not None:
+            heappush(self._waiting, oldest)
+        if len(self._cold) >= 4 * REMEMBERED:
+            kept = nlargest(REMEMBERED, self._cold, key=self._per_round.__getitem__)
+            alarmed = self._cold.keys() & self._alarmed.keys()
+            kept += nlargest(REMEMBERED, alarmed, key=self._alarmed.__getitem__)
+            for name in self._cold.keys() - set(kept):
+                del self._cold[name], self._counted[name], self._per_round[name]
+                self._alarmed.pop(name, None)
+
+
+def figures(summary: Summary) -> tuple[int, ...]:
+    """What is summed up: five fields of the summary, the alarms, the scores with hints and without."""
+    s, watched = summary, summary.watched
+    sums = s.rounds, s.open, s.expired, int(s.certificate * UNIT), int(s.guarantee * UNIT)
+    if watched is None:
+        return *sums, *(0,) * 14
+    scores: tuple[int, ...] = (0,) * 12
+    if (one := watched.scores) is not None:
+        losses = [
+            int(mean * one.rounds * UNIT)
+            for mean in (one.brier, one.log_loss, one.brier_constant, one.log_loss_constant)
+        ]
+        if one.brier_hint is None or one.log_loss_hint is None:
+            scores = (*(0,) * 7, one.rounds, *losses)
+        else:
+            of_hints = [int(mean * one.rounds * UNIT) for mean in (one.brier_hint, one.log_loss_hint)]
+            scores = (one.rounds, *of_hints, *losses, *(0,) * 5)
+    return *sums, watched.alarms, watched.hint_alarms, *scores

@@ -67,8 +67,7 @@ class LedgerFile:
         )
         try:
             if self.read_only:
-                row = connection.execute("SELECT * FROM pragma_application_id, pragma_user_version")
-                schema.check_current(*row.fetchone())
+                schema.prepare_reading(connection)
             else:
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("PRAGMA cache_size = -65536")

@@ -13,7 +13,17 @@ from typing import Any
 from onlinecal.engine.events import is_name
 from onlinecal.engine.keys.state import Summary
 from onlinecal.engine.ledger.file import LedgerFile
-from onlinecal.engine.ledger.records import NOTHING, Changes, Logged, Noted, Record, Snapshot, loaded, logged
+from onlinecal.engine.ledger.records import (
+    Changes,
+    Logged,
+    Noted,
+    Record,
+    Snapshot,
+    loaded,
+    logged,
+    summary_in,
+    write_states,
+)
 
 LOG = (
     "SELECT q.number, q.key, q.id, 0, q.time, q.hint, q.probability, q.certificate FROM queries AS q"
@@ -24,8 +34,10 @@ LOG = (
 """The events after a number, which is given twice; the columns are those of `Logged`."""
 
 
+LAST_NUMBER = (1 << 63) - 1
+
 HIGHEST = "SELECT " + ", ".join(
-    f"(SELECT max(number) FROM {table})" for table in ("queries", "closings", "keys")
+    f"(SELECT max(number) FROM {table})" for table in ("queries", "closings", "archives", "keys")
 )
 
 
@@ -37,6 +49,11 @@ class Ledger(LedgerFile):
         rows = self.rows("SELECT value FROM about WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
+    def reliability(self) -> Any:
+        """What the ledger has of the reliability of all keys together; None if nothing."""
+        rows = self.rows("SELECT bins FROM reliability")
+        return rows[0][0] if rows else None
+
     def tell(self, name: str, value: Any) -> None:
         """Write down a fact about the ledger."""
         with self.ledger_errors():
@@ -45,8 +62,8 @@ class Ledger(LedgerFile):
     def last_numbers(self) -> tuple[int, int]:
         """The numbers of the last event and of the last key; 0 where there is none."""
         with self.ledger_errors():
-            queries, closings, keys = self.connection.execute(HIGHEST).fetchone()
-            return max(queries or 0, closings or 0), keys or 0
+            *events, keys = self.connection.execute(HIGHEST).fetchone()
+            return max(number or 0 for number in events), keys or 0
 
     def recall(self, ids: Iterable[str]) -> dict[str, Record]:
         """The queries among these ids that the ledger holds."""
@@ -85,10 +102,16 @@ class Ledger(LedgerFile):
         with self.content_errors():
             return [logged(row) for row in rows]
 
-    def log_by_key(self) -> Iterator[Logged]:
-        """All events, key after key, each key's in their order."""
+    def checkpoint(self) -> int:
+        """The number of the last event that was archived; 0 if none was."""
+        return self.rows("SELECT coalesce(max(number), 0) FROM archives")[0][0]
+
+    def log_by_key(self, upto: int = LAST_NUMBER) -> Iterator[Logged]:
+        """All events behind the checkpoint, up to a number, key after key, each key's in their order."""
+        after = self.checkpoint()
         with self.ledger_errors():
-            for row in self.connection.execute(f"{LOG} ORDER BY 2, 1", (0, 0)):
+            sql = f"SELECT * FROM ({LOG}) WHERE number <= ? ORDER BY key, number"
+            for row in self.connection.execute(sql, (after, after, upto)):
                 yield logged(row)
 
     def summaries(self, after: int = 0, most: int = -1) -> Iterator[tuple[str, int, Summary]]:
@@ -96,18 +119,27 @@ class Ledger(LedgerFile):
 
         Of the keys with higher numbers, if one is given, and at most so many.
         """
-        with self.ledger_errors():
+        with self.content_errors():
             for row in self.connection.execute(
-                "SELECT k.name, k.config, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest"
-                " FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
+                "SELECT k.name, k.config, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest,"
+                " w.found FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
+                " LEFT JOIN watched AS w ON w.key = s.key AND w.number = s.number"
                 " WHERE k.number > ? ORDER BY k.number LIMIT ?",
                 (after, most),
             ):
-                yield row[0], row[1], NOTHING if row[2] is None else Summary(*row[2:])
+                yield row[0], row[1], summary_in(row[2:])
 
     def counts(self) -> tuple[int, int]:
-        """How many queries were accepted, and how many of them were closed."""
-        return tuple(self.rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("queries", "closings"))
+        """How many queries were accepted, and how many of them were closed, those in archives included."""
+        after = self.checkpoint()
+        return tuple(
+            self.rows(
+                f"SELECT (SELECT count(*) FROM {table} WHERE number > ?) + coalesce(sum({table}), 0)"
+                " FROM archives",
+                (after,),
+            )[0][0]
+            for table in ("queries", "closings")
+        )
 
     def double_numbers(self) -> list[int]:
         """Numbers that stand for two events."""
@@ -136,15 +168,11 @@ class Ledger(LedgerFile):
                 many("INSERT INTO keys VALUES (?, ?, ?)", changes.keys)
                 many("INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?)", changes.queries)
                 many("INSERT INTO closings VALUES (?, ?, ?, ?)", changes.closings)
-                many(
-                    "INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        (key, upto, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest, state)
-                        for key, upto, s, state in changes.states
-                    ),
-                )
+                write_states(self.connection, changes.states)
                 many("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?)", changes.inputs)
                 execute("INSERT OR REPLACE INTO about VALUES ('tail', ?)", (changes.tail,))
+                if changes.reliability is not None:
+                    execute("INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,))
                 execute("COMMIT")
             except BaseException:
                 if self.connection.in_transaction:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from onlinecal.engine.keys.state import Summary
+from onlinecal.engine.watch.watched import Watched
 
 
 class Record(NamedTuple):
@@ -61,16 +65,22 @@ class Noted(NamedTuple):
     mark: bytes | None = None
 
 
+StateRow = tuple[int, int, Summary, bytes]
+"""The number of a key, that of the last event that its state holds, its summary, its state."""
+
+
 class Changes(NamedTuple):
     """What a batch adds: rows in the order of the tables' columns. `after`: the last numbers before it."""
 
     keys: Sequence[tuple[int, str, int]]
     queries: Sequence[tuple[int, str, int, Any, float | None, Any, float]]
     closings: Sequence[tuple[int, int, Any, float | None]]
-    states: Sequence[tuple[int, int, Summary, bytes]]
+    states: Sequence[StateRow]
     tail: int
     inputs: Sequence[Noted]
     after: tuple[int, int]
+    reliability: bytes | None = None
+    """Of all keys together; None: as it was."""
 
 
 NOTHING = Summary(0, 0, 0, 0.0, 0.0, None)
@@ -91,3 +101,36 @@ def stored(value: Any) -> Any:
 def loaded(value: Any) -> Any:
     """What `stored` was given."""
     return json.loads(value) if isinstance(value, str) else value
+
+
+def summary_in(row: tuple[Any, ...]) -> Summary:
+    """The summary of a state's columns `rounds` to `oldest` and of what came of watching; empty if None."""
+    if row[0] is None:
+        return NOTHING
+    rounds, waiting, expired, certificate, guarantee, oldest, watched = row
+    found = None if watched is None else _watched.decode(watched)
+    return Summary(rounds, waiting, expired, certificate, guarantee, oldest, watched=found)
+
+
+def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> None:
+    """Write states, and what came of watching their keys, in the place of older ones."""
+    listed = list(states)
+    connection.executemany(
+        "INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            (key, upto, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest, state)
+            for key, upto, s, state in listed
+        ),
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO watched VALUES (?, ?, ?)",
+        ((key, upto, stored_watched(s.watched)) for key, upto, s, _ in listed if s.watched is not None),
+    )
+
+
+def stored_watched(watched: Watched | None) -> bytes | None:
+    """What came of watching a key as the tables keep it."""
+    return None if watched is None else msgspec.msgpack.encode(watched)
+
+
+_watched = msgspec.msgpack.Decoder(Watched)

@@ -15,12 +15,13 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.ledger.file import LedgerError
+from onlinecal.engine.ledger.ledger import LAST_NUMBER
 from onlinecal.engine.ledger.records import loaded
+from onlinecal.engine.ledger.seeding import seed
 
 BATCH = 4096
 FARTHEST = 1 << 22
 """Numbers to skip in search of the next readable row before giving up."""
-LAST_NUMBER = (1 << 63) - 1
 
 
 class Repaired(Struct, frozen=True):
@@ -45,8 +46,8 @@ class Repaired(Struct, frozen=True):
 def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
     """Play the readable events of a damaged ledger into a new one; the damaged file is left as it is.
 
-    States and indexes are made anew, so damage to them costs nothing. Raises LedgerError if not even the
-    configuration can be read, ValueError if `into` exists.
+    From `path` to `into`. States and indexes are made anew, so damage to them costs nothing. Raises
+    LedgerError if not even the configuration can be read, ValueError if `into` exists.
     """
     source, target = Path(path), Path(into)
     if target.exists():
@@ -56,8 +57,9 @@ def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
     connection = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
     try:
         lost: list[str] = []
-        events, answered = _salvage(connection, lost)
         config = _config(connection, source)
+        start = seed(connection, source, target, config)
+        events, answered = _salvage(connection, lost, start)
     finally:
         connection.close()
     changed: dict[str, None] = {}
@@ -79,6 +81,8 @@ def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
 
 def _config(connection: sqlite3.Connection, source: Path) -> EngineConfig:
     try:
+        if connection.execute("SELECT 1 FROM about WHERE name = 'archive'").fetchone():
+            raise ValueError("this is an archive, which is never played on: restore a backup of it")
         [row] = connection.execute("SELECT value FROM about WHERE name = 'config'")
         return msgspec.json.decode(row[0], type=EngineConfig).for_new_ledger(edition=1)
     except (sqlite3.Error, ValueError) as error:
@@ -86,9 +90,9 @@ def _config(connection: sqlite3.Connection, source: Path) -> EngineConfig:
 
 
 def _salvage(
-    connection: sqlite3.Connection, lost: list[str]
+    connection: sqlite3.Connection, lost: list[str], start: int
 ) -> tuple[list[Incoming], dict[str, tuple[Any, float]]]:
-    """The readable events in their order, and what the queries among them were answered."""
+    """The readable events behind a number in their order, and what the queries among them were answered."""
     names = {row[0]: row[1] for row in _readable(connection, "keys", lost)}
     # where two processes wrote at once, a query and a closing may have one number
     numbered: dict[tuple[int, bool], Incoming] = {}
@@ -103,7 +107,9 @@ def _salvage(
         except (ValueError, TypeError) as error:
             lost.append(f"query {id!r} makes no sense: {error}")
             continue
-        numbered[number, False], answered[id], asked[number] = query, answer, (id, names[key])
+        asked[number] = id, names[key]
+        if number > start:
+            numbered[number, False], answered[id] = query, answer
     for number, closes, value, time in _readable(connection, "closings", lost):
         if closes not in asked:
             lost.append(f"event {number} closes query {closes}, which is lost")

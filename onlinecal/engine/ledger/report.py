@@ -1,22 +1,24 @@
-"""What a ledger holds, read from outside: a report of a live one, and a check of all of it."""
+"""What a ledger holds, read from outside, also while it is written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.state import Summary
-from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import Logged
-from onlinecal.engine.ledger.replay import CHUNK, check_same, take
-from onlinecal.engine.ledger.scores import Scores, read_scores, scores_of_all
+from onlinecal.engine.ledger.replay import CHUNK, take
+from onlinecal.engine.ledger.scores import read_scores
+from onlinecal.engine.watch.overview import sides
+from onlinecal.engine.watch.reliability import Reliability, Side
+from onlinecal.engine.watch.scores import Scores, scores_of_all
+from onlinecal.html import MOST, Shown, Table
 
 
 class KeyReport(Struct, frozen=True):
@@ -40,7 +42,7 @@ class OpenForecast(Struct, frozen=True):
     time: float | None
 
 
-class Report(Struct, frozen=True):
+class Report(Shown, Struct, frozen=True):
     """A ledger at one moment.
 
     Attributes
@@ -55,6 +57,12 @@ class Report(Struct, frozen=True):
         The open forecast that was asked for first.
     scores
         What the settled forecasts of all keys are worth; None as in `KeyReport`.
+    alarms, hint_alarms
+        How many there were, of forecasts and of hints of all keys.
+    since
+        Number of the event from which on `forecasts` and `hints` are counted.
+    forecasts, hints
+        Their reliability, all keys together; None if no program that counts it has written to the ledger.
     """
 
     path: str
@@ -66,6 +74,17 @@ class Report(Struct, frozen=True):
     total: Summary
     oldest: OpenForecast | None
     scores: Scores | None = None
+    alarms: int = 0
+    hint_alarms: int = 0
+    since: int | None = None
+    forecasts: Side | None = None
+    hints: Side | None = None
+
+    def _shown(self) -> Table:
+        named = [*((key.name, key.summary) for key in self.keys[: MOST - 1]), ("all keys", self.total)]
+        rows = [(name, one.rounds, one.open, one.certificate, one.guarantee) for name, one in named]
+        notes = [f"{self.events:,} events, {len(self.keys):,} keys, of which the first are shown"]
+        return Table(self.path, ("key", "rounds", "open", "certificate", "guarantee"), rows, notes)
 
 
 def total_of(summaries: Iterable[Summary]) -> Summary:
@@ -89,9 +108,10 @@ def config_of(ledger: Ledger) -> EngineConfig:
 
 
 def read_report(path: str | Path, scores: bool = False) -> Report:
-    """The report of a ledger, which may be in use; nothing is written.
+    """The report of the ledger at `path`, which may be in use; nothing is written.
 
-    With `scores` it says what the forecasts are worth, for which every settled round is read.
+    With `scores` it says what the forecasts are worth, for which every settled round is read if there are
+    keys that are not watched.
     Raises LedgerError if there is no ledger, or it is damaged.
     """
     ledger = Ledger(Path(path), read_only=True)
@@ -102,13 +122,20 @@ def read_report(path: str | Path, scores: bool = False) -> Report:
             while events := ledger.log(after, CHUNK):
                 after = events[-1].number
                 take(keys, ledger, events)
-            worth = read_scores(ledger) if scores else {}
             lines = []
             for line in ledger.summaries():
                 state = keys.states.get(line[0])
                 summary = state.summary() if state else keys.cold_summary(*line, ledger)
-                lines.append(KeyReport(line[0], line[1], summary, worth.get(line[0])))
+                lines.append(KeyReport(line[0], line[1], summary))
+            if scores:
+                lines = with_scores(lines, ledger)
             total = total_of(line.summary for line in lines)
+            watched = [line.summary.watched for line in lines if line.summary.watched is not None]
+            bins = ledger.reliability()
+            reliability = None if bins is None else Reliability.load(bins)
+            seen = (
+                (None, None) if reliability is None else sides(reliability, total.certificate, total.rounds)
+            )
             oldest = None
             if total.oldest is not None:
                 id, time = ledger.query_numbered(total.oldest)
@@ -124,76 +151,22 @@ def read_report(path: str | Path, scores: bool = False) -> Report:
                 lines,
                 total,
                 oldest,
-                scores_of_all(worth.values()),
+                scores_of_all(line.scores for line in lines if line.scores is not None),
+                sum(one.alarms for one in watched),
+                sum(one.hint_alarms for one in watched),
+                None if reliability is None else reliability.since,
+                *seen,
             )
     finally:
         ledger.close()
 
 
-class Check(Struct, frozen=True):
-    """What came of replaying a whole log: how much there was, and what was not as the ledger has it."""
-
-    events: int
-    keys: int
-    problems: list[str]
-
-
-def check_ledger(path: str | Path) -> Check:
-    """Replay every event of a ledger, and compare every forecast and every state with what is written there.
-
-    Reads only, key by key, so memory is that of one key's events. Raises LedgerError if it cannot be read.
-    """
-    ledger = Ledger(Path(path), read_only=True)
-    try:
-        with ledger.snapshot():
-            problems = ledger.damage()
-            keys = KeyCache(config_of(ledger))
-            events = known = 0
-            for number, log in groupby(ledger.log_by_key(), key=lambda event: event.key):
-                of_key = list(log)
-                events, known = events + len(of_key), known + 1
-                try:
-                    with ledger.content_errors():
-                        _replay(keys, ledger, number, of_key)
-                except LedgerError as error:
-                    problems.append(str(error))
-                    keys = KeyCache(keys.config)
-            for number in ledger.double_numbers():
-                problems.append(f"number {number} stands for two events: two processes wrote at once")
-            if events < sum(ledger.counts()):
-                problems.append(f"{sum(ledger.counts()) - events} closings belong to no query of the log")
-            return Check(events, known, problems)
-    finally:
-        ledger.close()
-
-
-def _replay(keys: KeyCache, ledger: Ledger, number: int, log: Iterable[Logged]) -> None:
-    """Take a key's events from the first on; LedgerError where the ledger has another answer or state."""
-    found = ledger.keys_numbered([number])
-    if not found:
-        raise LedgerError(f"{ledger.path}: the name of key {number} is lost")
-    snapshot = found[0]
-    keys.load([snapshot._replace(state=None, upto=0)])
-    state, asked, compared = keys.states[snapshot.name], [], snapshot.state is None
-
-    def compare() -> None:
-        keys.run()
-        if state.dump() != snapshot.state:
-            raise LedgerError(
-                f"{ledger.path}: the state of key {snapshot.name!r} is not what its events up to number "
-                f"{snapshot.upto} come to"
-            )
-
-    for event in log:
-        if not compared and event.number > snapshot.upto:
-            compare()
-            compared = True
-        issued = keys.apply(state, event)
-        if not event.closes:
-            asked.append((event, issued))
-    keys.run()
-    if not compared:
-        compare()
-    for event, issued in asked:
-        check_same(ledger, event, issued)
-    keys.drop(state)
+def with_scores(lines: list[KeyReport], ledger: Ledger) -> list[KeyReport]:
+    """The same with the scores that watched keys have; those of others are read in the log."""
+    others = any(line.summary.watched is None and line.summary.rounds for line in lines)
+    worth = read_scores(ledger) if others else {}
+    return [
+        replace(line, scores=worth.get(line.name) if watched is None else watched.scores)
+        for line in lines
+        for watched in [line.summary.watched]
+    ]

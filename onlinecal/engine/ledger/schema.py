@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 
 APPLICATION = 0x4F43414C
 """Marks a SQLite file as one of ours."""
@@ -56,15 +57,71 @@ CREATE TABLE inputs (
 """
 
 
+ARCHIVES = """
+CREATE TABLE checkpoints (      -- the states behind what was archived: the log goes on from them
+    key INTEGER PRIMARY KEY,
+    state BLOB NOT NULL
+);
+CREATE TABLE archives (         -- what was archived (engine/ledger/chain.py: of what the digests are)
+    number INTEGER PRIMARY KEY, -- the last event in it
+    path TEXT NOT NULL,
+    queries INTEGER NOT NULL,
+    closings INTEGER NOT NULL,
+    log BLOB NOT NULL,
+    states BLOB NOT NULL,
+    hash BLOB NOT NULL
+);
+CREATE TABLE archived (         -- the ids that are only in archives
+    hash INTEGER PRIMARY KEY
+);
+"""
+
+WATCHED = """
+CREATE TABLE watched (          -- what came of watching a key, as of the state that is written
+    key INTEGER PRIMARY KEY,
+    number INTEGER NOT NULL,    -- that of the state
+    found BLOB NOT NULL
+);
+CREATE TABLE reliability (
+    number INTEGER PRIMARY KEY, -- 0, the only row
+    bins BLOB NOT NULL          -- of all keys together
+);
+"""
+
+
 def add_marks(connection: sqlite3.Connection) -> None:
     """From 1 to 2: how inputs are recognised."""
     connection.execute("ALTER TABLE inputs ADD COLUMN mark BLOB")
 
 
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: add_marks}
+def add_tables(connection: sqlite3.Connection, tables: str, create: str = "CREATE TABLE") -> None:
+    """From 2 to 3, what has left the ledger; from 3 to 4, what came of watching keys."""
+    # executescript would end the transaction
+    for statement in tables.split(";")[:-1]:
+        connection.execute(statement.replace("CREATE TABLE", create))
+
+
+def lend_tables(connection: sqlite3.Connection, tables: str) -> None:
+    """To those who read an older ledger: empty tables, which are the connection's own."""
+    connection.execute("PRAGMA temp_store = MEMORY")
+    add_tables(connection, tables, "CREATE TEMP TABLE")
+
+
+Step = Callable[[sqlite3.Connection], None]
+
+MIGRATIONS: dict[int, Step] = {
+    1: add_marks, 2: partial(add_tables, tables=ARCHIVES), 3: partial(add_tables, tables=WATCHED)
+}  # fmt: skip
 """From each old version to the next, inside one transaction."""
 
-VERSION = 2
+LENT: dict[int, Step] = {
+    2: partial(lend_tables, tables=ARCHIVES), 3: partial(lend_tables, tables=WATCHED)
+}  # fmt: skip
+"""What those who only read need of the next version, where it is no more than new tables."""
+
+VERSION = 4
+WITH_ARCHIVES = 3
+"""The first version that knows of archives."""
 
 
 def prepare(connection: sqlite3.Connection) -> None:
@@ -76,7 +133,8 @@ def prepare(connection: sqlite3.Connection) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application == 0 and version == 0 and is_empty(connection):
         connection.executescript(
-            f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; COMMIT;"
+            f"BEGIN; {TABLES} {ARCHIVES} {WATCHED} PRAGMA application_id = {APPLICATION};"
+            f"PRAGMA user_version = {VERSION}; COMMIT;"
         )
         return
     check(application, version)
@@ -107,13 +165,18 @@ def check(application: int, version: int) -> None:
         )
 
 
-def check_current(application: int, version: int) -> None:
-    """Refuse what cannot be read as it is."""
+def prepare_reading(connection: sqlite3.Connection) -> None:
+    """Refuse what cannot be read as it is; lend what older versions lack, where that is enough."""
+    application, version = connection.execute(
+        "SELECT * FROM pragma_application_id, pragma_user_version"
+    ).fetchone()
     check(application, version)
-    if version < VERSION:
+    if not LENT.keys() >= set(range(version, VERSION)):
         raise ValueError(
             f"the ledger has the older version {version}: open it once for writing, this brings it up to date"
         )
+    for old in range(version, VERSION):
+        LENT[old](connection)
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:

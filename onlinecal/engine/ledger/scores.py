@@ -4,61 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import Struct
-
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import loaded
+from onlinecal.engine.watch.scores import Scores
 from onlinecal.measures.scores import CLIP
 
 SETTLED = (
     "SELECT k.name, q.hint, q.probability, c.value FROM closings AS c JOIN queries AS q ON q.number = c.query"
     " JOIN keys AS k ON k.number = q.key WHERE c.value IS NOT NULL ORDER BY c.number"
 )
-
-
-class Scores(Struct, frozen=True):
-    """Averages over settled rounds; of several classes the Brier score is a sum over classes.
-
-    Attributes
-    ----------
-    rounds
-        How many: those with a hint, if any has one, else all.
-    brier_hint, log_loss_hint
-        Of the hints; None if there are none.
-    brier, log_loss
-        Of the forecasts.
-    brier_constant, log_loss_constant
-        Of the best constant in hindsight, one for each key.
-    """
-
-    rounds: int
-    brier_hint: float | None
-    log_loss_hint: float | None
-    brier: float
-    log_loss: float
-    brier_constant: float
-    log_loss_constant: float
-
-    @property
-    def losses(self) -> dict[str, float]:
-        """Of the forecasts, by the names of the scores."""
-        return {"Brier score": self.brier, "log loss": self.log_loss}
-
-    @property
-    def constants(self) -> dict[str, float]:
-        """Of the best constants."""
-        return {"Brier score": self.brier_constant, "log loss": self.log_loss_constant}
-
-    @property
-    def hints(self) -> dict[str, float] | None:
-        """Of the hints; None if there are none."""
-        if self.brier_hint is None or self.log_loss_hint is None:
-            return None
-        return {"Brier score": self.brier_hint, "log loss": self.log_loss_hint}
 
 
 @dataclass
@@ -91,29 +48,6 @@ def read_scores(ledger: Ledger) -> dict[str, Scores]:
                 sums[key] = _Sums(), _Sums()
             sums[key][hint is not None].add(loaded(hint), loaded(probability), value)
         return {key: _averages(*both) for key, both in sums.items()}
-
-
-def scores_of_all(every: Iterable[Scores]) -> Scores | None:
-    """All keys together, only those with hints if there are any; each round weighs the same. None of none."""
-    listed = list(every)
-    listed = [one for one in listed if one.hints is not None] or listed
-    if not listed:
-        return None
-    rounds = sum(one.rounds for one in listed)
-
-    def mean(name: str) -> float:
-        return math.fsum(one.rounds * getattr(one, name) for one in listed) / rounds
-
-    told = listed[0].hints is not None
-    return Scores(
-        rounds,
-        mean("brier_hint") if told else None,
-        mean("log_loss_hint") if told else None,
-        mean("brier"),
-        mean("log_loss"),
-        mean("brier_constant"),
-        mean("log_loss_constant"),
-    )
 
 
 def round_scores(forecast: Any, value: Any) -> tuple[float, float]:

@@ -23,8 +23,9 @@ CHUNK = 1000
 def ledger_states(spark: SparkSession, ledger: str | Path) -> DataFrame:
     """Every key of a ledger with its state, as `calibrated_stream` takes it for its first micro-batch.
 
-    The states pass through the driver; a key takes what docs/scale.md says. Events of before the move whose
-    forecast was closed then are not known any more, as if they had been forgotten.
+    From the file `ledger` into a table of the session `spark`. The states pass through the driver; a key
+    takes what docs/scale.md says. Events of before the move whose forecast was closed then are not known any
+    more, as if they had been forgotten.
 
     Returns
     -------

@@ -78,7 +78,7 @@ def local_session(cores: int = 2, master: str | None = None, **conf: str) -> Spa
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Refuse a session whose workers cannot run this package as the driver does.
+    """Refuse a session, `spark`, whose workers cannot run this package as the driver does.
 
     Looks at a few tasks on every core that the session has now: the interpreter's version, this package's
     version, and whether pyarrow is there. Executors that join later are not looked at.

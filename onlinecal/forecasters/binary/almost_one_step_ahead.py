@@ -144,13 +144,14 @@ class AlmostOneStepAhead(GridForecaster):
     def charge_window(self, lower: int, step: int, outcome: int, moved: int, now: int) -> None:
         """Note the round that compiled code has just charged to that cell, if there is a window.
 
-        `moved` is MOVED of the memory before; `now` the round's moment, among all forecasters that share it.
+        `lower` and `step` are the cell, in units of the memory's SCALE, `outcome` what came; `moved` is MOVED
+        of the memory before; `now` the round's moment, among all forecasters that share it.
         """
         if self._window is not None:
             self._window.follow(self.memory, lower, step, outcome, moved, now)
 
     def window_certificate_at(self, now: int) -> float:
-        """The certificate of the rounds in the window of that moment; 0 without a window."""
+        """The certificate of the rounds in the window of the moment `now`; 0 without a window."""
         return 0.0 if self._window is None else self._window.certificate(self.memory, now)
 
     def forecast(self, hint: float | None = None) -> Forecast:

@@ -137,7 +137,7 @@ class GridForecaster(base.Classifier):
         return self.machine.playable
 
     def draws(self, number: int) -> NDArray[np.float64]:
-        """A deterministic forecaster draws nothing."""
+        """A deterministic forecaster draws nothing, whatever `number` is asked for."""
         return np.empty(0)
 
     def grow(self) -> None:
@@ -263,7 +263,7 @@ class GridForecaster(base.Classifier):
         return forecasts, points
 
     def note_late(self, others: int) -> None:
-        """Take into the guarantee that so many other forecasts were open when one was issued."""
+        """Take into the guarantee that so many `others` were open when a forecast was issued."""
         self._late = max(self._late, others)
 
     def promise(self, rounds: int) -> float:

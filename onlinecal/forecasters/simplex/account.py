@@ -15,10 +15,12 @@ from onlinecal.forecasters.simplex.guarantees import (
     window_cells,
     window_guarantee,
 )
-from onlinecal.forecasters.simplex.machine.table import BEST, STRAIGHT
+from onlinecal.forecasters.simplex.machine.table import BEST, RECALLING, STRAIGHT
 
 IMPROVED = 4
 """From this edition on reports that follow a hint are the best of their cell."""
+RECALLED = 5
+"""From this edition on cells near a hint are chosen as `machine.near` says."""
 NEWCOMER = 2
 """The l1 distance from a forecast to the corner of a class that it gave no chance."""
 
@@ -38,6 +40,10 @@ class Account:
     """By which rules grids are chosen (see `cells_for`, `last_rounds`), also of pickles that do not say."""
     undecided = False
     """Whether a first hint would make it follow hints: `heed_hints` is to be called then."""
+    tuned = False
+    """Whether the grid tunes itself; it has neither n_cells nor horizon nor window then."""
+    tunes = False
+    """Whether it would from the first hint on."""
     planned: float | None = None
     """The slack that grids are chosen for, if not the one that labels have."""
     planned_late: float | None = None
@@ -76,9 +82,16 @@ class Account:
         return not (self.n_cells is self.horizon is self.window is None)
 
     @property
+    def abandons(self) -> bool:
+        """Whether points may leave the base grid of one that tunes itself."""
+        return self.tuned and (self.tunes or not self.fixed)
+
+    @property
     def report(self) -> int:
         """Which point of its cell is announced, as the memory has it."""
-        return (BEST if self.edition >= IMPROVED else STRAIGHT) if self.follows else 0
+        if not self.follows:
+            return 0
+        return RECALLING if self.edition >= RECALLED else BEST if self.edition >= IMPROVED else STRAIGHT
 
     @property
     def plan(self) -> tuple[float | None, bool, int]:
@@ -106,9 +119,15 @@ class Account:
         if self.fixed and self.on_one_grid and grids:
             # it keeps the grid that it was on
             self.n_cells = grids[-1][1]
-        self.follows, self.undecided = True, False
-        if self.slack is None:
-            self.slack, self.planned = HEEDING, PLANNED
+        self.follows, self.undecided, given = True, False, self.slack
+        self.slack = HEEDING if given is None else given
+        self.tuned = self.tunes and not self.on_one_grid
+        if given is None and self.tuned:
+            # without finer grids the guarantee's own would cost hints too much
+            self.planned_late = PLANNED
+            self.planned = PLANNED if self.late else None
+        elif given is None:
+            self.planned = PLANNED
 
     def grid_at(self, rounds: int) -> tuple[int, int]:
         """The number of cells a side in that round, and the last round for which it is kept."""
@@ -162,7 +181,8 @@ class Account:
         finest = self.grid_at(max(rounds, 1))[0]
         total += bias_bound(k, finest, self.slack, late)
         for left_k, left_m in reversed(self._grids):
-            if finest % left_m:
+            # what points have when they leave the base grid is no debt, not even when they come back
+            if finest % left_m or self.abandons:
                 total += bias_bound(left_k, left_m, self.slack, late)
                 finest = left_m
         return total

@@ -65,9 +65,10 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         whose log loss is least if the hint is right. None: the barycentre, and from the first hint on the
         hint; with slack None grids are then finer, too.
     grid
-        Without n_cells and horizon: "nested", or for known classes "adaptive", finer where few points are in
-        use, with far smaller certificates and a guarantee 2k + 4 larger. It is nested once labels are late,
-        and follows hints as far as slack and report say, also from the first one on.
+        Without n_cells and horizon: "nested", or "adaptive", finer where few points are in use, with far
+        smaller certificates and a guarantee 2k + 4 larger (for k classes in all; and by what classes that
+        join leave behind). It is nested once labels are late, and follows hints as far as slack and report
+        say, also from the first one on.
     window
         Keep a certificate of the last so many settled rounds, too; at most 2^24, for known classes. Without
         n_cells and horizon the grid is then the fixed one that is best for windows of that length, and the
@@ -139,7 +140,7 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         self._open = OpenForecasts(SimplexForecast)
 
     def new_run(self, edition: int = EDITION) -> SimplexRun:
-        """A run before its first round, with the parameters of this forecaster."""
+        """A run before its first round, by an `edition` of the rules, with this forecaster's parameters."""
         slack = None if self.slack is None else float(self.slack)
         settings = self._known, self.n_cells, self.horizon, slack, self.report == "hint", edition
         run = SimplexRun(*settings, tuned=self.grid == "adaptive", window=self.window)

@@ -23,7 +23,7 @@ MOST_CELLS = 1 << MOST_LEVEL
 """The finest grid."""
 FOREVER = 1 << 62
 """More rounds than will ever be played."""
-EDITION = 4
+EDITION = 5
 """Of the rules that choose the grids, for a horizon or without; a run keeps to those that it began with."""
 COMPUTED = 4
 """From this edition on the rules know the computed biases of labels, before only the formula."""

@@ -157,15 +157,12 @@ def check_counts(**counts: tuple[int | None, int | None]) -> None:
 def check_grid(
     grid: str, known: tuple[Any, ...], n_cells: int | None, horizon: int | None, window: int | None
 ) -> None:
-    """Refuse a grid that tunes itself, or a window, where the classes are not known, and both together."""
+    """Refuse a window where the classes are not known, and what fixes a grid for one that tunes itself."""
     if window is not None and not known:
         raise ValueError(f"window={window} needs n_classes or labels, got neither")
     if window is not None and grid == "adaptive":
         raise ValueError(f"window={window} fixes a grid; it does not go with grid 'adaptive'")
-    if grid == "adaptive":
-        if not known:
-            raise ValueError("grid 'adaptive' needs n_classes or labels, got neither")
-        if n_cells is not None or horizon is not None:
-            raise ValueError(
-                f"grid 'adaptive' tunes itself: it does not go with n_cells={n_cells!r}, horizon={horizon!r}"
-            )
+    if grid == "adaptive" and (n_cells is not None or horizon is not None):
+        raise ValueError(
+            f"grid 'adaptive' tunes itself: it does not go with n_cells={n_cells!r}, horizon={horizon!r}"
+        )

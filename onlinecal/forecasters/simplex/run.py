@@ -17,11 +17,11 @@ from onlinecal.forecasters.simplex.machine import windows
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.rules import RULES, from_barycentre, from_report, has_room
 from onlinecal.forecasters.simplex.machine.table import (
+    BALANCE,
     BASE,
     CLASSES,
     HERE,
     LIMIT,
-    REPORT,
     ROUNDS,
     SCALE,
     STEP,
@@ -31,7 +31,7 @@ from onlinecal.forecasters.simplex.machine.table import (
 from onlinecal.forecasters.simplex.reading import cell_of, charged_points, lp_norm
 from onlinecal.forecasters.simplex.soundness import check_account, check_simplex_memory, check_tuning
 from onlinecal.forecasters.simplex.tokens import Cell
-from onlinecal.forecasters.simplex.tuning import allowance, next_review, rebased, wish
+from onlinecal.forecasters.simplex.tuning import allowance, next_review, rebased, spare, wish
 
 
 class SimplexLookAhead(NamedTuple):
@@ -48,8 +48,6 @@ class SimplexRun(Account):
     """
 
     rules = RULES
-    tuned = False
-    """Whether the grid tunes itself; its classes are known then, and it has neither n_cells nor horizon."""
     table = windows.NO_WINDOW
     """The window's, if it keeps one: the last rounds, as `machine.windows` has them."""
 
@@ -140,7 +138,7 @@ class SimplexRun(Account):
         base, limit = self.grid_at(self.rounds + 1)
         m = base
         if self.tuned and len(self.memory) and not self.late:
-            m, limit = wish(self.memory, base, self.slack), min(limit, next_review(self.rounds))
+            m, limit = wish(self.memory, k, base, self.slack), min(limit, next_review(self.rounds))
         scale = max(m, int(self.memory[SCALE])) if len(self.memory) else m
         if memories.most_late(k, scale, self.slack) < 0:
             raise ValueError(
@@ -148,10 +146,13 @@ class SimplexRun(Account):
             )
         growing, before = not self.fixed or self.follows, self.memory
         if len(self.memory):
-            self.memory = memories.rebuilt(self.memory, k, scale, scale // m, self.slack, growing)
+            self.memory = memories.rebuilt(
+                self.memory, k, scale, scale // m, self.slack, growing, self.report
+            )
         else:
-            self.memory = memories.new_memory(k, m, 1, self.slack, memories.FEWEST_RECORDS, growing)
-        self.memory[REPORT] = self.report
+            self.memory = memories.new_memory(
+                k, m, 1, self.slack, memories.FEWEST_RECORDS, growing, self.report
+            )
         if self.tuned:
             rebased(self.memory, int(self.memory[SCALE] // (self.memory[BASE] or FOREVER)), base)
         self.memory[LIMIT] = limit
@@ -159,13 +160,17 @@ class SimplexRun(Account):
         if self.window is not None:
             self.table = windows.refitted(self.table, self.memory, before, self.window)
 
+    def _base_cells(self) -> int:
+        """The cells a side of the base grid, or of the only one; 0 while no class is known."""
+        return int(self.memory[SCALE] // (self.memory[BASE] or self.memory[STEP])) if self.numbers else 0
+
     def heed(self, n_open: int) -> None:
         """A hint came while so many forecasts were open: follow hints from now on, unless that is decided."""
         if not self.undecided:
             return
         k = len(self.numbers)
-        m = int(self.memory[SCALE] // self.memory[STEP]) if k else 0
-        self.heed_hints(self.rounds, n_open, m)
+        self.late = max(self.late, n_open)
+        self.heed_hints(self.rounds, n_open, self._base_cells())
         if not self.rounds and not n_open:
             self.memory = np.zeros(0, np.int64)
         if k:
@@ -197,11 +202,13 @@ class SimplexRun(Account):
             self.late = others
             k, plan = len(self.numbers), self.planned_late
             if plan is not None and self.planned != plan:
-                # the latest forecast is not among the others
-                self.leave_grids(self.rounds, others + 1, int(self.memory[SCALE] // self.memory[BASE]))
+                if k:
+                    # the latest forecast is not among the others
+                    self.leave_grids(self.rounds, others + 1, self._base_cells())
                 self.planned = plan
-                self._fit(k)
-            elif self.tuned and self.memory[STEP] < self.memory[BASE]:
+                if k:
+                    self._fit(k)
+            elif self.tuned and k and self.memory[STEP] < self.memory[BASE]:
                 self._fit(k)
 
     def welcome(self, label: Any) -> None:
@@ -210,8 +217,11 @@ class SimplexRun(Account):
         memories.check_bears(self.memory, self.changing, 2)
         if len(self.numbers) == MOST_CLASSES:
             raise ValueError(f"{label!r} is one class more than the {MOST_CLASSES} that can be told apart")
-        self.enter(label, self.rounds, int(self.memory[SCALE] // self.memory[STEP]) if self.numbers else 0)
-        self._fit(len(self.numbers))
+        known = len(self.numbers)
+        self.enter(label, self.rounds, self._base_cells())
+        self._fit(known + 1)
+        if self.tuned and known:
+            self.memory[BALANCE] += (allowance(known + 1) - allowance(known)) * units(self.memory)
         self.settle_newcomer(label)
 
     def settle_newcomer(self, label: Any) -> None:
@@ -221,6 +231,8 @@ class SimplexRun(Account):
         corner = np.zeros(k, np.int64)
         corner[self.numbers[label]] = scale
         away = NEWCOMER * units(self.memory)
+        if self.tuned:
+            spare(self.memory, away)
         MACHINE.settle(self.memory, self.table, corner, self.numbers[label], away)
 
     def settle(self, cell: Cell, number: int, vector: tuple[float, ...]) -> None:

@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 from onlinecal.forecasters.binary.soundness import MOST, require
 from onlinecal.forecasters.simplex.guarantees import FOREVER, MOST_CELLS
 from onlinecal.forecasters.simplex.input import MOST_CLASSES
-from onlinecal.forecasters.simplex.machine.memory import FEWEST_RECORDS, FORMAT_SIMPLEX, new_memory
+from onlinecal.forecasters.simplex.machine.memory import (
+    FEWEST_RECORDS,
+    FORMAT_SIMPLEX,
+    new_memory,
+    records_of,
+)
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
     BASE,
@@ -29,15 +34,20 @@ from onlinecal.forecasters.simplex.machine.table import (
     KEYS,
     LABEL,
     LABELS,
+    LAST,
+    LEFT,
     LIMIT,
     MASK,
     MOVED,
     OTHER,
+    PLACE,
     POINT,
     RECORDS,
+    REGION_KEY,
     REPORT,
     ROUNDS,
     SCALE,
+    SINCE,
     SLAB,
     SLACK,
     SLOTS,
@@ -53,6 +63,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     frames_of,
     part_of,
     record_size,
+    remembered,
     vertex_at,
 )
 from onlinecal.forecasters.simplex.tokens import Cell
@@ -67,7 +78,8 @@ def length_of(header: list[int], classes: int) -> int:
     slots, places = frames_of(classes) + 3 * frame_size(classes), header[MASK] + 1
     require(2 * FEWEST_RECORDS <= places <= 1 << 40 and places & header[MASK] == 0, "the size of its table")
     require(header[RECORDS] == slots + places, "the size of its table")
-    return slots + places + places // 2 * record_size(classes)
+    records = places // 2
+    return slots + places + records * record_size(classes) + remembered(classes, records, header[REPORT])
 
 
 def check_simplex_memory(
@@ -99,6 +111,7 @@ def check_simplex_memory(
     _check_records(memory, head)
     _check_slots(memory, head)
     _check_frame(memory, head)
+    _check_regions(memory, head)
 
 
 def _check_grid(head: list[int], n_cells: int | None, horizon: int | None, fixed: bool) -> None:
@@ -127,7 +140,7 @@ def check_tuning(memory: NDArray[np.int64], tuned: bool) -> None:
 
 def _check_records(memory: NDArray[np.int64], head: list[int]) -> None:
     k, scale, used = head[CLASSES], head[SCALE], head[USED]
-    table = memory[head[RECORDS] :].reshape(-1, head[WIDTH])
+    table = records_of(memory, (head[MASK] + 1) // 2)
     require(not table[used:].any(), "the unused part of its table")
     rows = table[:used]
     points, biases = rows[:, POINT : POINT + k], rows[:, POINT + k :]
@@ -152,7 +165,7 @@ def _check_slots(memory: NDArray[np.int64], head: list[int]) -> None:
     require(len(taken) == used, "its slots")
     numbers = slots[taken]
     require(bool((np.sort(numbers) == np.arange(1, used + 1)).all()), "its slots")
-    keys = memory[head[RECORDS] :].reshape(-1, head[WIDTH])[numbers - 1, KEY]
+    keys = records_of(memory)[numbers - 1, KEY]
     begin = first_slot(memory, keys)
     # how many slots are taken before each place, twice around
     before = np.concatenate([[0], np.cumsum(np.tile(slots != 0, 2))])
@@ -178,7 +191,7 @@ def _check_frame(memory: NDArray[np.int64], head: list[int]) -> None:
     require(bool((memory[frame + SUMS : frame + SUMS + k] == points.sum(axis=0)).all()), "its cell")
     require(bool((keys == points @ memory[HEADER : HEADER + k]).all()), "its cell")
     require(int(memory[frame]) == int(keys.sum()), "its cell")
-    rows = memory[head[RECORDS] :].reshape(-1, head[WIDTH])[: head[USED]]
+    rows = records_of(memory)
     for point, key, label in zip(points, keys, labels.tolist(), strict=True):
         found = rows[rows[:, KEY] == key]
         found = found[(found[:, POINT : POINT + k] == point).all(axis=1)]
@@ -187,13 +200,27 @@ def _check_frame(memory: NDArray[np.int64], head: list[int]) -> None:
         require(label == (int(found[0, LABEL]) if len(found) else heaviest), "its labels")
 
 
+def _check_regions(memory: NDArray[np.int64], head: list[int]) -> None:
+    """Whether what is remembered of regions are places in the simplex."""
+    k, now, records = head[CLASSES], head[ROUNDS], (head[MASK] + 1) // 2
+    rows = memory[head[RECORDS] + records * head[WIDTH] :].reshape(-1, PLACE + 2 * k)
+    rows = rows[rows.any(axis=1)]
+    counts, sums = rows[:, [SINCE, LAST, LEFT]], rows[:, PLACE:].reshape(-1, k)
+    require(bool((rows[:, REGION_KEY] > 0).all() and (counts >= 0).all()), "its regions")
+    require(bool((counts[:, :2] <= now + 1).all() and (counts[:, 2] <= MOST).all()), "its regions")
+    require(bool(((sums >= 0) & (sums <= k * head[SCALE])).all()), "its regions")
+    # nothing has begun yet where a region was walked to in the last round
+    begun = np.repeat(rows[:, LAST] > 0, 2) | (np.arange(len(sums)) % 2 == 1)
+    require(bool((sums[begun].sum(axis=1) == k * head[SCALE]).all()), "its regions")
+
+
 def check_account(
     past: Fraction, since: int, newcomers: int, grids: list[tuple[int, int]], rounds: int
 ) -> None:
     """ValueError unless a run can have this account (see `SimplexRun.promise`)."""
     require(past >= 0 and 0 <= since <= rounds + 1 and 0 <= newcomers <= MOST_CLASSES, "its account")
-    # one for each class, and one for the first hint
-    require(len(grids) <= newcomers + 1, "its account")
+    # one for each class, one for the first hint, and one for the first late label
+    require(len(grids) <= newcomers + 2, "its account")
     for k, m in grids:
         require(1 <= k <= MOST_CLASSES and 1 <= m <= MOST_CELLS, "its account")
 

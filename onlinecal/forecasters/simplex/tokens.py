@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from onlinecal.html import Bar, Shown, Table
+
 
 class Cell(NamedTuple):
     """The cell that was announced, exactly: in units of 1/scale, and of 1/(k scale) for the sums."""
@@ -16,7 +18,7 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SimplexForecast:
+class SimplexForecast(Shown):
     """What a forecaster announced in one round, and the cell that the round will be charged to.
 
     Attributes
@@ -49,3 +51,11 @@ class SimplexForecast:
 
     def __getitem__(self, label: Any) -> float:
         return self.probabilities[label]
+
+    def _shown(self) -> Table:
+        hints = self.hint or (None,) * len(self.classes)
+        rows = [
+            (str(label), p, Bar(0.0, p), hint)
+            for label, p, hint in zip(self.classes, self.vector, hints, strict=True)
+        ]
+        return Table(f"Forecast {self.serial:,}", ("class", "probability", "", "hint"), rows)

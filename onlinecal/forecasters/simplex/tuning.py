@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from onlinecal.forecasters.simplex.biases import point_bound
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS, reach
-from onlinecal.forecasters.simplex.machine.accounts import RESERVE
+from onlinecal.forecasters.simplex.machine.accounts import RESERVE, price
 from onlinecal.forecasters.simplex.machine.memory import most_late, records_of
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
@@ -24,7 +24,7 @@ from onlinecal.forecasters.simplex.machine.table import (
 
 MANY = 1000
 """So many labels may be late on every grid, whatever is gained by finer ones."""
-EAGERNESS = 2, 2, 4
+EAGERNESS = 2, 2, 4, 4
 """By REPORT: a grid is so fine that the distance on it is at most this part of what the charged points may be
 biased, a half or a quarter: hints are worth more on finer cells, and bias is seldom as large as it may be."""
 
@@ -34,9 +34,8 @@ def allowance(k: int) -> int:
     return RESERVE + 2 * k
 
 
-def wish(memory: NDArray[np.int64], base: int, slack: float | None) -> int:
-    """The number of cells a side to play on next, from `base` up, a power of two."""
-    k = int(memory[CLASSES])
+def wish(memory: NDArray[np.int64], k: int, base: int, slack: float | None) -> int:
+    """The number of cells a side to play on next, for k classes from `base` up, a power of two."""
     if memory[BALANCE] < (RESERVE + 1) * int(units(memory)):
         return base
     biases = int(memory[USED]) * point_bound(min(k, base + 1), slack)
@@ -55,7 +54,10 @@ def next_review(rounds: int) -> int:
 
 
 def rebased(memory: NDArray[np.int64], old: int, m: int) -> None:
-    """Take the grid of m for the base, where it was that of `old` (0: none): its points are no orphans."""
+    """Take the grid of m for the base, where it was that of `old` (0: none): its points are no orphans.
+
+    What points have that leave it with a class more, or were played before, is in the guarantee already.
+    """
     k, scale = int(memory[CLASSES]), int(memory[SCALE])
     memory[BASE] = scale // m
     if not old:
@@ -66,3 +68,8 @@ def rebased(memory: NDArray[np.int64], old: int, m: int) -> None:
     on_new, on_old = ((points % (scale // cells) == 0).all(axis=1) for cells in (m, old))
     owed = int(np.abs(table[on_new & ~on_old, POINT + k :]).sum())
     memory[BALANCE] += owed * k * int(memory[FINE])
+
+
+def spare(memory: NDArray[np.int64], away: int) -> None:
+    """Book on account what the coming charge, so far away, costs more than a round on the base grid may."""
+    memory[BALANCE] += away - price(memory)

@@ -19,7 +19,7 @@ _CHUNK = 4_000_000
 
 
 class DecisionLosses(NamedTuple):
-    """Average losses of Bayes decisions, one entry per loss table."""
+    """Average losses of Bayes decisions, `predicted` and `true`, one entry per loss table."""
 
     predicted: Floats
     true: Floats

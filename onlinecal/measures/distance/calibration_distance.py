@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import (
     Counts,
     Floats,
@@ -34,7 +35,7 @@ NO_EXACT = (
 
 
 @dataclass(frozen=True, eq=False)
-class CalibrationDistance:
+class CalibrationDistance(Shown):
     """Where the distance to calibration lies, and a calibrated sequence that proves the upper end.
 
     Attributes
@@ -54,6 +55,9 @@ class CalibrationDistance:
     upper: float
     exact: float | None
     witness: Floats
+
+    def _shown(self) -> Table:
+        return bracket_of(self, "distance to calibration")
 
 
 def calibration_distance(

@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
 from onlinecal.measures.distance.classes import exact, potentials, prices
@@ -35,7 +36,7 @@ SMALL_PROGRAM, SMALL_NODES = 3000, 50
 
 
 @dataclass(frozen=True, eq=False)
-class MulticlassDistance:
+class MulticlassDistance(Shown):
     """Where the distance to calibration lies, in l1 over the classes.
 
     Attributes
@@ -53,6 +54,9 @@ class MulticlassDistance:
     upper: float
     witness: Floats
     exact: float | None = None
+
+    def _shown(self) -> Table:
+        return bracket_of(self, "distance to calibration, summed over classes")
 
 
 def multiclass_calibration_distance(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onlinecal.html import Bar, Shown, Table
 from onlinecal.measures.groups import multicalibration as scan
 from onlinecal.validation import check_groups, check_history
 
@@ -72,7 +73,7 @@ class GroupLine:
 
 
 @dataclass(frozen=True)
-class MulticalibrationReport:
+class MulticalibrationReport(Shown):
     """Lines for all groups, in their order; print it for a table, worst group first.
 
     Attributes
@@ -100,6 +101,19 @@ class MulticalibrationReport:
             worst = row.pop("worst") or dict.fromkeys(("forecast", "outcome", "count", "violation"))
             flat.append({**row, **{f"worst_{key}": value for key, value in worst.items()}})
         return flat
+
+    def _shown(self) -> Table:
+        lines = sorted(self.lines, key=lambda line: -line.violation)
+        most = lines[0].violation or 1.0
+        header = ("group", "rounds", "forecast", "outcome", "Brier score", "violation", "", "by chance")
+        rows = [
+            (
+                line.name, line.count, line.forecast, line.outcome, line.squared_error, line.violation,
+                Bar(0.0, line.violation / most), line.noise,
+            )
+            for line in lines
+        ]  # fmt: skip
+        return Table(f"Calibration of {len(lines):,} groups, {self.n_rounds:,} rounds", header, rows)
 
     def __str__(self) -> str:
         width = max(len("group"), *(len(line.name) for line in self.lines))

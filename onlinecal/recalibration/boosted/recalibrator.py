@@ -270,7 +270,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     def staged_predict(self, X: Any, initial: Any = None) -> Iterator[Floats]:
         """The forecasts at the start and after each round that is kept: n_kept_ + 1 arrays of shape (n,).
 
-        Arguments and errors as of `predict`.
+        `X` and `initial` and errors as of `predict`.
         """
         check_is_fitted(self, "rounds_")
         n = check_features(X)

@@ -12,7 +12,8 @@ from scipy.special import log_softmax, softmax
 from sklearn.model_selection import GridSearchCV, KFold
 
 from onlinecal.measures.scores import class_scores
-from onlinecal.recalibration.classical.newton import best_linear, softmax_of_logs
+from onlinecal.pieces import as_doubles
+from onlinecal.recalibration.classical.newton import LinearRows, LocalRows, best_linear, softmax_of_logs
 from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.weights import Weights, mean, weighted
@@ -54,6 +55,7 @@ class DirichletCalibration(ProbabilityRecalibrator):
     Kull, Perello-Nieto, Kangsepp, Song & Flach, "Beyond temperature scaling" (2019), section 3.
     """
 
+    any_precision = True
     fixed_order_ = False
     """Of models of more classes, or pickled before sums were the same on every processor."""
 
@@ -75,15 +77,12 @@ class DirichletCalibration(ProbabilityRecalibrator):
 
     def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
         k = table.shape[1]
-        start = np.concatenate([np.eye(k), np.zeros((k, 1))], axis=1)
-        self.fixed_order_ = k <= MOST_NEWTON_CLASSES
-        if self.fixed_order_:
-            ridge = np.full_like(start, 2.0 * self.off_diagonal / (k * (k - 1)))
-            ridge[np.arange(k), np.arange(k)], ridge[:, k] = 0.0, 2.0 * self.intercept / k
-            found = best_linear(table, labels, weights, start, ridge)
-            self.coef_, self.intercept_ = np.ascontiguousarray(found[:, :k]), found[:, k].copy()
+        if k <= MOST_NEWTON_CLASSES:
+            self._learn_rows(LocalRows.of(table, labels, weights), k)
             return
-        logs = np.log(table + FLOOR)
+        self.fixed_order_ = False
+        start = np.concatenate([np.eye(k), np.zeros((k, 1))], axis=1)
+        logs = np.log(as_doubles(table) + FLOOR)
 
         def loss(flat: Floats) -> tuple[float, Floats]:
             value, slope = penalised_loss(
@@ -96,6 +95,16 @@ class DirichletCalibration(ProbabilityRecalibrator):
         )
         found = end.x.reshape(start.shape)
         self.coef_, self.intercept_ = found[:, :-1], found[:, -1]
+
+    def _learn_rows(self, rows: LinearRows, n_classes: int) -> None:
+        """By Newton's method, from rows that may be anywhere."""
+        k = n_classes
+        start = np.concatenate([np.eye(k), np.zeros((k, 1))], axis=1)
+        ridge = np.full_like(start, 2.0 * self.off_diagonal / (k * (k - 1)))
+        ridge[np.arange(k), np.arange(k)], ridge[:, k] = 0.0, 2.0 * self.intercept / k
+        found = best_linear(rows, start, ridge)
+        self.coef_, self.intercept_ = np.ascontiguousarray(found[:, :k]), found[:, k].copy()
+        self.fixed_order_ = True
 
     def _map(self, table: Floats) -> Floats:
         if self.fixed_order_:

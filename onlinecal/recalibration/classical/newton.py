@@ -4,61 +4,152 @@ The score of class c is a linear function of what c sees: its own log-probabilit
 the log-probabilities of all classes and 1 (Dirichlet calibration). The log loss of the softmax is convex, so
 Newton's steps, halved while they do not lower it, end at its minimum. Sums run in one order (see
 `onlinecal.measures.fixed_order`).
+
+Second derivatives are what takes time. Of many rows a sample has them: steps then lead from the sample's
+minimum to that of all rows, whose loss and gradient are always those of all. Each step takes some thousandth
+of what the one before promised, and the end is the same.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from onlinecal.compiling import compiled
-from onlinecal.measures.fixed_order import Floats, by_columns, exponential, logarithm, product, soften
-from onlinecal.recalibration.classical.temperature import fill_logs
+from onlinecal.measures.fixed_order import BLOCK, Floats, by_columns, exponential, logarithm, product, soften
+from onlinecal.pieces import SAMPLED, sampled_rows
+from onlinecal.recalibration.classical.temperature import fill_logs, logs_of
 from onlinecal.recalibration.probability_recalibrator import Ints
-from onlinecal.recalibration.weights import Weights
+from onlinecal.recalibration.weights import Weights, counts_of
 
 MOST_STEPS = 100
+MOST_SAMPLED = 30
+"""Steps with a sample's second derivatives; then all rows are asked for theirs."""
 MOST_HALVINGS = 40
 NEGLIGIBLE = 1e-14
 """What a step promises to lower the log loss by, where steps end."""
+ROUNDING = 1e-13
+"""Of a loss: by so much it may have risen for the order of its sum alone."""
 TINY = 1e-3
 """The least ridge, in rows: without it, rows that can be told apart have no minimum, nor has a common offset
 of all classes a value."""
 
 
-def best_linear(table: Floats, labels: Ints, weights: Weights, centre: Floats, ridge: Floats) -> Floats:
+class LinearSums(NamedTuple):
+    """Sums over rows of given parameters: log loss, its gradient (C m,), weights."""
+
+    loss: float
+    slope: Floats
+    rows: float
+
+
+class LinearRows(Protocol):
+    """Rows that linear scores are fitted to, wherever they are."""
+
+    from_sample: bool
+    """Whether there are so many that the search begins with a sample."""
+    weight: float
+    """Of all of them."""
+
+    def sums(self, parameters: Floats) -> LinearSums:
+        """Of all rows, for parameters (C, m)."""
+
+    def curve(self, parameters: Floats) -> Floats:
+        """The lower half of the second derivatives of the average log loss, shape (C m, C m)."""
+
+    def sample(self) -> LinearRows:
+        """Some of the rows, at random."""
+
+
+class LocalRows:
+    """Rows of log-probabilities (n, C), labels and weights, in memory."""
+
+    def __init__(self, logs: Floats, labels: Ints, counts: Floats) -> None:
+        self.logs, self.labels, self.counts = logs, labels, counts
+        self.from_sample, self.weight = len(logs) > SAMPLED, float(counts.sum())
+
+    @classmethod
+    def of(cls, table: Floats, labels: Ints, weights: Weights = None) -> LocalRows:
+        """Rows of probabilities (n, C)."""
+        return cls(logs_of(table), labels, counts_of(table, weights))
+
+    def sums(self, parameters: Floats) -> LinearSums:
+        """Of all rows, for parameters (C, m)."""
+        slope = np.empty(parameters.size)
+        loss, rows = _fill_slope(self.logs, self.labels, self.counts, parameters, slope)
+        return LinearSums(loss, slope, rows)
+
+    def curve(self, parameters: Floats) -> Floats:
+        """The lower half of the second derivatives of the average log loss, shape (C m, C m)."""
+        curve = np.empty((parameters.size, parameters.size))
+        _fill_curve(self.logs, self.counts, parameters, curve)
+        return curve
+
+    def sample(self) -> LocalRows:
+        """Some of the rows, at random."""
+        rows = sampled_rows(len(self.logs))
+        return LocalRows(self.logs[rows], self.labels[rows], self.counts[rows])
+
+
+def best_linear(rows: LinearRows, centre: Floats, ridge: Floats) -> Floats:
     """The parameters (C, m) of the least log loss plus sum of ridge/2 (parameter - centre)^2.
 
-    Of a table (n, C), from the centre; m = 2: factor of the class's own log-probability and offset, or
-    m = C + 1: factors of all and offset.
+    From the centre; m = 2: factor of the class's own log-probability and offset, or m = C + 1: factors of all
+    and offset. The ridge is at least TINY.
     """
-    logs = np.empty(table.shape)
-    fill_logs(np.ascontiguousarray(table), logs)
-    counts = np.ones(len(table)) if weights is None else weights
-    ridge = ridge + TINY / counts.sum()
-    size = centre.size
-    found, loss = centre, _loss(logs, labels, counts, centre)
-    slope, curve = np.empty(size), np.empty((size, size))
-    for _ in range(MOST_STEPS):
-        _fill_derivatives(logs, labels, counts, found, slope, curve)
-        slope += (ridge * (found - centre)).ravel()
-        curve[np.arange(size), np.arange(size)] += ridge.ravel()
+    return best_of_rows(rows, centre, ridge + TINY / rows.weight)
+
+
+def best_of_rows(rows: LinearRows, centre: Floats, ridge: Floats) -> Floats:
+    """The same for any parameters, and with the ridge as it is."""
+    if rows.from_sample:
+        sample = rows.sample()
+        begin, _ = _descended(sample, sample.curve, centre, centre, ridge, MOST_STEPS)
+        curve = sample.curve(begin)
+        found, is_minimum = _descended(rows, lambda _: curve, begin, centre, ridge, MOST_SAMPLED)
+        if is_minimum:
+            return found
+    return _descended(rows, rows.curve, centre, centre, ridge, MOST_STEPS)[0]
+
+
+def _descended(
+    rows: LinearRows,
+    curve_at: Callable[[Floats], Floats],
+    begin: Floats,
+    centre: Floats,
+    ridge: Floats,
+    most: int,
+) -> tuple[Floats, bool]:
+    """Where steps from `begin` end, and whether no more is to be gained there."""
+
+    def penalised(parameters: Floats) -> tuple[float, Floats]:
+        sums = rows.sums(parameters)
+        pull = ridge * (parameters - centre)
+        loss = sums.loss / sums.rows + float((pull * (parameters - centre)).sum()) / 2.0
+        return loss, sums.slope / sums.rows + pull.ravel()
+
+    found, (loss, slope) = begin, penalised(begin)
+    for _ in range(most):
+        curve = curve_at(found).copy()
+        curve[np.arange(slope.size), np.arange(slope.size)] += ridge.ravel()
         step = _solved(curve, slope).reshape(centre.shape)
         promised = float((step.ravel() * slope).sum())
         if not promised > NEGLIGIBLE:
-            break
+            return (found - step if promised > 0.0 else found), True
         length = 1.0
         for _ in range(MOST_HALVINGS):
             tried = found - length * step
-            now = _loss(logs, labels, counts, tried) + float((ridge * (tried - centre) ** 2).sum()) / 2.0
-            if now <= loss - 1e-4 * length * promised:
+            now, then = penalised(tried)
+            if now <= loss - 1e-4 * length * promised + ROUNDING * abs(loss):
                 break
             length /= 2.0
         else:
-            break
-        found, loss = tried, now
-    return found
+            return found, False
+        found, loss, slope = tried, now, then
+    return found, False
 
 
 def softmax_of_logs(table: Floats, factors: Floats, offsets: Floats) -> Floats:
@@ -75,47 +166,77 @@ def softmax_of_logs(table: Floats, factors: Floats, offsets: Floats) -> Floats:
 def _fill_scores(logs: Floats, parameters: Floats, scores: Floats) -> float:
     """The classes' scores of one row of log-probabilities, and the largest of them."""
     k, m = parameters.shape
-    for c in range(k):
-        score = parameters[c, m - 1]
-        if m == 2:
-            score += parameters[c, 0] * logs[c]
-        else:
+    if m == 2:
+        for c in range(k):
+            scores[c] = parameters[c, 1] + parameters[c, 0] * logs[c]
+    else:
+        for c in range(k):
+            score = parameters[c, k]
             for d in range(k):
                 score += parameters[c, d] * logs[d]
-        scores[c] = score
-    return scores.max()
+            scores[c] = score
+    largest = scores[0]
+    for c in range(1, k):
+        largest = max(largest, scores[c])
+    return largest
 
 
 @compiled
-def _loss(logs: Floats, labels: Ints, weights: Floats, parameters: Floats) -> float:
-    """The average log loss of the softmax of the scores."""
-    scores = np.empty(parameters.shape[0])
-    loss = 0.0
-    rows = 0.0
-    for i in range(logs.shape[0]):
-        largest = _fill_scores(logs[i], parameters, scores)
-        total = 0.0
-        for score in scores:
-            total += exponential(score - largest)
-        loss += weights[i] * (logarithm(total) + largest - scores[labels[i]])
-        rows += weights[i]
-    return loss / rows
+def _fill_slope(logs: Floats, labels: Ints, weights: Floats, parameters: Floats, slope: Floats) -> Any:
+    """Sums of the log losses of the softmax of the scores, of their gradients, into `slope`, and of weights.
+
+    Rows are summed by blocks, blocks among themselves: rounding then grows with neither.
+    """
+    k, m = parameters.shape
+    shares, part = np.empty(k), np.empty((k, m))
+    loss, rows = 0.0, 0.0
+    for at in range(k * m):
+        slope[at] = 0.0
+    for start in range(0, logs.shape[0], BLOCK):
+        lost, counted = 0.0, 0.0
+        part[:] = 0.0
+        for i in range(start, min(start + BLOCK, logs.shape[0])):
+            weight = weights[i]
+            largest = _fill_scores(logs[i], parameters, shares)
+            own = shares[labels[i]]
+            for c in range(k):
+                shares[c] = exponential(shares[c] - largest)
+            total = 0.0
+            for share in shares:
+                total += share
+            lost += weight * (logarithm(total) + largest - own)
+            counted += weight
+            scale = weight / total
+            for c in range(k):
+                shares[c] *= scale
+            shares[labels[i]] -= weight
+            for c in range(k):
+                part[c, m - 1] += shares[c]
+            if m == 2:
+                for c in range(k):
+                    part[c, 0] += shares[c] * logs[i, c]
+                continue
+            for c in range(k):
+                for d in range(k):
+                    part[c, d] += shares[c] * logs[i, d]
+        loss += lost
+        rows += counted
+        for at in range(k * m):
+            slope[at] += part[at // m, at % m]
+    return loss, rows
 
 
 @compiled
-def _fill_derivatives(
-    logs: Floats, labels: Ints, weights: Floats, parameters: Floats, slope: Floats, curve: Floats
-) -> None:
-    """Gradient, and the lower half of the matrix of second derivatives, of the average log loss.
+def _fill_curve(logs: Floats, weights: Floats, parameters: Floats, curve: Floats) -> None:
+    """The lower half of the matrix of second derivatives of the average log loss.
 
-    With s the softmax and x_c what class c sees, a row adds (s_c - y_c) x_c to the gradient; to the second
-    derivatives s_c x_c x_c' in the block of c, less the product of all s_c x_c with themselves.
+    With s the softmax and x_c what class c sees, a row adds s_c x_c x_c' in the block of c, less the product
+    of all s_c x_c with themselves.
     """
     k, m = parameters.shape
     shares = np.empty(k)
     seen = np.ones(m)
     moved = np.empty(k * m)
-    slope[:] = 0.0
     curve[:] = 0.0
     rows = 0.0
     for i in range(logs.shape[0]):
@@ -130,11 +251,9 @@ def _fill_derivatives(
             if m == 2:
                 seen[0] = logs[i, c]
             share = shares[c] / total
-            excess = share - 1.0 if labels[i] == c else share
             for a in range(m):
                 at = c * m + a
                 moved[at] = share * seen[a]
-                slope[at] += weights[i] * excess * seen[a]
                 weight = weights[i] * moved[at]
                 row = curve[at]
                 for b in range(a + 1):
@@ -145,7 +264,6 @@ def _fill_derivatives(
             for other in range(at + 1):
                 row[other] -= weight * moved[other]
         rows += weights[i]
-    slope /= rows
     curve /= rows
 
 

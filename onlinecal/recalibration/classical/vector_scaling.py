@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import softmax
 
-from onlinecal.recalibration.classical.newton import best_linear, softmax_of_logs
+from onlinecal.recalibration.classical.newton import LinearRows, LocalRows, best_linear, softmax_of_logs
 from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.weights import Weights
@@ -32,12 +32,17 @@ class VectorScaling(ProbabilityRecalibrator):
     Guo, Pleiss, Sun & Weinberger, "On calibration of modern neural networks" (2017).
     """
 
+    any_precision = True
     fixed_order_ = False
     """Of models that were pickled before sums and exponentials were the same on every processor."""
 
     def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
-        centre = np.tile([1.0, 0.0], (table.shape[1], 1))
-        found = best_linear(table, labels, weights, centre, np.zeros_like(centre))
+        self._learn_rows(LocalRows.of(table, labels, weights), table.shape[1])
+
+    def _learn_rows(self, rows: LinearRows, n_classes: int) -> None:
+        """The same from rows that may be anywhere."""
+        centre = np.tile([1.0, 0.0], (n_classes, 1))
+        found = best_linear(rows, centre, np.zeros_like(centre))
         self.factors_, self.offsets_ = np.ascontiguousarray(found.T)
         self.fixed_order_ = True
 

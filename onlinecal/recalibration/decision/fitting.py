@@ -20,7 +20,7 @@ from onlinecal.recalibration.decision.rounds import (
     replay,
 )
 from onlinecal.recalibration.flooring import floored
-from onlinecal.recalibration.mixing import Rows, chosen_mixture, told_mixture
+from onlinecal.recalibration.mixing import Rows, chosen_mixture, moments_of, told_mixture
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.starting import (
     Start,
@@ -188,7 +188,13 @@ class Fitting:
             weights = part(self.weights, out)
             held_out.append(Rows(mine, floored(table, self.least), self.labels[out], weights))
         rows = Rows(begun, corrected, self.labels, self.weights)
-        return chosen_mixture(held_out, rows, asked.keep, asked.limit, self._error)
+        return chosen_mixture(
+            held_out,
+            lambda width: moments_of([rows], asked.keep, width),
+            asked.keep,
+            asked.limit,
+            self._error,
+        )
 
     def _error(self, table: Floats, labels: Ints, weights: Weights) -> float:
         """The mean square gap of the decision makers that are watched."""

@@ -29,6 +29,8 @@ PRICES = (1.1, 1.5, 2.0, 4.0)
 def gaussian_losses(n_actions: int, n_classes: int, n_losses: int = 500, seed: int = 0) -> Floats:
     """Losses drawn from the standard normal distribution, shape (n_losses, K, C): the paper's experiments.
 
+    `n_losses` tables of K = `n_actions` rows and C = `n_classes` columns; the same `seed`, the same tables.
+
     Raises
     ------
     ValueError
@@ -45,6 +47,7 @@ def gaussian_losses(n_actions: int, n_classes: int, n_losses: int = 500, seed: i
 def refrain_losses(n_classes: int, costs: ArrayLike = REFRAIN_COSTS) -> Floats:
     """L_r of the paper: name a class, or say "I do not know" at a price; shape (len(costs), C + 1, C).
 
+    C is `n_classes`; `costs` are the prices beta of not answering, shape (n,), each in [0, 1].
     Action a < C names class a: loss 0 if it is right, 1 if not. Action C refrains: loss beta. Probabilities
     are confidence calibrated exactly if no loss of this family, for any beta in [0, 1], has a gap.
 
@@ -66,6 +69,7 @@ def refrain_losses(n_classes: int, costs: ArrayLike = REFRAIN_COSTS) -> Floats:
 def classwise_losses(n_classes: int, false_alarms: ArrayLike = PRICES, misses: ArrayLike = PRICES) -> Floats:
     """L_cr of the paper: is it class c? Yes, no, or refrain at price 1; shape (C A B, 3, C).
 
+    C is `n_classes`; `false_alarms` and `misses` are the prices of the two errors, shapes (A,) and (B,).
     For each class c, false alarm price and miss price: action 0 (yes) costs the false alarm's price when the
     class is not c, action 1 (no) the miss's price when it is c, action 2 always 1, as in appendix C of the
     paper; its Table 1 has "y = c" and "y != c" exchanged. Probabilities are

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.measures.groups.report import multicalibration_report
-from onlinecal.recalibration.groups.folds import Choice, choose
+from onlinecal.recalibration.groups.folds import Choice, choose, counted_parts, fold_parts
 from onlinecal.recalibration.groups.held_out import held_out_rows
 from onlinecal.recalibration.groups.history import KINDS, Patch, Rows, Search
 from onlinecal.recalibration.groups.maker import GroupMaker, Predicates
@@ -138,7 +138,7 @@ class GroupRecalibrator(BaseEstimator):
     shrinkage: float | None = None
     floor: bool = False
     start_: StartMap | None = None
-    _edge, _least = 0.0, 0.0
+    _edge, _least, _limit = 0.0, 0.0, 0.0
 
     def __init__(
         self,
@@ -215,13 +215,14 @@ class GroupRecalibrator(BaseEstimator):
             rows = weighted(rows, weights, self.patch)
         plan = plan_of(self, len(rows.p))
         self._maker = maker
-        self.group_names_, self.n_groups_ = list(maker.names_), maker.n_groups_
-        self.n_levels_ = plan.n_levels
         held = held_out_rows(len(rows.p), self.validation_fraction, self.seed)
-        self._learn(rows.take(~held) if held.any() else rows, rows.take(held) if held.any() else None, plan)
+        aside = rows.take(held) if held.any() else None
+        self._learn(rows if aside is None else rows.take(~held), aside, plan)
         return self
 
-    def _learn(self, raw: Rows, aside: Rows | None, plan: Plan) -> None:
+    def _learn(self, raw: Rows, aside: Rows | None, plan: Plan, counted: bool = False) -> None:
+        self.group_names_, self.n_groups_ = list(self._maker.names_), self._maker.n_groups_
+        self.n_levels_ = plan.n_levels
         self._edge, self._least = ends_of(self, raw)
         self._limit = max(self._edge, self._least)
         rows = raw._replace(p=self._inside(raw.p))
@@ -230,9 +231,11 @@ class GroupRecalibrator(BaseEstimator):
         choice = Choice("none" if plan.n_folds == 1 else plan.start, 0, None)
         if plan.n_folds > 1:
             search = search._replace(most=most_patches(self, plan, rows))
-            choice = choose(rows, self.patch, plan.start, search, plan.n_folds, self.seed, self._limit)
-        self.start_ = StartMap(choice.start).fit(rows.p, rows.y, rows.weights)
-        rows = rows._replace(p=self.start_(rows.p, self._limit))
+            parts = (counted_parts if counted else fold_parts)(rows, plan.n_folds, self.seed)
+            choice = choose(parts, self.patch, plan.start, search, self._limit, counted)
+        smooth = StartMap(choice.start).fit(rows.p, rows.y, rows.weights)
+        self.start_, self.held_out_ = smooth, choice.held_out
+        rows = rows._replace(p=smooth(rows.p, self._limit))
         self.max_patches_ = most_patches(self, plan, rows)
         number = self.max_patches_ if plan.n_folds == 0 else choice.n_patches
         if aside is not None:
@@ -240,12 +243,11 @@ class GroupRecalibrator(BaseEstimator):
         steps, compiled, _ = KINDS[self.patch]
         made, curve = steps(rows, aside, search._replace(most=number))
         keep = len(made) if curve is None else int(np.argmin(curve))
-        self.n_taken_back_ = len(made) - keep
-        self.history_, self.n_patches_, self.held_out_ = made[:keep], keep, choice.held_out
+        self.history_, self.n_patches_, self.n_taken_back_ = made[:keep], keep, len(made) - keep
         self._replayed: tuple[Any, ...] = compiled(self.history_, plan.n_levels)
         after = rows._replace(p=self._patched(rows.p, rows.members))
-        level, means = plan.n_levels or None, self.target == "means"
-        self.violations_before_, self.violations_ = (violations(one, level, means) for one in (raw, after))
+        asked = plan.n_levels or None, self.target == "means"
+        self.violations_before_, self.violations_ = (violations(one, *asked) for one in (raw, after))
         self.squared_error_before_ = float(np.average((raw.p - raw.y) ** 2, weights=raw.weights))
         self.squared_error_ = float(np.average((after.p - after.y) ** 2, weights=after.weights))
 
@@ -284,9 +286,7 @@ class GroupRecalibrator(BaseEstimator):
         check_is_fitted(self, "history_")
         forecasts = check_probabilities(p, "p")
         members = self._maker.transform(groups, len(forecasts)).view(np.uint8)
-        if self.start_ is None:
-            return forecasts, members
-        return self.start_(self._inside(forecasts), self._limit), members
+        return (self.start_ or StartMap("none"))(self._inside(forecasts), self._limit), members
 
     def report(self, p: ArrayLike, y: ArrayLike, groups: Any) -> GroupRepair:
         """Group by group, how calibrated the probabilities p are and how calibrated `predict` makes them."""

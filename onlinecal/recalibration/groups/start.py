@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.fixed_order import exponential, logarithm
+from onlinecal.measures.fixed_order import BLOCK, exponential, inner, logarithm
+from onlinecal.pieces import SAMPLED, sampled_rows
+from onlinecal.recalibration.classical.newton import LinearSums, best_of_rows
 from onlinecal.recalibration.flooring import least_probability
 
 Floats = NDArray[np.float64]
@@ -18,7 +20,6 @@ STARTS: tuple[Start, ...] = get_args(Start)
 TRIED: tuple[Start, ...] = ("none", "temperature", "platt", "beta")
 """What "auto" chooses from."""
 
-STEPS, CLOSE = 50, 1e-10
 PRIOR = 1.0
 """How firmly coefficients are held where they change nothing: as by this many times (c - c_0)^2/2."""
 
@@ -92,50 +93,115 @@ def sigmoids(p: Floats, coefficients: Floats) -> Floats:
     return answer
 
 
-@kernel_part
-def _inner(row: Floats, point: Floats) -> float:
-    """The sum of products, kept where an exponential is a number."""
-    total = 0.0
-    for j in range(len(point)):
-        total += row[j] * point[j]
-    return max(min(total, 700.0), -700.0)
+class SigmoidRows:
+    """Forecasts inside (0, 1), outcomes and weights, each of shape (n,), as `best_of_rows` asks of them.
+
+    `unknown` (3, u) makes a, b and c of u numbers, added to `fixed`.
+    """
+
+    def __init__(self, p: Floats, y: Any, weights: Floats, unknown: Floats, fixed: Floats) -> None:
+        self.p, self.y, self.weights = p, y, weights
+        self.unknown, self.fixed = unknown, fixed
+        self.from_sample, self.weight = len(p) > SAMPLED, float(weights.sum())
+
+    def _all(self, parameters: Floats) -> Floats:
+        return self.fixed + (self.unknown * parameters).sum(axis=1)
+
+    def sums(self, parameters: Floats) -> LinearSums:
+        """Sums of log losses, of their gradients and of weights."""
+        slope = np.zeros(3)
+        loss, rows = _sigmoid_sums(self.p, self.y, self.weights, self._all(parameters), slope)
+        return LinearSums(loss, (self.unknown * slope[:, None]).sum(axis=0), rows)
+
+    def curve(self, parameters: Floats) -> Floats:
+        """The second derivatives of the average log loss, shape (u, u)."""
+        curve = _sigmoid_curve(self.p, self.weights, self._all(parameters))
+        curve += np.tril(curve, -1).T
+        return inner(self.unknown.T, inner(curve, self.unknown))
+
+    def sample(self) -> SigmoidRows:
+        """Some of the rows, at random."""
+        rows = sampled_rows(len(self.p))
+        return SigmoidRows(self.p[rows], self.y[rows], self.weights[rows], self.unknown, self.fixed)
+
+
+def best_sigmoid(p: Floats, y: Any, weights: Floats, shared: NDArray[np.int64]) -> Floats:
+    """The a, b, c of the least log loss: Newton's method from the identity (1, 1, 0), with a weak pull to it.
+
+    `shared` says which unknown each of the three is, -1 for one that stays.
+    """
+    identity = np.array([1.0, 1.0, 0.0])
+    unknown = (shared[:, None] == np.arange(shared.max() + 1)).astype(np.float64)
+    fixed = np.where(shared < 0, identity, 0.0)
+    # the unknowns at the identity: those that are shared are the same there
+    centre = np.array([identity[shared == one][0] for one in range(unknown.shape[1])])
+    rows = SigmoidRows(p, y, weights, unknown, fixed)
+    pull = np.full(len(centre), PRIOR / rows.weight)
+    return fixed + (unknown * best_of_rows(rows, centre, pull)).sum(axis=1)
 
 
 @kernel_part
-def _penalised(table: Floats, y: Any, weights: Floats, point: Floats, origin: Floats) -> float:
-    """The sum of log losses, and the pull to the origin."""
-    loss = 0.0
-    for j in range(len(point)):
-        loss += 0.5 * PRIOR * (point[j] - origin[j]) ** 2
-    for row in range(len(y)):
-        x = _inner(table[row], point)
-        # ln(1 + e^x) - y x, without what large x would lose
-        loss += weights[row] * (max(x, 0.0) - y[row] * x + logarithm(1.0 + exponential(-abs(x))))
-    return loss
+def _fill_sigmoids(p: Floats, abc: Floats, left: Floats, right: Floats, odds: Floats, small: Floats) -> None:
+    """ln p, -ln(1 - p), the log odds a ln p - b ln(1 - p) + c, and exp(-|log odds|)."""
+    for r in range(p.shape[0]):
+        left[r] = logarithm(p[r])
+        right[r] = -logarithm(1.0 - p[r])
+    for r in range(p.shape[0]):
+        odds[r] = max(min(abc[0] * left[r] + abc[1] * right[r] + abc[2], 700.0), -700.0)
+        small[r] = exponential(-abs(odds[r]))
 
 
-@kernel_part
-def _solve(matrix: Floats, values: Floats) -> Floats:
-    """The x with matrix x = values, by Cholesky's factors of the lower half, which is overwritten."""
-    size = len(values)
-    x = values.copy()
-    for j in range(size):
-        for k in range(j):
-            matrix[j, j] -= matrix[j, k] ** 2
-        matrix[j, j] = np.sqrt(matrix[j, j])
-        for i in range(j + 1, size):
-            for k in range(j):
-                matrix[i, j] -= matrix[i, k] * matrix[j, k]
-            matrix[i, j] /= matrix[j, j]
-    for j in range(size):
-        for k in range(j):
-            x[j] -= matrix[j, k] * x[k]
-        x[j] /= matrix[j, j]
-    for j in range(size - 1, -1, -1):
-        for k in range(j + 1, size):
-            x[j] -= matrix[k, j] * x[k]
-        x[j] /= matrix[j, j]
-    return x
+@compiled
+def _sigmoid_sums(p: Floats, y: Any, weights: Floats, abc: Floats, slope: Floats) -> tuple[float, float]:
+    """Sums of log losses and of weights; the gradient by a, b and c is added to `slope`. By blocks."""
+    left, right, odds, small, logs = np.empty((5, BLOCK))
+    loss, rows = 0.0, 0.0
+    for start in range(0, p.shape[0], BLOCK):
+        size = min(BLOCK, p.shape[0] - start)
+        _fill_sigmoids(p[start : start + size], abc, left, right, odds, small)
+        for r in range(size):
+            logs[r] = logarithm(1.0 + small[r])
+        lost, counted, first, second, third = 0.0, 0.0, 0.0, 0.0, 0.0
+        for r in range(size):
+            weight, outcome = weights[start + r], y[start + r]
+            f = np.divide(1.0 if odds[r] >= 0.0 else small[r], 1.0 + small[r])
+            # ln(1 + e^x) - y x, without what large x would lose
+            lost += weight * (max(odds[r], 0.0) - outcome * odds[r] + logs[r])
+            counted += weight
+            excess = weight * (f - outcome)
+            first += excess * left[r]
+            second += excess * right[r]
+            third += excess
+        loss += lost
+        rows += counted
+        slope[0] += first
+        slope[1] += second
+        slope[2] += third
+    return loss, rows
+
+
+@compiled
+def _sigmoid_curve(p: Floats, weights: Floats, abc: Floats) -> Floats:
+    """The lower half of the second derivatives of the average log loss by a, b and c."""
+    left, right, odds, small = np.empty((4, BLOCK))
+    curve = np.zeros((3, 3))
+    rows = 0.0
+    for start in range(0, p.shape[0], BLOCK):
+        size = min(BLOCK, p.shape[0] - start)
+        _fill_sigmoids(p[start : start + size], abc, left, right, odds, small)
+        for r in range(size):
+            weight = np.divide(small[r], (1.0 + small[r]) * (1.0 + small[r])) * weights[start + r]
+            rows += weights[start + r]
+            curve[0, 0] += weight * left[r] * left[r]
+            curve[1, 0] += weight * left[r] * right[r]
+            curve[1, 1] += weight * right[r] * right[r]
+            curve[2, 0] += weight * left[r]
+            curve[2, 1] += weight * right[r]
+            curve[2, 2] += weight
+    for a in range(3):
+        for b in range(a + 1):
+            curve[a, b] /= rows
+    return curve
 
 
 @compiled
@@ -165,56 +231,4 @@ def log_losses(p: Floats, y: Any) -> Floats:
             answer[row] -= y[row] * logarithm(p[row])
         if y[row] < 1:
             answer[row] -= (1.0 - y[row]) * logarithm(1.0 - p[row])
-    return answer
-
-
-@compiled
-def best_sigmoid(p: Floats, y: Any, weights: Floats, shared: NDArray[np.int64]) -> Floats:
-    """The a, b, c of the least log loss: Newton's method from the identity (1, 1, 0), with a weak pull to it.
-
-    `shared` says which unknown each of the three is, -1 for one that stays.
-    """
-    n_unknown = shared.max() + 1
-    table = np.zeros((len(p), n_unknown))
-    origin = np.zeros(n_unknown)
-    fixed = np.array([1.0, 1.0, 0.0])
-    for j in range(3):
-        if shared[j] >= 0:
-            origin[shared[j]] = fixed[j]
-    for row in range(len(p)):
-        for j, x in enumerate((logarithm(p[row]), -logarithm(1.0 - p[row]), 1.0)):
-            if shared[j] >= 0:
-                table[row, shared[j]] += x
-    point = origin.copy()
-    loss = _penalised(table, y, weights, point, origin)
-    for _ in range(STEPS):
-        slope, curvature = np.zeros(n_unknown), np.zeros((n_unknown, n_unknown))
-        for row in range(len(p)):
-            f = 1.0 / (1.0 + exponential(-_inner(table[row], point)))
-            for j in range(n_unknown):
-                slope[j] += weights[row] * (y[row] - f) * table[row, j]
-                for k in range(j + 1):
-                    curvature[j, k] += weights[row] * f * (1.0 - f) * table[row, j] * table[row, k]
-        for j in range(n_unknown):
-            slope[j] -= PRIOR * (point[j] - origin[j])
-            curvature[j, j] += PRIOR
-        step = _solve(curvature, slope)
-        size, share = 0.0, 1.0
-        for part in step:
-            size = max(size, abs(part))
-        trial = point + step
-        found = _penalised(table, y, weights, trial, origin)
-        while not found <= loss and share > 1e-6:
-            share *= 0.5
-            trial = point + share * step
-            found = _penalised(table, y, weights, trial, origin)
-        if not found <= loss:
-            break
-        point, loss = trial, found
-        if size < CLOSE:
-            break
-    answer = fixed.copy()
-    for j in range(3):
-        if shared[j] >= 0:
-            answer[j] = point[shared[j]]
     return answer

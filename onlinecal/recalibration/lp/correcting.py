@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -11,12 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from onlinecal.measures.decision.partitions import residuals
 from onlinecal.measures.lp.level_sets import number_level_sets
+from onlinecal.pieces import pieces
 from onlinecal.recalibration.flooring import least_probability
 from onlinecal.recalibration.lp.algorithm import Outcome, run
 from onlinecal.recalibration.lp.map import LevelSetMap
 from onlinecal.recalibration.lp.sizes import Estimation, SampleComplexity
 from onlinecal.recalibration.lp.statistics import Statistics, plug_in_statistics, pool_statistics
-from onlinecal.recalibration.mixing import Rows, chosen_mixture, told_mixture
+from onlinecal.recalibration.mixing import Rows, chosen_mixture, moments_of, told_mixture
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.starting import (
     Start,
@@ -29,6 +31,8 @@ from onlinecal.recalibration.weights import Weights, part, weighted
 
 MANY = 100_000
 """Of more rows than this one fold says enough."""
+MOST_DECIDING = 500_000
+"""So many rows, drawn at random, decide on share and limit."""
 
 
 class Parameters(Protocol):
@@ -91,14 +95,29 @@ class Correcting:
             return told_mixture(asked.share, asked.limit)
         if n < 2 * asked.n_folds:
             return told_mixture(0.0, asked.limit)
-        fold_of, held_out = fold_numbers(n, asked.n_folds, asked.seed), []
+        known = np.arange(n)
+        if n > MOST_DECIDING:
+            known = np.sort(np.random.default_rng([asked.seed, 5]).choice(n, MOST_DECIDING, replace=False))
+        fold_of, held_out = fold_numbers(len(known), asked.n_folds, asked.seed), []
         for fold in range(1 if n > MANY else asked.n_folds):
-            out = np.flatnonzero(fold_of == fold)
-            each = self.on(np.flatnonzero(fold_of != fold))
+            out = known[fold_of == fold]
+            each = self.on(known[fold_of != fold])
             begun = started(each.start, self.table[out])
             held_out.append(Rows(begun, each.map(begun), self.labels[out], part(self.weights, out)))
-        rows = Rows(fitted.begun, fitted.map(fitted.begun), self.labels, self.weights)
-        return chosen_mixture(held_out, rows, asked.keep, asked.limit, self._error)
+        return chosen_mixture(
+            held_out,
+            lambda width: moments_of(self._parts(fitted), asked.keep, width),
+            asked.keep,
+            asked.limit,
+            self._error,
+        )
+
+    def _parts(self, fitted: Correction) -> Iterator[Rows]:
+        """All rows with what was fitted to them, piece by piece."""
+        for rows in pieces(fitted.begun):
+            begun = fitted.begun[rows]
+            weights = None if self.weights is None else self.weights[rows]
+            yield Rows(begun, fitted.map(begun), self.labels[rows], weights)
 
     def _error(self, table: Floats, labels: Ints, weights: Weights) -> float:
         """Err_p to the power p, of inf Err_p."""

@@ -164,6 +164,7 @@ class LpRecalibrator(StartedRecalibrator):
     0.036
     """
 
+    any_precision = True
     # of models pickled before there was this
     least_rows = 0.0
 
@@ -254,7 +255,7 @@ class LpRecalibrator(StartedRecalibrator):
         )
 
     def settings_for(self, n_classes: int, n_rows: float = math.inf) -> SampleComplexity:
-        """Check the parameters, set what they come to for so many rows; what the guarantee then needs."""
+        """Check the parameters, set what they are for `n_rows` of `n_classes`; what the guarantee needs."""
         self._check_parameters()
         self.within_: Within = self.within or ("shift" if self.estimation == "plug-in" else "constant")
         tolerance, n_levels = self.tolerance, self.n_levels
@@ -270,9 +271,9 @@ class LpRecalibrator(StartedRecalibrator):
         return self.sample_complexity_
 
     def fit_statistics(self, statistics: Statistics, stacklevel: int = 3) -> None:
-        """Run Algorithm 2 on counts, for `settings_for` these parameters, and keep what it finds.
+        """Run Algorithm 2 on counts, `statistics`, for `settings_for` these parameters; keep what it finds.
 
-        A ConvergenceWarning names the line that many calls up.
+        A ConvergenceWarning names the line `stacklevel` calls up.
         """
         outcome = run(statistics, self.n_levels_, self.tolerance_, float(self.p))
         warn_unless_finished(outcome, self.tolerance_, stacklevel + 1)

@@ -28,8 +28,8 @@ class JointProjection:
         As in SimplexAlmostOneStepAhead; a slack below 1, too little for labels yet unknown, counts as 1.
         None is the forecaster's own for hints.
     declared
-        All labels, if they are known beforehand. Without horizon and window the grid then tunes itself: its
-        cells are finer, which hints are worth, at a smaller guarantee.
+        All labels, if they are known beforehand. Without horizon and window the grid tunes itself: its cells
+        are finer, which hints are worth, at a smaller guarantee.
     window
         Keep a certificate of the last so many rounds, too; only with all labels declared.
 
@@ -50,7 +50,7 @@ class JointProjection:
     ) -> None:
         given = None if slack is None else max(1.0, float(slack))
         settings: dict[str, Any] = {"labels": list(declared) or None, "horizon": horizon, "window": window}
-        tuned = bool(declared) and horizon is window is None
+        tuned = horizon is window is None
         if tuned:
             settings |= {"grid": "adaptive", "report": "hint"}
             given = HEEDING if given is None else given

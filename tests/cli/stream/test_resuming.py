@@ -50,7 +50,10 @@ def test_resume_goes_on_with_a_ledger_of_version_1(ledger, file):
     file.write_bytes(queries(10, 11))
     resumed(ledger, file)
     with contextlib.closing(sqlite3.connect(ledger)) as connection:
-        connection.executescript("ALTER TABLE inputs DROP COLUMN mark; PRAGMA user_version = 1;")
+        connection.executescript(
+            "DROP TABLE archives; DROP TABLE archived; DROP TABLE checkpoints;"
+            "ALTER TABLE inputs DROP COLUMN mark; PRAGMA user_version = 1;"
+        )
     append(file, queries(12))
     assert resumed(ledger, file) == ids(12)
     assert is_sound(ledger)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import threading
 from contextlib import contextmanager
 from decimal import ROUND_HALF_UP, Decimal
@@ -14,17 +13,12 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 pytest.importorskip("playwright", reason="needs playwright")
 
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from onlinecal.engine import AsyncEngine, Engine, Outcome, Query
 from onlinecal.engine.http.server import serve
 
 TOKEN = "correct-horse-battery"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 
 
 @contextmanager
@@ -62,29 +56,6 @@ def served(engine, **settings):
         assert not thread.is_alive()
 
 
-@pytest.fixture(scope="module")
-def browser():
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, headless=True, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser):
-    """A page that must not complain; what it does complain of is in `page.complaints`."""
-    context = browser.new_context()
-    page = context.new_page()
-    page.complaints = []
-    page.on("pageerror", lambda error: page.complaints.append(str(error)))
-    page.on("console", lambda message: message.type == "error" and page.complaints.append(message.text))
-    yield page
-    context.close()
-
-
 def play(engine, keys, rounds, start=0):
     for i in range(start, start + rounds):
         names = [f"rain/{key}" for key in range(keys)]
@@ -111,12 +82,21 @@ def expect_what_the_engine_says(page, engine):
         expect(page.locator(f"#{name}")).to_have_text(whole(getattr(total, name)))
     expect(page.locator("#per-round")).to_have_text(small(total.certificate / total.rounds))
     expect(page.locator("#promised")).to_have_text(small(total.guarantee / total.rounds))
+    overview = engine.overview()
+    scores, low = overview.scores, overview.hints.distance[0] / overview.hints.rounds
+    for id, number in (("brier", scores.brier), ("log-loss-hint", scores.log_loss_hint), ("low-hint", low)):
+        expect(page.locator(f"#{id}")).to_have_text(small(number))
+    expect(page.locator("#reliability circle")).to_have_count(
+        len(overview.forecasts.bins) + len(overview.hints.bins)
+    )
     for row, (name, summary) in enumerate(engine.largest(10)):
         cells = page.locator("#largest tr").nth(row).locator("th, td")
         expect(cells).to_have_text([
             name,
             small(summary.certificate / summary.rounds),
             small(summary.guarantee / summary.rounds),
+            small(summary.watched.scores.brier),
+            small(summary.watched.scores.brier_hint),
             whole(summary.rounds),
             whole(summary.open),
         ])  # fmt: skip
@@ -136,6 +116,37 @@ def test_the_page_follows_the_engine(page):
         expect(page.locator("#chart polyline")).to_have_count(2)
         expect(page.locator("#chart-words")).to_contain_text(page.locator("#per-round").inner_text())
         expect(page.locator("#speed")).not_to_have_text("–")
+        assert page.complaints == []
+
+
+def test_the_page_names_the_keys_that_raised_alarms(page):
+    with Engine() as engine, served(engine) as address:
+        page.goto(address)
+        expect(page.locator("#no-alarms")).to_be_visible()
+        for t in range(60):
+            engine.handle([Query(f"q{t}", "<b>sure", 0.9), Outcome(f"q{t}", 0), Outcome("nobody", 1)])
+        watched = engine.summary("<b>sure").watched
+        ago = engine.total().events - watched.last_hint.event
+        expect(page.locator("#alarmed th")).to_have_text("<b>sure")
+        cells = ["hints", watched.last_hint.direction, "everywhere", str(ago), str(watched.hint_alarms)]
+        expect(page.locator("#alarmed td")).to_have_text(cells)
+        expect(page.locator("#hint-alarms")).to_have_text(str(watched.hint_alarms))
+        expect(page.locator("#refused")).to_have_text("60 unknown")
+        assert page.complaints == []
+
+
+@pytest.mark.slow
+def test_the_page_stays_quick_with_a_hundred_thousand_keys(page):
+    with Engine() as engine, served(engine) as address:
+        for start in range(0, 100_000, 5_000):
+            names = [f"key {n}" for n in range(start, start + 5_000)]
+            engine.handle([Query(name, name, 0.3) for name in names])
+            engine.handle([Outcome(name, n % 3 == 0) for n, name in enumerate(names)])
+        page.goto(address)
+        expect(page.locator("#keys")).to_have_text("100,000", timeout=20_000)
+        page.wait_for_timeout(3_000)
+        expect(page.locator("#state")).to_have_text("live")
+        expect(page.locator("#largest tr")).to_have_count(10)
         assert page.complaints == []
 
 

@@ -18,12 +18,15 @@ import numpy as np
 from onlinecal.engine import KeyConfig
 from onlinecal.engine.keys.packing import HEAD, SUM, pack, unpack, with_sum
 from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.steering import BITS, SPARSE, unpacked_sparse
 from onlinecal.engine.settings import Settings
+from onlinecal.engine.watch.account import SIZE
 from onlinecal.forecasters.baselines import (
     FosterForecaster,
     FosterVohraForecaster,
     LinearOptimisationForecaster,
 )
+from onlinecal.steering.binary import TICKET
 
 CONFIGS = {
     "uniform": KeyConfig(horizon=60, report="hint", expire_after=50.0),
@@ -156,8 +159,21 @@ def odd_class_steering(rng, data):
     return msgspec.msgpack.encode(fields)
 
 
+def floats_of(data):
+    """The floats of a key's steering and its tickets; compressed they are what older programs wrote."""
+    changed = int(np.unpackbits(np.frombuffer(data, np.uint8, BITS, 1)).sum())
+    state, tickets = unpacked_sparse(data, ((len(data) - 1 - BITS) // 8 - changed) // TICKET)
+    return np.concatenate([state, tickets.ravel()])
+
+
 def odd_steering(rng, data):
-    floats = np.frombuffer(zlib.decompress(data), "<f8").copy()
+    if data[:1] == SPARSE:
+        if rng.random() < 0.3:
+            place = rng.randrange(len(data))
+            return data[:place] + rng.randbytes(1) + data[place + rng.randrange(3) :]
+        floats = floats_of(data)
+    else:
+        floats = np.frombuffer(zlib.decompress(data), "<f8").copy()
     for _ in range(rng.choice([1, 1, 2, 5])):
         place = rng.randrange(len(floats))
         odd = floats[place] + rng.choice([-1e-3, 1.0]), -floats[place], *map(float, ODD), 1e-300, 1e99, np.nan
@@ -167,10 +183,32 @@ def odd_steering(rng, data):
     return zlib.compress(floats.tobytes())
 
 
+def odd_watch(rng, data):
+    fields = msgspec.msgpack.decode(data)
+    floats = zlib.decompress(fields[0])
+    account, stakes = (
+        np.frombuffer(floats, "<f8", SIZE).copy(),
+        np.frombuffer(floats, "<f4", -1, 8 * SIZE).copy(),
+    )
+    for numbers in (account, stakes):
+        if len(numbers):
+            odd = -1.0, 1e300, *map(float, ODD), np.nan, np.inf, 0.5
+            with np.errstate(over="ignore"):
+                numbers[rng.randrange(len(numbers))] = rng.choice(odd)
+    if rng.random() < 0.1:
+        stakes = stakes[: rng.randrange(1 + len(stakes))]
+    fields[0] = zlib.compress(account.tobytes() + stakes.tobytes())
+    if rng.random() < 0.2:
+        odd_value(rng, fields)
+    return msgspec.msgpack.encode(fields)
+
+
 def odd_state(rng, data, kind):
     books = msgspec.msgpack.decode(data[SUM:])
     chance = rng.random()
-    if len(books) > 6 and rng.random() < 0.4:
+    if rng.random() < 0.2:
+        books[7] = odd_watch(rng, books[7])
+    elif books[6] is not None and rng.random() < 0.4:
         odd = odd_class_steering if kind in ("simplex", "fixed") else odd_steering
         books[6] = odd(rng, books[6])
     elif chance < 0.6:

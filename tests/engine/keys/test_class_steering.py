@@ -72,6 +72,7 @@ def test_it_is_the_steering_of_hints_in_the_order_of_events_whatever_the_lanes(s
     state, out = vector_trust.new_trusted_steering(K), np.empty(K)
     ticket = np.empty(vector_trust.ticket_size(K))
     forecaster, wanted = SimplexAlmostOneStepAhead(labels=LABELS), []
+    forecaster._run.tunes = True
     for row, number in zip(ROWS[:300], NUMBERS[:300].tolist(), strict=True):
         vector_trust.ask(state, ticket, row, out)
         token = forecaster.forecast(over_known(out))

@@ -24,7 +24,9 @@ from onlinecal.engine import (
     repair_ledger,
 )
 from onlinecal.engine.events import decode_lines
+from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.step import VERSION, KeyStep
+from onlinecal.engine.settings import Settings
 from tests.engine.key_events import CONFIG, everything
 
 KEYS = ["a", "b", "w/x", "w/y", "w/lp", "plain/a", "u/a"]
@@ -183,7 +185,8 @@ def test_a_state_of_the_first_version_keeps_to_the_grids_that_it_began_with(sett
     config, events = hinted_simplex(settings)
     step = KeyStep(config, 1000)
     newer, answers = step("k", None, events)
-    begun = bytes([1]) + KeyStep(config, 1000)("k", None, events[:1])[0][1:]
+    first_edition = KeyState("k", 1, Settings(config.default, 1)).dump()
+    begun, _ = step("k", step.adopt("k", 0, first_edition, [], 1), events[:1])
     older, first = step("k", begun, events[1:])
     assert (begun[0], older[0], newer[0]) == (1, 1, VERSION)
     with Engine(None, replace(config, edition=1)) as engine:

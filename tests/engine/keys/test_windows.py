@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onlinecal import AlmostOneStepAhead, calibration_distance
+from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead, calibration_distance
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, check_ledger, read_report
 from onlinecal.engine.keys.packing import pack_rounds, unpack_rounds
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.settings import Settings
+from onlinecal.forecasters.simplex.input import over_known
 
 TOLERANCE = 1e-6
 
@@ -170,6 +171,52 @@ def test_a_ledger_with_windows_is_reported_checked_and_opened_again(tmp_path):
 
 def test_what_does_not_go_is_refused():
     with pytest.raises(ValueError, match="window does not go"):
-        KeyConfig(kind="simplex", window=10)
+        KeyConfig(kind="lp", window=10)
     with pytest.raises(ValueError, match="window"):
         Settings(KeyConfig(window=0))
+
+
+@pytest.mark.parametrize("hinted", [False, True])
+@pytest.mark.parametrize("most", [0, 4])
+def test_a_key_of_several_classes_is_the_forecaster_with_that_window(hinted, most):
+    labels, rng, waiting = ["sun", "rain", "snow"], np.random.default_rng(6), []
+    state = KeyState("k", 1, Settings(KeyConfig(kind="simplex", classes=labels, window=40, steering=False)))
+    forecaster = SimplexAlmostOneStepAhead(labels=labels, window=40)
+    for i in range(300):
+        row = over_known(rng.dirichlet(np.ones(3))) if hinted and i > 60 else None
+        hint = None if row is None else dict(zip(labels, row.tolist(), strict=True))
+        # the engine divides by the sum once more
+        guide = None if row is None else over_known(row)
+        waiting.append((forecaster.forecast(guide), state.ask(str(i), 2 * i, hint, None)))
+        state.run()
+        while len(waiting) > (most if i % 5 else 0):
+            token, issued = waiting.pop(0)
+            assert list(issued.probability.values()) == list(token.vector)
+            label = labels[int(rng.integers(3))]
+            state.close(issued, label, None)
+            state.run()
+            forecaster.observe(token, label)
+        if i % 50 == 49:
+            again = KeyState("k", 1, state.settings, state.dump())
+            assert again.dump() == state.dump()
+            waiting = [(token, again.open[issued.id]) for token, issued in waiting]
+            state = again
+        found = state.summary()
+        assert found.window_certificate == forecaster.window_certificate
+        assert found.window_guarantee == forecaster.window_guarantee
+        assert found.window_certificate <= found.window_guarantee + TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        (
+            {"classes": ["a", "b"], "window": 9, "lanes": 2},
+            "lanes must be 1 with a window",
+        ),
+        ({"window": 9}, "window=9 needs n_classes or labels"),
+    ],
+)
+def test_windows_that_classes_cannot_have_are_refused(settings, match):
+    with pytest.raises(ValueError, match=match):
+        Settings(KeyConfig(kind="simplex", **settings))

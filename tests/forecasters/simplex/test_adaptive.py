@@ -13,6 +13,7 @@ import pytest
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import nested_distance
 from onlinecal.forecasters.simplex.machine import memory as memories
+from onlinecal.forecasters.simplex.machine.accounts import price
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.memory import records_of
 from onlinecal.forecasters.simplex.machine.rules import settle_current
@@ -172,6 +173,66 @@ def test_what_was_predicted_is_what_is_learnt_while_another_forecast_is_open():
     assert len(announced) == 3
 
 
+def off(memory, cells, k):
+    """The biases of all points off that grid, counted with the classes that there were."""
+    table, unit = records_of(memory), int(memory[SCALE]) // cells
+    away = (table[:, POINT : POINT + k] % unit != 0).any(axis=1)
+    return away, np.abs(table[:, POINT + k :]).sum(axis=1)
+
+
+def play_and_count(forecaster, outcomes, hints, count):
+    """Play round by round; `count` gets the memory before and after, and whether the class was new."""
+    for y, hint in zip(outcomes, hints, strict=True):
+        memory, known = forecaster.memory, forecaster.classes
+        guide = None if not known else {c: hint[c] / hint[known].sum() for c in known}
+        token = forecaster.forecast(guide)
+        forecaster.observe(token, int(y))
+        count(memory, forecaster.memory, int(y) not in known)
+        assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_account_goes_on_when_classes_join(seed):
+    """What points have when they leave the base grid is not owed, what they get from then on is."""
+    rng, steps = np.random.default_rng(seed), set()
+    forecaster = SimplexAlmostOneStepAhead(grid="adaptive", slack=1.0, report="hint")
+    joins = np.sort(rng.choice(1500, 3, replace=False))
+    outcomes = [int(rng.integers(1 + (t > joins).sum())) for t in range(2000)]
+    sums = {"spent on the base grid": Fraction(0), "left": Fraction(0)}
+
+    def count(before, memory, is_new):
+        k, base = int(memory[CLASSES]), int(memory[SCALE] // memory[BASE])
+        sums["spent on the base grid"] += 2 if is_new else Fraction(int(price(memory)), int(units(memory)))
+        biases = Fraction(1, int(memory[SCALE]))
+        if is_new and len(before):
+            was = int(before[SCALE] // before[BASE])
+            now, each = off(before, min(base, was), k - 1)
+            then, _ = off(before, was, k - 1)
+            sums["left"] += Fraction(int(each[now & ~then].sum()), int(before[SCALE]))
+        away, each = off(memory, base, k)
+        debt = int(each[away].sum()) * biases - sums["left"]
+        moved = Fraction(int(memory[MOVED]), int(units(memory)))
+        balance = Fraction(int(memory[BALANCE]), int(units(memory)))
+        assert abs(allowance(k) + sums["spent on the base grid"] - moved - debt - balance) <= 1e-5
+        assert memory[STEP] == memory[BASE] or balance >= 4
+        assert balance >= -1e-6
+        steps.add(int(memory[BASE] // memory[STEP]))
+
+    play_and_count(forecaster, outcomes, rng.dirichlet(np.ones(4), 2000), count)
+    assert max(steps) > 1
+    assert sums["left"] > 0
+
+
+def test_all_short_sequences_of_classes_that_are_discovered():
+    hints = np.random.default_rng(0).dirichlet(np.ones(3), 6)
+    for played in product(range(3), repeat=6):
+        for slack in (1.0, None):
+            forecaster = SimplexAlmostOneStepAhead(slack=slack, grid="adaptive" if slack else "nested")
+            forecaster._run.tunes = True
+            play_and_count(forecaster, played, hints, lambda *_: None)
+            assert forecaster._run.tuned
+
+
 def test_copies_go_on_and_damaged_accounts_are_refused():
     forecaster = adaptive(3)
     outcomes = outcomes_of("drift", 3, 2000, 3)
@@ -197,12 +258,11 @@ def test_copies_go_on_and_damaged_accounts_are_refused():
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({}, "grid 'adaptive' needs n_classes or labels"),
         ({"n_classes": 3, "horizon": 10}, "does not go with n_cells=None, horizon=10"),
         ({"n_classes": 3, "n_cells": 4}, "does not go with n_cells=4"),
     ],
 )
-def test_it_needs_known_classes_and_nothing_that_fixes_the_grid(settings, match):
+def test_it_needs_nothing_that_fixes_the_grid(settings, match):
     with pytest.raises(ValueError, match=match):
         SimplexAlmostOneStepAhead(grid="adaptive", **settings)
     with pytest.raises(ValueError, match="grid must be one of nested, adaptive, got 'fine'"):

@@ -6,12 +6,13 @@ const LINES = 10;         // keys in the table
 const TOKEN = "onlinecal token";
 const HEIGHT = 240;       // of the chart, its width is that of the page
 const MARGIN = { left: 56, right: 6, top: 30, bottom: 28 };
+const SQUARE = 300;       // height of the picture of reliability
 
 const at = (id) => document.getElementById(id);
 const samples = [];       // {at: seconds, events, measured, bound}
 
 const whole = (x) => x.toLocaleString("en");
-const small = (x) => (x === null ? "–" : x === 0 ? "0" : x >= 1e-3 ? x.toFixed(4) : x.toExponential(2));
+const small = (x) => (x === null || x === undefined ? "–" : x === 0 ? "0" : x >= 1e-3 ? x.toFixed(4) : x.toExponential(2));
 const perRound = (sum, rounds) => (rounds ? sum / rounds : null);
 
 async function read(path) {
@@ -30,7 +31,8 @@ async function read(path) {
 
 class Locked extends Error {}
 
-function show(total, lines) {
+function show(overview) {
+  const total = overview.total;
   const now = performance.now() / 1000;
   const measured = perRound(total.certificate, total.rounds);
   const bound = perRound(total.guarantee, total.rounds);
@@ -50,8 +52,45 @@ function show(total, lines) {
   for (const name of ["open", "rounds", "expired", "events", "keys"]) {
     at(name).value = whole(total[name]);
   }
-  list(lines);
+  quality(overview);
+  at("largest").replaceChildren(...overview.largest.map(certificateRow));
+  alarms(overview);
   draw();
+  drawReliability(overview);
+}
+
+function quality({ scores, forecasts, hints, alarms, hint_alarms, refused, total, oldest }) {
+  const of = (name) => (scores ? small(scores[name]) : "–");
+  for (const [id, name] of [["brier", "brier"], ["log-loss", "log_loss"]]) {
+    for (const [suffix, field] of [["", ""], ["-hint", "_hint"], ["-constant", "_constant"]]) {
+      at(id + suffix).textContent = of(name + field);
+    }
+  }
+  for (const [suffix, side] of [["", forecasts], ["-hint", hints]]) {
+    const [low, high] = side.distance && side.rounds ? side.distance : [null, null];
+    at("low" + suffix).textContent = small(perRound(low, low === null ? 0 : side.rounds));
+    at("high" + suffix).textContent = small(perRound(high, high === null ? 0 : side.rounds));
+  }
+  for (const [id, number] of [["alarms", alarms], ["hint-alarms", hint_alarms]]) {
+    at(id).textContent = whole(number);
+    at(id).classList.toggle("bad", number > 0);
+  }
+  const reasons = Object.entries(refused).map(([reason, count]) => `${whole(count)} ${reason}`);
+  at("refused").value = reasons.join(", ") || "none";
+  at("oldest").value = oldest === null ? "none" : `${whole(total.events - oldest)} events ago`;
+}
+
+function alarms({ alarmed, total }) {
+  const rows = alarmed.map(({ key, watched }) => {
+    const both = [["forecasts", watched.last, watched.alarms], ["hints", watched.last_hint, watched.hint_alarms]];
+    const last = both.filter(([, alarm]) => alarm).sort(([, a], [, b]) => b.event - a.event)[0];
+    const [of, alarm, count] = last;
+    const where = alarm.low === 0 && alarm.high === 1 ? "everywhere" : `${alarm.low} to ${alarm.high}`;
+    return line(key, [of, alarm.direction, where, whole(total.events - alarm.event), whole(count)]);
+  });
+  at("alarmed").replaceChildren(...rows);
+  at("alarmed-table").hidden = !rows.length;
+  at("no-alarms").hidden = rows.length > 0;
 }
 
 // over the last three seconds, so that single bursts do not flicker
@@ -60,23 +99,26 @@ function speedAt(now, events) {
   return before && before.events <= events ? (events - before.events) / (now - before.at) : null;
 }
 
-function list(lines) {
-  const rows = lines.map((line) => {
-    const row = document.createElement("tr");
-    const key = document.createElement("th");
-    key.scope = "row";
-    key.textContent = key.title = line.key;
-    row.append(key);
-    const measured = perRound(line.certificate, line.rounds);
-    const bound = perRound(line.guarantee, line.rounds);
-    for (const text of [small(measured), small(bound), whole(line.rounds), whole(line.open)]) {
-      const cell = document.createElement("td");
-      cell.textContent = text;
-      row.append(cell);
-    }
-    return row;
-  });
-  at("largest").replaceChildren(...rows);
+function line(name, texts) {
+  const row = document.createElement("tr");
+  const key = document.createElement("th");
+  key.scope = "row";
+  key.textContent = key.title = name;
+  row.append(key);
+  for (const text of texts) {
+    const cell = document.createElement("td");
+    cell.textContent = text;
+    row.append(cell);
+  }
+  return row;
+}
+
+function certificateRow({ key, certificate, guarantee, rounds, open, watched }) {
+  const scores = watched && watched.scores;
+  return line(key, [
+    small(perRound(certificate, rounds)), small(perRound(guarantee, rounds)),
+    small(scores ? scores.brier : null), small(scores ? scores.brier_hint : null), whole(rounds), whole(open),
+  ]);
 }
 
 function element(name, attributes, text) {
@@ -128,6 +170,42 @@ function draw() {
   at("chart-words").textContent = `Now ${small(last.measured)} per round, at most ${small(last.bound)}.`;
 }
 
+// dots as large as the bins are full, on the diagonal if what was forecast came as often
+function drawReliability({ forecasts, hints, since }) {
+  if (!forecasts.rounds) {
+    at("reliability-words").textContent = "Nothing is settled yet.";
+    return;
+  }
+  const picture = at("reliability");
+  const width = picture.clientWidth || 320;
+  picture.setAttribute("viewBox", `0 0 ${width} ${SQUARE}`);
+  const [left, right, top, bottom] = [40, width - 10, 30, SQUARE - 28];
+  const x = (p) => left + p * (right - left);
+  const y = (p) => bottom - p * (bottom - top);
+  const parts = [];
+  for (const p of [0, 0.25, 0.5, 0.75, 1]) {
+    parts.push(element("line", { class: "grid", x1: x(0), x2: x(1), y1: y(p), y2: y(p) }));
+    parts.push(element("text", { x: left - 6, y: y(p) + 4, "text-anchor": "end" }, p));
+    parts.push(element("text", { x: x(p), y: SQUARE - 8, "text-anchor": p === 1 ? "end" : "middle" }, p));
+  }
+  parts.push(element("line", { class: "ideal", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
+  for (const [name, side] of [["hints", hints], ["forecasts", forecasts]]) {
+    for (const { rounds, forecast, outcome } of side.bins) {
+      const r = 2 + 7 * Math.sqrt(rounds / side.rounds);
+      const dot = element("circle", { class: name, cx: x(forecast).toFixed(1), cy: y(outcome).toFixed(1), r: r.toFixed(1) });
+      dot.append(element("title", {}, `${name}: ${small(forecast)} came ${small(outcome)}, ${whole(rounds)} rounds`));
+      parts.push(dot);
+    }
+  }
+  parts.push(element("text", { class: "forecasts", x: left, y: 16 }, "● forecasts"));
+  if (hints.rounds) {
+    parts.push(element("text", { class: "hints", x: right, y: 16, "text-anchor": "end" }, "○ hints"));
+  }
+  picture.replaceChildren(...parts);
+  const begun = since ? ` since event ${whole(since)}` : "";
+  at("reliability-words").textContent = `${whole(forecasts.rounds)} rounds${begun}; the frequency of the outcome against the forecast.`;
+}
+
 const tick = (power) => (power < -3 || power > 4 ? `1e${power}` : String(Number(`1e${power}`)));
 
 function tell(text, lost) {
@@ -156,10 +234,10 @@ async function look() {
   }
   looking = true;
   try {
-    const [total, largest] = await Promise.all([read("certificate"), read(`keys?order=largest&limit=${LINES}`)]);
+    const overview = await read(`watch?keys=${LINES}`);
     at("login").hidden = true;
     at("numbers").hidden = false;
-    show(total, largest.keys);
+    show(overview);
     tell("live", false);
   } catch (error) {
     if (error instanceof Locked) {

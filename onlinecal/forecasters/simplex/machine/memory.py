@@ -32,6 +32,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     OTHER,
     POINT,
     RECORDS,
+    REPORT,
     ROUNDS,
     SCALE,
     SLAB,
@@ -47,6 +48,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     frame_size,
     frames_of,
     record_size,
+    remembered,
     units,
 )
 
@@ -56,16 +58,23 @@ FINENESS = 1 << 30
 
 
 def new_memory(
-    classes: int, scale: int, step: int, slack: float | None, records: int, growing: bool = False
+    classes: int,
+    scale: int,
+    step: int,
+    slack: float | None,
+    records: int,
+    growing: bool = False,
+    report: int = 0,
 ) -> NDArray[np.int64]:
     """A memory with room for `records` points, a power of two; its cell will be near the barycentre.
 
-    `growing` says that classes may be added later, by `rebuilt`.
+    `growing` says that classes may be added later, by `rebuilt`; `report` is REPORT.
     """
     width, frames, size = record_size(classes), frames_of(classes), frame_size(classes)
     slots = frames + 3 * size
-    memory = np.zeros(slots + 2 * records + records * width, np.int64)
+    memory = np.zeros(slots + 2 * records + records * width + remembered(classes, records, report), np.int64)
     memory[[FORMAT, CLASSES, SCALE, STEP, LIMIT]] = FORMAT_SIMPLEX, classes, scale, step, FOREVER
+    memory[REPORT] = report
     memory[FINE] = 1 << ((FINENESS // (classes * scale)).bit_length() - 1) if growing else 1
     memory[[WIDTH, SLOTS, MASK, RECORDS]] = width, slots, 2 * records - 1, slots + 2 * records
     if slack is not None:
@@ -80,7 +89,13 @@ def new_memory(
 
 
 def rebuilt(
-    memory: NDArray[np.int64], classes: int, scale: int, step: int, slack: float | None, growing: bool
+    memory: NDArray[np.int64],
+    classes: int,
+    scale: int,
+    step: int,
+    slack: float | None,
+    growing: bool,
+    report: int,
 ) -> NDArray[np.int64]:
     """The same run on another grid, with room for at least one point more.
 
@@ -89,15 +104,16 @@ def rebuilt(
     """
     old_classes, used = int(memory[CLASSES]), int(memory[USED])
     records = max(FEWEST_RECORDS, 1 << int(used).bit_length())
-    new = new_memory(classes, scale, step, slack, records, growing)
+    new = new_memory(classes, scale, step, slack, records, growing, report)
     factor = scale // int(memory[SCALE])
-    new[ROUNDS:HEADER] = memory[ROUNDS:HEADER]
+    new[ROUNDS:REPORT] = memory[ROUNDS:REPORT]
+    new[BASE:HEADER] = memory[BASE:HEADER]
     new[SPREAD] *= factor
     new[BASE] *= factor
     new[BALANCE] = int(memory[BALANCE]) * int(units(new)) // int(units(memory))
     new[MOVED] = -(-int(memory[MOVED]) * int(units(new)) // int(units(memory)))
     table = records_of(memory)
-    into = new[new[RECORDS] :].reshape(records, -1)[:used]
+    into = records_of(new, used)
     into[:, LABEL : SUPPORT + 1] = table[:, LABEL : SUPPORT + 1]
     into[:, POINT : POINT + old_classes] = table[:, POINT : POINT + old_classes] * factor
     into[:, POINT + classes : POINT + classes + old_classes] = table[:, POINT + old_classes :] * factor
@@ -111,16 +127,18 @@ def rebuilt(
 def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
     """The same memory with room for twice as many points and empty slots: `rehash` must follow."""
     slots, records, used = int(memory[SLOTS]), capacity(memory) * 2, int(memory[USED])
-    new = np.zeros(slots + 2 * records + records * int(memory[WIDTH]), np.int64)
+    size = remembered(int(memory[CLASSES]), records, int(memory[REPORT]))
+    new = np.zeros(slots + 2 * records + records * int(memory[WIDTH]) + size, np.int64)
     new[:slots] = memory[:slots]
     new[MASK], new[RECORDS] = 2 * records - 1, slots + 2 * records
-    new[new[RECORDS] :].reshape(records, -1)[:used] = records_of(memory)
+    records_of(new, used)[:] = records_of(memory)
     return new
 
 
-def records_of(memory: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A view of the records in use, one a row: key, label, k coordinates, k biases."""
-    first, width, used = int(memory[RECORDS]), int(memory[WIDTH]), int(memory[USED])
+def records_of(memory: NDArray[np.int64], number: int | None = None) -> NDArray[np.int64]:
+    """A view of the first records, of those in use, one a row: key, label, k coordinates, k biases."""
+    first, width = int(memory[RECORDS]), int(memory[WIDTH])
+    used = int(memory[USED]) if number is None else number
     return memory[first : first + used * width].reshape(used, width)
 
 

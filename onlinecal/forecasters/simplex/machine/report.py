@@ -73,7 +73,7 @@ def move_inside(memory: Memory, frame: int, hint: Any, vector: Any) -> None:
     for c in range(k):
         centre = memory[frame + SUMS + c] / (k * memory[SCALE])
         vector[c] = min(max(centre + share * (hint[c] - centre), 0.0), 1.0)
-    if share < 1.0 and memory[REPORT] == BEST:
+    if share < 1.0 and memory[REPORT] >= BEST:
         for i in range(k):
             weights[i] = max(1.0 / k + share * (weights[i] - 1.0 / k), 0.0)
         improve(memory, frame, hint, weights, vector)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.binary.cells import BRIM
 from onlinecal.forecasters.simplex.machine.accounts import book, is_overdrawn
+from onlinecal.forecasters.simplex.machine.near import full_cell_near
 from onlinecal.forecasters.simplex.machine.report import move_inside
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
@@ -34,6 +35,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     LIMIT,
     MOVED,
     POINT,
+    RECALLING,
     REPORT,
     ROUNDS,
     SCALE,
@@ -119,8 +121,11 @@ def announce_near(memory: Memory, hint: Any, forecast: Any) -> int:
     parts = k * memory[SCALE]
     for c in range(k):
         memory[target + c] = int(hint[c] * parts + 0.5)
-    set_anchor(memory, target)
-    frame = restart(memory, memory[SLACK] > 0)
+    if memory[REPORT] == RECALLING:
+        frame = full_cell_near(memory, target)
+    else:
+        set_anchor(memory, target)
+        frame = restart(memory, memory[SLACK] > 0)
     if memory[REPORT] > 0:
         move_inside(memory, frame, hint, forecast)
     else:

@@ -35,15 +35,20 @@ ROUNDS, SPREAD, MOVED, USED = range(14, 18)
 CHANGES, PIVOTS, RESTARTS = range(18, 21)
 """How often the cell changed, how many vertices were exchanged for that, and how often by a restart."""
 REPORT = 21
-"""0 if forecasts are barycentres, BEST if they follow their hints inside the cell, STRAIGHT if they do so as
-before edition 4 (see `report`)."""
-STRAIGHT, BEST = 1, 2
+"""0 if forecasts are barycentres, RECALLING if they follow their hints inside cells that `near` finds, BEST
+if these are found as before edition 5, STRAIGHT if reports, too, are as before edition 4 (see `report`)."""
+STRAIGHT, BEST, RECALLING = 1, 2, 3
 BASE, BALANCE = 22, 23
 """Of a grid that tunes itself (see `accounts`), else 0."""
 HEADER = 24
 
 KEY, LABEL, SUPPORT, POINT = range(4)
 """Parts of a record; SUPPORT counts the classes of weight above zero, the biases follow the k coordinates."""
+
+REGION_KEY, SINCE, LAST, LEFT, PLACE = range(5)
+"""Parts of what is remembered of a region (see `near`): its key; the round of the walk; the last round that
+began where that had ended, plus one; how many more may; and where it began and where it ended, k sums of a
+frame each."""
 
 SUMS = 1
 """Where a frame has the sums of its vertices' coordinates, k SCALE times the barycentre."""
@@ -97,6 +102,12 @@ def vertex_at(memory: Memory, frame: int, i: int) -> int:
 def record_size(k: int) -> int:
     """The length of a record."""
     return POINT + 2 * k
+
+
+@kernel_part
+def remembered(k: int, records: int, report: int) -> int:
+    """How much there is behind so many records: an entry for a region for each fourth of them, or nothing."""
+    return (records >> 2) * (PLACE + 2 * k) if report == RECALLING else 0
 
 
 @kernel_part

@@ -135,6 +135,13 @@ def refitted(
     return table_of(size, memory, rounds)
 
 
+def most_of_window(memory: NDArray[np.int64], size: int) -> int:
+    """How long the table of a window of that size beside this memory can be; 0 beside none."""
+    if len(memory) <= WIDTH:
+        return 0
+    return RING + ENTRY * size + int(capacity(memory)) * int(memory[CLASSES])
+
+
 def window_certificate(memory: NDArray[np.int64], table: NDArray[np.int64]) -> float:
     """A proven bound on the distance to calibration of the rounds in the window, a sum."""
     return certified(memory, int(table[DISTANCE]), int(table[CHANGES]))

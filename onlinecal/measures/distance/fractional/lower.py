@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import Counts, Floats, check_counts, count_shares, merged
 from onlinecal.measures.distance.fractional.relaxation import ROUNDING, relax, relaxation_nodes
 from onlinecal.validation import check_count
 
 
 @dataclass(frozen=True, eq=False)
-class LowerCalibrationDistance:
+class LowerCalibrationDistance(Shown):
     """Where the lower distance lies, and a fractional calibrated history that proves the upper end.
 
     Attributes
@@ -32,6 +33,9 @@ class LowerCalibrationDistance:
     upper: float
     values: Floats
     masses: Floats
+
+    def _shown(self) -> Table:
+        return bracket_of(self, "lower distance to calibration")
 
 
 def lower_calibration_distance(

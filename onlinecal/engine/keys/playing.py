@@ -1,8 +1,8 @@
 """Many forecasters of one kind, each behind its own steering, played in one compiled call.
 
 What they hold stands in a few arrays, so that no array has to be handed over for each: the memories one after
-the other in one heap of integers, steering states as rows of a matrix, and what is kept of open forecasts,
-cells, forecasts and tickets, as rows of others.
+the other in one heap of integers, steering states and accounts as rows of matrices, and what is kept of open
+forecasts, cells, forecasts, tickets and stakes, as rows of others.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
 from onlinecal.compiling.borrowed import borrowed
+from onlinecal.engine.watch.account import FORECAST, HINT, TICKET, ask, settle, settle_bets
 from onlinecal.forecasters.binary.cells import ROUNDS, SCALE, certificate, report
 from onlinecal.steering.trust import advise, take_in
 
@@ -29,8 +30,9 @@ ASKS = -1
 GONE = -2
 """The same: the forecast that is open is given up."""
 
-DONE, NO_MEMORY, SPENT = 0, 1, 2
-"""How a call ended: all steps were taken; the heap, or the integers of a memory, had no room for the next."""
+DONE, NO_MEMORY, SPENT, ALARM = 0, 1, 2, 3
+"""How a call ended: all steps were taken; the heap, or the integers of a memory, had no room for the next;
+the last one raised an alarm."""
 
 
 class Players(NamedTuple):
@@ -48,9 +50,14 @@ class Players(NamedTuple):
         The player's row, -1 if its hints are not steered; (players,).
     counts
         Its open forecasts, and the most others that were open when it was asked; (players, 2).
+    accounts
+        Of those who watch the player, (players, `account.SIZE`).
     cells, forecasts, tickets, hinted
         Of open forecasts: lower end and step, (open, 2); the probability, (open,); what steering keeps,
         (open, `trust.TICKET`), if there is anything, (open,).
+    hints, numbers, stakes
+        Of open forecasts: the hint as it came, NaN where there was none, (open,); the number of the query,
+        (open,); what is bet on them, (open, `account.TICKET`).
     """
 
     heap: Ints
@@ -58,10 +65,14 @@ class Players(NamedTuple):
     steering: Floats
     rows: Ints
     counts: Ints
+    accounts: Floats
     cells: Ints
     forecasts: Floats
     tickets: Floats
     hinted: NDArray[np.bool_]
+    hints: Floats
+    numbers: Ints
+    stakes: NDArray[np.float32]
 
 
 class Steps(NamedTuple):
@@ -75,6 +86,8 @@ class Steps(NamedTuple):
         0, 1, ASKS or GONE.
     hints
         Of those that ask; negative where there is none.
+    numbers
+        Of the events.
     forecasts, certificates
         What is answered to those that ask.
     """
@@ -83,24 +96,35 @@ class Steps(NamedTuple):
     places: Ints
     outcomes: Ints
     hints: Floats
+    numbers: Ints
     forecasts: Floats
     certificates: Floats
 
 
-@cache
-def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints], int]:
-    """play(players, steps, progress) -> how it ended, for players on a grid machine with these rules.
+@kernel_part
+def give_back(account: Any, stakes: Any, forecast: float, hint: float, asked: int) -> None:
+    """Let stakes come back, of a forecast that never gets an outcome: as by the mean outcome."""
+    settle_bets(account, stakes, FORECAST, forecast, forecast, float(asked), 0.0, np.inf)
+    if hint == hint:
+        settle_bets(account, stakes, HINT, hint, hint, float(asked), 0.0, np.inf)
 
-    `progress`, shape (3,), is read and written: steps taken, integers of the heap in use, and the most rounds
-    that any player has settled. A memory without room moves to the end of the heap, twice as long.
+
+@cache
+def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
+    """play(players, steps, progress, threshold) -> how it ended, for players on a machine with these rules.
+
+    `progress`, shape (4,), is read and written: steps taken, integers of the heap in use, the most rounds
+    that any player has settled, whose alarms the last step raised. A memory without room moves to the end of
+    the heap, twice as long. `threshold` is that of alarms, inf for none, NaN where nobody watches.
     """
     propose, charge, has_room = rules.propose, rules.charge, rules.has_room
     bears, in_units = rules.bears, rules.in_units
 
     @compiled
-    def play(players: Players, steps: Steps, progress: Ints) -> int:
+    def play(players: Players, steps: Steps, progress: Ints, threshold: float) -> int:
         heap, places, steering, rows = players.heap, players.places, players.steering, players.rows
-        counts = players.counts
+        counts, accounts, stakes = players.counts, players.accounts, players.stakes
+        bets, watches = threshold < np.inf, threshold == threshold
         while progress[0] < len(steps.players):
             i = progress[0]
             player, place, outcome = steps.players[i], steps.places[i], steps.outcomes[i]
@@ -108,10 +132,20 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints], int]:
             memory = borrowed(heap[start : start + length])
             if outcome == GONE:
                 counts[player, 0] -= 1
+                if bets:
+                    give_back(
+                        accounts[player],
+                        stakes[place],
+                        players.forecasts[place],
+                        players.hints[place],
+                        players.numbers[place],
+                    )
             elif outcome == ASKS:
                 counts[player, 1] = max(counts[player, 1], counts[player, 0])
                 counts[player, 0] += 1
                 hint = steps.hints[i]
+                players.hints[place] = hint if hint >= 0.0 else np.nan
+                players.numbers[place] = steps.numbers[i]
                 players.hinted[place] = hint >= 0.0 and row >= 0
                 if players.hinted[place]:
                     guide = advise(steering[row], players.tickets[place], hint)
@@ -124,6 +158,10 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints], int]:
                 players.forecasts[place] = forecast
                 steps.forecasts[i] = forecast
                 steps.certificates[i] = certificate(memory)
+                if bets:
+                    for j in range(TICKET):
+                        stakes[place, j] = 0.0
+                    ask(accounts[player], stakes[place], forecast, players.hints[place])
             else:
                 if not has_room(memory):
                     if not bears(memory):
@@ -145,6 +183,14 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints], int]:
                 charge(memory, lower, step, outcome, outcome * memory[SCALE], players.forecasts[place])
                 counts[player, 0] -= 1
                 progress[2] = max(progress[2], memory[ROUNDS])
+                if watches:
+                    progress[3] = settle(
+                        accounts[player], stakes[place], players.forecasts[place], players.hints[place],
+                        float(outcome), float(players.numbers[place]), float(steps.numbers[i]), threshold,
+                    )  # fmt: skip
+                    if progress[3] != 0:
+                        progress[0] = i + 1
+                        return ALARM
             progress[0] = i + 1
         return DONE
 

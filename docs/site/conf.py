@@ -1,0 +1,85 @@
+"""How Sphinx makes the site from the pages, the docstrings and the command's own help."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+
+import reference  # noqa: E402
+
+import onlinecal  # noqa: E402
+
+project = "onlinecal"
+author = "The onlinecal authors"
+release = version = onlinecal.__version__
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
+root_doc = "index"
+exclude_patterns = ["site/**"]
+
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
+myst_heading_anchors = 4
+
+autosummary_generate = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_format = "short"
+autodoc_typehints_description_target = "documented_params"
+toc_object_entries_show_parents = "hide"
+autodoc_preserve_defaults = True
+autoclass_content = "class"
+napoleon_google_docstring = False
+# sentences, here, not types with descriptions
+napoleon_custom_sections = ["Returns", ("Attributes", "params_style")]
+python_use_unqualified_type_names = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = "onlinecal"
+html_favicon = html_logo = "../../onlinecal/engine/http/static/icon.svg"
+html_static_path = ["static"]
+html_css_files = ["onlinecal.css"]
+# pages without neighbours
+html_sidebars = {"index": [], "changelog": [], "contributing": []}
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "logo": {"text": "onlinecal", "alt_text": "onlinecal, start"},
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 6,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_context = {"default_mode": "auto"}
+copyright = "the onlinecal authors, BSD 3-clause"
+
+
+def without_empty_patterns(app, name, source):
+    """Patterns of the navigation that no page matches are left out: Sphinx would complain."""
+    here = Path(app.srcdir, name).parent
+    source[0] = re.sub(
+        r"^[\w/]+\*$", lambda line: line[0] if any(here.glob(line[0] + ".md")) else "", source[0], flags=re.M
+    )
+
+
+def setup(app):
+    """Have the pages of the reference written before Sphinx looks for pages."""
+    app.connect("config-inited", lambda app, _config: reference.write(Path(app.srcdir) / "reference"))
+    app.connect("source-read", without_empty_patterns)
+    app.connect("autodoc-process-docstring", reference.as_restructured, priority=400)
+    app.connect("autodoc-skip-member", reference.skipped)

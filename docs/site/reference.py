@@ -1,0 +1,187 @@
+"""The pages of the reference, written anew at every build: one a public name, one a verb of the command."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from sphinx.pycode import ModuleAnalyzer
+from typer.cli import get_docs_for_click
+
+from simulations.cli.console import app as command
+
+# what else has an `__all__` is the house's own
+PACKAGES = {
+    "onlinecal": "The names that most programs need; what else there is stands in the other packages.",
+    "onlinecal.forecasters": "They forecast first and learn the outcome second.",
+    "onlinecal.wrappers": "A classifier, a regressor or a column of probabilities in, calibrated ones out.",
+    "onlinecal.recalibration": "A fixed model's table of probabilities in, a better one out.",
+    "onlinecal.measures": "How far from calibrated: pure functions on arrays.",
+    "onlinecal.measures.decision": "What measures of decisions answer with.",
+    "onlinecal.metrics": "The same as metrics of river.",
+    "onlinecal.alarms": "Alarms when forecasts stop being calibrated.",
+    "onlinecal.plots": "Pictures of one's own arrays, drawn on any Axes.",
+    "onlinecal.engine": "Events in, answers out: many keys, late labels, a ledger.",
+    "onlinecal.engine.spark": "The engine and the recalibrators on Spark.",
+    "adversaries": "Who produces the outcomes.",
+}
+
+
+def public_names() -> dict[str, dict[str, Any]]:
+    """For each public package, its names with what they stand for, each object in one package alone."""
+    found: dict[str, dict[str, Any]] = {}
+    seen: set[int] = set()
+    for package in PACKAGES:
+        module = importlib.import_module(package)
+        names = {name: getattr(module, name) for name in module.__all__ if not name.startswith("__")}
+        found[package] = {name: thing for name, thing in names.items() if id(thing) not in seen}
+        seen |= {id(thing) for thing in found[package].values()}
+    return found
+
+
+def last(name: str) -> str:
+    """What a full name ends with."""
+    return name.rpartition(".")[2]
+
+
+def write(folder: Path) -> None:
+    """Write the pages into the folders `names` and `verbs`; what is there already and the same stays."""
+    pages = {**dict(pages_of_names()), **dict(pages_of_verbs())}
+    for path in [*folder.glob("names/*.md"), *folder.glob("verbs/*.md")]:
+        if str(path.relative_to(folder)) not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def pages_of_names() -> Iterator[tuple[str, str]]:
+    """A page for each public name, and one for each package, which lists them."""
+    for package, things in public_names().items():
+        full = [f"{package}.{name}" for name in things]
+        yield f"names/{package}.md", page_of_package(package, full)
+        for name, thing in zip(full, things.values(), strict=True):
+            yield f"names/{name}.md", page_of_name(package, name, thing)
+
+
+def block(kind: str, *lines: str) -> str:
+    """A directive in a page."""
+    return "\n".join([f"```{{{kind}}}", *lines, "```"])
+
+
+def page_of_package(package: str, names: list[str]) -> str:
+    """Its names with the first sentences of their docstrings."""
+    table = block("eval-rst", ".. autosummary::", "   :nosignatures:", "", *(f"   {name}" for name in names))
+    tree = block("toctree", ":hidden:", "", *(f"{last(name)} <{name}>" for name in names))
+    return f"# {package}\n\n{PACKAGES[package]}\n\n{table}\n\n{tree}\n"
+
+
+def page_of_name(package: str, name: str, thing: Any) -> str:
+    """What its docstring says, with the public members of a class."""
+    short = last(name)
+    if inspect.isclass(thing):
+        told = block("eval-rst", f".. autoclass:: {name}", "   :members:", "   :inherited-members:")
+    elif inspect.isroutine(thing):
+        told = block("eval-rst", f".. autofunction:: {name}")
+    else:
+        lines = (f"   {line}" for line in said_of(package, short))
+        told = block("eval-rst", f".. py:data:: {name}", "", *lines)
+    return f"# {short}\n\n`from {package} import {short}`\n\n{told}\n"
+
+
+def said_of(package: str, name: str) -> list[str]:
+    """The lines of the text below the assignment of a public name that is no class and no function."""
+    while True:
+        tree = ast.parse(inspect.getsource(importlib.import_module(package)))
+        homes = {
+            alias.name: node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        if name not in homes:
+            break
+        package = homes[name] or ""
+    return ModuleAnalyzer.for_module(package).find_attr_docs().get(("", name), [])
+
+
+def pages_of_verbs() -> Iterator[tuple[str, str]]:
+    """A page for each verb of the command, with its arguments and options as its --help tells them."""
+    group = typer.main.get_command(command)
+    context = typer.Context(group, info_name="onlinecal")
+    for name, verb in group.commands.items():
+        text = get_docs_for_click(obj=verb, ctx=context, name=name, call_prefix="onlinecal")
+        yield f"verbs/{name}.md", as_markdown(text)
+
+
+def as_markdown(text: str) -> str:
+    """The help as a page: examples become blocks, what looks like mark-up is what it says."""
+    text = re.sub(r"^\[bold\](.*)\[/bold\]\n", r"```sh\n\1\n```\n", text, flags=re.M)
+    text = text.replace("```\n\n```sh\n", "")
+    text = re.sub(r"\[/?bold\]", "", text)
+    text = re.sub(r"^(#+ )`(.*)`$", r"\1\2", text, flags=re.M)
+    text = re.sub(r"\bdocs/([\w-]+)\.md\b", r"[docs/\1.md](../../\1.md)", text)
+    return re.sub(r"(?<!^)\$(?! onlinecal)", r"\\$", text)
+
+
+def links() -> dict[str, str]:
+    """Where a name between backticks leads: to its page, if it is public and no other is called so."""
+    full = [f"{package}.{name}" for package, things in public_names().items() for name in things]
+    known = Counter(last(name) for name in full)
+    return {name: name for name in full} | {last(name): name for name in full if known[last(name)] == 1}
+
+
+LINKS = links()
+SECTION = re.compile(r"^(?:Parameters|Attributes)\n-+\n.*?(?=^\S[^\n]*\n-+$|\Z)", re.M | re.S)
+OURS = ("onlinecal", "adversaries")
+
+
+def docstring_of(thing: Any) -> str:
+    """What it says of itself; a class that does not describe its parameters, what its bases say of them."""
+    told = inspect.cleandoc(thing.__doc__ or "")
+    if inspect.isclass(thing) and not SECTION.search(told):
+        bases = [base for base in thing.__mro__[1:] if base.__module__.startswith(OURS)]
+        found = (SECTION.search(inspect.cleandoc(base.__doc__ or "")) for base in bases)
+        told += next((f"\n\n{section[0]}" for section in found if section), "")
+    return told
+
+
+CODE = re.compile(r"(``[^`]+``|`[^`]+`)")
+
+
+def as_restructured(_app: Any, what: str, _name: str, thing: Any, _options: Any, lines: list[str]) -> None:
+    """Signs of formulas are what they are, outside code and examples: docstrings are plain text."""
+    if what == "class":
+        lines[:] = [*docstring_of(thing).split("\n"), ""]
+    elif what in ("property", "attribute", "data"):
+        # what the first line says before a colon would be taken for a type
+        lines.insert(0, "")
+    example = False
+    for i, line in enumerate(lines):
+        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
+        if not example and not re.fullmatch(r"\s*[-=~*]+", line):
+            lines[i] = "".join(map(piece, CODE.split(line)))
+
+
+def piece(text: str) -> str:
+    """Of a line of a docstring: code, as a link where it is a public name, or what stands between."""
+    if not CODE.fullmatch(text):
+        return re.sub(r"([|*\\`]|(?<=\w)_(?!\w))", r"\\\1", text)
+    name = text.strip("`")
+    return f":py:obj:`{name} <{LINKS[name]}>`" if name in LINKS else f"``{name}``"
+
+
+def skipped(_app: Any, _what: str, _name: str, thing: Any, skip: bool, _options: Any) -> bool:
+    """Members that come from river, scikit-learn or Python are told there."""
+    function = getattr(thing, "fget", None) or inspect.unwrap(getattr(thing, "__func__", thing))
+    home = getattr(function, "__module__", None) or ""
+    return skip or not home.startswith(OURS)

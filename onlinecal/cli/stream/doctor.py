@@ -1,0 +1,107 @@
+"""The verb `stream doctor`: what an operator needs to know when something is off, and what to do next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from onlinecal.cli.errors import CHECK_FAILED
+
+
+def doctor(
+    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger, which may be in use, or damaged.")],
+    integrity: Annotated[
+        bool,
+        typer.Option(
+            "--integrity/--no-integrity", help="Have every page looked at: a few seconds a gigabyte."
+        ),
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Look a ledger over, with the program and the machine around it, and say what to do where it is off.
+
+    Reads only; works beside the engine, and on a ledger that is damaged or of another version. Exit code 1
+    if something is wrong. It does not replay the log: `check` does.
+
+    Example:
+
+    [bold]onlinecal stream doctor --ledger rain.db[/bold]
+    """
+    import msgspec
+
+    from onlinecal.cli.output import print_json, results
+    from onlinecal.engine.ledger.examining import examine
+
+    program, found = surroundings()
+    facts, wrong = examine(ledger, integrity)
+    found += wrong
+    if as_json:
+        print_json(
+            {"path": str(ledger), "program": program, "ledger": facts, "wrong": msgspec.to_builtins(found)}
+        )
+    else:
+        console = results()
+        for name, told in [*spelt(program), *spelt(facts)]:
+            console.print(f"{name:<16} {told}", markup=False, soft_wrap=True)
+        for one in found:
+            console.print(f"\nWRONG: {one.wrong}\n  do:  {one.do}", markup=False, soft_wrap=True)
+        if not found:
+            console.print("\nnothing is wrong", markup=False)
+    if found:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def surroundings() -> tuple[dict[str, Any], list[Any]]:
+    """Versions and compiled code, and what is wrong with them."""
+    import platform
+    import sqlite3
+    from importlib.metadata import PackageNotFoundError, version
+
+    from onlinecal.compiling.folder import looked_into
+    from onlinecal.engine.config import EDITION
+    from onlinecal.engine.ledger.examining import Finding
+    from onlinecal.engine.ledger.schema import VERSION
+
+    facts: dict[str, Any] = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+    for name in ("onlinecal", "numpy", "numba", "river", "msgspec"):
+        try:
+            facts[name] = version(name)
+        except PackageNotFoundError:
+            facts[name] = None
+    facts |= {"newest_schema": VERSION, "newest_edition": EDITION}
+    folders = looked_into()
+    facts["compiled"] = [{"folder": str(folder), "kernels": kernels} for folder, kernels in folders]
+    if any(kernels for _, kernels in folders):
+        return facts, []
+    cold = Finding(
+        "no compiled code is kept: a start compiles for a minute",
+        "run `onlinecal warmup` with the NUMBA_CACHE_DIR that the engine has",
+    )
+    return facts, [cold]
+
+
+def spelt(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Facts as lines for people."""
+    from datetime import UTC, datetime
+
+    lines = []
+    for name, told in facts.items():
+        if name.endswith("bytes"):
+            shown = f"{told / 2**20:,.1f} MiB"
+            name = name.removesuffix("bytes").removesuffix("_") or "size"
+        elif name == "last_commit":
+            shown = datetime.fromtimestamp(told, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        elif name == "writer":
+            shown = "none" if told is None else f"process {told or 'of another container'}"
+        elif name == "compiled":
+            shown = ", ".join(f"{one['kernels']} kernels in {one['folder']}" for one in told)
+        elif name == "archives":
+            shown = ", ".join(f"{one['path']}{'' if one['there'] else ' (not there)'}" for one in told)
+        elif name == "oldest_open":
+            shown = f"{told['id']} of {told['key']}, {told['events_ago']:,} events ago, time {told['time']}"
+        else:
+            shown = f"{told:,}" if isinstance(told, int) and not isinstance(told, bool) else str(told)
+        lines.append((name.replace("_", " "), shown or "none"))
+    return lines

@@ -1,0 +1,15 @@
+"""Small data sets that come with the package, as river's come with river.
+
+Names are loaded when they are first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onlinecal.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from onlinecal.datasets.games import NBAGames as NBAGames
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -1,0 +1,299 @@
+"""Archives: older events leave the ledger for a file of their own, which is read and checked as a ledger is.
+
+First the archive is made, beside a writer if there is one, by replaying the events that go into it; it is on
+disk under its name when it is complete. Then the ledger shrinks in one transaction, for which nobody else may
+write to it. Stopped anywhere, the same call goes on: an event is in the ledger, or in an archive, or for a
+moment in both, never in none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from onlinecal.engine.keys.cache import KeyCache, row_of
+from onlinecal.engine.ledger import schema
+from onlinecal.engine.ledger.archived import hash_of_id
+from onlinecal.engine.ledger.chain import (
+    Link,
+    Marker,
+    digest_events,
+    hash_of,
+    last_hash,
+    links,
+    marker_of,
+    refuse_archive,
+    states_digest,
+)
+from onlinecal.engine.ledger.check import Tell, replay_key, silent
+from onlinecal.engine.ledger.file import LedgerError
+from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.records import write_states
+from onlinecal.engine.ledger.report import config_of
+from onlinecal.validation import check_count
+
+TIMES = "SELECT number, time FROM queries UNION ALL SELECT number, time FROM closings"
+
+
+def archive_ledger(
+    path: str | Path,
+    into: str | Path,
+    *,
+    keep: int | None = None,
+    before: float | None = None,
+    shrink: bool = False,
+    tell: Tell = silent,
+) -> Link | None:
+    """Move the older events of a ledger to an archive; None if there are none to move.
+
+    Forecasts that are open then stay, and each key's state, from which the log goes on. Ids that were moved
+    are known by a hash (8 bytes): who sends one again is told that it is `archived`.
+
+    Parameters
+    ----------
+    path, into
+        The ledger and the file to make. Is that the complete archive of a call that was interrupted, the
+        call is finished, whatever the other arguments.
+    keep, before
+        How many of the last events stay; or a time, in the seconds of the events: what comes before the first
+        event with that time or a later one is moved. Just one of the two.
+    shrink
+        Give the space to the disk, too, for which there has to be room for a copy of what stays. Otherwise
+        the ledger's file keeps its size, and new events fill it.
+    tell
+        Called with the numbers of events done and in all.
+
+    Raises
+    ------
+    LedgerError
+        If the ledger cannot be read, does not agree with its own log, or somebody writes to it: then the
+        archive is there, and the same call again finishes it.
+    ValueError
+        If an argument cannot be, or `into` is a file of another kind.
+    """
+    if (keep is None) == (before is None):
+        raise ValueError(f"give either keep or before, got keep={keep!r} and before={before!r}")
+    if keep is not None:
+        check_count(keep, "keep", least=0)
+    source, target = Path(path), Path(into)
+    if target.exists():
+        _check_continues(source, target)
+    elif not _make(source, target, keep, before, tell):
+        return None
+    return _shrink(source, target, shrink)
+
+
+def _check_continues(source: Path, target: Path) -> None:
+    """ValueError unless a file is the archive that comes next, or one that is known already."""
+    try:
+        archive = Ledger(target, read_only=True)
+    except OSError:
+        marker = None
+    else:
+        with closing(archive):
+            marker, before = marker_of(archive), last_hash(archive)
+    with closing(Ledger(source, read_only=True)) as ledger:
+        known = [link.hash for link in links(ledger)]
+        if marker is None or (marker.link.hash not in known and before != last_hash(ledger)):
+            raise ValueError(f"{target}: there is a file already; name one that is to be made")
+
+
+def _make(source: Path, target: Path, keep: int | None, before: float | None, tell: Tell) -> bool:
+    """Write the archive and put it in its place; whether there was anything to write."""
+    part = target.with_name(f"{target.name}.part")
+    with closing(Ledger(source, read_only=True)) as ledger, ledger.snapshot():
+        refuse_archive(ledger)
+        upto = last_to_move(ledger, keep, before)
+        if upto <= ledger.checkpoint():
+            return False
+        part.unlink(missing_ok=True)
+        try:
+            with ledger.ledger_errors(), closing(sqlite3.connect(part, isolation_level=None)) as new:
+                new.execute("PRAGMA journal_mode = OFF")
+                schema.prepare(new)
+                new.execute("BEGIN")
+                _fill(ledger, new, target, upto, tell)
+                new.execute("COMMIT")
+            _seal(part)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+    _sync(part)
+    os.replace(part, target)
+    _sync(target.parent)
+    return True
+
+
+def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
+    """The number of the last event that goes into the archive."""
+    last = ledger.last_numbers()[0]
+    if keep is not None:
+        return last - keep
+    start = ledger.checkpoint()
+    [(timed, first)] = ledger.rows(
+        f"SELECT count(time), min(CASE WHEN time >= ?2 THEN number END) FROM ({TIMES}) WHERE number > ?1",
+        (start, before),
+    )
+    if not timed and last > start:
+        raise ValueError(f"before={before!r} says nothing here: no event has a time; use keep")
+    return last if first is None else first - 1
+
+
+def _fill(ledger: Ledger, new: sqlite3.Connection, target: Path, upto: int, tell: Tell) -> None:
+    """Copy the events, replay them, and write the states before and behind them, and the link."""
+    start, counts = ledger.checkpoint(), []
+    for table in ("archives", "checkpoints"):
+        _copy(ledger, new, f"SELECT * FROM {table}")
+    for table in ("queries", "closings"):
+        _copy(ledger, new, f"SELECT * FROM {table} WHERE number <= {upto}")
+        [count] = new.execute(f"SELECT count(*) FROM {table} WHERE number > ?", (start,)).fetchone()
+        counts.append(count)
+    keys, done, waiting, digest = KeyCache(config_of(ledger)), 0, [], hashlib.sha256()
+    logs = groupby(ledger.log_by_key(upto), key=lambda event: event.key)
+    for number, log in _every_key(logs, [row[0] for row in ledger.rows("SELECT key FROM checkpoints")]):
+        with ledger.content_errors():
+            state = replay_key(keys, ledger, number, log, start, upto)
+            waiting += [one.number for one in state.open.values()]
+            write_states(new, [row_of(state, upto)])
+            keys.drop(state)
+        digest_events(digest, log)
+        _copy(ledger, new, f"SELECT * FROM keys WHERE number = {number}")
+        done += len(log)
+        tell(done, sum(counts))
+    if done != sum(counts):
+        raise LedgerError(f"{ledger.path}: {sum(counts) - done} closings belong to no query of the log")
+    where = os.fsencode(os.path.abspath(target)).decode(errors="replace")
+    link = Link(upto, where, counts[0], counts[1], digest.digest(), b"", b"")
+    marker = msgspec.json.encode(Marker(link, sorted(waiting))).decode()
+    facts = [("config", ledger.about("config")), ("tail", upto), ("archive", marker)]
+    new.executemany("INSERT INTO about VALUES (?, ?)", facts)
+
+
+def _copy(ledger: Ledger, new: sqlite3.Connection, rows: str) -> None:
+    """Copy what a statement of the form SELECT * FROM TABLE ... finds to the same table."""
+    found = ledger.connection.execute(rows)
+    marks = ", ".join("?" * len(found.description))
+    new.executemany(f"INSERT INTO {rows.split()[3]} VALUES ({marks})", found)
+
+
+def _every_key(logs: Iterator[tuple[int, Any]], known: list[int]) -> Iterator[tuple[int, list[Any]]]:
+    """The events of each key, in the order of their numbers; none of keys that have been silent."""
+    silent_ones = iter(sorted(known))
+    waiting = next(silent_ones, None)
+    for number, log in logs:
+        while waiting is not None and waiting < number:
+            yield waiting, []
+            waiting = next(silent_ones, None)
+        if waiting == number:
+            waiting = next(silent_ones, None)
+        yield number, list(log)
+    if waiting is not None:
+        yield from ((one, []) for one in [waiting, *silent_ones])
+
+
+def _seal(part: Path) -> None:
+    """Finish the link with the digest of what was written."""
+    with closing(Ledger(part, read_only=True)) as archive:
+        marker, before = marker_of(archive), last_hash(archive)
+        assert marker is not None
+        states = states_digest(archive, marker)
+    link = marker.link
+    sealed = msgspec.structs.replace(link, states=states, hash=hash_of(before, link.number, link.log, states))
+    with closing(sqlite3.connect(part, isolation_level=None)) as new:
+        written = msgspec.json.encode(msgspec.structs.replace(marker, link=sealed)).decode()
+        new.execute("UPDATE about SET value = ? WHERE name = 'archive'", (written,))
+
+
+def _sync(path: Path) -> None:
+    """Have a file, or a folder's names, on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _shrink(source: Path, target: Path, vacuum: bool) -> Link:
+    """Take what is in the archive out of the ledger, unless that was done."""
+    with closing(Ledger(target, read_only=True)) as archive:
+        marker, before = marker_of(archive), last_hash(archive)
+        assert marker is not None
+        uri = f"{Path(os.path.realpath(target)).as_uri()}?mode=ro"
+    ledger = _for_writing(source, target)
+    with closing(ledger), ledger.ledger_errors():
+        execute = ledger.connection.execute
+        ledger.connection.create_function("hash_of_id", 1, hash_of_id, deterministic=True)
+        execute("ATTACH ? AS archive", (uri,))
+        execute("BEGIN IMMEDIATE")
+        try:
+            if marker.link.hash not in [link.hash for link in links(ledger)]:
+                if before != last_hash(ledger):
+                    raise ValueError(f"{target} does not go on from its last archive")
+                _move(ledger, marker)
+            execute("COMMIT")
+        except BaseException:
+            if ledger.connection.in_transaction:
+                execute("ROLLBACK")
+            raise
+        execute("DETACH archive")
+        if vacuum:
+            execute("VACUUM")
+        # what was deleted need not stay in the log of commits; readers who are in its way may
+        with suppress(sqlite3.Error):
+            execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return marker.link
+
+
+def _for_writing(source: Path, target: Path) -> Ledger:
+    try:
+        return Ledger(source)
+    except LedgerError as error:
+        raise LedgerError(
+            f"{error}; the archive {target} is made, the same command finishes when nobody writes"
+        ) from error
+
+
+def _move(ledger: Ledger, marker: Marker) -> None:
+    """Inside a transaction: what the archive holds goes, once it is certain that it does."""
+    link, execute = marker.link, ledger.connection.execute
+    for table in ("queries", "closings"):
+        [(missing,)] = ledger.rows(
+            f"SELECT count(*) FROM (SELECT * FROM main.{table} WHERE number <= ?"
+            f" EXCEPT SELECT * FROM archive.{table})",
+            (link.number,),
+        )
+        if missing:
+            raise ValueError(f"{missing} rows of {table} are not in the archive as they are in the ledger")
+    gone = "number <= ? AND number NOT IN (SELECT value FROM json_each(?))"
+    which = (link.number, msgspec.json.encode(marker.open).decode())
+    execute(
+        f"INSERT OR IGNORE INTO archived SELECT hash_of_id(id) FROM main.queries WHERE {gone} ORDER BY 1",
+        which,
+    )
+    execute("DELETE FROM main.closings WHERE number <= ?", which[:1])
+    execute(f"DELETE FROM main.queries WHERE {gone}", which)
+    execute("DELETE FROM main.checkpoints")
+    execute("INSERT INTO main.checkpoints SELECT key, state FROM archive.states")
+    # a state from before, of a ledger whose writer was killed, would lack events that are gone now
+    execute(
+        "INSERT OR REPLACE INTO main.states SELECT a.* FROM archive.states AS a LEFT JOIN main.states AS s"
+        " ON s.key = a.key WHERE coalesce(s.number, 0) <= ?",
+        which[:1],
+    )
+    execute(
+        "INSERT OR REPLACE INTO main.watched SELECT w.* FROM archive.watched AS w JOIN main.states AS s"
+        " ON s.key = w.key AND s.number = w.number"
+    )
+    execute(
+        "INSERT OR REPLACE INTO main.about VALUES ('tail', max(?, ?))",
+        (link.number, ledger.about("tail") or 0),
+    )
+    execute("INSERT INTO main.archives VALUES (?, ?, ?, ?, ?, ?, ?)", msgspec.structs.astuple(link))

@@ -1,0 +1,168 @@
+"""A whole ledger, or an archive, against its own log: every forecast and every state must come out again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from pathlib import Path
+
+from msgspec import Struct
+
+from onlinecal.engine.keys.cache import KeyCache
+from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.ledger.chain import Marker, broken_links, digest_events, links, marker_of
+from onlinecal.engine.ledger.file import LedgerError
+from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.records import Logged, Snapshot, stored_watched
+from onlinecal.engine.ledger.replay import check_same
+from onlinecal.engine.ledger.report import config_of
+from onlinecal.engine.watch.reliability import Reliability
+
+Tell = Callable[[int, int], object]
+"""Called with how many events are done, and of how many."""
+
+
+def silent(_done: int, _all: int) -> None:
+    """Tell nobody."""
+
+
+class Check(Struct, frozen=True):
+    """What came of replaying a whole log: how much there was, and what was not as the ledger has it."""
+
+    events: int
+    keys: int
+    problems: list[str]
+
+
+def check_ledger(path: str | Path, *, archives: Iterable[str | Path] = (), tell: Tell = silent) -> Check:
+    """Replay every event of the ledger at `path`, and compare all forecasts and states with what is written.
+
+    Where events were archived, it starts from the states behind them, which have to be those that the links
+    to the archives tell. An archive is checked like a ledger; `archives` are checked, too, and have to be
+    those of this ledger. Reads only, key by key, so memory is that of one key's events. `tell` is called with
+    the numbers of events done and in all. Raises LedgerError if something cannot be read.
+    """
+    ledger = Ledger(Path(path), read_only=True)
+    try:
+        with ledger.snapshot():
+            found = _check(ledger, tell)
+            known = {link.hash for link in links(ledger)}
+    finally:
+        ledger.close()
+    for one in archives:
+        marker, checked = _check_archive(Path(one), tell)
+        problems = [f"{one}: {problem}" for problem in checked.problems]
+        if marker is None or marker.link.hash not in known:
+            problems.append(f"{one}: this is no archive of {path}, or it was changed")
+        keys = max(found.keys, checked.keys)
+        found = Check(found.events + checked.events, keys, found.problems + problems)
+    return found
+
+
+def _check_archive(path: Path, tell: Tell) -> tuple[Marker | None, Check]:
+    ledger = Ledger(path, read_only=True)
+    try:
+        return marker_of(ledger), _check(ledger, tell)
+    finally:
+        ledger.close()
+
+
+def _check(ledger: Ledger, tell: Tell) -> Check:
+    problems = ledger.damage()
+    marker = marker_of(ledger)
+    problems += broken_links(ledger, marker)
+    problems += _check_cold(ledger)
+    problems += _check_reliability(ledger)
+    keys, start = KeyCache(config_of(ledger)), ledger.checkpoint()
+    total = sum(ledger.counts()) - sum(link.events for link in links(ledger))
+    events = known = 0
+    digest = hashlib.sha256()
+    for number, log in groupby(ledger.log_by_key(), key=lambda event: event.key):
+        of_key = list(log)
+        events, known = events + len(of_key), known + 1
+        if marker is not None:
+            digest_events(digest, of_key)
+        try:
+            with ledger.content_errors():
+                keys.drop(replay_key(keys, ledger, number, of_key, start))
+        except LedgerError as error:
+            problems.append(str(error))
+            keys = KeyCache(keys.config)
+        tell(events, total)
+    if marker is not None and digest.digest() != marker.link.log:
+        problems.append("the events of the archive were changed")
+    for number in ledger.double_numbers():
+        problems.append(f"number {number} stands for two events: two processes wrote at once")
+    if events < total:
+        problems.append(f"{total - events} closings belong to no query of the log")
+    return Check(events, known, problems)
+
+
+def replay_key(
+    keys: KeyCache, ledger: Ledger, number: int, log: Iterable[Logged], start: int, upto: int | None = None
+) -> KeyState:
+    """A key's state when it has taken its events behind the checkpoint, which are all, or all up to a number.
+
+    LedgerError where the ledger has another answer, or another state at any place before that.
+    """
+    found = ledger.keys_numbered([number])
+    if not found:
+        raise LedgerError(f"{ledger.path}: the name of key {number} is lost")
+    snapshot: Snapshot = found[0]
+    # behind what was archived, if the key was known then
+    first = ledger.rows("SELECT state FROM checkpoints WHERE key = ?", (number,))
+    keys.load([snapshot._replace(state=first[0][0] if first else None, upto=start)])
+    state, asked = keys.states[snapshot.name], []
+    compared = snapshot.state is None or (upto is not None and snapshot.upto > upto)
+
+    def compare() -> None:
+        keys.run()
+        data = state.dump()
+        # older programs had other bytes for the same state
+        if data != snapshot.state and data != keys.dumped_anew(snapshot):
+            raise LedgerError(
+                f"{ledger.path}: the state of key {snapshot.name!r} is not what its events up to number "
+                f"{snapshot.upto} come to"
+            )
+        watched = ledger.rows(
+            "SELECT found FROM watched WHERE key = ? AND number = ?", (number, snapshot.upto)
+        )
+        if watched and watched[0][0] != stored_watched(state.summary().watched):
+            raise LedgerError(f"{ledger.path}: what came of watching key {snapshot.name!r} is damaged")
+
+    for event in log:
+        if not compared and event.number > snapshot.upto:
+            compare()
+            compared = True
+        issued = keys.apply(state, event)
+        if not event.closes:
+            asked.append((event, issued))
+    keys.run()
+    if not compared:
+        compare()
+    for event, issued in asked:
+        check_same(ledger, event, issued)
+    return state
+
+
+def _check_cold(ledger: Ledger) -> list[str]:
+    """Whether the states of keys without later events are those behind the archives."""
+    return [
+        f"the state of key {number} is older than what was archived, and another one"
+        for (number,) in ledger.rows(
+            "SELECT c.key FROM checkpoints AS c LEFT JOIN states AS s ON s.key = c.key"
+            " WHERE s.state IS NOT c.state AND coalesce(s.number, 0) <= ?",
+            (ledger.checkpoint(),),
+        )
+    ]
+
+
+def _check_reliability(ledger: Ledger) -> list[str]:
+    try:
+        written = ledger.reliability()
+        if written is not None:
+            Reliability.load(written)
+    except (ValueError, TypeError) as error:
+        return [f"{error}; it begins anew when the ledger is opened"]
+    return []

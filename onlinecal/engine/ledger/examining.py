@@ -1,0 +1,197 @@
+"""What an operator needs to know of a ledger when something is off, also where it cannot be opened any more.
+
+Everything here reads only, and none of it relies on the rest: what cannot be found out is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from onlinecal.engine.config import EDITION, EngineConfig
+from onlinecal.engine.ledger import schema
+from onlinecal.engine.ledger.chain import broken_links, marker_of
+from onlinecal.engine.ledger.file import MEND, LedgerError, advice
+from onlinecal.engine.ledger.ledger import HIGHEST, Ledger
+from onlinecal.engine.ledger.writer_lock import PARTS
+
+BEHIND = 1_000_000
+"""States that lack more events make a start take long."""
+LARGE_WAL = 1 << 30
+LEAST_FREE = 1 << 30
+
+OLDEST = (
+    "SELECT q.id, k.name, q.time, q.number FROM queries AS q JOIN keys AS k ON k.number = q.key"
+    " WHERE (q.number IN (SELECT oldest FROM states) OR q.number > ?)"
+    " AND NOT EXISTS (SELECT 1 FROM closings AS c WHERE c.query = q.number) ORDER BY q.number LIMIT 1"
+)
+"""The first open forecast, of those that states have as their oldest and those behind all states."""
+
+Facts = dict[str, Any]
+
+
+class Finding(Struct, frozen=True):
+    """Something that is wrong, and what to do about it."""
+
+    wrong: str
+    do: str
+
+
+def examine(path: Path, integrity: bool = True) -> tuple[Facts, list[Finding]]:
+    """What there is to know of a ledger's file, and what is wrong with it.
+
+    `integrity`: have SQLite look over every page, which takes a few seconds a gigabyte.
+    """
+    facts: Facts = {}
+    findings: list[Finding] = []
+    if not path.is_file():
+        there = "this is no file" if path.exists() else "there is no such ledger"
+        return facts, [Finding(f"{path}: {there}", "check the path, or restore a backup")]
+    _files(path, facts, findings)
+    try:
+        uri = f"{Path(os.path.realpath(path)).as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+            if _tables(connection, facts, findings):
+                _content(connection, facts, findings)
+            if integrity:
+                _integrity(connection, facts, findings)
+    except sqlite3.Error as error:
+        findings.append(Finding(f"{path}: {advice(error).split('. ')[0]} ({error})", f"{MEND}."))
+    except Exception as error:
+        # a damaged file may say anything
+        findings.append(Finding(f"{path}: its content makes no sense ({error!r})", f"{MEND}."))
+    if not findings and facts["schema"] == schema.VERSION:
+        _links(path, facts, findings)
+    return facts, findings
+
+
+def _files(path: Path, facts: Facts, findings: list[Finding]) -> None:
+    real = os.path.realpath(path)
+    states = {}
+    for part in PARTS:
+        with suppress(OSError):
+            states[part] = os.stat(real + part)
+    facts["bytes"] = states[""].st_size
+    facts["wal_bytes"] = states["-wal"].st_size if "-wal" in states else 0
+    # the log of commits is written last, and is gone when the last process has closed the ledger
+    facts["last_commit"] = max(one.st_mtime for name, one in states.items() if name != "-shm")
+    facts["writer"] = holder_of(f"{real}-lock")
+    facts["free_bytes"] = free = shutil.disk_usage(os.path.dirname(real)).free
+    if states[""].st_nlink > 1:
+        findings.append(
+            Finding(f"the file has {states[''].st_nlink} names (hard links)", "remove the others, or copy it")
+        )
+    if free < max(LEAST_FREE, facts["wal_bytes"]):
+        findings.append(
+            Finding(
+                f"{free / 2**20:,.0f} MiB of disk are free",
+                "make room; or move older events to another disk with `stream archive --shrink`",
+            )
+        )
+    if facts["wal_bytes"] > max(LARGE_WAL, facts["bytes"]):
+        findings.append(
+            Finding(
+                f"the log of commits, {path}-wal, has {facts['wal_bytes'] / 2**20:,.0f} MiB",
+                "end what has been reading the ledger for long (a report, a backup): it cannot be emptied "
+                "before",
+            )
+        )
+
+
+def holder_of(lock: str) -> int | None:
+    """The process that holds a lock file; 0 if one does that cannot be seen from here, None if none does.
+
+    It is only looked up, in /proc/locks, and not tried: trying would keep a writer from it for a moment.
+    """
+    try:
+        found = os.stat(lock, follow_symlinks=False)
+        held = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    for line in held:
+        # 1: FLOCK  ADVISORY  WRITE 4711 08:01:123456 0 EOF
+        fields = line.split()
+        if "FLOCK" in fields and device in fields and "->" not in fields:
+            return max(int(fields[fields.index(device) - 1]), 0)
+    return None
+
+
+def _tables(connection: sqlite3.Connection, facts: Facts, findings: list[Finding]) -> bool:
+    """Whether the tables are those that this program knows."""
+    application, version = connection.execute(
+        "SELECT * FROM pragma_application_id, pragma_user_version"
+    ).fetchone()
+    facts["schema"] = version
+    try:
+        schema.check(application, version)
+    except ValueError as error:
+        findings.append(Finding(str(error), "give the right file, or install the newer version"))
+        return False
+    [page, free] = connection.execute("SELECT * FROM pragma_page_size, pragma_freelist_count").fetchone()
+    facts["unused_bytes"] = page * free
+    return True
+
+
+def _content(connection: sqlite3.Connection, facts: Facts, findings: list[Finding]) -> None:
+    def one(sql: str) -> Any:
+        return connection.execute(sql).fetchone()
+
+    archives = facts["schema"] >= schema.WITH_ARCHIVES
+    highest = HIGHEST if archives else HIGHEST.replace("FROM archives", "FROM queries")
+    *events, _ = one(highest)
+    last = max(number or 0 for number in events)
+    facts["events"], facts["keys"] = last, one("SELECT count(*) FROM keys")[0]
+    tail = (one("SELECT value FROM about WHERE name = 'tail'") or (0,))[0]
+    facts["states_behind"] = last - tail
+    if facts["states_behind"] > BEHIND:
+        findings.append(
+            Finding(
+                f"the states are {last - tail:,} events behind the log",
+                "stop the engine with SIGTERM once: it writes them; until then a start replays these events",
+            )
+        )
+    if facts["writer"] is None and last > tail:
+        facts["ended"] = "killed: the next start replays what the states lack"
+    config = one("SELECT value FROM about WHERE name = 'config'")
+    facts["edition"] = msgspec.json.decode(config[0], type=EngineConfig).edition or 1 if config else None
+    if (facts["edition"] or 0) > EDITION:
+        findings.append(
+            Finding(
+                f"its rules have edition {facts['edition']}, this program knows {EDITION}",
+                "install the newer version",
+            )
+        )
+    oldest = connection.execute(OLDEST, (tail,)).fetchone()
+    if oldest:
+        names = ("id", "key", "time", "events_ago")
+        facts["oldest_open"] = dict(zip(names, (*oldest[:3], last - oldest[3]), strict=True))
+    if archives:
+        rows = connection.execute("SELECT path, number FROM archives ORDER BY number").fetchall()
+        facts["archives"] = [{"path": p, "upto": n, "there": os.path.exists(p)} for p, n in rows]
+
+
+def _integrity(connection: sqlite3.Connection, facts: Facts, findings: list[Finding]) -> None:
+    found = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
+    facts["integrity"] = "ok" if found == ["ok"] else found
+    if found != ["ok"]:
+        findings.append(Finding(f"the file is damaged: {found[0]}", f"{MEND}."))
+
+
+def _links(path: Path, facts: Facts, findings: list[Finding]) -> None:
+    """Whether what is kept of archives is as it was written."""
+    try:
+        with closing(Ledger(path, read_only=True)) as ledger, ledger.snapshot():
+            marker = marker_of(ledger)
+            facts["is_archive"] = marker is not None
+            for problem in broken_links(ledger, marker):
+                findings.append(Finding(problem, "`stream check` says more; restore a backup"))
+    except LedgerError as error:
+        findings.append(Finding(str(error), f"{MEND}."))

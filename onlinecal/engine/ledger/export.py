@@ -1,0 +1,107 @@
+"""A ledger's forecasts with their outcomes as a table in Parquet."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onlinecal.engine.ledger.check import Tell, silent
+from onlinecal.engine.ledger.file import LedgerError
+from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.records import loaded
+
+if TYPE_CHECKING:
+    import polars as pl
+
+CHUNK = 100_000
+
+ROWS = (
+    "SELECT q.number, q.id, k.name, q.time, q.hint, q.probability, q.certificate, c.number, c.time, c.value"
+    " FROM queries AS q JOIN keys AS k ON k.number = q.key"
+    " LEFT JOIN closings AS c ON c.query = q.number AND c.number <= ?"
+    " WHERE q.number > ? AND q.number <= ? ORDER BY q.number LIMIT ?"
+)
+
+
+def export_ledger(path: str | Path, into: str | Path, *, tell: Tell = silent) -> int:
+    """Write every forecast that a ledger holds to a Parquet file, in the order of the queries; how many.
+
+    Columns: `id`, `key`; `hint` and `probability` of outcome 1, or where there are classes
+    `hint_of_classes` and `probability_of_classes`, lists of (label, probability); `status` ("open", which
+    includes expired ones, "settled" or "withdrawn"); `outcome` from 0 to 1, or `outcome_class`;
+    `certificate` of the key when the forecast was made; `asked_at` and `settled_at`, times as in the events;
+    `asked_number` and `settled_number`, places in the order of all accepted events. What does not apply is
+    null.
+
+    The table is as of the moment of the call, in chunks of bounded memory; a writer is not held up. The file
+    gets its name when it is complete, in place of one that was there. `tell` is called with the numbers of
+    the last query done and of the last event. Raises LedgerError if the ledger cannot be read, or if events
+    are archived meanwhile.
+    """
+    import polars as pl
+
+    target = Path(into)
+    with closing(Ledger(Path(path), read_only=True)) as ledger:
+        last, start, rows = ledger.last_numbers()[0], ledger.checkpoint(), 0
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
+            parts: list[Path] = []
+            for frame in _frames(ledger, last):
+                parts.append(Path(folder) / f"{len(parts)}.parquet")
+                frame.write_parquet(parts[-1])
+                rows += frame.height
+                tell(frame["asked_number"][-1], last)
+            if ledger.checkpoint() != start:
+                raise LedgerError(f"{path}: events were archived meanwhile; export again")
+            whole = Path(folder) / "whole.parquet"
+            if parts:
+                pl.scan_parquet(parts).sink_parquet(whole)
+            else:
+                _frame([]).write_parquet(whole)
+            os.replace(whole, target)
+    return rows
+
+
+def _frames(ledger: Ledger, last: int) -> Iterator[pl.DataFrame]:
+    """Tables of consecutive forecasts, as of the event with the last number."""
+    done = 0
+    while found := ledger.rows(ROWS, (last, done, last, CHUNK)):
+        done = found[-1][0]
+        with ledger.content_errors():
+            yield _frame(found)
+
+
+def _frame(rows: list[Any]) -> pl.DataFrame:
+    import polars as pl
+
+    by_class = pl.List(pl.Struct({"label": pl.String, "probability": pl.Float64}))
+    types: dict[str, Any] = {
+        "id": pl.String, "key": pl.String,
+        "hint": pl.Float64, "hint_of_classes": by_class,
+        "probability": pl.Float64, "probability_of_classes": by_class,
+        "status": pl.String, "outcome": pl.Float64, "outcome_class": pl.String,
+        "certificate": pl.Float64, "asked_at": pl.Float64, "settled_at": pl.Float64,
+        "asked_number": pl.Int64, "settled_number": pl.Int64,
+    }  # fmt: skip
+    return pl.DataFrame([_line(*row) for row in rows], schema=types, orient="row")
+
+
+def _line(
+    asked: int, id: str, key: str, time: float | None, hint: Any, probability: Any, certificate: float,
+    closed: int | None, closed_time: float | None, value: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    status = "open" if closed is None else "withdrawn" if value is None else "settled"
+    outcome = (None, value) if isinstance(value, str) else (value, None)
+    said = *_either(hint), *_either(probability)
+    return id, key, *said, status, *outcome, certificate, time, closed_time, asked, closed
+
+
+def _either(stored: Any) -> tuple[float | None, list[dict[str, Any]] | None]:
+    """A probability of outcome 1 and none of classes, or the other way round."""
+    given = loaded(stored)
+    if isinstance(given, dict):
+        return None, [{"label": label, "probability": p} for label, p in given.items()]
+    return given, None

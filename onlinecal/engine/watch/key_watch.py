@@ -1,0 +1,310 @@
+"""A key under watch: its account, the stakes on its open forecasts, and the alarms that were raised."""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from math import fsum, inf, isfinite, nan
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from onlinecal.alarms.escrow import N_BETS, direction_of, region_of
+from onlinecal.engine.events import is_name
+from onlinecal.engine.keys.lanes import Issued
+from onlinecal.engine.watch.account import (
+    ALARMS,
+    BIASES,
+    FORECAST,
+    HINT,
+    HINTED,
+    MONEY,
+    PER_ALARM,
+    SIZE,
+    TICKET,
+    UNHINTED,
+    Floats,
+    Ticket,
+    ask,
+    log_cost,
+    new_account,
+    settle,
+    settle_bets,
+)
+from onlinecal.engine.watch.scores import Scores
+from onlinecal.engine.watch.watched import Alarm, Watched
+from onlinecal.forecasters.binary.soundness import require
+
+ASKED, GIVEN_UP = object(), object()
+"""What may happen to a forecast instead of an outcome: it is made; it will never have one."""
+Note = tuple[Issued, Any, int]
+"""A forecast, what happened to it, and the number of the event if that was its outcome."""
+NO_TICKET = np.zeros(TICKET, np.float32)
+
+
+class Raised(NamedTuple):
+    """An alarm as it is raised: whose, FORECAST or HINT."""
+
+    whose: int
+    alarm: Alarm
+
+
+class StoredWatch(Struct, array_like=True):
+    """The floats of account and tickets; of classes, how often each came: without a hint, with one."""
+
+    floats: bytes
+    labels: dict[str, tuple[int, int]] | None = None
+
+
+class KeyWatch(ABC):
+    """The account of one key. `alpha` is the rate of false alarms, None for no alarms.
+
+    Attributes
+    ----------
+    account
+        See `onlinecal.engine.watch.account`.
+    tickets
+        The stakes on open forecasts, by their numbers.
+    raised
+        Alarms that nobody has been told of yet.
+    """
+
+    __slots__ = ("account", "raised", "threshold", "tickets")
+
+    def __init__(self, alpha: float | None) -> None:
+        self.threshold = inf if alpha is None else 1.0 / alpha
+        self.account = new_account()
+        self.tickets: dict[int, Ticket] = {}
+        self.raised: list[Raised] = []
+
+    def follow(self, notes: Iterable[Note]) -> None:
+        """Take up what happened, in its order."""
+        betting, tickets = self.threshold < inf, self.tickets
+        for issued, what, number in notes:
+            if what is ASKED:
+                if betting:
+                    tickets[issued.number] = ticket = np.zeros(TICKET, np.float32)
+                    self._ask(ticket, issued)
+            else:
+                ticket = tickets.pop(issued.number, NO_TICKET)
+                if what is not GIVEN_UP:
+                    self._settle(ticket, issued, what, number)
+                elif betting:
+                    for whose, p in enumerate(self._probabilities(issued)):
+                        # the mean outcome gives the stake back
+                        if p == p:
+                            settle_bets(self.account, ticket, whose, p, p, issued.number, 0, inf)
+
+    @abstractmethod
+    def _is_forecast(self, told: Any) -> bool:
+        """Whether something can be a forecast or a hint."""
+
+    @abstractmethod
+    def _probabilities(self, issued: Issued) -> tuple[float, float]:
+        """What is bet on: the forecast and the hint; NaN where there is none."""
+
+    @abstractmethod
+    def _settle(self, ticket: Ticket, issued: Issued, outcome: Any, number: int) -> None:
+        """Take up the outcome of a forecast."""
+
+    def _ask(self, ticket: Ticket, issued: Issued) -> None:
+        p, hint = self._probabilities(issued)
+        if p == p:
+            ask(self.account, ticket, p, hint)
+
+    def _raise(self, whose: int) -> None:
+        alarm = self.last_alarm(whose)
+        assert alarm is not None
+        self.raised.append(Raised(whose, alarm))
+
+    def last_alarm(self, whose: int) -> Alarm | None:
+        """The last alarm of the forecasts, or of the hints; None if there was none."""
+        start = ALARMS + whose * PER_ALARM
+        count, event, bet = map(int, self.account[start : start + PER_ALARM].tolist())
+        return Alarm(event, *region_of(bet), direction_of(bet)) if count else None
+
+    def watched(self) -> Watched:
+        """What came of it."""
+        forecast, hint = int(self.account[ALARMS]), int(self.account[ALARMS + PER_ALARM])
+        of_forecasts, of_hints = self._biases()
+        return Watched(
+            self._scores(),
+            of_forecasts,
+            of_hints,
+            forecast,
+            hint,
+            self.last_alarm(FORECAST),
+            self.last_alarm(HINT),
+        )
+
+    def _biases(self) -> tuple[float | None, float | None]:
+        return None, None
+
+    def _scores(self) -> Scores | None:
+        """Averages over the rounds with a hint, if there are some, else over all."""
+        group = HINTED if self.account[HINTED] else UNHINTED
+        n, *sums = self.account[group : MONEY if group == HINTED else HINTED].tolist()
+        if not n:
+            return None
+        losses = [one / n for one in sums]
+        brier, log_loss = (losses[4], losses[5]) if group == HINTED else (None, None)
+        constants = self._constants(losses[0], losses[1])
+        return Scores(int(n), brier, log_loss, losses[2], losses[3], *constants)
+
+    @abstractmethod
+    def _constants(self, mean: float, square: float) -> tuple[float, float]:
+        """Brier score and log loss of the best constant; of the outcomes' mean and mean square."""
+
+    def dump(self, waiting: Collection[Issued]) -> bytes:
+        """Account and tickets, compressed."""
+        tickets = [self.tickets[one.number] for one in waiting] if self.threshold < inf else []
+        floats = self.account.astype("<f8").tobytes() + np.array(tickets, "<f4").tobytes()
+        return msgspec.msgpack.encode(StoredWatch(zlib.compress(floats, 1), self._labels()))
+
+    def _labels(self) -> dict[str, tuple[int, int]] | None:
+        return None
+
+    def take(self, data: bytes, waiting: Collection[Issued]) -> None:
+        """Take up what was dumped while these forecasts waited; ValueError if that cannot be."""
+        for one in waiting:
+            told = [one.probability] if one.hint is None else [one.probability, one.hint]
+            require(all(map(self._is_forecast, told)), "its open forecasts")
+        stored = msgspec.msgpack.decode(data, type=StoredWatch)
+        numbers = [one.number for one in waiting] if self.threshold < inf else []
+        size = 8 * SIZE + 4 * TICKET * len(numbers)
+        # one byte more than there can be, so that what is too long is not cut to fit
+        raw = zlib.decompressobj().decompress(stored.floats, size + 1)
+        require(len(raw) == size, "the length of its account")
+        account = np.frombuffer(raw, "<f8", SIZE).astype(np.float64)
+        tickets = np.frombuffer(raw, "<f4", offset=8 * SIZE).astype(np.float32).reshape(-1, TICKET)
+        require(isfinite(account.sum()) and isfinite(tickets.sum()), "its account")
+        least = min(account[:BIASES].min(), account[UNHINTED:].min(), tickets.min(initial=0.0))
+        require(least >= 0.0 and account[2:BIASES:PER_ALARM].max() < N_BETS, "its account")
+        self.account = account
+        self.tickets = {number: one.copy() for number, one in zip(numbers, tickets, strict=True)}
+        self._take_labels(stored.labels)
+
+    def _take_labels(self, labels: dict[str, tuple[int, int]] | None) -> None:
+        require(labels is None, "its classes")
+
+
+class ProbabilityWatch(KeyWatch):
+    """That of outcomes in [0, 1]."""
+
+    __slots__ = ()
+
+    def _is_forecast(self, told: Any) -> bool:
+        return is_share(told)
+
+    def _probabilities(self, issued: Issued) -> tuple[float, float]:
+        return issued.probability, nan if issued.hint is None else issued.hint
+
+    def _settle(self, ticket: Ticket, issued: Issued, outcome: float, number: int) -> None:
+        hint = nan if issued.hint is None else issued.hint
+        raised = settle(
+            self.account, ticket, issued.probability, hint, outcome, issued.number, number, self.threshold
+        )
+        if raised:
+            for whose in (FORECAST, HINT):
+                if raised >> whose & 1:
+                    self._raise(whose)
+
+    def _biases(self) -> tuple[float | None, float | None]:
+        biases = [abs(one) for one in self.account[BIASES:UNHINTED].tolist()]
+        of_hints = max(biases[2], biases[3] / 1.5) if self.account[HINTED] else None
+        return max(biases[0], biases[1] / 1.5), of_hints
+
+    def _constants(self, mean: float, square: float) -> tuple[float, float]:
+        p = min(1.0, mean)
+        return max(0.0, square - p * p), p * log_cost(p) + (1.0 - p) * log_cost(1.0 - p)
+
+
+class ClassWatch(KeyWatch):
+    """That of several classes: bets are on whether the likeliest one comes.
+
+    Attributes
+    ----------
+    labels
+        How often each class came: after a forecast without a hint, and with one.
+    """
+
+    __slots__ = ("labels",)
+
+    def __init__(self, alpha: float | None) -> None:
+        super().__init__(alpha)
+        self.labels: dict[str, tuple[int, int]] = {}
+
+    def _is_forecast(self, told: Any) -> bool:
+        return isinstance(told, dict) and all(map(is_name, told)) and all(map(is_share, told.values()))
+
+    def _probabilities(self, issued: Issued) -> tuple[float, float]:
+        forecast, hint = likeliest(issued.probability)[1], likeliest(issued.hint)[1]
+        # without a class that was met there is nothing to bet on
+        return forecast, hint if forecast == forecast else nan
+
+    def _settle(self, ticket: Ticket, issued: Issued, outcome: str, number: int) -> None:
+        hinted = issued.hint is not None
+        account, place = self.account, HINTED if hinted else UNHINTED
+        account[place] += 1.0
+        counts = self.labels.get(outcome, (0, 0))
+        self.labels[outcome] = (counts[0], counts[1] + 1) if hinted else (counts[0] + 1, counts[1])
+        add_class_losses(account, place + 3, issued.probability, outcome)
+        if hinted:
+            add_class_losses(account, place + 5, issued.hint, outcome)
+        bets = self._probabilities(issued)
+        for whose, told in enumerate((issued.probability, issued.hint)):
+            if self.threshold < inf and bets[whose] == bets[whose]:
+                came = float(likeliest(told)[0] == outcome)
+                asked, threshold = issued.number, self.threshold
+                if settle_bets(account, ticket, whose, bets[whose], came, asked, number, threshold):
+                    self._raise(whose)
+
+    def _constants(self, mean: float, square: float) -> tuple[float, float]:
+        place = bool(self.account[HINTED])
+        counts = [both[place] for both in self.labels.values() if both[place]]
+        shares = [count / sum(counts) for count in counts]
+        return 1.0 - fsum(share * share for share in shares), fsum(
+            share * log_cost(share) for share in shares
+        )
+
+    def _labels(self) -> dict[str, tuple[int, int]] | None:
+        return self.labels
+
+    def _take_labels(self, labels: dict[str, tuple[int, int]] | None) -> None:
+        require(labels is not None and all(map(is_name, labels)), "its classes")
+        assert labels is not None
+        for place, group in enumerate((UNHINTED, HINTED)):
+            counts = [one[place] for one in labels.values()]
+            require(min(counts, default=0) >= 0 and sum(counts) == self.account[group], "its classes")
+        self.labels = labels
+
+
+def likeliest(told: dict[str, float] | None) -> tuple[str | None, float]:
+    """The likeliest class, the first of equals, and its probability; None and NaN if there is none."""
+    if not told:
+        return None, nan
+    label = max(told, key=told.__getitem__)
+    return label, told[label]
+
+
+def is_share(told: Any) -> bool:
+    """Whether something is a float in [0, 1]."""
+    return type(told) is float and 0.0 <= told <= 1.0
+
+
+def add_class_losses(account: Floats, place: int, told: dict[str, float], outcome: str) -> None:
+    """Add a round's squared error, over all classes, and its log loss."""
+    given = told.get(outcome, 0.0)
+    account[place] += max(0.0, fsum(p * p for p in told.values()) - 2.0 * given + 1.0)
+    account[place + 1] += log_cost(given)
+
+
+def loaded(data: bytes | None, watch: KeyWatch | None, waiting: list[Issued], fresh: bool) -> KeyWatch | None:
+    """A key's watch with what it has dumped, None if it is not watched; ValueError if that cannot be."""
+    require((data is None) == (watch is None or fresh), "its account")
+    if data is not None and watch is not None:
+        watch.take(data, waiting)
+    return watch

@@ -1,0 +1,116 @@
+"""How often what was forecast came, in bins, of all keys together: the picture of reliability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from onlinecal.engine.keys.lanes import Issued
+from onlinecal.engine.keys.packing import SUM, sum_of, with_sum
+from onlinecal.engine.watch.key_watch import likeliest
+from onlinecal.forecasters.binary.soundness import require
+
+BINS = 20
+EVENTS, LIKELIEST = 0, 1
+"""Rounds with outcomes in [0, 1]; rounds with several classes, of which the likeliest counts."""
+
+
+class Bin(Struct, frozen=True):
+    """Rounds whose forecasts lie close together: how many, the mean forecast and the mean outcome."""
+
+    rounds: int
+    forecast: float
+    outcome: float
+
+
+class Side(Struct, frozen=True):
+    """What came of all forecasts, or of all hints, since the ledger keeps account of it.
+
+    Attributes
+    ----------
+    rounds
+        How many were settled.
+    bins
+        Those in which there are any, from 0 to 1.
+    distance
+        Lower and upper bound on the distance to calibration of those with outcomes in [0, 1], all keys as one
+        sequence; sums over these rounds. None if there are rounds with several classes.
+    """
+
+    rounds: int
+    bins: list[Bin]
+    distance: tuple[float, float] | None
+
+
+class Reliability:
+    """Counts by forecast: of forecasts and hints, of both kinds of rounds.
+
+    Attributes
+    ----------
+    since
+        Number of the last event before the first that was counted.
+    """
+
+    def __init__(self, since: int = 0) -> None:
+        self.since = since
+        # kind, forecasts and hints, bin; how many, sums of p, of y, of (p - 1/2)(p - y)
+        self._sums: NDArray[np.float64] = np.zeros((2, 2, BINS, 4))
+
+    def add(self, settled: Sequence[tuple[Issued, Any]]) -> None:
+        """Count settled forecasts with their outcomes."""
+        for whose in (0, 1):
+            told = [(one.hint if whose else one.probability, y) for one, y in settled]
+            shares = [(p, y) for p, y in told if p is not None and type(y) is not str]
+            if shares:
+                self._add(self._sums[EVENTS, whose], *np.array(shares, np.float64).T)
+            if len(shares) < len(told):
+                likely = [(likeliest(p), y) for p, y in told if p is not None and type(y) is str]
+                came = [(p, float(label == y)) for (label, p), y in likely if label is not None]
+                if came:
+                    self._add(self._sums[LIKELIEST, whose], *np.array(came).T)
+
+    def _add(self, sums: NDArray[np.float64], p: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+        places = np.minimum((p * BINS).astype(np.int64), BINS - 1)
+        # one after the other: the sums do not depend on how the rounds were cut into batches
+        np.add.at(sums, places, np.stack((np.ones(len(p)), p, y, (p - 0.5) * (p - y)), axis=1))
+
+    def side(self, whose: int) -> Side:
+        """What came of the forecasts (0) or of the hints (1)."""
+        both = self._sums[:, whose].sum(axis=0)
+        bins = [Bin(int(n), p / n, y / n) for n, p, y, _ in both.tolist() if n]
+        has_classes = bool(self._sums[LIKELIEST, whose].any())
+        return Side(int(both[:, 0].sum()), bins, None if has_classes else bracket(both))
+
+    def dump(self) -> bytes:
+        """As the ledger keeps it."""
+        return with_sum(msgspec.msgpack.encode((self.since, self._sums.astype("<f8").tobytes())))
+
+    @classmethod
+    def load(cls, data: bytes) -> Reliability:
+        """What was dumped; ValueError if that cannot be."""
+        require(data[:SUM] == sum_of(data[SUM:]), "the account of all keys' reliability")
+        since, floats = msgspec.msgpack.decode(data[SUM:], type=tuple[int, bytes])
+        found = cls(since)
+        found._sums = np.frombuffer(floats, "<f8").reshape(found._sums.shape).astype(np.float64)
+        return found
+
+
+def bracket(sums: NDArray[np.float64]) -> tuple[float, float]:
+    """Bounds on the distance to calibration from the sums of bins, shape (BINS, 4).
+
+    Below: for calibrated q, sum w(q)(y - q) is 0 for every function w, so sum w(p)(y - p) is at most
+    (1 + max of the slope for max of w) times sum abs(p - q): see docs/engine.md. Above: forecasts may all
+    move to the mean outcome m of their bin; for p in it abs(p - m) is at most the chord over the bin.
+    """
+    n, p, y, tilt = sums.T
+    below = max(abs((p - y).sum()), abs(tilt.sum()) / 1.5)
+    low = np.arange(BINS) / BINS
+    high = low + 1.0 / BINS
+    mean = np.divide(y, n, out=np.zeros(BINS), where=n > 0)
+    chord = ((n * high - p) * abs(low - mean) + (p - n * low) * abs(high - mean)) * BINS
+    return float(below), float(max(below, chord.sum()))

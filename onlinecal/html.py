@@ -1,0 +1,128 @@
+"""How answers show themselves in notebooks: small tables that inherit the page's colours, light or dark."""
+
+from __future__ import annotations
+
+import html
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+LONGEST = 60
+"""Characters of a text, beyond which it is cut."""
+MOST = 12
+"""Rows of a table, and entries of a mapping, beyond which the others are counted."""
+
+FRAME = (
+    "display:inline-block;max-width:100%;overflow-x:auto;padding:.6em 1em;border-radius:6px;color:inherit;"
+    "border:1px solid rgba(128,128,128,.45);font:13px/1.5 system-ui,sans-serif"
+)
+CELL = (
+    "padding:.15em .9em .15em 0;border:0;border-top:1px solid rgba(128,128,128,.25);color:inherit;"
+    "background:transparent;font-variant-numeric:tabular-nums;white-space:nowrap;text-align:"
+)
+WHOLE = "border-collapse:collapse;margin:.3em 0;font:inherit"
+NOTE = "max-width:46em;opacity:.8"
+EMPTY_BAR = "display:inline-block;width:7em;height:.65em;border-radius:2px;background:rgba(128,128,128,.3)"
+FULL_BAR = "display:block;height:100%;border-radius:2px;background:#2f8fcf"
+
+
+class Bar(NamedTuple):
+    """A cell that shows a part of a whole, from `begin` to `end`, both in [0, 1], as a bar."""
+
+    begin: float
+    end: float
+
+
+class Table(NamedTuple):
+    """What a notebook shows: a title, names of columns (none: no line for them), rows, and words below."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    notes: Sequence[str] = ()
+
+
+class Shown:
+    """Answers that notebooks show as a table: of their fields, or what `_shown` says."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return render(self._shown())
+
+    def _shown(self) -> Table:
+        return fields_of(self)
+
+
+def fields_of(answer: Any) -> Table:
+    """The public fields of a dataclass, a NamedTuple or a Struct, a row each."""
+    kind = type(answer)
+    names = getattr(kind, "_fields", None) or getattr(kind, "__struct_fields__", None)
+    names = names or tuple(kind.__dataclass_fields__)
+    rows = [(name.replace("_", " "), getattr(answer, name)) for name in names if not name.startswith("_")]
+    return Table(kind.__name__, (), rows)
+
+
+def bracket_of(answer: Any, of: str) -> Table:
+    """A proven bracket, `lower` and `upper`, with a bar from 0 to its upper end, and what else there is."""
+    title, _, rows, _ = fields_of(answer)
+    ends = Bar(0.0, 1.0), Bar(0.0, answer.lower / answer.upper if answer.upper > 0.0 else 1.0)
+    bars = {"upper": ends[0], "lower": ends[1]}
+    exact = getattr(answer, "exact", None)
+    told = "known exactly" if exact is not None else "both ends are proven"
+    return Table(title, (), [(*row, bars.get(row[0], "")) for row in rows], (f"{of}: {told}",))
+
+
+def render(table: Table) -> str:
+    """The HTML of a table; every text in it is escaped."""
+    title, header, rows, notes = table
+    shown = [_row(header, "th", header)] if header else []
+    shown += [_row(row, "td", header) for row in rows[:MOST]]
+    if len(rows) > MOST:
+        notes = (f"and {len(rows) - MOST:,} more rows", *notes)
+    body = f"<table style='{WHOLE}'><tbody>{''.join(shown)}</tbody></table>"
+    below = "".join(f"<div style='{NOTE}'>{html.escape(note)}</div>" for note in notes)
+    return f"<div style='{FRAME}'><strong>{html.escape(title)}</strong>{body}{below}</div>"
+
+
+def _row(cells: Sequence[Any], tag: str, header: Sequence[str]) -> str:
+    """Columns of numbers are flush right; of fields, which have no header, all is flush left."""
+    shown = []
+    for place, cell in enumerate(cells):
+        right = place > 0 and header and (tag == "th" or _is_number(cell))
+        shown.append(f"<{tag} style='{CELL}{'right' if right else 'left'}'>{_cell(cell)}</{tag}>")
+    return f"<tr>{''.join(shown)}</tr>"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, Bar):
+        begin, end = (100.0 * min(max(one, 0.0), 1.0) for one in value)
+        full = f"<span style='{FULL_BAR};margin-left:{begin:.4g}%;width:{max(end - begin, 0.0):.4g}%'></span>"
+        return f"<span style='{EMPTY_BAR}'>{full}</span>"
+    return html.escape(_text(value))
+
+
+def _text(value: Any) -> str:
+    """A value in a few words."""
+    if value is None:
+        return "–"
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return f"{int(value):,}"
+    if _is_number(value):
+        return f"{float(value):.4g}"
+    if isinstance(value, np.ndarray) and value.size > 1 and value.dtype.kind in "fiu":
+        shape = " × ".join(f"{side:,}" for side in value.shape)
+        return f"{shape} values, {value.min():.4g} … {value.max():.4g}"
+    if isinstance(value, Mapping):
+        told = [f"{key}: {_text(one)}" for key, one in list(value.items())[:MOST]]
+        return ", ".join(told) + (f" and {len(value) - MOST:,} more" if len(value) > MOST else "")
+    if isinstance(value, tuple) and 0 < len(value) <= MOST and all(map(_is_number, value)):
+        return ", ".join(map(_text, value))
+    text = str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -1,0 +1,62 @@
+"""Files of many rows, handled in chunks: the same answers, and nothing half-written."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from onlinecal.cli.recalibrating import large, lp
+from onlinecal.cli.recalibrating.options import LpSettings, Rows
+from onlinecal.cli.recalibrating.tables import read_table
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A CSV to fit, and a Parquet file of float32 to recalibrate, of 900 rows each."""
+    rng = np.random.default_rng(4)
+    for name in ("old.csv", "new.parquet"):
+        P = rng.dirichlet([0.4, 0.6, 0.8], 900).astype(np.float32)
+        labels = [rng.choice(["ant", "bee", "cat"], p=np.sqrt(row) / np.sqrt(row).sum()) for row in P]
+        frame = pl.DataFrame({f" p_{one}": P[:, j] for j, one in enumerate(("ant", "bee", "cat"))})
+        frame = frame.with_columns(pl.Series("kind", labels))
+        frame.write_csv(tmp_path / name) if name == "old.csv" else frame.write_parquet(tmp_path / name)
+    return tmp_path
+
+
+def test_chunks_say_what_whole_tables_say(files, monkeypatch):
+    new = files / "new.parquet"
+    asked = files / "old.csv", Rows(apply=new), LpSettings(label="kind")
+    whole = lp.recalibrate(*asked)
+    for name, size in (("LARGE", 1500), ("CHUNK", 128), ("SCORED", 800)):
+        monkeypatch.setattr(large, name, size)
+    chunks = lp.recalibrate(*asked)
+    assert read_table(new, label="kind").probabilities.dtype == np.float32
+    before, after = whole.probabilities, pl.concat(chunks.probabilities)
+    assert after.height == 900
+    assert before.columns == after.columns
+    for name in before.columns:
+        if name.startswith("after"):
+            np.testing.assert_allclose(after[name], before[name], atol=1e-12)
+        else:
+            assert after[name].to_list() == before[name].to_list()
+    assert chunks.facts == whole.facts
+    found, known = (next(one.values for one in report.lines[::-1]) for report in (chunks, whole))
+    assert found["lp"] != known["lp"] == pytest.approx(found["lp"], abs=0.05)
+
+
+def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(large, "CHUNK", 10)
+    path = tmp_path / "rows.parquet"
+
+    def make(rows: slice) -> pl.DataFrame:
+        if rows.start >= 20:
+            raise RuntimeError("no more")
+        return pl.DataFrame({"row": list(range(rows.start, rows.stop))})
+
+    large.write_chunks(large.Chunks(20, make), path)
+    assert pl.read_parquet(path)["row"].to_list() == list(range(20))
+    with pytest.raises(Exception, match="no more"):
+        large.write_chunks(large.Chunks(100, make), path)
+    assert pl.read_parquet(path).height == 20
+    assert [one.name for one in tmp_path.iterdir()] == ["rows.parquet"]

@@ -1,0 +1,138 @@
+"""The verb `stream doctor`, on ledgers that are well, in use, damaged, older or gone; what a check tells."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+
+import pytest
+from typer.testing import CliRunner
+
+from onlinecal.cli.stream import far
+from onlinecal.compiling import folder as compiled_folder
+from onlinecal.engine import Engine, archive_ledger
+from onlinecal.engine.ledger import examining, schema
+from simulations.cli.console import app
+from tests.engine.fault_tools import LINES
+
+
+def doctor(ledger, *options):
+    """Exit code, and what it says in JSON and for people."""
+    results = [
+        CliRunner().invoke(app, ["stream", "doctor", "--ledger", str(ledger), *options, *more])
+        for more in (["--json"], [])
+    ]
+    assert results[0].exit_code == results[1].exit_code
+    found = json.loads(results[0].stdout)
+    for one in found["wrong"]:
+        assert one["do"]
+        assert one["wrong"] in results[1].stdout
+    return results[0].exit_code, found, results[1].stdout
+
+
+def alter(path, sql):
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(sql)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    path = tmp_path / "rain.db"
+    with Engine(path) as engine:
+        engine.handle_lines(b"\n".join(line for line in LINES if b"plain" in line) + b"\n")
+    return path
+
+
+def test_a_ledger_that_is_well_and_is_left_as_it_was(ledger):
+    before = hashlib.sha256(ledger.read_bytes()).digest()
+    code, found, shown = doctor(ledger)
+    assert (code, found["wrong"]) == (0, [])
+    assert "nothing is wrong" in shown
+    facts = found["ledger"]
+    assert (facts["integrity"], facts["writer"], facts["states_behind"]) == ("ok", None, 0)
+    assert (facts["schema"], facts["keys"]) == (schema.VERSION, 4)
+    assert facts["oldest_open"]["id"] in {json.loads(line)["id"] for line in LINES}
+    assert found["program"]["compiled"]
+    assert hashlib.sha256(ledger.read_bytes()).digest() == before
+
+
+def test_a_ledger_in_use_tells_who_writes_and_what_states_lack(ledger, tmp_path):
+    archive_ledger(ledger, tmp_path / "old.archive", keep=50)
+    with Engine(ledger) as engine:
+        engine.handle_lines(b'{"type": "query", "id": "new", "key": "new"}\n')
+        code, found, _ = doctor(ledger)
+        assert (code, found["ledger"]["writer"], found["ledger"]["states_behind"]) == (0, os.getpid(), 1)
+        assert found["ledger"]["archives"][0]["there"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "wrong", "do"),
+    [
+        ("UPDATE checkpoints SET state = x'00' WHERE key = 1", "states behind the archive", "check"),
+        ("PRAGMA user_version = 99", "version 99", "newer"),
+        ("PRAGMA application_id = 1", "not a ledger", "right file"),
+        ("DROP TABLE about", "no such table", "repair"),
+        ("UPDATE about SET value = '{\"edition\": 99}' WHERE name = 'config'", "edition 99", "newer"),
+        ("UPDATE about SET value = -2000000 WHERE name = 'tail'", "behind the log", "SIGTERM"),
+        ("UPDATE about SET value = 'x' WHERE name = 'config'", "no sense", "repair"),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_to_do(ledger, tmp_path, sql, wrong, do):
+    archive_ledger(ledger, tmp_path / "old.archive", keep=50)
+    alter(ledger, sql)
+    code, found, _ = doctor(ledger)
+    assert code == 1
+    assert any(wrong in one["wrong"] and do in one["do"] for one in found["wrong"]), found["wrong"]
+
+
+def test_files_that_are_damaged_or_no_ledgers(ledger, tmp_path):
+    data = bytearray(ledger.read_bytes())
+    data[2 * 4096 : 3 * 4096] = bytes(4096)
+    for content in (data, data[:5000], b"no database", b""):
+        ledger.write_bytes(content)
+        code, found, _ = doctor(ledger)
+        assert (code, len(found["wrong"]) > 0) == (1, True)
+    for path in (tmp_path, tmp_path / "nowhere"):
+        assert doctor(path)[0] == 1
+
+
+def test_what_surrounds_a_ledger(ledger, monkeypatch):
+    monkeypatch.setattr(examining, "LEAST_FREE", 1 << 60)
+    monkeypatch.setattr(compiled_folder, "_places", list)
+    os.link(ledger, ledger.with_suffix(".other"))
+    code, found, _ = doctor(ledger, "--no-integrity")
+    said = " ".join(one["wrong"] for one in found["wrong"])
+    assert code == 1
+    for word in ("of disk are free", "no compiled code", "hard links"):
+        assert word in said
+    assert "integrity" not in found["ledger"]
+
+
+def test_a_check_tells_how_far_it_is(ledger, monkeypatch):
+    monkeypatch.setattr(far, "BETWEEN_LINES", 0.0)
+    result = CliRunner().invoke(app, ["stream", "check", "--ledger", str(ledger)])
+    told = result.stderr.splitlines()
+    assert len(told) == 4  # keys
+    assert told[-1].split()[0::2] == ["checking:", "of", "events"]
+    assert told[-1].split()[1] == told[-1].split()[3]
+
+
+def test_a_log_of_commits_that_grows(ledger, monkeypatch):
+    monkeypatch.setattr(examining, "LARGE_WAL", 1)
+    with Engine(ledger) as engine:
+        for n in range(30):
+            lines = [json.dumps({"type": "query", "id": f"{n}/{i}", "key": "new"}) for i in range(90)]
+            engine.handle_lines("\n".join(lines).encode())
+        code, found, _ = doctor(ledger)
+    assert (code, "log of commits" in found["wrong"][0]["wrong"]) == (1, True)
+
+
+def test_a_ledger_of_an_older_version_is_none_that_is_wrong(ledger):
+    alter(
+        ledger, "DROP TABLE archives; DROP TABLE archived; DROP TABLE checkpoints; PRAGMA user_version = 2;"
+    )
+    code, found, _ = doctor(ledger)
+    assert (code, found["ledger"]["schema"]) == (0, 2)

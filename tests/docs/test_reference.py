@@ -1,0 +1,125 @@
+"""The reference misses no public name, no parameter and no option."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+
+import pytest
+import typer
+
+import adversaries
+import onlinecal
+from simulations.cli.console import app
+from tests import ROOT
+
+pytest.importorskip("sphinx", reason="needs the extra docs")
+sys.path.insert(0, str(ROOT / "docs" / "site"))
+
+import reference
+
+HOUSE = {"onlinecal.compiling"}
+"""Packages whose names are for the house."""
+
+NAMES = {
+    f"{package}.{name}": thing
+    for package, things in reference.public_names().items()
+    for name, thing in things.items()
+}
+VERBS = dict(reference.pages_of_verbs())
+EVERYWHERE = {
+    name
+    for line in (ROOT / "docs/reference/index.md").read_text().splitlines()
+    for name in re.findall(r"`(\w+)`", line.split("|")[1] if line.startswith("| `") else "")
+}
+"""The arguments that mean the same in every method, from the table that says what."""
+
+
+def described(text: str) -> set[str]:
+    """The parameters that a docstring describes: in a section, between backticks, by another's docstring."""
+    sections = reference.SECTION.findall(text)
+    entries = " ".join(
+        line for section in sections for line in re.findall(r"^\*{0,2}\w[\w, *]*$", section, re.M)
+    )
+    others = re.findall(r"(?:as|those)\s+(?:in|for|of)\s+`(\w+)`", text)
+    borrowed = [NAMES[name] for name in NAMES if name.rpartition(".")[2] in others]
+    return set(re.findall(r"\w+", entries)).union(
+        re.findall(r"`(\w+)\b[^`]*`", text), *(described(reference.docstring_of(thing)) for thing in borrowed)
+    )
+
+
+def parameters(thing) -> list[str]:
+    try:
+        found = inspect.signature(thing).parameters
+    except ValueError:  # of a type made in C
+        return []
+    return [name for name in found if not name.startswith("_") and name not in ("self", "cls", "args")]
+
+
+def methods(thing):
+    for name, method in inspect.getmembers(thing, inspect.isroutine):
+        if not name.startswith("_") and (getattr(method, "__module__", None) or "").startswith(
+            reference.OURS
+        ):
+            yield name, method
+
+
+def test_every_public_name_has_a_page():
+    pages = {id(thing) for thing in NAMES.values()}
+    for package in (onlinecal, adversaries):
+        for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            if info.ispkg and info.name not in HOUSE:
+                module = importlib.import_module(info.name)
+                for name in getattr(module, "__all__", []):
+                    assert id(getattr(module, name)) in pages, f"{info.name}.{name}"
+
+
+def test_every_package_is_in_the_navigation():
+    page = (ROOT / "docs/reference/index.md").read_text()
+    assert [name for name in reference.PACKAGES if f"\nnames/{name}\n" not in page] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_and_its_parameters_are_described(name):
+    thing = NAMES[name]
+    if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+        assert reference.said_of(name.rpartition(".")[0], name.rpartition(".")[2])
+        return
+    text = reference.docstring_of(thing)
+    assert text
+    if not (inspect.isclass(thing) and issubclass(thing, Exception)):
+        assert [one for one in parameters(thing) if one not in described(text)] == []
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if inspect.isclass(NAMES[name])])
+def test_the_parameters_of_methods_are_described(name):
+    thing = NAMES[name]
+    known = EVERYWHERE | described(reference.docstring_of(thing))
+    missing = [
+        f"{method}({one})"
+        for method, function in methods(thing)
+        for one in parameters(function)
+        if one not in known and not re.search(rf"\b{one}\b", inspect.getdoc(function) or "")
+    ]
+    assert missing == []
+
+
+def verbs(group, prefix=""):
+    for name, verb in group.commands.items():
+        yield f"{prefix}{name}", verb
+        if hasattr(verb, "commands"):
+            yield from verbs(verb, f"{prefix}{name} ")
+
+
+@pytest.mark.parametrize("name, verb", list(verbs(typer.main.get_command(app))))
+def test_every_option_of_a_verb_is_described(name, verb):
+    page = VERBS[f"verbs/{name.split()[0]}.md"]
+    part = re.search(rf"^#+ onlinecal {name}$.*?(?=^#+ onlinecal|\Z)", page, re.M | re.S)[0]
+    assert verb.help
+    for option in verb.params:
+        if not option.hidden:
+            said = max(option.opts, key=len)
+            assert re.search(rf"^\* `[^`]*{re.escape(said)}\b[^`]*`: \S", part, re.M), said

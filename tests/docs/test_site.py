@@ -1,0 +1,89 @@
+"""The site in a real browser, wide and narrow, light and dark: it is legible and searchable, offline."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.conftest import watched
+
+SITE = ROOT / "site"
+LEGIBLE = (Path(__file__).parent / "legible.js").read_text(encoding="utf-8")
+LOOKS = {"light": (1280, 900), "dark": (390, 844)}
+"""On a desk by day, on a telephone at night."""
+WRITTEN = [path.relative_to(ROOT / "docs").with_suffix("") for path in (ROOT / "docs").glob("**/*.md")]
+GENERATED = [
+    "names/onlinecal",
+    "names/onlinecal.CalibratedClassifier",
+    "names/adversaries.Step",
+    "verbs/measure",
+]
+PAGES = sorted(
+    [str(page) for page in WRITTEN if page.parent.name not in ("names", "verbs")]
+    + [f"reference/{name}" for name in GENERATED]
+)
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def address():
+    if not (SITE / "index.html").exists():
+        pytest.skip("there is no site: make docs")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=SITE))
+    threading.Thread(target=server.serve_forever).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def context(browser, address):
+    """One for all pages, which then share what they load, and none of which asks anybody but the site."""
+    context = browser.new_context()
+    context.route(lambda url: not url.startswith((address, "data:")), lambda route: route.abort())
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def visited(context):
+    page = watched(context)
+    yield page
+    page.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_can_be_read(visited, address, name):
+    visited.goto(f"{address}/{name}.html")
+    if visited.locator(".math").count():
+        visited.wait_for_function("MathJax.startup?.promise")
+        visited.evaluate("MathJax.startup.promise")
+    visited.add_style_tag(content="* { transition: none !important }")
+    for theme, (width, height) in LOOKS.items():
+        visited.set_viewport_size({"width": width, "height": height})
+        visited.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+        assert visited.evaluate(LEGIBLE) == [], theme
+    assert visited.complaints == []
+
+
+def test_the_search_finds_a_name(visited, address):
+    visited.goto(f"{address}/search.html?q=CalibratedClassifier")
+    found = visited.locator("#search-results li a")
+    found.first.wait_for()
+    assert "reference/names/onlinecal.CalibratedClassifier.html" in found.first.get_attribute("href")
+    assert visited.complaints == []
+
+
+def test_the_dark_theme_is_that_of_the_system(visited, address):
+    visited.emulate_media(color_scheme="dark")
+    visited.goto(f"{address}/index.html")
+    assert visited.evaluate("document.documentElement.dataset.theme") == "dark"

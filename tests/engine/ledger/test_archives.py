@@ -1,0 +1,352 @@
+"""Ledgers whose older events were moved to archives: nothing changes but what the ledger weighs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+
+import polars as pl
+import pytest
+
+from onlinecal.engine import (
+    Engine,
+    archive_ledger,
+    check_ledger,
+    export_ledger,
+    read_report,
+    repair_ledger,
+)
+from onlinecal.engine.ledger import archive, archived
+from tests.engine.fault_tools import INPUT, LINES, command, in_child, raises_for
+from tests.engine.scripts import (
+    CONFIG,
+    assert_sound,
+    batches,
+    quick_folder,
+    report_of,
+    tables_of,
+)
+
+HALF = len(LINES) // 2
+SMALL = {"hot_keys": 5, "window": 100}
+PARTS = ("one.archive", "two.archive")
+
+
+def feed(path, lines, seed=0):
+    with Engine(path, CONFIG, **SMALL) as engine:
+        return b"".join(engine.handle_lines(data) for data in batches(random.Random(seed), lines, 60))
+
+
+def assert_whole(path, archives, sound):
+    """A ledger and its archives hold what a ledger holds from which nothing was moved, and all is proven."""
+    assert check_ledger(path, archives=archives).problems == []
+    parts, whole = [tables_of(one) for one in (*archives, path)], tables_of(sound)
+    for table, rows in whole.items():
+        assert sorted({row for part in parts for row in part[table]}) == rows
+    # what was moved is nowhere twice, but for queries that went on waiting
+    closings = [row for part in parts for row in part["closings"]]
+    assert len(closings) == len(whole["closings"])
+    assert report_of(path) == report_of(sound)
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """The folder of a ledger that was archived between its events, twice, and its archives."""
+    with quick_folder() as folder:
+        make_moved(folder)
+        yield folder
+
+
+@pytest.fixture
+def moved(kept, folder):
+    """Copies of them, to be damaged."""
+    for name in ("moved.db", *PARTS):
+        shutil.copyfile(kept / name, folder / name)
+    return folder / "moved.db", [folder / name for name in PARTS]
+
+
+def make_moved(folder):
+    path, archives = folder / "moved.db", [folder / name for name in PARTS]
+    feed(path, LINES[:HALF])
+    assert archive_ledger(path, archives[0], keep=100).events > 100
+    feed(path, LINES[HALF:], 1)
+    assert archive_ledger(path, archives[1], keep=50).events > 100
+
+
+def test_what_is_archived_changes_no_answer_and_no_certificate(moved, sound, answers, folder):
+    path, archives = moved
+    assert_whole(path, archives, sound)
+    assert_whole(archives[0], [], archives[0])
+    again = folder / "again.db"
+    told = feed(again, LINES[:HALF])
+    archive_ledger(again, folder / "all.archive", keep=0)
+    assert archive_ledger(again, folder / "more.archive", keep=0) is None
+    told += feed(again, LINES[HALF:], 1)
+    # lines that repeat archived events are the only ones with another answer
+    pairs = list(zip(told.splitlines(), answers.splitlines(), strict=True))
+    others = [json.loads(new) for new, old in pairs if new != old]
+    assert all(one["reason"] == "archived" for one in others)
+    assert len(others) < len(pairs) / 20
+
+
+def test_an_archived_id_is_never_taken_for_a_new_one(moved, answers, monkeypatch):
+    path, _ = moved
+    here = {row[1] for row in tables_of(path)["queries"]}
+    given = dict(zip(LINES, answers.splitlines(), strict=True))
+
+    def assert_told(engine, known):
+        for line, told in zip(LINES, engine.handle_lines(INPUT).splitlines(), strict=True):
+            said = json.loads(told)
+            if said["id"] in here:
+                assert said.get("reason") != "archived"
+                assert said["type"] != "forecast" or told == given[line]
+            elif said["id"] in known:
+                assert (said["type"], said["reason"]) == ("rejected", "archived")
+
+    asked = {json.loads(line)["id"] for line in answers.splitlines() if b'"forecast"' in line}
+    before = tables_of(path)
+    with Engine(path) as engine:
+        assert_told(engine, asked)
+        monkeypatch.setattr(archived, "hash_of_id", lambda id: archive.hash_of_id("q0"))
+        # even if all ids had one hash, those that are here would be known
+        assert_told(engine, set())
+    assert tables_of(path) == before
+
+
+def test_a_ledger_that_is_archived_again_and_again_stays_small(folder):
+    path, sizes = folder / "ledger.db", []
+    with Engine(path, CONFIG) as engine:
+        query = [
+            {"type": "query", "id": f"a long enough id, {n}", "key": f"plain/{n % 9}"} for n in range(6000)
+        ]
+    for start in range(0, len(query), 1000):
+        events = query[start : start + 1000]
+        events += [{"type": "outcome", "id": one["id"], "value": n % 2} for n, one in enumerate(events)]
+        with Engine(path) as engine:
+            engine.handle_lines(b"\n".join(json.dumps(one).encode() for one in events))
+        archive_ledger(path, folder / f"{start}.archive", keep=100)
+        sizes.append(path.stat().st_size)
+    # 16 bytes a forecast are left, its hash, of some 110
+    assert (sizes[-1] - sizes[1]) / 4000 < 24
+    assert (folder / "1000.archive").stat().st_size / 1000 > 80
+    archive_ledger(path, folder / "last.archive", keep=0, shrink=True)
+    # hashes and states are left, not the free pages
+    assert path.stat().st_size < 0.55 * sizes[-1]
+    assert_sound(path)
+
+
+def changed(path, sql):
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert connection.execute(sql).rowcount > 0
+
+
+ONE = "WHERE number = (SELECT {}(number) FROM {})"
+
+
+@pytest.mark.parametrize(
+    ("which", "sql"),
+    [
+        ("archive", "UPDATE closings SET time = 7 " + ONE.format("max", "closings")),
+        ("archive", "UPDATE queries SET time = 7 " + ONE.format("min", "queries")),
+        ("archive", "UPDATE states SET state = zeroblob(40) WHERE key = 1"),
+        ("archive", "UPDATE checkpoints SET state = zeroblob(40) WHERE key = 1"),
+        ("archive", "DELETE FROM closings " + ONE.format("max", "closings")),
+        ("ledger", "UPDATE checkpoints SET state = zeroblob(40) WHERE key = 1"),
+        ("ledger", "UPDATE archives SET hash = zeroblob(32) " + ONE.format("min", "archives")),
+        ("ledger", "DELETE FROM archives " + ONE.format("max", "archives")),
+        ("ledger", "DELETE FROM queries " + ONE.format("min", "queries")),
+        ("ledger", "UPDATE queries SET certificate = 99 " + ONE.format("min", "queries")),
+        ("ledger", "UPDATE closings SET value = NULL " + ONE.format("min", "closings")),
+    ],
+)  # fmt: skip
+def test_nothing_can_be_changed_in_a_ledger_or_an_archive_without_a_check_telling(moved, which, sql):
+    path, archives = moved
+    changed(path if which == "ledger" else archives[1], sql)
+    assert check_ledger(path if which == "ledger" else archives[1]).problems
+    if which == "archive":
+        assert check_ledger(path).problems == []
+    assert check_ledger(path, archives=archives).problems
+
+
+def test_an_archive_of_another_ledger_is_told(moved, folder):
+    path, _ = moved
+    feed(folder / "other.db", LINES[:50])
+    archive_ledger(folder / "other.db", folder / "other.archive", keep=10)
+    [problem] = check_ledger(path, archives=[folder / "other.archive"]).problems
+    assert "other.archive: this is no archive of" in problem
+
+
+def at_points(point):
+    """From now on `point` is called before every statement and around every file that gets its name."""
+    connect, replace = sqlite3.connect, os.replace
+
+    def traced(*arguments, **settings):
+        connection = connect(*arguments, **settings)
+        connection.set_trace_callback(lambda _: point())
+        return connection
+
+    def replaced(*names):
+        point()
+        replace(*names)
+        point()
+
+    sqlite3.connect, os.replace = traced, replaced
+
+
+def archived_up_to(path, into, at, told):
+    """Archive, but be killed at the point of that number; else tell how many there were."""
+    calls = 0
+
+    def point():
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    at_points(point)
+    archive_ledger(path, into, keep=40)
+    told.write_text(str(calls))
+
+
+def killed_while_archiving(folder, sound, choose):
+    """Kill it at some of all points, and then let it finish."""
+    begun, told, first = folder / "begun.db", folder / "points", folder / "one.archive"
+    feed(begun, LINES[:HALF])
+    archive_ledger(begun, first, keep=90)
+    feed(begun, LINES[HALF:])
+    # its writer was killed: states are behind the log
+    start = "(SELECT max(number) FROM archives)"
+    changed(begun, f"UPDATE about SET value = {start} WHERE name = 'tail'")
+    changed(begun, "DELETE FROM states WHERE key % 2")
+    changed(
+        begun,
+        f"INSERT INTO states SELECT key, {start}, 0, 0, 0, 0, 0, NULL, state FROM checkpoints WHERE key % 2",
+    )
+
+    def run(at):
+        path, into = folder / f"{at}.db", folder / f"{at}.archive"
+        shutil.copyfile(begun, path)
+        return path, into, in_child(lambda: archived_up_to(path, into, at, told))
+
+    assert run(0)[2] == 0
+    points = int(told.read_text())
+    for at in choose(points):
+        path, into, code = run(at)
+        assert code == -signal.SIGKILL
+        if not at % 4:
+            assert_sound(path)
+        archive_ledger(path, into, keep=40)
+        assert_whole(path, [first, into], sound)
+        assert not list(folder.glob("*.part"))
+    return points
+
+
+def test_archiving_that_is_killed_anywhere_loses_and_doubles_nothing(folder, sound):
+    # the move is in the last twenty
+    killed_while_archiving(
+        folder, sound, lambda points: [points // 2, points - 24, *range(points - 14, points, 6)]
+    )
+
+
+@pytest.mark.slow
+def test_archiving_that_is_killed_at_each_of_its_points(folder, sound):
+    print(killed_while_archiving(folder, sound, lambda points: range(1, points + 1)), "points")
+
+
+def test_an_archive_is_made_beside_a_writer_and_moved_when_there_is_none(ledger, folder, sound):
+    into = folder / "new.archive"
+    before = tables_of(ledger)
+    with Engine(ledger, **SMALL) as engine:
+        with raises_for(ledger, "the archive .* is made, the same command finishes"):
+            archive_ledger(ledger, into, keep=100)
+        assert tables_of(ledger) == before
+        engine.handle_lines(b'{"type": "query", "id": "late", "key": "plain/0"}\n')
+    moved = archive_ledger(ledger, into, keep=0)
+    assert moved == archive_ledger(ledger, into, keep=0)
+    assert moved.number == len(before["queries"]) + len(before["closings"]) - 100
+    assert check_ledger(ledger, archives=[into]).problems == []
+    with raises_for(into, "archive, which is only read"):
+        Engine(into)
+    with raises_for(into, "archive"):
+        archive_ledger(into, folder / "other.archive", keep=0)
+    assert read_report(into).events == moved.number
+    for wrong in (sound, __file__):
+        with raises_for(wrong, "there is a file already"):
+            archive_ledger(ledger, wrong, keep=0)
+
+
+def test_what_is_older_than_a_time_and_what_cannot_be_asked(ledger, folder):
+    times = sorted(
+        (row[0], row[time])
+        for table, time in (("queries", 4), ("closings", 3))
+        for row in tables_of(ledger)[table]
+        if row[time] is not None
+    )
+    first = next(number for number, time in times if time >= 400.0)
+    code, out, said = command(
+        folder, "stream", "archive", "--ledger", ledger, "--into", folder / "a", "--before", "400", "--json"
+    )
+    assert (code, json.loads(out)["archived"]["number"]) == (0, first - 1), said
+    for given in ({}, {"keep": 1, "before": 1.0}, {"keep": -1}):
+        with pytest.raises(ValueError, match="keep"):
+            archive_ledger(ledger, folder / "b", **given)
+    for when in ("soon", "inf"):
+        code, _, said = command(
+            folder, "stream", "archive", "--ledger", ledger, "--into", folder / "b", "--before", when
+        )
+        assert (code, "--before" in said, when in said) == (2, True, True)
+    feed(folder / "timeless.db", [b'{"type": "query", "id": "a", "key": "plain/0"}'])
+    with pytest.raises(ValueError, match="no event has a time"):
+        archive_ledger(folder / "timeless.db", folder / "b", before=0.0)
+
+
+def test_a_ledger_that_is_not_what_its_log_says_is_not_archived(ledger, folder):
+    changed(ledger, "UPDATE queries SET probability = 0.123 WHERE number = 1")
+    with raises_for(ledger, "0.123"):
+        archive_ledger(ledger, folder / "new.archive", keep=10)
+    assert not list(folder.glob("new.archive*"))
+
+
+def test_a_damaged_ledger_with_archives_is_repaired_from_the_states_behind_them(moved, folder, sound):
+    path, archives = moved
+    changed(path, "UPDATE states SET state = zeroblob(40)")
+    found = repair_ledger(path, folder / "saved.db")
+    assert (found.lost, found.changed) == ([], [])
+    assert_whole(folder / "saved.db", archives, sound)
+    changed(path, "UPDATE checkpoints SET state = zeroblob(40) WHERE key = 3")
+    with raises_for(path, "what it keeps of its archives"):
+        repair_ledger(path, folder / "other.db")
+    assert not (folder / "other.db").exists()
+
+
+def test_an_export_is_every_forecast_with_its_outcome(moved, sound, folder):
+    for number, one in enumerate((*moved[1], moved[0], sound)):
+        export_ledger(one, folder / f"{number}.parquet")
+    whole = pl.read_parquet(folder / "3.parquet")
+    rows = {row[0]: row for row in tables_of(sound)["queries"]}
+    ends = {row[1]: row for row in tables_of(sound)["closings"]}
+    for line in whole.iter_rows(named=True):
+        asked, end = rows[line["asked_number"]], ends.get(line["asked_number"])
+        assert (line["id"], line["asked_at"], line["certificate"]) == (asked[1], asked[4], asked[6])
+        for name, stored in (("hint", asked[3]), ("probability", asked[5])):
+            by_class = line[f"{name}_of_classes"]
+            if isinstance(stored, str):
+                stored = json.loads(stored)
+                by_class = {one["label"]: one["probability"] for one in by_class}
+            assert stored == (line[name] if by_class is None else by_class)
+        value = line["outcome"] if line["outcome_class"] is None else line["outcome_class"]
+        assert (line["settled_number"], value, line["settled_at"]) == (
+            (None, None, None) if end is None else (end[0], end[2], end[3])
+        )
+        status = "open" if end is None else "withdrawn" if end[2] is None else "settled"
+        assert line["status"] == status
+    assert whole.height == len(rows)
+    assert whole["asked_number"].is_sorted()
+    # the parts together, where the last word on a forecast counts
+    parts = pl.concat(pl.read_parquet(folder / f"{n}.parquet") for n in range(3))
+    assert parts.unique("id", keep="last").sort("asked_number").equals(whole)

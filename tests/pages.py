@@ -1,0 +1,162 @@
+"""Pages as programs: blocks of Python and of shell, what they print, and the pictures they make.
+
+`python -m tests.pages docs/tutorials/first-stream.md` runs a page and puts what it prints and draws in place.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tokenize
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+BLOCK = re.compile(
+    r"^```(?P<language>python|py|sh)\n(?P<code>.*?)^```\n"
+    r"(?:\n?```text\n(?P<output>.*?)^```\n)?(?:\n!\[[^]]*\]\((?P<picture>[^)]+)\)\n)?",
+    re.S | re.M,
+)
+DPI = 110
+
+
+@dataclass(frozen=True)
+class Block:
+    """Code on a page, and what stands below it: the text that it prints and the path of its picture."""
+
+    language: str
+    code: str
+    output: str | None
+    picture: str | None
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """The blocks of Python of a page; of a tutorial those of shell, too, and what stands below them."""
+    found = [Block(**match.groupdict()) for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]
+    if page.parent.name == "tutorials":
+        return found
+    return [Block(one.language, one.code, None, None) for one in found if one.language != "sh"]
+
+
+def printed(block: str, names: dict[str, Any]) -> list[tuple[int, str]]:
+    """What a block prints, with the lines that print it."""
+    lines: list[tuple[int, str]] = []
+    names["print"] = lambda *values: lines.append(
+        (sys._getframe(1).f_lineno, " ".join(str(value) for value in values))
+    )
+    exec(compile(block, "page", "exec"), names)
+    return lines
+
+
+def with_commands() -> str:
+    """The PATH on which the command onlinecal is that of this interpreter."""
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
+def said_by_shell(block: str) -> str:
+    """What commands print, as wide as a page."""
+    environment = {**os.environ, "COLUMNS": "110", "NO_COLOR": "1"}
+    ran = subprocess.run(["sh", "-ec", block], capture_output=True, text=True, env=environment, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return "".join(f"{line.rstrip()}\n" for line in ran.stdout.splitlines())
+
+
+def promises(block: str) -> dict[int, str]:
+    """The comments beside prints that tell figures, by the lines that print."""
+    comments = {
+        token.start[0]: token.string.lstrip("# ")
+        for token in tokenize.generate_tokens(io.StringIO(block).readline)
+        if token.type == tokenize.COMMENT
+    }
+    found = {
+        node.lineno: comments.get(node.end_lineno or node.lineno, "")
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    }
+    return {
+        line: told for line, told in found.items() if re.match(r"True|False", told) or NUMBER.search(told)
+    }
+
+
+def assert_kept(promise: str, text: str) -> None:
+    """The promise begins with what is printed; numbers may be rounded to the decimals that it tells."""
+    numbers = NUMBER.findall(text)
+    told = NUMBER.findall(promise)[: len(numbers)]
+    assert len(told) == len(numbers), (promise, text)
+    for short, number in zip(told, numbers, strict=True):
+        decimals = len(short.partition(".")[2])
+        assert float(number) == pytest.approx(float(short), abs=0.51 * 10.0**-decimals), (promise, text)
+    assert numbers or promise.startswith(text), (promise, text)
+
+
+def assert_shown(output: str, text: str) -> None:
+    """The page shows what is printed; other machines may have another last digit, and counts 1 % off."""
+    assert re.sub(r" +", " ", NUMBER.sub("0", output)) == re.sub(r" +", " ", NUMBER.sub("0", text)), text
+    for told, number in zip(NUMBER.findall(output), NUMBER.findall(text), strict=True):
+        decimals = len(told.partition(".")[2])
+        within = 1.01 * 10.0**-decimals if decimals else abs(float(told)) // 100
+        assert abs(float(told) - float(number)) <= within, (told, number)
+
+
+def drawn() -> Figure:
+    """The figure that a block left open."""
+    (number,) = pyplot.get_fignums()
+    return pyplot.figure(number)
+
+
+def pixels(picture: Any) -> Any:
+    """Brightness of a picture in boxes of 8 by 8 pixels."""
+    grey = np.asarray(pyplot.imread(picture))[:, :, :3].mean(axis=2)
+    height, width = (side // 8 * 8 for side in grey.shape)
+    return grey[:height, :width].reshape(height // 8, 8, width // 8, 8).mean(axis=(1, 3))
+
+
+def assert_pictured(picture: Path, figure: Figure) -> None:
+    """The file is the picture of the figure, but for what another version of matplotlib draws otherwise."""
+    again = io.BytesIO()
+    figure.savefig(again, format="png", dpi=DPI)
+    again.seek(0)
+    one, other = pixels(picture), pixels(again)
+    assert one.shape == other.shape, picture
+    assert np.abs(one - other).mean() < 0.01, picture
+
+
+def rewrite(page: Path) -> None:
+    """Run a page, and put what its blocks print and draw in place."""
+    names: dict[str, Any] = {"__name__": "page"}
+
+    def again(match: re.Match[str]) -> str:
+        language, code, _, picture = match.groups()
+        if language == "sh":
+            text = said_by_shell(code)
+        else:
+            text = "".join(f"{line}\n" for _, line in printed(code, names))
+        answer = f"```{language}\n{code}```\n" + (f"\n```text\n{text}```\n" if text else "")
+        if picture:
+            drawn().savefig(page.parent / picture, dpi=DPI)
+            pyplot.close("all")
+            answer += match.group(0)[match.group(0).rindex("\n![") :]
+        return answer
+
+    page = page.resolve()
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        text = BLOCK.sub(again, page.read_text(encoding="utf-8"))
+    page.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    os.environ["PATH"] = with_commands()
+    for name in sys.argv[1:]:
+        rewrite(Path(name))

@@ -1,0 +1,96 @@
+"""Tables of many rows: pieces, samples that searches begin with, float32; the answers are those without."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from onlinecal import LpRecalibrator
+from onlinecal.pieces import ENTRIES, sampled_rows
+from onlinecal.recalibration import DirichletCalibration, TemperatureScaling, VectorScaling
+from onlinecal.recalibration.classical import newton, temperature
+from onlinecal.recalibration.groups import start
+from onlinecal.recalibration.groups.start import best_sigmoid
+from onlinecal.recalibration.lp import correcting
+from onlinecal.recalibration.starting import started
+from onlinecal.recalibration.weights import squared_error
+
+
+def source(n, k, seed=0):
+    """Probabilities that are too sure by another factor in each class, and labels."""
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.linspace(0.3, 1.0, k), n)
+    labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    table = (truth + 1e-9) ** np.linspace(1.2, 2.5, k)
+    return table / table.sum(axis=1, keepdims=True), labels
+
+
+def few_are_many(monkeypatch, sampled=sampled_rows):
+    for module in (newton, temperature, start):
+        monkeypatch.setattr(module, "SAMPLED", 400)
+        monkeypatch.setattr(module, "sampled_rows", partial(sampled, size=400))
+
+
+def surest_rows(labels, table, n_rows, size):
+    """A sample that misleads: in each of its rows the most probable class comes."""
+    return np.flatnonzero(table.argmax(axis=1) == labels)[:size]
+
+
+@pytest.mark.parametrize("misled", [False, True])
+@pytest.mark.parametrize("model", [TemperatureScaling(), VectorScaling(), DirichletCalibration()])
+def test_searches_that_begin_with_a_sample_end_where_others_do(monkeypatch, model, misled):
+    table, labels = source(6000, 4)
+    weights = np.random.default_rng(1).random(6000)
+    whole = model.fit(table, labels, weights).predict_proba(table)
+    few_are_many(monkeypatch, partial(surest_rows, labels, table) if misled else sampled_rows)
+    np.testing.assert_allclose(model.fit(table, labels, weights).predict_proba(table), whole, atol=1e-7)
+
+
+def test_a_sigmoid_begins_with_a_sample_too(monkeypatch):
+    rng = np.random.default_rng(2)
+    p = rng.beta(1, 3, 6000)
+    args = p, (rng.random(6000) < p**0.8).astype(np.uint8), rng.random(6000), np.array([0, 1, 2])
+    whole = best_sigmoid(*args)
+    few_are_many(monkeypatch)
+    np.testing.assert_allclose(best_sigmoid(*args), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("start", ["temperature", "none", "isotonic"])
+def test_float32_is_read_where_it_lies_and_says_the_same(tmp_path, start):
+    table, labels = source(9000, 40)
+    assert table.size > ENTRIES
+    single = table.astype(np.float32)
+    np.save(tmp_path / "table.npy", single)
+    on_disk = np.load(tmp_path / "table.npy", mmap_mode="r")
+    model = LpRecalibrator(start=start, share=0.7)
+    models = [clone(model).fit(one, labels) for one in (single.astype(float), on_disk)]
+    doubles, singles = (one.predict_proba(single) for one in models)
+    assert models[0].n_rounds_ == models[1].n_rounds_ > 0
+    np.testing.assert_array_equal(singles, doubles)
+    np.testing.assert_array_equal(models[0].predict_proba(single.astype(float)), doubles)
+
+
+def test_of_many_rows_some_decide_the_share_and_all_have_to_allow_it(monkeypatch):
+    monkeypatch.setattr(correcting, "MANY", 500)
+    monkeypatch.setattr(correcting, "MOST_DECIDING", 1000)
+    table, labels = source(5000, 3, seed=3)
+    wrong = (table[:, 1] > 0.7) & (np.random.default_rng(5).random(5000) < 0.5)
+    labels[wrong] = 2
+    model = LpRecalibrator().fit(table, labels)
+    assert model.share_ > 0.0
+    assert squared_error(model.predict_proba(table), labels, None) < squared_error(
+        started(model.start_, table), labels, None
+    )
+    # a correction that would help rows like those of the sample, and none of the others
+    monkeypatch.setattr(correcting, "moments_of", lambda *_: correcting_moments(1.0))
+    assert LpRecalibrator().fit(table, labels).share_ == 0.0
+
+
+def correcting_moments(cross):
+    """Of a correction against which all rows speak."""
+    from onlinecal.recalibration.mixing import Moments
+
+    return Moments(10.0, np.array([cross, 1.0, 1.0, 1.0, 1.0]))

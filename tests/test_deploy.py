@@ -1,0 +1,123 @@
+"""The files of deploy/: linted by those who can, and true to the command and to each other."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from simulations.cli.console import app
+from tests import ROOT
+
+DEPLOY = ROOT / "deploy"
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+UNIT = DEPLOY / "onlinecal.service"
+STAGES = DOCKERFILE.split("\nFROM ")[1:]
+
+
+def lines_of(stage):
+    """The instructions of a stage, each in one line."""
+    text = re.sub(r"^\s*#.*\n", "", stage.replace("\\\n", " "), flags=re.M)
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+def instruction(name, stage=STAGES[-1]):
+    [found] = [line.removeprefix(f"{name} ") for line in lines_of(stage) if line.startswith(f"{name} ")]
+    return found
+
+
+def test_the_dockerfile_is_linted():
+    tool = shutil.which("hadolint", path=Path(sys.executable).parent) or shutil.which("hadolint")
+    if tool is None:
+        pytest.skip("hadolint is not here")
+    found = subprocess.run([tool, str(DEPLOY / "Dockerfile")], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (0, "")
+
+
+def test_the_image_runs_as_nobody_in_particular_with_kernels_that_root_has_made():
+    assert int(instruction("USER").split(":")[0]) > 999
+    assert "/health" in instruction("HEALTHCHECK")
+    made, used = (dict(re.findall(r"(NUMBA_\w+)=(\S+)", instruction("ENV", stage))) for stage in STAGES)
+    assert made == used
+    assert set(made) == {"NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_CACHE_DIR"}
+    # what runs comes from the other stage as it was made there, by root
+    copied = [line for line in lines_of(STAGES[-1]) if line.startswith("COPY")]
+    assert copied == ["COPY --from=build /opt/onlinecal /opt/onlinecal"]
+    assert made["NUMBA_CACHE_DIR"].startswith("/opt/onlinecal/")
+    assert "USER" not in STAGES[0]
+    assert lines_of(STAGES[0])[-1].endswith("onlinecal warmup")
+
+
+def test_what_the_image_is_made_of_is_there_and_is_all_that_the_builder_sees():
+    sources = [name for line in lines_of(STAGES[0]) if line.startswith("COPY") for name in line.split()[1:-1]]
+    let = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    assert sorted(sources) == sorted(line[1:] for line in let if line.startswith("!"))
+    assert all((ROOT / name).exists() for name in sources)
+    assert "*" in let
+
+
+def assert_understood(arguments):
+    """The command `stream serve` has these options."""
+    told = CliRunner().invoke(app, ["stream", "serve", "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+    options = [one for one in arguments if one.startswith("--")]
+    assert options
+    for option in options:
+        assert re.search(rf"{option}\b", told.stdout)
+
+
+def test_the_commands_are_understood():
+    assert json.loads(instruction("ENTRYPOINT")) == ["onlinecal", "stream"]
+    command = json.loads(instruction("CMD"))
+    assert command[0] == "serve"
+    assert_understood(command)
+    start = re.search(r"^ExecStart=(.*)$", UNIT.read_text(), re.M).group(1)
+    assert shlex.split(start)[:3] == ["/opt/onlinecal/venv/bin/onlinecal", "stream", "serve"]
+    assert_understood(shlex.split(start))
+
+
+def test_the_unit_is_one_for_systemd(tmp_path):
+    tool = shutil.which("systemd-analyze")
+    if tool is None:
+        pytest.skip("systemd-analyze is not here")
+    path = tmp_path / UNIT.name
+    path.write_text(UNIT.read_text().replace("/opt/onlinecal/venv/bin/onlinecal", "/bin/true"))
+    found = subprocess.run([tool, "verify", str(path)], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_compose_and_prometheus_fit_the_image():
+    yaml = pytest.importorskip("yaml")
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    [job] = yaml.safe_load((DEPLOY / "prometheus.yaml").read_text())["scrape_configs"]
+    engine, prometheus = compose["services"]["onlinecal"], compose["services"]["prometheus"]
+    for service in (engine, prometheus):
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+        [secret] = service["secrets"]
+        assert set(compose["secrets"]) == {secret}
+    token, command = f"/run/secrets/{secret}", json.loads(instruction("CMD"))
+    assert command[command.index("--token-file") + 1] == token == job["authorization"]["credentials_file"]
+    assert job["static_configs"] == [{"targets": ["onlinecal:8765"]}]
+    assert instruction("EXPOSE") == "8765"
+    for folder in (engine["build"]["context"], *(volume.split(":")[0] for volume in prometheus["volumes"])):
+        assert folder in compose["volumes"] or (DEPLOY / folder).exists()
+    assert engine["build"]["dockerfile"] == "deploy/Dockerfile"
+
+
+def test_alerts_are_about_metrics_that_there_are():
+    yaml = pytest.importorskip("yaml")
+    metrics = pytest.importorskip("onlinecal.engine.http.metrics")
+    source = Path(metrics.__file__).read_text(encoding="utf-8")
+    for group in yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"]:
+        for rule in group["rules"]:
+            assert rule["annotations"]["summary"]
+            for name in re.findall(r"\bonlinecal_(\w+)", rule["expr"]):
+                assert f'"{name.removesuffix("_total")}"' in source
