@@ -26,7 +26,7 @@ from onlinecal.engine.events import (
 )
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.packing import garbage_left_alone
-from onlinecal.engine.keys.state import Summary
+from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.totals import Line, Total, Totals
 from onlinecal.engine.ledger.archived import refuse_archived
 from onlinecal.engine.ledger.chain import refuse_archive

@@ -15,7 +15,7 @@ from onlinecal.engine.batch import Asked, Batch
 from onlinecal.engine.events import LONGEST_NAME, Answer, Incoming, Outcome, Query, Rejected, Settled
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.playing import ASKS
-from onlinecal.engine.keys.state import FEW
+from onlinecal.engine.keys.waiting import FEW
 from onlinecal.forecasters.binary.cells import NO_HINT
 
 LATEST = sys.float_info.max

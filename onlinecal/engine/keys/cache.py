@@ -14,7 +14,8 @@ from typing import Any
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.own_states import is_own, note_own
-from onlinecal.engine.keys.state import RESERVE, KeyState, Summary
+from onlinecal.engine.keys.state import RESERVE, KeyState
+from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Logged, Snapshot, StateRow

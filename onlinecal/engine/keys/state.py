@@ -8,98 +8,40 @@ events alone, not on how they were cut into batches.
 from __future__ import annotations
 
 from copy import deepcopy
-from heapq import heapify, heappop, heappush
+from heapq import heappush
 from itertools import count
-from math import isfinite
-from operator import attrgetter, lt
+from operator import attrgetter
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from onlinecal.engine.keys.arena import Arena, ArenaLane
 from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window_bounds
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, with_sum
 from onlinecal.engine.keys.steering import KeySteering, loaded
+from onlinecal.engine.keys.stored_key import STEERED, VERSION, WATCHED, StoredWatchedKey, Summary
+from onlinecal.engine.keys.waiting import FEW, Waiting
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.engine.watch import key_watch
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP, Note
-from onlinecal.engine.watch.watched import Watched
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.html import Shown
 
-VERSION, STEERED, WATCHED = 1, 2, 3
-FEW = 64
-"""So many forecasts may be open with any lanes."""
 RESERVE = 1 << 23
 """Rounds that a lane must still bear for a key to take queries: all that are open or in one batch."""
 
 
-class StoredKey(Struct, array_like=True):
-    """A key's state as it is stored; the format's version comes first."""
-
-    version: int
-    clock: float | None
-    expired: int
-    late: list[int]
-    lanes: list[bytes]
-    open: list[Issued]
-
-
-class StoredSteeredKey(StoredKey, array_like=True):
-    """The same, and `KeySteering`, if there was a hint to steer."""
-
-    steering: bytes | None = None
-
-
-class StoredWatchedKey(StoredSteeredKey, array_like=True):
-    """The same, and `KeyWatch`: of keys of edition 5 or later."""
-
-    watch: bytes | None = None
-
-
-class Summary(Shown, Struct, frozen=True, omit_defaults=True):
-    """What there is to know of a key at a glance.
-
-    Attributes
-    ----------
-    rounds, open, expired
-        Forecasts settled, waiting for their outcome, and given up because their time was over.
-    certificate, guarantee
-        Proven bound on the distance to calibration of the settled rounds, and what it cannot exceed; sums.
-    oldest
-        Number of the oldest query that waits; None if none does.
-    window_certificate, window_guarantee
-        The same bounds for the last `window` settled rounds, and for any so many consecutive ones; None if
-        the key keeps no window (or its grid promises nothing of any). Those of several keys do not add up.
-    watched
-        Losses and alarms; None of keys of an older edition.
-    """
-
-    rounds: int
-    open: int
-    expired: int
-    certificate: float
-    guarantee: float
-    oldest: int | None
-    window_certificate: float | None = None
-    window_guarantee: float | None = None
-    watched: Watched | None = None
-
-
-class KeyState:
+class KeyState(Waiting):
     """One key, in memory.
 
     `trusted` bytes are those that this process has dumped: nothing about them is checked but their checksum.
     `turn` is when it was used last. `usual`: it lives in an arena, and no accounts are kept but those there.
     `number` is the ledger's name for it; `upto` is the number of an event such that the bytes it was loaded
-    from hold all before and none after. `open` are the forecasts that wait, by id, the oldest first. `times`,
-    of a key whose forecasts expire, is a heap of (time, id): of all that wait, and of some that did.
+    from hold all before and none after.
     """
 
     __slots__ = (
-        "arena", "busy", "clock", "expired", "lanes", "late", "name", "notes", "number", "open", "player",
-        "settings", "spent", "steered", "steering", "steps", "times", "turn", "upto", "usual", "watch",
+        "arena", "busy", "lanes", "late", "name", "notes", "number", "player", "spent", "steered", "steering",
+        "steps", "turn", "upto", "usual", "watch",
     )  # fmt: skip
 
     def __init__(
@@ -133,41 +75,24 @@ class KeyState:
 
     def _begin(self) -> None:
         """The state before the first event."""
-        self.clock: float | None = None
+        self.clock = None
         self.expired, self.spent = 0, False
         self.late: list[int] = []
         self.lanes: list[Lane] = []
         self.busy: list[int] = []
-        self.open: dict[str, Issued] = {}
-        self.times: list[tuple[float, str]] = []
+        self.open = {}
+        self.times = []
         self.steering: KeySteering | None = None
         self.watch = None if self.settings.new_watch is None else self.settings.new_watch()
 
     def _take(self, stored: StoredWatchedKey) -> None:
         """Take up what was stored; any exception if that cannot be, before any of it is played on."""
-        steered = VERSION if stored.steering is None else STEERED
-        if stored.version != (steered if stored.watch is None else WATCHED):
-            raise ValueError(
-                f"version {stored.version}, not {VERSION}, {STEERED} with steering or {WATCHED} with a watch"
-            )
+        stored.check_version()
         self.clock, self.expired, self.late = stored.clock, stored.expired, stored.late
         self.lanes = [self.settings.kind.load(lane) for lane in stored.lanes]
         self.open = dict(zip(map(attrgetter("id"), stored.open), stored.open, strict=True))
-        require(
-            len(self.lanes) <= self.settings.most_lanes and len(self.late) == len(self.lanes), "its lanes"
-        )
-        require(self.expired >= 0 and min(self.late, default=0) >= 0, "its counts")
-        require(self.clock is None or isfinite(self.clock), "its clock")
-        require(len(self.open) == len(stored.open), "its open forecasts")
-        numbers = list(map(attrgetter("number"), stored.open))
-        require(all(map(lt, numbers, numbers[1:])), "its open forecasts")
-        times = filter(None, map(attrgetter("time"), stored.open))
-        require(all(map(isfinite, times)), "its open forecasts")
-        of_lane: list[list[Issued]] = [[] for _ in self.lanes]
-        require(min(map(attrgetter("lane"), stored.open), default=0) >= 0, "its lanes")
+        of_lane = stored.by_lane(len(self.lanes), self.settings.most_lanes)
         self.spent = any(map(is_spent, self.lanes))
-        for issued in stored.open:
-            of_lane[issued.lane].append(issued)
         for lane, waiting in zip(self.lanes, of_lane, strict=True):
             lane.check_open(waiting)
             require(lane.rounds_left >= len(waiting), "its rounds")
@@ -250,52 +175,6 @@ class KeyState:
         self.busy, self.late = [len(waiting)], [self.arena.late(self.player)]
         self.arena, self.player, self.usual = None, -1, False
 
-    def _list_times(self) -> None:
-        self.times = []
-        if self.settings.patience < NEVER:
-            self.times += ((one.time, one.id) for one in self.open.values() if one.time is not None)
-            heapify(self.times)
-
-    def _release(self, issued: Issued, outcome: Any = None, number: int = 0) -> None:
-        del self.open[issued.id]
-        if self.arena is not None:
-            self.arena.close(self.player, issued.cell, outcome, number)
-        else:
-            self.notes.append((issued, GIVEN_UP if outcome is None else outcome, number))
-            self.busy[issued.lane] -= 1
-        # those that wait no more are left out before they are most of the heap
-        if len(self.times) > 2 * len(self.open) + FEW:
-            self._list_times()
-
-    def expire(self, time: float | None) -> list[Issued]:
-        """Let the clock go on to an event's time, and give up the forecasts whose time is over by then."""
-        if time is not None and (self.clock is None or time > self.clock):
-            self.clock = time
-        over: list[Issued] = []
-        while self.times and self._is_past(self.times[0][0], None):
-            asked, id = heappop(self.times)
-            if self._waits_since(id, asked):
-                over.append(self.open[id])
-                self._release(self.open[id])
-        self.expired += len(over)
-        return over
-
-    def _waits_since(self, id: str, time: float) -> bool:
-        """Whether this entry of `times` is that of a forecast that still waits."""
-        issued = self.open.get(id)
-        return issued is not None and issued.time == time
-
-    def _is_past(self, asked: float, time: float | None) -> bool:
-        """Whether a forecast of that time has waited too long, now or at a later time."""
-        if self.clock is None:
-            return False
-        now = self.clock if time is None or time < self.clock else time
-        return now > asked + self.settings.patience
-
-    def is_over(self, issued: Issued, time: float | None = None) -> bool:
-        """Whether a forecast has waited too long, now or at a later time."""
-        return issued.time is not None and self._is_past(issued.time, time)
-
     def is_full_at(self, time: float | None) -> bool:
         """Whether so many forecasts are open by then that the lanes' integers could not bear another.
 
@@ -308,16 +187,16 @@ class KeyState:
         spare = len(self.open) - max(FEW, min(lane.most_open for lane in self.lanes))
         return spare >= 0 and not self._are_over(spare + 1, time)
 
-    def _are_over(self, many: int, time: float | None) -> bool:
-        """Whether that many of the forecasts that wait have waited too long by then."""
-        places = [0]
-        while many and places:
-            place = places.pop()
-            if place < len(self.times) and self._is_past(self.times[place][0], time):
-                id = self.times[place][1]
-                many -= self._waits_since(id, self.times[place][0])
-                places += 2 * place + 1, 2 * place + 2
-        return not many
+    def _release(self, issued: Issued, outcome: Any = None, number: int = 0) -> None:
+        del self.open[issued.id]
+        if self.arena is not None:
+            self.arena.close(self.player, issued.cell, outcome, number)
+        else:
+            self.notes.append((issued, GIVEN_UP if outcome is None else outcome, number))
+            self.busy[issued.lane] -= 1
+        # those that wait no more are left out before they are most of the heap
+        if len(self.times) > 2 * len(self.open) + FEW:
+            self._list_times()
 
     def ask(self, id: str, number: int, hint: Any, time: float | None) -> Issued:
         """Issue a forecast, after `expire` and unless `is_full_at`; its answer is there after `run`."""
