@@ -97,12 +97,13 @@ def warm_stream() -> None:
 
 
 def warm_engine() -> None:
-    """Keys with hints, whose outcomes may be shares, or classes."""
+    """Keys with hints, together and alone, whose outcomes may be shares, or classes."""
     from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query
 
-    with Engine() as engine:
-        for t, value in enumerate((0, 1, 0.5)):
-            engine.handle([Query(f"q{t}", "k", 0.8), Outcome(f"q{t}", value)])
+    for config in (KeyConfig(), KeyConfig(horizon=ROUNDS), KeyConfig(lanes=2)):
+        with Engine(config=EngineConfig(config)) as engine:
+            for t, value in enumerate((0, 1, 0.5)):
+                engine.handle([Query(f"q{t}", "k", 0.8), Outcome(f"q{t}", value)])
     with Engine(config=EngineConfig(KeyConfig(kind="simplex"))) as engine:
         for t, label in enumerate("aba"):
             engine.handle([Query(f"q{t}", "k", {"a": 0.8, "b": 0.2}), Outcome(f"q{t}", label)])

@@ -6,7 +6,7 @@ before it in the same batch. Only accepted events change anything.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import structs
 
@@ -27,35 +27,22 @@ from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger.records import Record, stored
 
+Asked = tuple[Query, KeyState, Any, Issued]
+"""A query of this batch, its key, its hint as it is kept, and the forecast."""
 
-class Asked(NamedTuple):
-    """A query of this batch, with its hint as it is kept."""
-
-    event: Query
-    state: KeyState
-    hint: Any
-    issued: Issued
-
-
-class Closed(NamedTuple):
-    """The closing of a forecast in this batch."""
-
-    number: int
-    query: int
-    key: str
-    value: Any
-    time: float | None
+Row = tuple[int, int, Any, float | None]
+"""A closing as the ledger keeps it: its number, that of the query, the value, the time."""
 
 
 class Batch:
     """Judges events one after the other; `number` and `keys_known` count on from those of the ledger."""
 
     def __init__(self, keys: KeyCache, records: dict[str, Record], number: int, keys_known: int) -> None:
-        self._keys, self._records = keys, records
+        self.keys, self.records = keys, records
         self.number, self.keys_known = number, keys_known
         self.created: list[tuple[int, str, int]] = []
         self.asked: dict[str, Asked] = {}
-        self.closed: dict[str, Closed] = {}
+        self.closed: dict[str, tuple[Row, str]] = {}
 
     def judge(self, event: Incoming | Rejected) -> Answer | Asked:
         """The answer to an event; that of a new query is known when the keys have run."""
@@ -70,16 +57,16 @@ class Batch:
         return self._query(event) if isinstance(event, Query) else self._closing(event)
 
     def _query(self, event: Query) -> Answer | Asked:
-        asked, record = self.asked.get(event.id), self._records.get(event.id)
-        state = self._keys.states.get(event.key)
-        place, settings = (0, state.settings) if state else self._keys.settings_for(event.key)
+        asked, record = self.asked.get(event.id), self.records.get(event.id)
+        state = self.keys.states.get(event.key)
+        settings = state.settings if state else self.keys.settings_for(event.key)[1]
         try:
             hint = settings.kind.hint_of(event.hint)
         except ValueError as error:
             return refuse(event, "invalid", str(error))
         if asked is not None:
             given: Asked | Forecast = asked
-            before = asked.event.key, asked.hint, asked.event.time
+            before = asked[0].key, asked[2], asked[0].time
         elif record is not None:
             given = Forecast(event.id, event.key, record.probability, record.certificate)
             before = record.key, record.hint, record.time
@@ -87,7 +74,7 @@ class Batch:
             problem = settings.problem_of_time(event.time, state.clock if state else None)
             if problem is not None:
                 return refuse(event, "invalid", problem)
-            return self._issue(event, hint, state or self._create(event.key, place))
+            return self._issue(event, hint, state or self.create(event.key))
         for name, old, new in zip(
             ("key", "hint", "time"), before, (event.key, hint, event.time), strict=True
         ):
@@ -95,10 +82,12 @@ class Batch:
                 return refuse(event, "duplicate", f"id {event.id!r} has been asked with {name} {old!r}")
         return given
 
-    def _create(self, name: str, place: int) -> KeyState:
+    def create(self, name: str) -> KeyState:
+        """A key that was never met before."""
+        place, settings = self.keys.settings_for(name)
         self.keys_known += 1
         self.created.append((self.keys_known, name, place))
-        return self._keys.create(name, self.keys_known, self._keys.settings[place])
+        return self.keys.create(name, self.keys_known, settings)
 
     def _issue(self, event: Query, hint: Any, state: KeyState) -> Answer | Asked:
         time = in_seconds(event.time)
@@ -108,20 +97,20 @@ class Batch:
             )
             return refuse(event, "full", f"key {event.key!r} takes no queries: {why}")
         self.number += 1
-        issued = self._keys.ask(state, event.id, self.number, hint, time)
-        self.asked[event.id] = asked = Asked(event, state, hint, issued)
+        issued = self.keys.ask(state, event.id, self.number, hint, time)
+        self.asked[event.id] = asked = event, state, hint, issued
         return asked
 
     def _closing(self, event: Outcome | Withdraw) -> Answer:
-        state = self._keys.open.get(event.id)
+        state = self.keys.open.get(event.id)
         if state is not None:
             return self._close(event, state, state.open[event.id])
-        closed, record = self.closed.get(event.id), self._records.get(event.id)
+        closed, record = self.closed.get(event.id), self.records.get(event.id)
         if closed is None and record is not None and record.closed is not None:
-            closed = Closed(record.closed, record.number, record.key, record.value, record.closed_time)
+            closed = (record.closed, record.number, record.value, record.closed_time), record.key
         if closed is not None:
-            return self._again(event, closed)
-        key = self._keys.given_up.get(event.id) if record is None else record.key
+            return self._again(event, *closed)
+        key = self.keys.given_up.get(event.id) if record is None else record.key
         if key is None:
             return refuse(event, "unknown", f"no forecast was asked for with id {event.id!r}")
         try:
@@ -136,8 +125,8 @@ class Batch:
             raise ValueError(f"key must be that of the forecast, {key!r}, got {event.key!r}")
         if isinstance(event, Withdraw):
             return None
-        state = self._keys.states.get(key)
-        settings = state.settings if state else self._keys.settings_for(key)[1]
+        state = self.keys.states.get(key)
+        settings = state.settings if state else self.keys.settings_for(key)[1]
         return settings.kind.outcome_of(event.value)
 
     def _close(self, event: Outcome | Withdraw, state: KeyState, issued: Issued) -> Answer:
@@ -149,32 +138,35 @@ class Batch:
                 return refuse(event, "invalid", problem)
             if state.is_over(issued, time):
                 return refuse(event, "expired", f"forecast {event.id!r} has expired")
-            self._keys.close(state, issued, self.number + 1, value, time)
+            self.keys.close(state, issued, self.number + 1, value, time)
         except ValueError as error:
             return refuse(event, "invalid", str(error))
         self.number += 1
-        self.closed[event.id] = Closed(self.number, issued.number, state.name, value, time)
+        self.closed[event.id] = (self.number, issued.number, value, time), state.name
         return closing_answer(event)
 
-    def _again(self, event: Outcome | Withdraw, closed: Closed) -> Answer:
+    def _again(self, event: Outcome | Withdraw, closed: Row, key: str) -> Answer:
         """An event about a forecast that is closed: right if it is the one that closed it."""
-        how = "withdrawn" if closed.value is None else "settled"
+        _, _, before, then = closed
+        how = "withdrawn" if before is None else "settled"
         try:
-            value = self._value(event, closed.key)
+            value = self._value(event, key)
         except ValueError as error:
             return refuse(event, "invalid", str(error))
-        if (value, event.time) == (closed.value, closed.time):
+        if (value, event.time) == (before, then):
             return closing_answer(event)
-        with_value = "" if closed.value is None else f" with value {closed.value!r}"
-        at_time = "" if closed.time is None else f" at time {closed.time!r}"
+        with_value = "" if before is None else f" with value {before!r}"
+        at_time = "" if then is None else f" at time {then!r}"
         return refuse(event, how, f"forecast {event.id!r} has been {how} before{with_value}{at_time}")
 
-    def answer(self, judged: Answer | Asked) -> Answer:
-        """The answer, when the keys have run."""
-        if isinstance(judged, Asked):
-            issued = judged.issued
-            return Forecast(issued.id, judged.state.name, issued.probability, issued.certificate)
-        return judged
+    def answers(self, judged: list[Answer | Asked]) -> list[Answer]:
+        """The answers, when the keys have run."""
+        return [
+            Forecast(one[3].id, one[1].name, one[3].probability, one[3].certificate)
+            if isinstance(one, tuple)
+            else one
+            for one in judged
+        ]
 
     def query_rows(self) -> list[tuple[int, str, int, Any, float | None, Any, float]]:
         """The rows of the new queries."""
@@ -191,9 +183,9 @@ class Batch:
             for event, state, hint, issued in self.asked.values()
         ]
 
-    def closing_rows(self) -> list[tuple[int, int, Any, float | None]]:
+    def closing_rows(self) -> list[Row]:
         """The rows of the new closings."""
-        return [(one.number, one.query, one.value, one.time) for one in self.closed.values()]
+        return [row for row, _ in self.closed.values()]
 
 
 def refuse(event: Incoming, reason: str, detail: str) -> Rejected:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from onlinecal.engine.batch import Batch
 from onlinecal.engine.config import EngineConfig
@@ -15,12 +16,14 @@ from onlinecal.engine.events import (
     Outcome,
     Query,
     Rejected,
-    decode_lines,
+    decode_all,
     encode_lines,
     is_name,
+    lines_in,
 )
 from onlinecal.engine.keys.cache import KeyCache
-from onlinecal.engine.keys.state import Summary
+from onlinecal.engine.keys.packing import garbage_left_alone
+from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.totals import Line, Total, Totals
 from onlinecal.engine.ledger.agreed import agreed_config
 from onlinecal.engine.ledger.archived import refuse_archived
@@ -29,12 +32,13 @@ from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Changes, Noted
 from onlinecal.engine.ledger.replay import catch_up
 from onlinecal.engine.settings import NEVER, all_settings
+from onlinecal.engine.usual import judge_all
 from onlinecal.engine.watch.overview import Overview, Served, sides
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
 
 HOT_KEYS = 20_000
-WINDOW = 100_000
+WINDOW = 250_000
 
 Input = tuple[str | bytes, int] | tuple[str | bytes, int, bytes | None]
 """A state is written when the ledger has lacked it for so many events: the most that a restart replays."""
@@ -143,11 +147,12 @@ class Engine:
             if self._ledger.checkpoint():
                 events = refuse_archived(self._ledger, events, self._keys.open)
             self._sound = False
-            batch = self._judge(events)
-            answers = [batch.judge(event) for event in events]
-            self._keys.run()
-            final = [batch.answer(answer) for answer in answers]
-            self._write_states(batch.number, batch, inputs)
+            with garbage_left_alone():
+                batch = self._judge(events)
+                judged = judge_all(batch, events)
+                self._keys.run()
+                final = batch.answers(judged)
+                self._write_states(batch.number, batch, inputs)
             self._number, self._keys_known = batch.number, batch.keys_known
             self._sound = True
             self._served.note(final, time.perf_counter() - began, self._keys.raised)
@@ -160,18 +165,25 @@ class Engine:
 
     def _judge(self, events: list[Incoming | Rejected]) -> Batch:
         """A judge who has what the ledger knows of the events' ids and keys."""
-        keys = self._keys
-        known = [e for e in events if not isinstance(e, Rejected) and is_name(e.id)]
-        ids = {e.id: None for e in known if type(e) is Query or e.id not in keys.open}
+        keys, ids, cold = self._keys, list[Any](), dict[str, None]()
+        for event in events:
+            if type(event) is Query:
+                ids.append(event.id)
+                key = event.key
+                if not (type(key) is str and key in keys.states) and is_name(key):
+                    cold[key] = None
+            elif type(event) is not Rejected:
+                id = event.id
+                if not (type(id) is str and id in keys.open):
+                    ids.append(id)
         records = self._ledger.recall(ids) if ids else {}
-        names = {e.key: None for e in known if type(e) is Query and is_name(e.key)}
-        names.update((record.key, None) for record in records.values() if record.closed is None)
-        keys.fetch(names, self._ledger)
+        cold.update((record.key, None) for record in records.values() if record.closed is None)
+        keys.fetch(cold, self._ledger)
         return Batch(keys, records, self._number, self._keys_known)
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
         """Answer complete lines of JSON, the `data`, with lines of JSON; `inputs` as `handle` takes them."""
-        return encode_lines(self.handle(decode_lines(data), inputs=inputs))
+        return encode_lines(self.handle(decode_all(lines_in(data)), inputs=inputs))
 
     def query(
         self, id: str, key: str, hint: float | dict[str, float] | None = None, time: float | None = None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from onlinecal.engine.config import EDITION, MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
+from onlinecal.engine.keys.arena import Arena
 from onlinecal.engine.keys.lanes import BinaryLanes, Lanes
 from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering
 from onlinecal.engine.watch.class_watch import ClassWatch
@@ -61,7 +63,12 @@ def watch_of(config: KeyConfig) -> Callable[[], KeyWatch]:
 
 
 class Settings:
-    """A configuration at work: shared by all keys that it holds for."""
+    """A configuration at work: shared by all keys that it holds for.
+
+    `arena` is where these live, if their forecasters are single grid machines without a window; else None.
+    `usual` is whether they ask for no more accounts than an arena keeps, since nothing expires;
+    `mark` stands for the configuration and its edition.
+    """
 
     def __init__(self, config: KeyConfig, edition: int = EDITION) -> None:
         self.config = config
@@ -69,7 +76,13 @@ class Settings:
         self.new_steering = None if edition < STEERED else steering_of(config)
         self.new_watch = None if edition < WATCHED else watch_of(config)
         self.most_lanes = config.lanes
+        self.arena = None
+        if isinstance(self.kind, BinaryLanes) and config.lanes == 1 and config.window is None:
+            self.arena = Arena(self.kind.model, self.new_watch)
         self.patience = NEVER if config.expire_after is None else config.expire_after
+        self.usual = self.arena is not None and self.patience == NEVER
+        written = msgspec.msgpack.encode((edition, config))
+        self.mark = blake2b(written, digest_size=16).digest()
         self.max_jump = NEVER if config.expire_after is None else config.max_jump
 
     def problem_of_time(self, time: float | None, clock: float | None) -> str | None:

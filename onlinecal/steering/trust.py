@@ -39,8 +39,8 @@ def new_steering() -> NDArray[np.float64]:
     return np.concatenate([steering_alone(), [0.0, 0.0, 1.0 - TRUST, TRUST]])
 
 
-@compiled
-def ask(state: NDArray[np.float64], ticket: NDArray[np.float64], raw: float) -> float:
+@kernel_part
+def advise(state: Any, ticket: Any, raw: float) -> float:
     """What is made of a model's probability (NaN is 1/2); its ticket, shape (TICKET,), is filled in."""
     p = within(raw)
     state[FORECAST] = steer(state, p)
@@ -51,8 +51,8 @@ def ask(state: NDArray[np.float64], ticket: NDArray[np.float64], raw: float) -> 
     return clip(mixed_answer(state, ROOM, WEIGHTS, 2), least, 1.0 - least)
 
 
-@compiled
-def settle(state: NDArray[np.float64], ticket: NDArray[np.float64], outcome: float) -> None:
+@kernel_part
+def take_in(state: Any, ticket: Any, outcome: float) -> None:
     """Learn the outcome, in [0, 1], of the probability with this ticket."""
     for i in range(TICKET):
         state[i] = ticket[i]
@@ -67,3 +67,15 @@ def write_answers(state: Any) -> None:
     """Write what the ticket's two answers are into their room: the probability, and what is made of it."""
     state[ROOM] = state[ANSWERS]
     state[ROOM + 1] = state[FORECAST]
+
+
+@compiled
+def ask(state: NDArray[np.float64], ticket: NDArray[np.float64], raw: float) -> float:
+    """`advise`, from Python."""
+    return advise(state, ticket, raw)
+
+
+@compiled
+def settle(state: NDArray[np.float64], ticket: NDArray[np.float64], outcome: float) -> None:
+    """`take_in`, from Python."""
+    take_in(state, ticket, outcome)

@@ -5,14 +5,16 @@ ONLINECAL_LOAD is the number of queries, a million if it is not set.
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 import time
 from pathlib import Path
 
 import pytest
 
 from onlinecal.engine import Engine, check_ledger, read_report
-from tests.engine.load import run, write_load
+from tests.engine.load import batches, engine_loop, plain_loop, run, write_load
 
 QUERIES = int(os.environ.get("ONLINECAL_LOAD", "1000000"))
 
@@ -71,3 +73,25 @@ def test_a_restart_after_a_kill(tmp_path, note, startup, hot_keys):
     took, engine = seconds(lambda: Engine(ledger, hot_keys=hot_keys))
     note(f"restart at {behind:,} events, {hot_keys:,} keys hot{took:9.2f} s, {wal:.0f} MiB of commits to go")
     engine._ledger.close()
+
+
+@pytest.mark.parametrize("hints", [True, False], ids=["hints", "no hints"])
+@pytest.mark.parametrize("keys, hot_keys", [(10_000, 20_000), (100_000, 1_000)])
+def test_beside_a_plain_loop(tmp_path, note, keys, hot_keys, hints):
+    thresholds = gc.get_threshold()
+    gc.set_threshold(100_000, 20, 100)
+    try:
+        write_load(tmp_path / "load.jsonl", QUERIES // 4, keys)
+        parts = batches(tmp_path / "load.jsonl")
+        if not hints:
+            parts = [re.sub(rb'"hint":[0-9.]+,', b"", part) for part in parts]
+        engine_loop(None, parts[:1], hot_keys)
+        plain, _ = seconds(lambda: plain_loop(tmp_path / "plain.db", parts))
+        took, _ = seconds(lambda: engine_loop(tmp_path / "ledger.db", parts, hot_keys))
+    finally:
+        gc.set_threshold(*thresholds)
+    events = QUERIES // 4 * 2
+    note(
+        f"{keys:,} keys, {hot_keys:,} hot, {'hints' if hints else 'no hints'}: engine {events / took:,.0f} "
+        f"events/s, plain loop {events / plain:,.0f}; ratio {plain / took:.2f}"
+    )

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
+
+from onlinecal.engine import Engine, Query
+from onlinecal.engine.events import Incoming
+
+BATCH = 8_192
+"""Lines of a transaction, as of `onlinecal stream`."""
 
 
 class Run(NamedTuple):
@@ -69,3 +77,41 @@ def run(ledger, source, out, *arguments, kill_after=None):
         process.returncode = os.waitstatus_to_exitcode(status)
     wall = time.perf_counter() - began
     return Run(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, process.returncode)
+
+
+def batches(path):
+    """The lines of a file, as many together as are one transaction."""
+    with open(path, "rb") as file:
+        lines = file.readlines()
+    return [b"".join(lines[start : start + BATCH]) for start in range(0, len(lines), BATCH)]
+
+
+def plain_loop(path, parts):
+    """What a ledger costs at least: decode each line, insert one row with a unique id, commit."""
+    decode = msgspec.json.Decoder(Incoming).decode
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute(
+            "CREATE TABLE events (number INTEGER PRIMARY KEY, id TEXT NOT NULL, asks, value, time REAL,"
+            " UNIQUE (id, asks))"
+        )
+        number = 0
+        for part in parts:
+            rows = []
+            for line in part.splitlines():
+                event, number = decode(line), number + 1
+                asks = type(event) is Query
+                rows.append((number, event.id, asks, event.hint if asks else event.value, event.time))
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
+            connection.execute("COMMIT")
+
+
+def engine_loop(path, parts, hot_keys):
+    """The same lines through the engine, with answers; not the states written at its end."""
+    engine = Engine(path, hot_keys=hot_keys)
+    for part in parts:
+        engine.handle_lines(part)
+    engine._ledger.close()

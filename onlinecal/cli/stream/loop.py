@@ -15,7 +15,7 @@ from onlinecal.cli.stream.lines import Gathered, Piece, gather, key_of
 from onlinecal.cli.stream.progress import Progress
 from onlinecal.compiling import counting
 from onlinecal.engine.engine import HOT_KEYS, Engine
-from onlinecal.engine.events import decode, encode_lines
+from onlinecal.engine.events import decode_all, encode_lines
 from onlinecal.engine.settings import read_config
 
 GARBAGE = 100_000, 20, 100
@@ -70,7 +70,7 @@ def run(
 
 def answer(engine: Engine, gathered: Gathered, progress: Progress) -> bool:
     """Answer a batch; whether anybody reads the answers."""
-    answers = engine.handle(map(decode, gathered.lines), inputs=gathered.inputs)
+    answers = engine.handle(decode_all(gathered.lines), inputs=gathered.inputs)
     progress.count(answers)
     try:
         write_all(sys.stdout.buffer, encode_lines(answers))

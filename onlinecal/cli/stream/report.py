@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from onlinecal.engine.keys.state import Summary
+    from onlinecal.engine.keys.stored_key import Summary
     from onlinecal.engine.ledger.report import KeyReport, Report
     from onlinecal.engine.watch.scores import Scores
     from onlinecal.engine.watch.watched import Alarm

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.lanes import Issued
-from onlinecal.engine.keys.state import KeyState, Summary
+from onlinecal.engine.keys.own_states import is_own, note_own
+from onlinecal.engine.keys.state import RESERVE, KeyState
+from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Logged, Snapshot, StateRow
@@ -23,24 +25,28 @@ from onlinecal.engine.watch.reliability import Reliability
 
 
 class KeyCache:
-    """Key states by name, the least recently used first; `open` has the ids of their open forecasts.
+    """Key states by name; `open` has the ids of their open forecasts.
 
     `settings` are the configurations at work, by their place; `given_up` are the ids of the forecasts that
-    expired since the keys last took their steps, with the names of their keys. `raised` are alarms, with the
-    names of their keys, that nobody has been told of yet; `reliability` is kept from `start_watching` on.
+    expired since the keys last took their steps, with the names of their keys; `touched` are the keys that
+    something happened to since; `dirty` those that the ledger lacks, with the first event that it does.
+    `raised` are alarms, with the names of their keys, that nobody has been told of yet; `reliability` is kept
+    from `start_watching` on, of the forecasts in `settled`.
     """
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
         self.settings = all_settings(config)
+        self._arenas = [one.arena for one in self.settings.values() if one.arena is not None]
         self.states: dict[str, KeyState] = {}
         self.open: dict[str, KeyState] = {}
-        self._dirty: dict[KeyState, int] = {}
-        self._touched: dict[KeyState, None] = {}
+        self.dirty: dict[KeyState, int] = {}
+        self.touched: dict[KeyState, None] = {}
         self.given_up: dict[str, str] = {}
         self.totals: Totals | None = None
+        self.turn = 0
         self.reliability: Reliability | None = None
-        self._settled: list[tuple[Issued, Any]] = []
+        self.settled: list[tuple[Issued, Any]] = []
         self.raised: list[tuple[str, Raised]] = []
 
     def start_watching(self, reliability: bytes | None, number: int) -> None:
@@ -60,6 +66,7 @@ class KeyCache:
     def create(self, name: str, number: int, settings: Settings) -> KeyState:
         """A key's state before its first event."""
         self.states[name] = state = KeyState(name, number, settings)
+        state.move_in()
         return state
 
     def load(self, snapshots: Iterable[Snapshot]) -> None:
@@ -67,14 +74,20 @@ class KeyCache:
         for one in snapshots:
             if one.name in self.states:
                 raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
-            state = self._state_of(one)
+            mark = self.settings[one.config].mark
+            state = self._state_of(one, one.state is not None and is_own(one.name, mark, one.state))
+            state.move_in()
             self.states[one.name] = state
             self.open.update(dict.fromkeys(state.open, state))
             if self.totals is not None:
                 self.totals.loaded(state)
 
-    def _state_of(self, one: Snapshot) -> KeyState:
-        return KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto)
+    def _state_of(self, one: Snapshot, trusted: bool = False) -> KeyState:
+        return KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto, trusted)
+
+    def dumped_anew(self, one: Snapshot) -> bytes:
+        """A state as it is written today."""
+        return self._state_of(one).dump()
 
     def cold_summary(self, name: str, config: int, written: Summary, ledger: Ledger) -> Summary:
         """What is written of a cold key; with the bounds on its window, if it keeps one, out of its state."""
@@ -87,11 +100,13 @@ class KeyCache:
     def drop(self, state: KeyState) -> None:
         """Forget a key that has no steps to take."""
         del self.states[state.name]
-        self._dirty.pop(state, None)
+        self.dirty.pop(state, None)
         for id in state.open:
             del self.open[id]
         if self.totals is not None:
             self.totals.dropped(state)
+        if state.arena is not None:
+            state.arena.leave(state.player, [issued.cell for issued in state.open.values()])
 
     def fetch(self, names: Iterable[str], ledger: Ledger) -> None:
         """Load those of the keys that are cold; keys that the ledger does not know stay unknown."""
@@ -114,7 +129,7 @@ class KeyCache:
         self._give_up(state, state.close(issued, value, time, number))
         del self.open[issued.id]
         if value is not None and self.reliability is not None:
-            self._settled.append((issued, value))
+            self.settled.append((issued, value))
         self._touch(state, number)
 
     def apply(self, state: KeyState, event: Logged) -> Issued:
@@ -133,23 +148,29 @@ class KeyCache:
             self.given_up[issued.id] = state.name
 
     def _touch(self, state: KeyState, number: int) -> None:
-        self._touched[state] = None
-        self._dirty.setdefault(state, number)
+        self.touched[state] = None
+        self.dirty.setdefault(state, number)
 
     def run(self) -> None:
         """Let every key that has steps to take take them; it was used last then."""
-        for state in self._touched:
-            state.run()
-            if state.watch is not None and state.watch.raised:
-                self.raised += ((state.name, one) for one in state.watch.raised)
-                state.watch.raised.clear()
-            self.states[state.name] = self.states.pop(state.name)
+        longest = max((arena.run() for arena in self._arenas), default=0)
+        self.turn += 1
+        for arena in self._arenas:
+            self.raised += arena.raised
+            arena.raised.clear()
+        for state in self.touched:
+            state.turn = self.turn
+            if state.arena is None or longest > RESERVE:
+                state.run()
+                if state.watch is not None and state.watch.raised:
+                    self.raised += ((state.name, one) for one in state.watch.raised)
+                    state.watch.raised.clear()
         if self.totals is not None:
-            self.totals.touched(self._touched)
+            self.totals.touched(self.touched)
         if self.reliability is not None:
-            self.reliability.add(self._settled)
-            self._settled.clear()
-        self._touched.clear()
+            self.reliability.add(self.settled)
+            self.settled.clear()
+        self.touched.clear()
         self.given_up.clear()
 
     def due(self, upto: int, window: int, most: int) -> list[StateRow]:
@@ -158,22 +179,38 @@ class KeyCache:
         Those that the ledger has lacked for more than `window` events, and the coldest beyond `most`, which
         leave the memory.
         """
-        rows = []
-        for state in list(islice(self.states.values(), max(0, len(self.states) - most))):
-            if state in self._dirty:
-                rows.append(row_of(state, upto))
-            self.drop(state)
-        while self._dirty:
-            state, since = next(iter(self._dirty.items()))
+        cold = []
+        if len(self.states) > most:
+            by_use = sorted(self.states.values(), key=attrgetter("turn"))
+            cold = by_use[: len(by_use) - most]
+        due = [state for state in cold if self.dirty.pop(state, None) is not None]
+        while self.dirty:
+            state, since = next(iter(self.dirty.items()))
             if since > upto - window:
                 break
-            del self._dirty[state]
-            rows.append(row_of(state, upto))
+            del self.dirty[state]
+            due.append(state)
+        rows = self._rows_of(due, upto)
+        for state in cold:
+            self.drop(state)
+        return rows
+
+    def _rows_of(self, states: list[KeyState], upto: int) -> list[StateRow]:
+        """What the ledger keeps of states."""
+        learnt: dict[KeyState, bytes | None] = {}
+        for arena in self._arenas:
+            there = [state for state in states if state.arena is arena]
+            learnt.update(zip(there, arena.steering_of([one.player for one in there]), strict=True))
+        rows = []
+        for state in states:
+            data = state.dump(learnt[state]) if state in learnt else state.dump()
+            note_own(state.name, state.settings.mark, data)
+            rows.append((state.number, upto, state.summary(), data))
         return rows
 
     def tail(self, upto: int) -> int:
         """The number up to which the ledger's states hold everything, once `due` has been written."""
-        return next(iter(self._dirty.values())) - 1 if self._dirty else upto
+        return next(iter(self.dirty.values())) - 1 if self.dirty else upto
 
 
 def row_of(state: KeyState, upto: int) -> StateRow:

@@ -7,85 +7,92 @@ events alone, not on how they were cut into batches.
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from copy import deepcopy
+from heapq import heappush
 from itertools import count
-from math import isfinite
-from operator import attrgetter, lt
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
+from onlinecal.engine.keys.arena import Arena, ArenaLane
 from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window_bounds
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, with_sum
-from onlinecal.engine.keys.steering import loaded
-from onlinecal.engine.keys.stored import StoredKey, StoredSteeredKey, StoredWatchedKey
-from onlinecal.engine.keys.stored import Summary as Summary
+from onlinecal.engine.keys.steering import KeySteering, loaded
+from onlinecal.engine.keys.stored_key import STEERED, VERSION, WATCHED, StoredWatchedKey, Summary
+from onlinecal.engine.keys.waiting import FEW, Waiting
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.engine.watch import key_watch
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP, Note
 from onlinecal.forecasters.binary.soundness import require
 
-VERSION, STEERED, WATCHED = 1, 2, 3
-FEW = 64
-"""So many forecasts may be open with any lanes."""
 RESERVE = 1 << 23
 """Rounds that a lane must still bear for a key to take queries: all that are open or in one batch."""
 
 
-class KeyState:
+class KeyState(Waiting):
     """One key, in memory.
 
+    `trusted` bytes are those that this process has dumped: nothing about them is checked but their checksum.
+    `turn` is when it was used last. `usual`: it lives in an arena, and no accounts are kept but those there.
     `number` is the ledger's name for it; `upto` is the number of an event such that the bytes it was loaded
-    from hold all before and none after. `open` are the forecasts that wait, by id, the oldest first. `times`,
-    of a key whose forecasts expire, is a heap of (time, id): of all that wait, and of some that did.
+    from hold all before and none after.
     """
 
     __slots__ = (
-        "busy", "clock", "expired", "lanes", "late", "name", "notes", "number", "open", "settings", "spent",
-        "steering", "steps", "times", "upto", "watch",
+        "arena", "busy", "lanes", "late", "name", "notes", "number", "player", "spent", "steered", "steering",
+        "steps", "turn", "upto", "usual", "watch",
     )  # fmt: skip
 
     def __init__(
-        self, name: str, number: int, settings: Settings, data: bytes | None = None, upto: int = 0
+        self,
+        name: str,
+        number: int,
+        settings: Settings,
+        data: bytes | None = None,
+        upto: int = 0,
+        trusted: bool = False,
     ) -> None:
         self.name, self.number, self.settings, self.upto = name, number, settings, upto
         self.steps: list[Step] = []
+        self.arena: Arena | None = None
+        self.player, self.usual, self.steered, self.turn = -1, False, False, 0
         self.notes: list[Note] = []
         if data is None:
-            data = with_sum(_encoder.encode(StoredKey(VERSION, None, 0, [], [], [])))
+            self._begin()
+            return
         if data[:SUM] != sum_of(memoryview(data)[SUM:]):
             raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
         try:
             with garbage_left_alone():
-                self._take(_decoder.decode(memoryview(data)[SUM:]))
+                stored = _decoder.decode(memoryview(data)[SUM:])
+                if trusted and settings.arena is not None:
+                    self._take_back(stored, settings.arena)
+                else:
+                    self._take(stored)
         except Exception as error:
             raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
 
+    def _begin(self) -> None:
+        """The state before the first event."""
+        self.clock = None
+        self.expired, self.spent = 0, False
+        self.late: list[int] = []
+        self.lanes: list[Lane] = []
+        self.busy: list[int] = []
+        self.open = {}
+        self.times = []
+        self.steering: KeySteering | None = None
+        self.watch = None if self.settings.new_watch is None else self.settings.new_watch()
+
     def _take(self, stored: StoredWatchedKey) -> None:
         """Take up what was stored; any exception if that cannot be, before any of it is played on."""
-        steered = VERSION if stored.steering is None else STEERED
-        if stored.version != (steered if stored.watch is None else WATCHED):
-            raise ValueError(
-                f"version {stored.version}, not {VERSION}, {STEERED} with steering or {WATCHED} with a watch"
-            )
+        stored.check_version()
         self.clock, self.expired, self.late = stored.clock, stored.expired, stored.late
-        self.lanes: list[Lane] = [self.settings.kind.load(lane) for lane in stored.lanes]
-        self.open: dict[str, Issued] = dict(zip(map(attrgetter("id"), stored.open), stored.open, strict=True))
-        require(
-            len(self.lanes) <= self.settings.most_lanes and len(self.late) == len(self.lanes), "its lanes"
-        )
-        require(self.expired >= 0 and min(self.late, default=0) >= 0, "its counts")
-        require(self.clock is None or isfinite(self.clock), "its clock")
-        require(len(self.open) == len(stored.open), "its open forecasts")
-        numbers = list(map(attrgetter("number"), stored.open))
-        require(all(map(lt, numbers, numbers[1:])), "its open forecasts")
-        times = filter(None, map(attrgetter("time"), stored.open))
-        require(all(map(isfinite, times)), "its open forecasts")
-        of_lane: list[list[Issued]] = [[] for _ in self.lanes]
-        require(min(map(attrgetter("lane"), stored.open), default=0) >= 0, "its lanes")
+        self.lanes = [self.settings.kind.load(lane) for lane in stored.lanes]
+        self.open = dict(zip(map(attrgetter("id"), stored.open), stored.open, strict=True))
+        of_lane = stored.by_lane(len(self.lanes), self.settings.most_lanes)
         self.spent = any(map(is_spent, self.lanes))
-        for issued in stored.open:
-            of_lane[issued.lane].append(issued)
         for lane, waiting in zip(self.lanes, of_lane, strict=True):
             lane.check_open(waiting)
             require(lane.rounds_left >= len(waiting), "its rounds")
@@ -96,62 +103,77 @@ class KeyState:
         self.watch = key_watch.loaded(stored.watch, watch, stored.open, fresh)
         self._list_times()
 
-    def dump(self) -> bytes:
-        """The state in bytes: equal for equal histories, however they were cut into batches."""
+    def _take_back(self, stored: StoredWatchedKey, arena: Arena) -> None:
+        """Take up what this process has dumped itself of a key that lived in this arena."""
+        self._begin()
+        self.clock, self.expired = stored.clock, stored.expired
+        self.open = {one.id: one for one in stored.open}
+        self._list_times()
+        held = stored.lanes[0], stored.steering, stored.watch, stored.open, stored.late[0]
+        self.player = arena.take_back(self.name, *held)
+        self._live_in(arena, stored.steering is not None)
+
+    def dump(self, *steering: bytes | None) -> bytes:
+        """The state in bytes: equal for equal histories, however they were cut into batches.
+
+        `steering` is what `Arena.steering_of` says, if that is known.
+        """
         # rounds that have left a window are forgotten when its bounds are asked for
         window_bounds(self.settings.config.window, self.lanes, self.late)
-        lanes = [lane.dump() for lane in self.lanes]
-        parts = self.clock, self.expired, self.late, lanes, list(self.open.values())
-        steering = None if self.steering is None else self.steering.dump(self.open.values())
-        stored = (
-            StoredKey(VERSION, *parts) if steering is None else StoredSteeredKey(STEERED, *parts, steering)
-        )
-        if self.watch is not None:
-            stored = StoredWatchedKey(WATCHED, *parts, steering, self.watch.dump(self.open.values()))
+        waiting = list(self.open.values())
+        if self.arena is not None:
+            [learnt] = steering or self.arena.steering_of([self.player])
+            watch, late = self.arena.watch_of(self.player, waiting), [self.arena.late(self.player)]
+            lanes, told, learnt = self.arena.dump(self.player, waiting, learnt)
+            parts: tuple[Any, ...] = self.clock, self.expired, late, lanes, told
+        else:
+            learnt, watch = None if self.steering is None else self.steering.dump(waiting), self.watch
+            parts = self.clock, self.expired, self.late, [lane.dump() for lane in self.lanes], waiting
+        if watch is not None:
+            stored: tuple[Any, ...] = WATCHED, *parts, learnt, watch.dump(waiting)
+        else:
+            stored = (VERSION, *parts) if learnt is None else (STEERED, *parts, learnt)
         return with_sum(_encoder.encode(stored))
 
-    def _list_times(self) -> None:
-        self.times: list[tuple[float, str]] = []
-        if self.settings.patience < NEVER:
-            self.times += ((one.time, one.id) for one in self.open.values() if one.time is not None)
-            heapify(self.times)
+    def move_in(self) -> None:
+        """Live in the arena from now on, if there is one for such keys."""
+        arena = self.settings.arena
+        if arena is None or self.arena is not None:
+            return
+        if not self.lanes:
+            self.player = arena.enter(self.name)
+        else:
+            held = self.lanes[0], self.steering, self.watch, self.open.values(), self.late[0]
+            self.player = arena.enter(self.name, *held)
+        self._live_in(arena, self.steering is not None)
 
-    def _release(self, issued: Issued) -> None:
-        del self.open[issued.id]
-        self.busy[issued.lane] -= 1
-        # those that wait no more are left out before they are most of the heap
-        if len(self.times) > 2 * len(self.open) + FEW:
-            self._list_times()
+    def _live_in(self, arena: Arena, steered: bool) -> None:
+        self.arena, self.lanes = arena, [ArenaLane(arena, self.player)]
+        self.steering = self.watch = None
+        self.steered = steered or self.settings.new_steering is None
+        self.spent = is_spent(self.lanes[0])
+        self.usual = self.settings.usual and not self.spent
 
-    def expire(self, time: float | None) -> list[Issued]:
-        """Let the clock go on to an event's time, and give up the forecasts whose time is over by then."""
-        if time is not None and (self.clock is None or time > self.clock):
-            self.clock = time
-        over: list[Issued] = []
-        while self.times and self._is_past(self.times[0][0], None):
-            asked, id = heappop(self.times)
-            if self._waits_since(id, asked):
-                over.append(self.open[id])
-                self.notes.append((self.open[id], GIVEN_UP, 0))
-                self._release(self.open[id])
-        self.expired += len(over)
-        return over
+    def begin_steering(self) -> None:
+        """Steer the hints of a key that lives in an arena, from the coming one on."""
+        if self.arena is not None and not self.steered:
+            self.arena.begin_steering(self.player)
+            self.steered = True
 
-    def _waits_since(self, id: str, time: float) -> bool:
-        """Whether this entry of `times` is that of a forecast that still waits."""
-        issued = self.open.get(id)
-        return issued is not None and issued.time == time
-
-    def _is_past(self, asked: float, time: float | None) -> bool:
-        """Whether a forecast of that time has waited too long, now or at a later time."""
-        if self.clock is None:
-            return False
-        now = self.clock if time is None or time < self.clock else time
-        return now > asked + self.settings.patience
-
-    def is_over(self, issued: Issued, time: float | None = None) -> bool:
-        """Whether a forecast has waited too long, now or at a later time."""
-        return issued.time is not None and self._is_past(issued.time, time)
+    def move_out(self) -> None:
+        """Live in the arena no longer; the steps of all that is there are taken."""
+        if self.arena is None:
+            return
+        self.arena.run()
+        waiting = list(self.open.values())
+        places = [issued.cell for issued in waiting]
+        self.lanes, self.steering, alone = self.arena.as_alone(self.player, waiting)
+        self.watch = deepcopy(self.arena.watch_of(self.player, waiting))
+        self.arena.leave(self.player, places)
+        for issued, own in zip(waiting, alone, strict=True):
+            issued.cell = own.cell
+        self.busy, self.late = [len(waiting)], [self.arena.late(self.player)]
+        self.arena, self.player, self.usual = None, -1, False
 
     def is_full_at(self, time: float | None) -> bool:
         """Whether so many forecasts are open by then that the lanes' integers could not bear another.
@@ -165,27 +187,31 @@ class KeyState:
         spare = len(self.open) - max(FEW, min(lane.most_open for lane in self.lanes))
         return spare >= 0 and not self._are_over(spare + 1, time)
 
-    def _are_over(self, many: int, time: float | None) -> bool:
-        """Whether that many of the forecasts that wait have waited too long by then."""
-        places = [0]
-        while many and places:
-            place = places.pop()
-            if place < len(self.times) and self._is_past(self.times[place][0], time):
-                id = self.times[place][1]
-                many -= self._waits_since(id, self.times[place][0])
-                places += 2 * place + 1, 2 * place + 2
-        return not many
+    def _release(self, issued: Issued, outcome: Any = None, number: int = 0) -> None:
+        del self.open[issued.id]
+        if self.arena is not None:
+            self.arena.close(self.player, issued.cell, outcome, number)
+        else:
+            self.notes.append((issued, GIVEN_UP if outcome is None else outcome, number))
+            self.busy[issued.lane] -= 1
+        # those that wait no more are left out before they are most of the heap
+        if len(self.times) > 2 * len(self.open) + FEW:
+            self._list_times()
 
     def ask(self, id: str, number: int, hint: Any, time: float | None) -> Issued:
         """Issue a forecast, after `expire` and unless `is_full_at`; its answer is there after `run`."""
-        lane = self._free_lane()
-        if self.busy[lane] > self.late[lane]:
-            self.late[lane] = self.busy[lane]
-        issued = Issued(id, number, self.clock if time is None else time, hint, lane)
+        issued = Issued(id, number, self.clock if time is None else time, hint, 0)
         self.open[id] = issued
-        self.steps.append((issued, None, hint, self.busy[lane]))
-        self.notes.append((issued, ASKED, number))
-        self.busy[lane] += 1
+        if self.arena is not None:
+            if hint is not None:
+                self.begin_steering()
+            self.arena.ask(self.player, hint, issued)
+        else:
+            lane = issued.lane = self._free_lane()
+            self.late[lane] = max(self.late[lane], self.busy[lane])
+            self.steps.append((issued, None, hint, self.busy[lane]))
+            self.notes.append((issued, ASKED, number))
+            self.busy[lane] += 1
         if issued.time is not None and self.settings.patience < NEVER:
             heappush(self.times, (issued.time, id))
         return issued
@@ -200,9 +226,11 @@ class KeyState:
         if outcome is not None:
             if not self.lanes[issued.lane].admits(outcome):
                 raise ValueError(f"value {outcome!r} is one class more than can be told apart")
-            self.steps.append((issued, outcome, None, 0))
-        self.notes.append((issued, GIVEN_UP if outcome is None else outcome, number))
-        self._release(issued)
+            if type(outcome) is float:
+                self.move_out()
+            if self.arena is None:
+                self.steps.append((issued, outcome, None, 0))
+        self._release(issued, outcome, number)
         return self.expire(time)
 
     def _free_lane(self) -> int:
@@ -211,14 +239,21 @@ class KeyState:
             return 0
         least = min(self.busy, default=1)
         if least and len(self.lanes) < self.settings.most_lanes:
-            self.lanes.append(self.settings.kind.new())
-            self.busy.append(0)
-            self.late.append(0)
+            self._add_lane()
             return len(self.lanes) - 1
         return self.busy.index(least)
 
+    def _add_lane(self) -> None:
+        self.lanes.append(self.settings.kind.new())
+        self.busy.append(0)
+        self.late.append(0)
+
     def run(self) -> None:
-        """Let the lanes take their steps."""
+        """Let the lanes take their steps; those in an arena have taken them with its others."""
+        if self.arena is not None:
+            self.spent = is_spent(self.lanes[0])
+            self.usual = self.usual and not self.spent
+            return
         self._play()
         notes, self.notes = self.notes, []
         if self.watch is not None:
@@ -254,13 +289,20 @@ class KeyState:
     def summary(self) -> Summary:
         """What there is to know of the key."""
         oldest = next(iter(self.open.values()), None)
+        number = None if oldest is None else oldest.number
+        if self.arena is not None:
+            rounds, certificate, promise = self.arena.summary(self.player)
+            watch = self.arena.watch_of(self.player, ())
+            watched = None if watch is None else watch.watched()
+            waiting = len(self.open)
+            return Summary(rounds, waiting, self.expired, certificate, promise, number, watched=watched)
         return Summary(
             sum(lane.rounds for lane in self.lanes),
             len(self.open),
             self.expired,
             sum(lane.certificate for lane in self.lanes),
             sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
-            None if oldest is None else oldest.number,
+            number,
             *window_bounds(self.settings.config.window, self.lanes, self.late),
             None if self.watch is None else self.watch.watched(),
         )

@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.steering.binary import TICKET
+from onlinecal.steering.binary import CURVES, FEATURES, TICKET
 from onlinecal.steering.soundness import check_steering
 from onlinecal.steering.trust import SIZE, ask, new_steering, settle
 
 Floats = NDArray[np.float64]
 
 FEW = 64
+
+SPARSE = b"\1"
+"""The first byte of states of which only what learning has changed is kept; compressed ones have another."""
 
 
 class KeySteering(ABC):
@@ -96,17 +99,50 @@ class ProbabilitySteering(KeySteering):
         settle(self.state, ticket, outcome)
 
     def dump(self, waiting: Iterable[Issued]) -> bytes:
-        """The state and the tickets, compressed."""
-        # what the last event left in the place of the ticket depends on nothing that is still needed
-        return packed([np.zeros(TICKET), self.state[TICKET:], *(self.tickets[n] for n in hinted(waiting))])
+        """The state, where it is not a new one's, and the tickets."""
+        tickets = [self.tickets[number].tobytes() for number in hinted(waiting)]
+        return b"".join(sparse(self.state[None]) + tickets)
 
     def take(self, data: bytes, numbers: list[int]) -> None:
         """Take up what was dumped."""
-        floats = unpacked(data, SIZE + TICKET * len(numbers))
-        state, tickets = floats[:SIZE], floats[SIZE:].reshape(-1, TICKET)
+        if data[:1] == SPARSE:
+            state, tickets = unpacked_sparse(data, len(numbers))
+        else:
+            floats = unpacked(data, SIZE + TICKET * len(numbers))
+            state, tickets = floats[:SIZE].copy(), floats[SIZE:].reshape(-1, TICKET)
         check_steering(state, tickets)
-        self.state = state.copy()
+        self.state = state
         self.tickets = {number: ticket.copy() for number, ticket in zip(numbers, tickets, strict=True)}
+
+
+_NEW = new_steering()
+# what the last event left in the places of ticket, features and knots is written anew before it is read
+_KEPT = np.ones(SIZE, np.bool_)
+_KEPT[:TICKET] = _KEPT[FEATURES:CURVES] = False
+BITS = (SIZE + 7) // 8
+"""Bytes that say which floats are kept."""
+
+
+def sparse(states: Floats) -> list[bytes]:
+    """States of `trust`, the rows: bits that say which floats are not a new one's, and these."""
+    changed = (states.view(np.int64) != _NEW.view(np.int64)) & _KEPT
+    bits, floats = np.packbits(changed, axis=1).tobytes(), states[changed].tobytes()
+    ends = (8 * np.cumsum(np.count_nonzero(changed, axis=1))).tolist()
+    return [
+        b"%b%b%b" % (SPARSE, bits[i * BITS : (i + 1) * BITS], floats[start:end])
+        for i, (start, end) in enumerate(zip([0, *ends], ends, strict=False))
+    ]
+
+
+def unpacked_sparse(data: bytes, number: int) -> tuple[Floats, Floats]:
+    """A state and so many tickets, (number, TICKET); ValueError if that cannot be."""
+    bits = np.frombuffer(data, np.uint8, min(BITS, len(data) - 1), 1)
+    changed, floats = np.unpackbits(bits)[:SIZE].view(np.bool_), np.frombuffer(data[1 + len(bits) :], "<f8")
+    end = len(floats) - TICKET * number
+    require(len(changed) == SIZE and int(changed.sum()) == end, "the length of its steering")
+    state = _NEW.copy()
+    state[changed] = floats[:end]
+    return state, floats[end:].reshape(-1, TICKET)
 
 
 def packed(parts: list[Floats]) -> bytes:

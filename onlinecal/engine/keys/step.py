@@ -18,6 +18,7 @@ from onlinecal.engine.batch import Batch, in_seconds, refuse
 from onlinecal.engine.config import EDITION, PARAMETERS, EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Query, Rejected
 from onlinecal.engine.keys.cache import KeyCache
+from onlinecal.engine.keys.own_states import note_own
 from onlinecal.engine.ledger.records import Record, Snapshot
 from onlinecal.validation import check_count
 
@@ -134,7 +135,7 @@ class KeyStep:
             self._forget(event.id, records, batch)
             judged.append(_foreign(event, key) or batch.judge(event))
         keys.run()
-        answers = [batch.answer(one) for one in judged]
+        answers = batch.answers(judged)
         state = keys.states.get(key)
         if state is None:
             return data, answers
@@ -143,8 +144,11 @@ class KeyStep:
             for record in (*(_closed(record, batch) for record in records.values()), *_asked(batch))
             if record.id in state.open or self._is_fresh(record.closed or record.number, batch)
         ]
+        dumped = state.dump()
+        note_own(key, state.settings.mark, dumped)
+        after = self.adopt(key, batch.number, dumped, kept, version)
         keys.drop(state)
-        return self.adopt(key, batch.number, state.dump(), kept, version), answers
+        return after, answers
 
     def adopt(self, key: str, number: int, state: bytes, records: list[Record], edition: int) -> bytes:
         """A key's bytes that go on from a state of the engine.
@@ -181,11 +185,11 @@ class KeyStep:
             return
         record, asked, closed = records.get(id), batch.asked.get(id), batch.closed.get(id)
         if closed is not None:
-            number = closed.number
+            number = closed[0][0]
         elif record is not None:
             number = record.closed or record.number
         elif asked is not None:
-            number = asked.issued.number
+            number = asked[3].number
         else:
             return
         if not self._is_fresh(number, batch):
@@ -215,7 +219,8 @@ def _closed(record: Record, batch: Batch) -> Record:
     closed = batch.closed.get(record.id)
     if closed is None:
         return record
-    return record._replace(closed=closed.number, value=closed.value, closed_time=closed.time)
+    number, _, value, time = closed[0]
+    return record._replace(closed=number, value=value, closed_time=time)
 
 
 def _asked(batch: Batch) -> Iterable[Record]:

@@ -9,7 +9,8 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from onlinecal.engine.keys.state import KeyState, Summary
+from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.watch.scores import Scores
 
 UNIT = 2.0**60

@@ -118,7 +118,9 @@ def replay_key(
 
     def compare() -> None:
         keys.run()
-        if state.dump() != snapshot.state:
+        data = state.dump()
+        # older programs had other bytes for the same state
+        if data != snapshot.state and data != keys.dumped_anew(snapshot):
             raise LedgerError(
                 f"{ledger.path}: the state of key {snapshot.name!r} is not what its events up to number "
                 f"{snapshot.upto} come to"

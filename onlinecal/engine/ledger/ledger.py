@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from onlinecal.engine.events import is_name
-from onlinecal.engine.keys.state import Summary
+from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.ledger.file import LedgerFile
 from onlinecal.engine.ledger.records import (
     Changes,

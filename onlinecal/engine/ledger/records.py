@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from onlinecal.engine.keys.state import Summary
+from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.watch.watched import Watched
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.cache import KeyCache
-from onlinecal.engine.keys.state import Summary
+from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import CHUNK, take
 from onlinecal.engine.ledger.scores import read_scores

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -61,21 +61,18 @@ class Reliability:
         # kind, forecasts and hints, bin; how many, sums of p, of y, of (p - 1/2)(p - y)
         self._sums: NDArray[np.float64] = np.zeros((2, 2, BINS, 4))
 
-    def add(self, settled: Iterable[tuple[Issued, Any]]) -> None:
+    def add(self, settled: Sequence[tuple[Issued, Any]]) -> None:
         """Count settled forecasts with their outcomes."""
-        columns: dict[tuple[int, int], tuple[list[float], list[float]]] = {}
-        for issued, outcome in settled:
-            for whose, told in enumerate((issued.probability, issued.hint)):
-                kind, p, y = EVENTS, told, outcome
-                if isinstance(outcome, str):
-                    label, p = likeliest(told)
-                    kind, y, told = LIKELIEST, float(label == outcome), label
-                if told is not None:
-                    forecasts, outcomes = columns.setdefault((kind, whose), ([], []))
-                    forecasts.append(p)
-                    outcomes.append(y)
-        for place, (forecasts, outcomes) in columns.items():
-            self._add(self._sums[place], np.array(forecasts), np.array(outcomes, np.float64))
+        for whose in (0, 1):
+            told = [(one.hint if whose else one.probability, y) for one, y in settled]
+            shares = [(p, y) for p, y in told if p is not None and type(y) is not str]
+            if shares:
+                self._add(self._sums[EVENTS, whose], *np.array(shares, np.float64).T)
+            if len(shares) < len(told):
+                likely = [(likeliest(p), y) for p, y in told if p is not None and type(y) is str]
+                came = [(p, float(label == y)) for (label, p), y in likely if label is not None]
+                if came:
+                    self._add(self._sums[LIKELIEST, whose], *np.array(came).T)
 
     def _add(self, sums: NDArray[np.float64], p: NDArray[np.float64], y: NDArray[np.float64]) -> None:
         places = np.minimum((p * BINS).astype(np.int64), BINS - 1)

@@ -18,6 +18,7 @@ import numpy as np
 from onlinecal.engine import KeyConfig
 from onlinecal.engine.keys.packing import HEAD, SUM, pack, unpack, with_sum
 from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.steering import BITS, SPARSE, unpacked_sparse
 from onlinecal.engine.settings import Settings
 from onlinecal.engine.watch.account import SIZE
 from onlinecal.forecasters.baselines import (
@@ -25,6 +26,7 @@ from onlinecal.forecasters.baselines import (
     FosterVohraForecaster,
     LinearOptimisationForecaster,
 )
+from onlinecal.steering.binary import TICKET
 
 CONFIGS = {
     "uniform": KeyConfig(horizon=60, report="hint", expire_after=50.0),
@@ -157,8 +159,21 @@ def odd_class_steering(rng, data):
     return msgspec.msgpack.encode(fields)
 
 
+def floats_of(data):
+    """The floats of a key's steering and its tickets; compressed they are what older programs wrote."""
+    changed = int(np.unpackbits(np.frombuffer(data, np.uint8, BITS, 1)).sum())
+    state, tickets = unpacked_sparse(data, ((len(data) - 1 - BITS) // 8 - changed) // TICKET)
+    return np.concatenate([state, tickets.ravel()])
+
+
 def odd_steering(rng, data):
-    floats = np.frombuffer(zlib.decompress(data), "<f8").copy()
+    if data[:1] == SPARSE:
+        if rng.random() < 0.3:
+            place = rng.randrange(len(data))
+            return data[:place] + rng.randbytes(1) + data[place + rng.randrange(3) :]
+        floats = floats_of(data)
+    else:
+        floats = np.frombuffer(zlib.decompress(data), "<f8").copy()
     for _ in range(rng.choice([1, 1, 2, 5])):
         place = rng.randrange(len(floats))
         odd = floats[place] + rng.choice([-1e-3, 1.0]), -floats[place], *map(float, ODD), 1e-300, 1e99, np.nan

@@ -18,6 +18,7 @@ from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.settings import Settings
 from onlinecal.steering import binary as steering
 from onlinecal.steering import trust
+from tests.engine.keys.crafted_states import floats_of
 
 N = 3000
 
@@ -170,7 +171,7 @@ def test_damaged_steering_is_refused(place, value, why):
     settings = Settings(KeyConfig())
     stored = msgspec.msgpack.decode(played(KeyState("k", 1, settings), 40).dump()[SUM:])
     assert KeyState("k", 1, settings, with_sum(msgspec.msgpack.encode(stored))).steering is not None
-    floats = np.frombuffer(zlib.decompress(stored[6]), "<f8").copy()
+    floats = floats_of(stored[6])
     if place is None:
         floats = floats[:-1]
     else:

@@ -1,12 +1,19 @@
-"""What is kept of a key: its state in bytes, and its summary."""
+"""A key's state as it is stored, and what there is to know of it at a glance."""
 
 from __future__ import annotations
+
+from math import isfinite
+from operator import lt
 
 from msgspec import Struct
 
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.watch.watched import Watched
+from onlinecal.forecasters.binary.soundness import require
 from onlinecal.html import Shown
+
+VERSION, STEERED, WATCHED = 1, 2, 3
+"""Of what is stored: a key, one with steering, one that is watched."""
 
 
 class StoredKey(Struct, array_like=True):
@@ -30,6 +37,29 @@ class StoredWatchedKey(StoredSteeredKey, array_like=True):
     """The same, and `KeyWatch`: of keys of edition 5 or later."""
 
     watch: bytes | None = None
+
+    def check_version(self) -> None:
+        """ValueError unless the version is that of what is there."""
+        steered = VERSION if self.steering is None else STEERED
+        if self.version != (steered if self.watch is None else WATCHED):
+            raise ValueError(
+                f"version {self.version}, not {VERSION}, {STEERED} with steering or {WATCHED} with a watch"
+            )
+
+    def by_lane(self, lanes: int, most: int) -> list[list[Issued]]:
+        """The open forecasts of each of so many lanes, of `most`; ValueError if these books cannot be."""
+        require(lanes <= most and len(self.late) == lanes, "its lanes")
+        require(self.expired >= 0 and min(self.late, default=0) >= 0, "its counts")
+        require(self.clock is None or isfinite(self.clock), "its clock")
+        require(len({one.id for one in self.open}) == len(self.open), "its open forecasts")
+        numbers = [one.number for one in self.open]
+        require(all(map(lt, numbers, numbers[1:])), "its open forecasts")
+        require(all(isfinite(one.time) for one in self.open if one.time), "its open forecasts")
+        require(all(0 <= one.lane < lanes for one in self.open), "its lanes")
+        of_lane: list[list[Issued]] = [[] for _ in range(lanes)]
+        for one in self.open:
+            of_lane[one.lane].append(one)
+        return of_lane
 
 
 class Summary(Shown, Struct, frozen=True, omit_defaults=True):

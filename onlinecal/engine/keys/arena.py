@@ -1,0 +1,284 @@
+"""The memories of many keys side by side, so that all their steps are taken in one compiled call.
+
+A key whose forecaster is a single grid machine can live here: it has a *player*, which stands for its memory
+and its steering, and a *place* for each forecast that is open. What it does is noted and then run, as in
+`KeyState`; other keys keep what they have to themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
+from onlinecal.engine.keys.packing import pack, unpack
+from onlinecal.engine.keys.playing import ALARM, ASKS, GONE, NO_MEMORY, SPENT, Steps, playing
+from onlinecal.engine.keys.room import Room
+from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering, hinted, sparse, unpacked_sparse
+from onlinecal.engine.watch.account import FORECAST, HINT
+from onlinecal.engine.watch.key_watch import KeyWatch, Raised
+from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
+from onlinecal.forecasters.binary.cells import FORMAT, NO_HINT, REPORT, ROUNDS, SCALE, TABLE
+from onlinecal.forecasters.binary.compiled import enlarged
+from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC, PACE, TUNED
+
+MOST_PROMISES = 100_000
+"""So many promises of grids without a horizon are kept, by all that they depend on."""
+
+
+class Arena(Room):
+    """Players with one model. Steps are noted in lists, and in `asked` the forecasts to answer.
+
+    `names` are those of the players' keys; `raised` are their alarms that nobody has been told of yet.
+    """
+
+    def __init__(self, model: AlmostOneStepAhead, new_watch: Callable[[], KeyWatch] | None) -> None:
+        self.new_watch = new_watch
+        self._threshold = nan if new_watch is None else new_watch().threshold
+        self.names: dict[int, str] = {}
+        self.raised: list[tuple[str, Raised]] = []
+        super().__init__(model)
+        self._play = playing(model.machine.rules)
+        self._promises: dict[tuple[int, ...], float] = {}
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self.by: list[int] = []
+        self.at: list[int] = []
+        self.outcomes: list[int] = []
+        self.hints: list[float] = []
+        self.numbers: list[int] = []
+        self.asked: list[Issued] = []
+
+    def enter(
+        self,
+        name: str,
+        lane: Lane | None = None,
+        steering: KeySteering | None = None,
+        watch: KeyWatch | None = None,
+        waiting: Iterable[Issued] = (),
+        late: int = 0,
+    ) -> int:
+        """A new player, or one with a lane's memory, a key's steering, open forecasts and how late they were.
+
+        The `cell` of these is then their place.
+        """
+        if lane is None:
+            return self._enter(name, self._begun)
+        assert isinstance(lane, BinaryLane)
+        player = self._enter(name, lane.machine.rules.in_use(lane.memory), late)
+        if steering is not None:
+            self.begin_steering(player, steering.state)
+        for issued in waiting:
+            ticket = None if steering is None else steering.tickets.get(issued.number)
+            self._open(player, issued, ticket, watch)
+        if watch is not None:
+            self.state.accounts[player] = watch.account
+        return player
+
+    def take_back(
+        self,
+        name: str,
+        lane: bytes,
+        steering: bytes | None,
+        watch: bytes | None,
+        waiting: list[Issued],
+        late: int,
+    ) -> int:
+        """A player as it was dumped, here and by this process; `waiting` as for `enter`."""
+        player, seen, tickets = self._enter(name, unpack(lane), late), None, iter(())
+        if watch is not None and self.new_watch is not None:
+            seen = self.new_watch()
+            seen.take(watch, waiting)
+            self.state.accounts[player] = seen.account
+        if steering is not None:
+            state, rest = unpacked_sparse(steering, len(hinted(waiting)))
+            self.begin_steering(player, state)
+            tickets = iter(rest)
+        for issued in waiting:
+            self._open(player, issued, None if issued.hint is None else next(tickets, None), seen)
+        return player
+
+    def _enter(self, name: str, memory: NDArray[np.int64], late: int = 0) -> int:
+        if not self.players.free:
+            self._grow_players()
+        player = self.players.free.pop()
+        self.names[player] = name
+        self.state.rows[player], self.state.counts[player], self.state.accounts[player] = -1, (0, late), 0.0
+        self._put(player, memory)
+        return player
+
+    def _open(
+        self, player: int, issued: Issued, ticket: NDArray[np.float64] | None, watch: KeyWatch | None
+    ) -> None:
+        """Give an open forecast a place."""
+        place, state = self.take_place(), self.state
+        state.counts[player, 0] += 1
+        state.cells[place], state.forecasts[place] = issued.cell, issued.probability
+        state.hints[place] = nan if issued.hint is None else issued.hint
+        state.numbers[place] = issued.number
+        if watch is not None and issued.number in watch.tickets:
+            state.stakes[place] = watch.tickets[issued.number]
+        state.hinted[place] = ticket is not None
+        if ticket is not None:
+            state.tickets[place] = ticket
+        issued.cell = place
+
+    def as_alone(
+        self, player: int, waiting: list[Issued]
+    ) -> tuple[list[Lane], KeySteering | None, list[Issued]]:
+        """Copies of a player's lane, steering and open forecasts, as they are outside."""
+        state = self.state
+        memory = self.model.machine.rules.in_use(self.memory(player))
+        lane, row = BinaryLane(self.model, memory.copy()), int(state.rows[player])
+        alone = [replace(issued, cell=tuple(state.cells[issued.cell].tolist())) for issued in waiting]
+        if row < 0:
+            return [lane], None, alone
+        steering = ProbabilitySteering()
+        steering.state = state.steering[row].copy()
+        steering.tickets = {
+            issued.number: state.tickets[issued.cell].copy()
+            for issued in waiting
+            if state.hinted[issued.cell]
+        }
+        return [lane], steering, alone
+
+    def steering_of(self, players: list[int]) -> list[bytes | None]:
+        """What players have learnt of hints, in bytes without tickets; None for one that is not steered."""
+        rows = self.state.rows[players]
+        told = iter(sparse(self.state.steering[rows[rows >= 0]]))
+        return [next(told) if steered else None for steered in (rows >= 0).tolist()]
+
+    def dump(
+        self, player: int, waiting: Iterable[Issued], steering: bytes | None
+    ) -> tuple[list[bytes], list[tuple[Any, ...]], bytes | None]:
+        """The bytes of its lane, its open forecasts with their cells, and what was learnt with tickets."""
+        state, told, tickets = self.state, [], [steering or b""]
+        for one in waiting:
+            cell = state.cells[one.cell].tolist()
+            told.append((one.id, one.number, one.time, one.hint, 0, one.probability, one.certificate, cell))
+            if state.hinted[one.cell]:
+                tickets.append(state.tickets[one.cell].tobytes())
+        lane = pack(self.model.machine.rules.in_use(self.memory(player)))
+        return [lane], told, None if steering is None else b"".join(tickets)
+
+    def late(self, player: int) -> int:
+        """The most others that were open when it was asked."""
+        return int(self.state.counts[player, 1])
+
+    def summary(self, player: int) -> tuple[int, float, float]:
+        """Its settled rounds, their certificate, and its promise."""
+        late = self.late(player)
+        memory = self.memory(player)
+        head = memory[:TABLE].tolist()
+        rounds, certificate = head[ROUNDS], self.model.machine.certify(memory)
+        if head[FORMAT] != FORMAT_DYADIC:
+            return rounds, certificate, ArenaLane(self, player).promise(late)
+        asked = late, rounds, head[SCALE], head[REPORT], head[TUNED], head[PACE]
+        promise = self._promises.get(asked)
+        if promise is None:
+            if len(self._promises) >= MOST_PROMISES:
+                self._promises.clear()
+            promise = self._promises[asked] = ArenaLane(self, player).promise(late)
+        return rounds, certificate, promise
+
+    def watch_of(self, player: int, waiting: Iterable[Issued]) -> KeyWatch | None:
+        """Those who watch a player, as they are outside; they look at what happens here, until it leaves."""
+        if self.new_watch is None:
+            return None
+        watch, state = self.new_watch(), self.state
+        watch.account = state.accounts[player]
+        if watch.threshold < inf:
+            watch.tickets = {issued.number: state.stakes[issued.cell] for issued in waiting}
+        return watch
+
+    def leave(self, player: int, places: Iterable[int]) -> None:
+        """Forget a player, and the places of its open forecasts."""
+        row = int(self.state.rows[player])
+        if row >= 0:
+            self.rows.free.append(row)
+        self.state.places[player] = 0
+        del self.names[player]
+        self.players.free.append(player)
+        self.open.free += places
+
+    def ask(self, player: int, hint: float | None, issued: Issued) -> None:
+        """Note that a forecast is asked for; its `cell` becomes its place."""
+        issued.cell = self.take_place()
+        self._step(player, issued.cell, ASKS, NO_HINT if hint is None else hint, issued.number)
+        self.asked.append(issued)
+
+    def close(self, player: int, place: int, outcome: int | None, number: int) -> None:
+        """Note what came of one that is open, None if it was given up; its place may be given away."""
+        self._step(player, place, GONE if outcome is None else outcome, NO_HINT, number)
+        self.open.free.append(place)
+
+    def _step(self, player: int, place: int, outcome: int, hint: float, number: int) -> None:
+        self.by.append(player)
+        self.at.append(place)
+        self.outcomes.append(outcome)
+        self.hints.append(hint)
+        self.numbers.append(number)
+
+    def run(self) -> int:
+        """Take all steps and answer those who asked; the most rounds that any player has settled.
+
+        Raises ValueError if a memory's integers bear no more.
+        """
+        if not self.by:
+            return int(self.progress[2])
+        n = len(self.by)
+        outcomes = np.array(self.outcomes)
+        steps = Steps(
+            np.array(self.by),
+            np.array(self.at),
+            outcomes,
+            np.array(self.hints),
+            np.array(self.numbers),
+            np.empty(n),
+            np.empty(n),
+        )
+        asked = self.asked
+        self._start_over()
+        self.progress[0] = 0
+        while how := self._play(self.state, steps, self.progress, self._threshold):
+            if how == ALARM:
+                self._raise(int(steps.players[self.progress[0] - 1]), int(self.progress[3]))
+                continue
+            player = int(steps.players[self.progress[0]])
+            if how == NO_MEMORY:
+                self._clear_heap(2 * int(self.state.places[player, 1]))
+            elif how == SPENT:
+                enlarged(self.memory(player))
+        asks = outcomes == ASKS
+        told = steps.forecasts[asks].tolist(), steps.certificates[asks].tolist()
+        for issued, forecast, certificate in zip(asked, *told, strict=True):
+            issued.probability, issued.certificate = forecast, certificate
+        return int(self.progress[2])
+
+    def _raise(self, player: int, whose: int) -> None:
+        watch = self.watch_of(player, ())
+        for side in (FORECAST, HINT):
+            alarm = None if watch is None else watch.last_alarm(side)
+            if whose >> side & 1 and alarm is not None:
+                self.raised.append((self.names[player], Raised(side, alarm)))
+
+
+class ArenaLane(BinaryLane):
+    """A lane whose memory is a player's."""
+
+    __slots__ = ("arena", "player")
+
+    def __init__(self, arena: Arena, player: int) -> None:
+        self.arena, self.player = arena, player
+        self.model, self.machine, self.window = arena.model, arena.model.machine, None
+
+    @property
+    def memory(self) -> NDArray[np.int64]:  # type: ignore[override]
+        """The player's, as long as nothing else happens in the arena."""
+        return self.arena.memory(self.player)

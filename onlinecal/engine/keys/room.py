@@ -1,0 +1,124 @@
+"""Room for players: numbers that are free, arrays that grow, and a heap that is cleared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.engine.keys.playing import Players
+from onlinecal.engine.watch.account import SIZE as ACCOUNT
+from onlinecal.engine.watch.account import TICKET as STAKES
+from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
+from onlinecal.forecasters.binary.cells import FORMAT
+from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC
+from onlinecal.steering.binary import TICKET
+from onlinecal.steering.trust import SIZE, new_steering
+
+FEW = 64
+"""Integers of the smallest memory that can grow; players, places and rows that there is room for at first."""
+
+
+class Stack:
+    """Numbers that are free, and how many there are in all."""
+
+    def __init__(self) -> None:
+        self.free: list[int] = []
+        self.size = 0
+
+    def grow(self, size: int) -> None:
+        """Free are also the numbers up to a new size; the lowest comes first."""
+        self.free += range(size - 1, self.size - 1, -1)
+        self.size = size
+
+
+class Room:
+    """Players with one model and the places of their open forecasts: see `Players`."""
+
+    def __init__(self, model: AlmostOneStepAhead) -> None:
+        self.model = model
+        self.players, self.open, self.rows = Stack(), Stack(), Stack()
+        places, counts, cells = (np.zeros((0, 2), np.int64) for _ in range(3))
+        self.state = Players(
+            heap=np.zeros(FEW * FEW, np.int64), places=places, steering=np.empty((0, SIZE)),
+            rows=np.empty(0, np.int64), counts=counts, accounts=np.empty((0, ACCOUNT)), cells=cells,
+            forecasts=np.empty(0), tickets=np.empty((0, TICKET)), hinted=np.empty(0, np.bool_),
+            hints=np.empty(0), numbers=np.empty(0, np.int64), stakes=np.empty((0, STAKES), np.float32),
+        )  # fmt: skip
+        self.progress = np.zeros(4, np.int64)
+        self._begun, self._steered = model.memory, new_steering()
+
+    def _put(self, player: int, memory: NDArray[np.int64]) -> None:
+        """Give a player a memory, with room to grow if its kind does."""
+        grows = memory[FORMAT] == FORMAT_DYADIC
+        length = max(FEW, 1 << (len(memory) + 1).bit_length()) if grows else len(memory)
+        start = self._take_heap(length)
+        self.state.heap[start : start + len(memory)] = memory
+        self.state.heap[start + len(memory) : start + length] = 0
+        self.state.places[player] = start, length
+
+    def begin_steering(self, player: int, state: NDArray[np.float64] | None = None) -> None:
+        """Steer a player's hints from now on, as a new one's or from a state."""
+        if not self.rows.free:
+            size = max(FEW, 2 * self.rows.size)
+            self.state = self.state._replace(steering=_longer(self.state.steering, size))
+            self.rows.grow(size)
+        row = self.state.rows[player] = self.rows.free.pop()
+        self.state.steering[row] = self._steered if state is None else state
+
+    def take_place(self) -> int:
+        """A place for a forecast that will be open."""
+        free = self.open.free
+        if not free:
+            size = max(FEW, 2 * self.open.size)
+            longer = {
+                name: _longer(getattr(self.state, name), size)
+                for name in ("cells", "forecasts", "tickets", "hinted", "hints", "numbers", "stakes")
+            }
+            self.state = self.state._replace(**longer)
+            self.open.grow(size)
+        return free.pop()
+
+    def memory(self, player: int) -> NDArray[np.int64]:
+        """A player's memory, as long as nothing else happens here."""
+        start, length = self.state.places[player].tolist()
+        return self.state.heap[start : start + length]
+
+    def _grow_players(self) -> None:
+        size = max(FEW, 2 * self.players.size)
+        longer = {
+            name: _longer(getattr(self.state, name), size)
+            for name in ("places", "rows", "counts", "accounts")
+        }
+        self.state = self.state._replace(**longer)
+        self.players.grow(size)
+
+    def _take_heap(self, length: int) -> int:
+        start = int(self.progress[1])
+        if start + length > len(self.state.heap):
+            self._clear_heap(length)
+            start = int(self.progress[1])
+        self.progress[1] += length
+        return start
+
+    def _clear_heap(self, more: int) -> None:
+        """Move all memories together, with room for so many integers, and at least as many again."""
+        places, old = self.state.places, self.state.heap
+        lengths = places[:, 1]
+        used = int(lengths.sum())
+        heap = np.zeros(2 * (used + more) + FEW * FEW, np.int64)
+        starts = np.cumsum(lengths) - lengths
+        for player in np.flatnonzero(lengths).tolist():
+            start, length = places[player].tolist()
+            to = int(starts[player])
+            heap[to : to + length] = old[start : start + length]
+        places[:, 0] = starts
+        self.progress[1] = used
+        self.state = self.state._replace(heap=heap)
+
+
+def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+    longer = np.zeros((size, *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array
+    return longer
