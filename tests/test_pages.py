@@ -30,7 +30,10 @@ from tests.pages import (
     with_commands,
 )
 
-PAGES = {path.stem: path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]}
+PAGES = {
+    **{path.stem: path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]},
+    **{f"tutorials/{path.stem}": path for path in ROOT.glob("docs/tutorials/*.md")},
+}
 BLOCKS = {name: blocks for name, path in PAGES.items() if (blocks := blocks_of(path))}
 NOT_RUN = {
     ("operate", "from zlib"): "run by test_operate.py, in its place among the commands",
@@ -74,6 +77,7 @@ def before_scale() -> dict[str, Any]:
     frame = pl.DataFrame({"cat": P[:, 0], "dog": P[:, 1], "fox": P[:, 2], "p": P[:, 0], "y": y == 0})
     frame = frame.with_columns(
         pl.col("y").alias("clicked"),
+        pl.Series("label", y),
         pl.Series("country", list("abc") * 20),
         pl.Series("device", ["phone", "desk"] * 30),
         pl.concat_list("cat", "dog", "fox").alias("probabilities"),
@@ -85,7 +89,7 @@ def before_scale() -> dict[str, Any]:
 BEFORE = {
     "README": before_readme,
     "adversaries": before_adversaries,
-    "http-engine": before_http_engine,
+    "tutorials/http-engine": before_http_engine,
     "recalibrate": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
     "recalibrate-decisions": lambda: borrowed("lenet-5-cifar-10.npz"),
     "recalibrate-lp": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
@@ -118,7 +122,7 @@ def after_scale(_names: dict[str, Any]) -> None:
 AFTER = {"adversaries": after_adversaries, "baselines": after_baselines, "scale": after_scale}
 
 
-WITH_EXTRAS = ("scale", "http-engine")
+WITH_EXTRAS = ("scale", "tutorials/http-engine")
 """Pages that want more than the base dependencies, and say so."""
 
 

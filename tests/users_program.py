@@ -44,9 +44,11 @@ from onlinecal import (
 from onlinecal import Nonsense  # error: attr-defined
 from onlinecal import plots
 from onlinecal.engine import archive_ledger, check_ledger, export_ledger
+from onlinecal.datasets import NBAGames
+from onlinecal.datasets import NFLGames  # error: attr-defined
 from onlinecal.engine import AsyncEngine, Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
 from onlinecal.engine import Nothing  # error: attr-defined
-from onlinecal.engine.spark import distances, streams  # error: attr-defined
+from onlinecal.engine.spark import distances, fit_recalibrator, streams  # error: attr-defined
 from onlinecal.forecasters import FosterForecaster, RunningMean, SimplexForecast
 from onlinecal.forecasters import Running  # error: attr-defined
 from onlinecal.forecasters.baselines import MinimaxForecaster
@@ -127,6 +129,10 @@ CalibratedDistribution(regressor)  # error: call-arg
 CalibratedDistribution(regressor, thresholds="low")  # error: arg-type
 forecaster.observe(token, 0.5)
 CalibrationMonitor().update(0.5, 0.25)
+games = NBAGames()
+game, won = next(iter(games))
+lost: str = won  # error: assignment
+NBAGames("nba.csv")  # error: call-arg
 alarm = CalibrationAlarm(alpha=1e-3)
 alarm.update(0.5, True)
 if alarm.drift_detected:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -51,14 +50,14 @@ html_favicon = html_logo = "../../onlinecal/engine/http/static/icon.svg"
 html_static_path = ["static"]
 html_css_files = ["onlinecal.css"]
 # pages without neighbours
-html_sidebars = {"index": [], "changelog": [], "contributing": []}
+html_sidebars = {"index": [], "changelog": []}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "logo": {"text": "onlinecal", "alt_text": "onlinecal, start"},
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -69,17 +68,8 @@ html_context = {"default_mode": "auto"}
 copyright = "the onlinecal authors, BSD 3-clause"
 
 
-def without_empty_patterns(app, name, source):
-    """Patterns of the navigation that no page matches are left out: Sphinx would complain."""
-    here = Path(app.srcdir, name).parent
-    source[0] = re.sub(
-        r"^[\w/]+\*$", lambda line: line[0] if any(here.glob(line[0] + ".md")) else "", source[0], flags=re.M
-    )
-
-
 def setup(app):
     """Have the pages of the reference written before Sphinx looks for pages."""
     app.connect("config-inited", lambda app, _config: reference.write(Path(app.srcdir) / "reference"))
-    app.connect("source-read", without_empty_patterns)
     app.connect("autodoc-process-docstring", reference.as_restructured, priority=400)
     app.connect("autodoc-skip-member", reference.skipped)

@@ -30,6 +30,7 @@ PACKAGES = {
     "onlinecal.plots": "Pictures of one's own arrays, drawn on any Axes.",
     "onlinecal.engine": "Events in, answers out: many keys, late labels, a ledger.",
     "onlinecal.engine.spark": "The engine and the recalibrators on Spark.",
+    "onlinecal.datasets": "A small real stream that comes with the package, as data sets of river come.",
     "adversaries": "Who produces the outcomes.",
 }
 
@@ -151,7 +152,9 @@ def docstring_of(thing: Any) -> str:
     if inspect.isclass(thing) and not SECTION.search(told):
         bases = [base for base in thing.__mro__[1:] if base.__module__.startswith(OURS)]
         found = (SECTION.search(inspect.cleandoc(base.__doc__ or "")) for base in bases)
-        told += next((f"\n\n{section[0]}" for section in found if section), "")
+        inherited = next((section[0].rstrip() for section in found if section), "")
+        start, rest = re.match(r"(.*?)(^\S[^\n]*\n-+\n.*|\Z)", told, re.M | re.S).groups()
+        told = "\n\n".join(part for part in (start.rstrip(), inherited, rest) if part)
     return told
 
 

@@ -164,8 +164,8 @@ def warm_decision_recalibrator() -> None:
 
 
 def warm_group_recalibrator() -> None:
-    """Recalibration for overlapping groups, with every kind of patch that is compiled."""
-    from onlinecal import GroupRecalibrator, LabelWarning
+    """Recalibration for overlapping groups, with every kind of patch that is compiled, and boosting."""
+    from onlinecal import BoostedRecalibrator, GroupRecalibrator, LabelWarning
 
     forecasts, outcomes = _history()
     groups = np.column_stack([np.ones(ROUNDS, bool), forecasts < 0.5])
@@ -178,6 +178,9 @@ def warm_group_recalibrator() -> None:
             # that forecasts are the opposite of what comes, so that there is much to patch
             warnings.simplefilter("ignore", LabelWarning)
             recalibrator.fit(forecasts, ~outcomes, groups).predict(forecasts, groups)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)
+        BoostedRecalibrator(n_folds=2).fit(groups, outcomes, forecasts).predict(groups, forecasts)
 
 
 def warm_alarm() -> None:

@@ -98,7 +98,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
             check_number(getattr(self, name), name, 0.0, math.inf, "()", "a positive number of seconds")
         if self.steering not in (None, True, False):
             raise ValueError(f"steering must be None, True or False, got {self.steering!r}")
-        if self.alarm not in (None, True, False):
+        if self.alarm is not None and not isinstance(self.alarm, bool):
             check_open_unit(self.alarm, "alarm")
         if self.kind == "lp" and self.lanes > 1:
             raise ValueError(f"lanes must be 1 with kind 'lp', got {self.lanes!r}")

@@ -8,9 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-from msgspec.structs import replace
-
 from onlinecal.engine.batch import Batch
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import (
@@ -28,6 +25,7 @@ from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.packing import garbage_left_alone
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.totals import Line, Total, Totals
+from onlinecal.engine.ledger.agreed import agreed_config
 from onlinecal.engine.ledger.archived import refuse_archived
 from onlinecal.engine.ledger.chain import refuse_archive
 from onlinecal.engine.ledger.ledger import Ledger
@@ -309,24 +307,3 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
-    """The ledger's configuration; a new ledger takes the one wanted, unless a parameter is out of range.
-
-    An old one takes its bounds.
-    """
-    written = ledger.about("config")
-    if written is None:
-        config = (wanted or EngineConfig()).for_new_ledger()
-        all_settings(config)
-        ledger.tell("config", msgspec.json.encode(config).decode())
-        return config
-    with ledger.content_errors():
-        config = msgspec.json.decode(written, type=EngineConfig)
-    agreed = config if wanted is None else replace(wanted, edition=config.edition)
-    if agreed.without_bounds() != config.without_bounds():
-        raise ValueError(f"{ledger.path}: the ledger was made with another configuration: {written}")
-    if agreed != config:
-        ledger.tell("config", msgspec.json.encode(agreed).decode())
-    return agreed

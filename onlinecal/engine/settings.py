@@ -14,7 +14,8 @@ from onlinecal.engine.config import EDITION, MAX_JUMP, PARAMETERS, EngineConfig,
 from onlinecal.engine.keys.arena import Arena
 from onlinecal.engine.keys.lanes import BinaryLanes, Lanes
 from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering
-from onlinecal.engine.watch.key_watch import ClassWatch, KeyWatch, ProbabilityWatch
+from onlinecal.engine.watch.class_watch import ClassWatch
+from onlinecal.engine.watch.key_watch import KeyWatch, ProbabilityWatch
 
 NEVER = float("inf")
 STEERED = 4

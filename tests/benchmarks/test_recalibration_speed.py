@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
+import sys
 import time
 import tracemalloc
 import warnings
@@ -11,6 +14,7 @@ import numpy as np
 import pytest
 
 from onlinecal import LpRecalibrator, lp_calibration_error
+from tests import ROOT
 from tests.benchmarks.closing_table import LINES
 
 
@@ -100,6 +104,28 @@ def test_predict(compare, within):
         "none stated",
         rounds=3,
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "width", "dtype"),
+    [
+        ("lp", 10**7, 10, "float32"),
+        ("lp", 10**7, 10, "float64"),
+        ("lp", 10**6, 100, "float32"),
+        ("lp", 10**6, 100, "float64"),
+        ("groups", 10**7, 10, "float64"),
+        ("groups", 10**6, 100, "float64"),
+    ],
+)
+def test_defaults_on_many_rows(kind, n, width, dtype):
+    """In processes of their own, so that the most memory is that of the rows and one fit."""
+    command = [sys.executable, "-m", "tests.benchmarks.large_fits", kind, str(n), str(width), dtype]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    more = f"   {found['cpu']:.1f} s of a core; {found['before']:.2f} GiB before, {found['peak']:.2f} at most"
+    more += f"; {found['rounds']} rounds after {found['start']}; predict {found['predict']:.1f} s"
+    note(f"{kind}, n = {n:,}, {width} columns, {dtype}", found["seconds"], "60 s, 16 GiB", more)
+    assert found["peak"] < 16.0
 
 
 def test_the_error_of_a_million_rows(compare):

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from onlinecal.formats import is_pipe, readable, separator_of
+from onlinecal.formats import check_file, is_pipe, readable, separator_of
 from onlinecal.pieces import sampled_rows
 
 LARGE = 20_000_000
@@ -37,6 +37,7 @@ class Chunks:
 
 def maybe_large(path: Path) -> pl.LazyFrame | None:
     """The columns of a Parquet file, or of a plain CSV of some size, in UTF-8, unread; None for others."""
+    check_file(path)
     form, is_parquet = path.suffix.lower(), path.suffix.lower() in (".parquet", ".pq")
     # a number in a CSV takes at least two bytes
     if is_pipe(path) or not (is_parquet or (form == ".csv" and path.stat().st_size >= 2 * LARGE)):

@@ -87,8 +87,8 @@ def stream(
     from onlinecal.cli.stream.loop import run
     from onlinecal.engine.watch.logs import log_to_stderr
 
-    if log_json or not quiet:
-        log_to_stderr(log_json)
+    if log_json:
+        log_to_stderr(as_json=True)
     ended_by = run(
         ledger,
         inputs or [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -146,6 +147,7 @@ def _fit_smooth(model: ProbabilityRecalibrator, rows: ClassTable) -> None:
 
 def _fit_lp(model: LpRecalibrator, rows: ClassTable) -> None:
     """What folds decide, decided on the sample; start, level sets and the check of the share on all rows."""
+    from onlinecal.recalibration.lp.recalibrator import SampleSizeWarning
     from onlinecal.recalibration.mixing import (
         SHARES,
         Moments,
@@ -155,7 +157,10 @@ def _fit_lp(model: LpRecalibrator, rows: ClassTable) -> None:
         told_mixture,
     )
 
-    needs = model.settings_for(rows.size[1], rows.size[0])
+    n_rows, n_classes, _ = rows.size
+    needs = model.settings_for(n_classes, n_rows)
+    if model._promises and n_rows < needs.needed(model.estimation):
+        warnings.warn(model._too_few(n_rows, n_classes, needs), SampleSizeWarning, stacklevel=4)
     decides = model.share is None and model.n_folds > 0
     decided = _decided(model, rows) if decides or model.start == "auto" else None
     model.start_ = _start(model, rows, decided)
@@ -177,8 +182,6 @@ def _fit_lp(model: LpRecalibrator, rows: ClassTable) -> None:
 
 def _decided(model: LpRecalibrator, rows: ClassTable) -> LpRecalibrator:
     """The same recalibrator fitted to the sample, on the driver."""
-    import warnings
-
     from sklearn.base import clone
 
     with warnings.catch_warnings():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.packing import SUM, sum_of, with_sum
-from onlinecal.engine.watch.key_watch import likeliest
+from onlinecal.engine.watch.class_watch import likeliest
 from onlinecal.forecasters.binary.soundness import require
 
 BINS = 20

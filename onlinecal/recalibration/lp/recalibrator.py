@@ -96,7 +96,7 @@ class LpRecalibrator(StartedRecalibrator):
         that allows the share; else none, as np.inf.
     n_folds
         Folds of held-out rows, that decide on share and limit; 0: none are held out. Of more than 100,000
-        rows one of the folds decides.
+        rows one of the folds decides, and of more than 500,000 one of so many, drawn at random.
     least_rows
         With tolerance=None, of how many of the n fitted rows an error is left alone in any case.
 

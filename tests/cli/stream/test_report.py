@@ -182,7 +182,8 @@ def test_repair_says_what_is_lost_and_fails(ledger, tmp_path):
 def test_pictures_stand_beside_their_numbers(ledger, tmp_path):
     out = tmp_path / "out"
     pictures = json.loads(told("report", "--ledger", ledger, "--out", out, "--json"))["pictures"]
-    assert [Path(path).name for path in pictures] == ["stream_certificates.png", "stream_waiting.png"]
+    names = ["stream_certificates.png", "stream_waiting.png", "stream_reliability.png"]
+    assert [Path(path).name for path in pictures] == names
     for path in map(Path, pictures):
         assert path.read_bytes().startswith(b"\x89PNG")
         assert path.with_suffix(".svg").exists()

@@ -54,6 +54,8 @@ LONG_WALK = 16
 """A walk of so many pivots is long."""
 PIVOTS_A_ROUND = 4
 """What a long walk has cost is spread over as many rounds as there are times so many pivots in it."""
+COARSE = 2
+"""With more classes than so many times the cells a side, cells may be as wide as the simplex: walk then."""
 REFUSED = 1 << 56
 """What a label costs that is not accepted: more than all others."""
 
@@ -62,6 +64,9 @@ REFUSED = 1 << 56
 def full_cell_near(memory: Memory, hint: int) -> int:
     """A full cell near a hint (k coordinates in units of 1/(k SCALE)): the other frame, where it is put."""
     leaning = memory[SLACK] > 0
+    if memory[CLASSES] * memory[STEP] > COARSE * memory[SCALE]:
+        set_anchor(memory, hint)
+        return restart(memory, leaning)
     if leaning and own_cell(memory, hint, hint):
         return memory[OTHER]
     set_anchor(memory, hint)

@@ -1,0 +1,180 @@
+"""What the operator sees of keys: sums against the log, alarms that replay, bounds that hold."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from onlinecal import calibration_distance
+from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, read_report
+from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.ledger.check import check_ledger
+from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.scores import read_scores
+from onlinecal.engine.settings import Settings
+from onlinecal.engine.watch import logs
+from onlinecal.engine.watch.reliability import Reliability
+from tests.engine.key_events import CONFIG, everything
+
+KEYS = ("plain/a", "a", "w/a", "u/a", "b")
+
+
+def batches(events, sizes):
+    rng, start = np.random.default_rng(len(sizes)), 0
+    while start < len(events):
+        size = int(rng.choice(sizes))
+        yield events[start : start + size]
+        start += size
+
+
+def watched_in(path, events, sizes, **settings):
+    with Engine(path, CONFIG, **settings) as engine:
+        for batch in batches(events, sizes):
+            engine.handle(batch)
+        overview = engine.overview()
+        return {key: engine.summary(key).watched for key in KEYS}, overview
+
+
+def test_sums_are_those_of_the_log_however_events_are_cut_into_batches(tmp_path):
+    events = everything(1_500, KEYS)
+    found, overview = watched_in(tmp_path / "one", events, [1_500])
+    assert watched_in(tmp_path / "many", events, [1, 40, 90], hot_keys=2, window=200)[0] == found
+    ledger = Ledger(tmp_path / "one", read_only=True)
+    for key, scores in read_scores(ledger).items():
+        now = found[key].scores
+        assert now.rounds == scores.rounds
+        for name in (
+            "brier_hint",
+            "log_loss_hint",
+            "brier",
+            "log_loss",
+            "brier_constant",
+            "log_loss_constant",
+        ):
+            assert getattr(now, name) == pytest.approx(getattr(scores, name), rel=1e-9), (key, name)
+    ledger.close()
+    for name in ("one", "many"):
+        assert check_ledger(tmp_path / name).problems == []
+        report = read_report(tmp_path / name, scores=True)
+        assert report.scores.brier == pytest.approx(overview.scores.brier, rel=1e-9)
+        assert report.scores.log_loss_constant == pytest.approx(overview.scores.log_loss_constant, rel=1e-9)
+        assert (report.forecasts, report.hints) == (overview.forecasts, overview.hints)
+        assert (report.oldest.number, report.total.open) == (overview.oldest, overview.total.open)
+        assert (report.alarms, report.hint_alarms) == (overview.alarms, overview.hint_alarms)
+    assert sum(overview.refused.values()) > 50
+    assert overview.refused["invalid"] > 10
+
+
+def play(engine, key, rounds, wrong, start=0, late=0, seed=0):
+    """Rounds whose hints are the probabilities of their outcomes, or too high."""
+    rng, waiting, events = np.random.default_rng(seed), [], []
+    for t in range(start, start + rounds):
+        p = float(rng.random())
+        events.append(Query(f"{key}/{t}", key, p))
+        waiting.append((f"{key}/{t}", int(rng.random() < (p**2 if wrong else p))))
+        while len(waiting) > late:
+            events.append(Outcome(*waiting.pop(0)))
+    for batch in batches(events, [10, 60]):
+        engine.handle(batch)
+
+
+def test_an_alarm_says_when_and_how_and_survives_a_restart(tmp_path, caplog):
+    path = tmp_path / "ledger"
+    with Engine(path) as engine:
+        play(engine, "good", 300, wrong=False)
+        play(engine, "bad", 150, wrong=False, late=5)
+        with caplog.at_level(logging.INFO, "onlinecal"):
+            play(engine, "bad", 250, wrong=True, start=150, late=5)
+        good, bad = (engine.summary(key).watched for key in ("good", "bad"))
+        overview = engine.overview()
+    assert (good.alarms, good.hint_alarms) == (0, 0)
+    assert bad.hint_alarms >= 1
+    assert (bad.last_hint.direction, bad.last_hint.low, bad.last_hint.high) == ("too high", 0.0, 1.0)
+    assert overview.hint_alarms == bad.hint_alarms
+    assert [key for key, _ in overview.alarmed] == ["bad"]
+    about = [record.about for record in caplog.records if record.about["kind"] == "alarm"]
+    assert len(about) == bad.hint_alarms + bad.alarms
+    last = [one for one in about if one["of"] == "hints"][-1]
+    assert (last["key"], last["event"]) == ("bad", bad.last_hint.event)
+    with Engine(path) as engine:
+        assert engine.summary("bad").watched == bad
+        anew = engine.overview()
+    assert anew == replace(overview, hot_keys=0, batches=0, seconds=0.0)
+    assert check_ledger(path).problems == []
+
+
+def test_alarms_can_be_switched_off_and_keys_of_an_older_edition_are_not_watched():
+    events = [event for t in range(60) for event in (Query(f"q{t}", "k", 0.9), Outcome(f"q{t}", 0))]
+
+    def watched(**settings):
+        with Engine(None, EngineConfig(KeyConfig(**settings))) as engine:
+            engine.handle(events)
+            return engine.summary("k").watched
+
+    assert watched().hint_alarms > 0
+    assert watched(alarm=1e-60).hint_alarms == 0
+    assert watched(alarm=False).hint_alarms == 0
+    assert watched(alarm=False).scores == watched().scores
+    with Engine(None, EngineConfig(edition=4)) as engine:
+        engine.handle(events)
+        assert engine.summary("k").watched is None
+    for alarm in (0.0, 1.5, -1.0):
+        with pytest.raises(ValueError, match="alarm"):
+            KeyConfig(alarm=alarm)
+
+
+def test_what_is_kept_of_a_key_is_small():
+    rng, state = np.random.default_rng(1), KeyState("k", 1, Settings(KeyConfig()))
+    for t in range(1_000):
+        issued = state.ask(f"q{t}", 2 * t + 1, float(rng.random()), None)
+        state.close(issued, int(rng.random() < issued.hint), None, 2 * t + 2)
+    state.run()
+    assert len(state.watch.dump([])) < 600
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_hold_the_distance_to_calibration(seed):
+    rng = np.random.default_rng(seed)
+    p = np.round(rng.random(60), 2)
+    y = (rng.random(60) < [p, p**3, 1.0 - p][seed]).astype(float)
+    state, reliability = KeyState("k", 1, Settings(KeyConfig(steering=False))), Reliability()
+    settled = []
+    for t in range(60):
+        issued = state.ask(f"q{t}", t + 1, float(p[t]), None)
+        state.close(issued, int(y[t]), None)
+        settled.append((issued, y[t]))
+    state.run()
+    reliability.add(settled)
+    forecasts = np.array([issued.probability for issued, _ in settled])
+    summary = state.summary()
+    for whose, given, bias in ((0, forecasts, summary.watched.bias), (1, p, summary.watched.hint_bias)):
+        exact = calibration_distance(given, y)
+        low, high = reliability.side(whose).distance
+        assert bias == pytest.approx(low, rel=1e-9)
+        assert low <= exact.lower + 1e-9
+        assert high >= exact.upper - 1e-9
+
+
+def test_logs_are_lines_of_json_and_words_that_repeat_are_counted(capsys):
+    before = logging.getLogger("onlinecal").handlers, logging.getLogger("onlinecal").level
+    try:
+        logs.log_to_stderr(as_json=True)
+        with Engine() as engine:
+            for t in range(40):
+                engine.handle([Outcome(f"nobody {t}\n", 1)])
+        lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    finally:
+        root = logging.getLogger("onlinecal")
+        root.handlers, root.propagate = before[0], True
+        root.setLevel(before[1])
+        for name in ("uvicorn", "asyncio"):
+            logging.getLogger(name).handlers, logging.getLogger(name).propagate = [], True
+    assert len(lines) == logs.ALARMS
+    assert {(line["kind"], line["reason"], line["level"]) for line in lines} == {
+        ("refusal", "unknown", "info")
+    }
+    assert lines[3]["id"] == "nobody 3\n"
