@@ -200,6 +200,8 @@ class KeyCache:
         learnt: dict[KeyState, bytes | None] = {}
         for arena in self._arenas:
             there = [state for state in states if state.arena is arena]
+            if not there:
+                continue
             learnt.update(zip(there, arena.steering_of([one.player for one in there]), strict=True))
         rows = []
         for state in states:
