@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 
 import pytest
@@ -19,6 +20,12 @@ CONFIG = EngineConfig(
         Match("long*", KeyConfig(horizon=50, slack=1.0)),
     ),
 )
+
+
+@pytest.fixture(autouse=True)
+def unlogged(monkeypatch):
+    """Alarms that are raised here use up nothing of what is logged a minute."""
+    monkeypatch.setattr(logging.getLogger("onlinecal.engine"), "disabled", True)
 
 
 def alone(engine):

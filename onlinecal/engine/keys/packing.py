@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -84,3 +85,21 @@ def unpack_rounds(data: bytes) -> NDArray[np.int64]:
         place += 1 + width * number
     require(place == len(data), "its window's rounds")
     return rounds.T.copy()
+
+
+def pack_floats(floats: NDArray[Any]) -> bytes:
+    """Bits that say which floats are not 0, and these."""
+    kept = floats.view(f"i{floats.itemsize}") != 0
+    return np.packbits(kept).tobytes() + floats[kept].tobytes()
+
+
+def unpack_floats(data: bytes, kind: str, number: int) -> tuple[NDArray[Any], bytes]:
+    """So many floats that were packed, and what is behind them; ValueError if that cannot be."""
+    width, start = int(kind[-1]), (number + 7) // 8
+    require(len(data) >= start, "the number of its floats")
+    kept = np.unpackbits(np.frombuffer(data[:start], np.uint8))[:number].view(np.bool_)
+    end = start + width * int(kept.sum())
+    require(len(data) >= end, "the number of its floats")
+    floats = np.zeros(number, kind)
+    floats[kept] = np.frombuffer(data[start:end], kind)
+    return floats, data[end:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from math import inf, isfinite, nan
@@ -14,6 +13,7 @@ from msgspec import Struct
 
 from onlinecal.alarms.escrow import N_BETS, direction_of, region_of
 from onlinecal.engine.keys.lanes import Issued
+from onlinecal.engine.keys.packing import pack_floats, unpack_floats
 from onlinecal.engine.watch.account import (
     ALARMS,
     BIASES,
@@ -157,10 +157,10 @@ class KeyWatch(ABC):
         """Brier score and log loss of the best constant; of the outcomes' mean and mean square."""
 
     def dump(self, waiting: Collection[Issued]) -> bytes:
-        """Account and tickets, compressed."""
+        """Account and tickets, as `pack_floats` has them."""
         tickets = [self.tickets[one.number] for one in waiting] if self.threshold < inf else []
-        floats = self.account.astype("<f8").tobytes() + np.array(tickets, "<f4").tobytes()
-        return msgspec.msgpack.encode(StoredWatch(zlib.compress(floats, 1), self._labels()))
+        floats = pack_floats(self.account) + pack_floats(np.array(tickets, np.float32).ravel())
+        return msgspec.msgpack.encode(StoredWatch(floats, self._labels()))
 
     def _labels(self) -> dict[str, tuple[int, int]] | None:
         return None
@@ -172,12 +172,10 @@ class KeyWatch(ABC):
             require(all(map(self._is_forecast, told)), "its open forecasts")
         stored = msgspec.msgpack.decode(data, type=StoredWatch)
         numbers = [one.number for one in waiting] if self.threshold < inf else []
-        size = 8 * SIZE + 4 * TICKET * len(numbers)
-        # one byte more than there can be, so that what is too long is not cut to fit
-        raw = zlib.decompressobj().decompress(stored.floats, size + 1)
-        require(len(raw) == size, "the length of its account")
-        account = np.frombuffer(raw, "<f8", SIZE).astype(np.float64)
-        tickets = np.frombuffer(raw, "<f4", offset=8 * SIZE).astype(np.float32).reshape(-1, TICKET)
+        account, rest = unpack_floats(stored.floats, "<f8", SIZE)
+        tickets, rest = unpack_floats(rest, "<f4", TICKET * len(numbers))
+        tickets = tickets.reshape(-1, TICKET)
+        require(not rest, "the length of its account")
         require(isfinite(account.sum()) and isfinite(tickets.sum()), "its account")
         least = min(account[:BIASES].min(), account[UNHINTED:].min(), tickets.min(initial=0.0))
         require(least >= 0.0 and account[2:BIASES:PER_ALARM].max() < N_BETS, "its account")

@@ -16,11 +16,12 @@ import msgspec
 import numpy as np
 
 from onlinecal.engine import KeyConfig
-from onlinecal.engine.keys.packing import HEAD, SUM, pack, unpack, with_sum
+from onlinecal.engine.keys.packing import HEAD, SUM, pack, pack_floats, unpack, unpack_floats, with_sum
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.steering import BITS, SPARSE, unpacked_sparse
 from onlinecal.engine.settings import Settings
 from onlinecal.engine.watch.account import SIZE
+from onlinecal.engine.watch.account import TICKET as STAKES
 from onlinecal.forecasters.baselines import (
     FosterForecaster,
     FosterVohraForecaster,
@@ -183,13 +184,10 @@ def odd_steering(rng, data):
     return zlib.compress(floats.tobytes())
 
 
-def odd_watch(rng, data):
+def odd_watch(rng, data, waiting):
     fields = msgspec.msgpack.decode(data)
-    floats = zlib.decompress(fields[0])
-    account, stakes = (
-        np.frombuffer(floats, "<f8", SIZE).copy(),
-        np.frombuffer(floats, "<f4", -1, 8 * SIZE).copy(),
-    )
+    account, rest = unpack_floats(fields[0], "<f8", SIZE)
+    stakes, _ = unpack_floats(rest, "<f4", STAKES * waiting)
     for numbers in (account, stakes):
         if len(numbers):
             odd = -1.0, 1e300, *map(float, ODD), np.nan, np.inf, 0.5
@@ -197,7 +195,10 @@ def odd_watch(rng, data):
                 numbers[rng.randrange(len(numbers))] = rng.choice(odd)
     if rng.random() < 0.1:
         stakes = stakes[: rng.randrange(1 + len(stakes))]
-    fields[0] = zlib.compress(account.tobytes() + stakes.tobytes())
+    fields[0] = pack_floats(account) + pack_floats(stakes)
+    if rng.random() < 0.2:
+        place = rng.randrange(len(fields[0]))
+        fields[0] = fields[0][:place] + rng.randbytes(1) + fields[0][place + rng.randrange(3) :]
     if rng.random() < 0.2:
         odd_value(rng, fields)
     return msgspec.msgpack.encode(fields)
@@ -207,7 +208,7 @@ def odd_state(rng, data, kind):
     books = msgspec.msgpack.decode(data[SUM:])
     chance = rng.random()
     if rng.random() < 0.2:
-        books[7] = odd_watch(rng, books[7])
+        books[7] = odd_watch(rng, books[7], len(books[5]))
     elif books[6] is not None and rng.random() < 0.4:
         odd = odd_class_steering if kind in ("simplex", "fixed") else odd_steering
         books[6] = odd(rng, books[6])
