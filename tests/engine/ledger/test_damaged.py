@@ -48,15 +48,26 @@ def test_after_a_torn_log_of_commits_the_ledger_is_that_of_the_last_whole_commit
     assert len(sizes) > 8 or damage in ("gone", "last page")
 
 
+def pages_of_nothing(data):
+    """The free pages that SQLite never reads: the leaves of its list of free pages."""
+    found, trunk = set(), int.from_bytes(data[32:36], "big")
+    while trunk:
+        page = data[(trunk - 1) * 4096 : trunk * 4096]
+        numbers = [int.from_bytes(page[place : place + 4], "big") for place in range(0, 4096, 4)]
+        trunk, count = numbers[:2]
+        found.update(numbers[2 : 2 + count])
+    return found
+
+
 def test_garbage_in_any_page_is_noticed_and_what_can_be_read_is_saved(ledger, sound, folder):
     data, rng = sound.read_bytes(), random.Random(8)
-    saved = 0
+    saved, nothing = 0, pages_of_nothing(data)
     for page in range(len(data) // 4096):
         bad = bytearray(data)
         bad[page * 4096 : (page + 1) * 4096] = rng.randbytes(4096)
         ledger.write_bytes(bad)
         problems = looked_at(ledger)
-        assert problems
+        assert problems or page + 1 in nothing
         with contextlib.suppress(LedgerError, ValueError):
             read_report(ledger)
         into = folder / f"{page}.db"
