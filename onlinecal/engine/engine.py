@@ -128,7 +128,7 @@ class Engine:
             rows = batch.created, batch.query_rows(), batch.closing_rows()
             noted = [Noted(*one) for one in inputs]
             reliability = self._keys.reliability
-            counted = None if reliability is None else reliability.dump()
+            counted = None if reliability is None or reliability.is_written else reliability.dump()
             self._ledger.commit(Changes(*rows, states, tail, noted, after, counted))
         elif states:
             self._ledger.commit(Changes((), (), (), states, tail, (), after))

@@ -165,11 +165,17 @@ class Ledger(LedgerFile):
                     raise ValueError(
                         "another process has written to this ledger; nothing of this batch was kept"
                     )
-                many("INSERT INTO keys VALUES (?, ?, ?)", changes.keys)
-                many("INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?)", changes.queries)
-                many("INSERT INTO closings VALUES (?, ?, ?, ?)", changes.closings)
-                write_states(self.connection, changes.states)
-                many("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?)", changes.inputs)
+                for statement, rows in (
+                    ("INSERT INTO keys VALUES (?, ?, ?)", changes.keys),
+                    ("INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?)", changes.queries),
+                    ("INSERT INTO closings VALUES (?, ?, ?, ?)", changes.closings),
+                    ("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?)", changes.inputs),
+                ):
+                    # most batches are of one event
+                    if rows:
+                        many(statement, rows)
+                if changes.states:
+                    write_states(self.connection, changes.states)
                 execute("INSERT OR REPLACE INTO about VALUES ('tail', ?)", (changes.tail,))
                 if changes.reliability is not None:
                     execute("INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,))

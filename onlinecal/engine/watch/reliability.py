@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from onlinecal.compiling import compiled
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.packing import SUM, sum_of, with_sum
 from onlinecal.engine.watch.class_watch import likeliest
@@ -18,6 +19,21 @@ from onlinecal.forecasters.binary.soundness import require
 BINS = 20
 EVENTS, LIKELIEST = 0, 1
 """Rounds with outcomes in [0, 1]; rounds with several classes, of which the likeliest counts."""
+
+
+@compiled
+def count(sums: NDArray[np.float64], rounds: NDArray[np.float64]) -> None:
+    """Add rounds, forecasts with outcomes of shape (n, 2), to bins (BINS, 4), one after the other.
+
+    So the sums do not depend on how the rounds were cut into batches.
+    """
+    for i in range(len(rounds)):
+        p, y = rounds[i, 0], rounds[i, 1]
+        place = min(int(p * BINS), BINS - 1)
+        sums[place, 0] += 1.0
+        sums[place, 1] += p
+        sums[place, 2] += y
+        sums[place, 3] += (p - 0.5) * (p - y)
 
 
 class Bin(Struct, frozen=True):
@@ -54,10 +70,12 @@ class Reliability:
     ----------
     since
         Number of the last event before the first that was counted.
+    is_written
+        Whether there is nothing new since the last `dump`.
     """
 
     def __init__(self, since: int = 0) -> None:
-        self.since = since
+        self.since, self.is_written = since, False
         # kind, forecasts and hints, bin; how many, sums of p, of y, of (p - 1/2)(p - y)
         self._sums: NDArray[np.float64] = np.zeros((2, 2, BINS, 4))
 
@@ -67,17 +85,13 @@ class Reliability:
             told = [(one.hint if whose else one.probability, y) for one, y in settled]
             shares = [(p, y) for p, y in told if p is not None and type(y) is not str]
             if shares:
-                self._add(self._sums[EVENTS, whose], *np.array(shares, np.float64).T)
+                count(self._sums[EVENTS, whose], np.array(shares, np.float64))
             if len(shares) < len(told):
                 likely = [(likeliest(p), y) for p, y in told if p is not None and type(y) is str]
                 came = [(p, float(label == y)) for (label, p), y in likely if label is not None]
                 if came:
-                    self._add(self._sums[LIKELIEST, whose], *np.array(came).T)
-
-    def _add(self, sums: NDArray[np.float64], p: NDArray[np.float64], y: NDArray[np.float64]) -> None:
-        places = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-        # one after the other: the sums do not depend on how the rounds were cut into batches
-        np.add.at(sums, places, np.stack((np.ones(len(p)), p, y, (p - 0.5) * (p - y)), axis=1))
+                    count(self._sums[LIKELIEST, whose], np.array(came))
+        self.is_written &= not settled
 
     def side(self, whose: int) -> Side:
         """What came of the forecasts (0) or of the hints (1)."""
@@ -88,6 +102,7 @@ class Reliability:
 
     def dump(self) -> bytes:
         """As the ledger keeps it."""
+        self.is_written = True
         return with_sum(msgspec.msgpack.encode((self.since, self._sums.astype("<f8").tobytes())))
 
     @classmethod
