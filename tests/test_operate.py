@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 import subprocess
 
 import pytest
 
 from tests import ROOT
-from tests.engine.fault_tools import command
-from tests.test_pages import assert_kept, printed, promises
+from tests.test_pages import assert_kept, printed, promises, with_commands
 
 PAGE = (ROOT / "docs/operate.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```", PAGE, re.S | re.M)
 
 
-def run(line, folder):
-    """A line of a shell; `onlinecal` is this process's own."""
-    if not line.startswith("onlinecal "):
-        subprocess.run(line, shell=True, check=True, cwd=folder)
-        return
-    words = shlex.split(line)
-    into = folder / words[words.index(">") + 1] if ">" in words else None
-    arguments = words[1 : words.index(">")] if into else words[1:]
-    code, out, said = command(folder, *arguments)
-    assert code == 0, (line, out, said)
-    if into:
-        into.write_bytes(out)
-
-
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="needs the command sqlite3")
 def test_the_commands_of_the_page_work_one_after_the_other(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", with_commands())
     assert len(BLOCKS) > 7
     for language, block in BLOCKS:
         if language == "sh":
             for line in block.splitlines():
-                run(line, tmp_path)
+                subprocess.run(line, shell=True, check=True, cwd=tmp_path)
             continue
         told, lines = promises(block), printed(block, {})
         assert told

@@ -35,8 +35,8 @@ def class_tables(spark, classes):
     ("model", "parts"),
     [
         (TemperatureScaling(), 7),
-        (VectorScaling(), 3),
-        (DirichletCalibration(), 3),
+        pytest.param(VectorScaling(), 3, marks=pytest.mark.slow),
+        pytest.param(DirichletCalibration(), 3, marks=pytest.mark.slow),
         (LpRecalibrator(start="vector", share=0.7, limit=3.0), 7),
         (LpRecalibrator.as_in_paper(epsilon=0.2, n_levels=4), 3),
     ],
@@ -51,13 +51,14 @@ def test_class_probabilities_are_those_of_a_fit_on_one_machine(class_tables, cla
     np.testing.assert_allclose(found._map(P), model.fit(P, y)._map(P), atol=1e-8)
 
 
-def test_defaults_are_the_same_however_rows_are_parted(class_tables, classes):
+@pytest.mark.parametrize(("parts", "n_folds"), [((1, 7), 3), pytest.param(PARTS, 3, marks=pytest.mark.slow)])
+def test_defaults_are_the_same_however_rows_are_parted(class_tables, classes, parts, n_folds):
     """Folds deal rows in the sample's order, so that only the start's kind is that of one machine."""
     from onlinecal.engine.spark import fit_recalibrator
 
     P, y = classes
-    model = LpRecalibrator(n_folds=3)
-    found = [fit_recalibrator(class_tables[n], model, ["a", "b", "c"], "y") for n in PARTS]
+    model = LpRecalibrator(n_folds=n_folds)
+    found = [fit_recalibrator(class_tables[n], model, ["a", "b", "c"], "y") for n in parts]
     start = model.fit(P, y).start_name_
     for one in found:
         assert one.start_name_ == start != "none"
@@ -78,6 +79,7 @@ def forecasts(spark):
     return frame.assign(y=rng.random(n) < truth)
 
 
+@pytest.mark.parametrize("parts", [(1, 7), pytest.param(PARTS, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("model", "tolerance"),
     [
@@ -87,7 +89,7 @@ def forecasts(spark):
         (GroupRecalibrator(), None),
     ],
 )
-def test_groups_are_fitted_to_numbers_of_rows(spark, forecasts, model, tolerance):
+def test_groups_are_fitted_to_numbers_of_rows(spark, forecasts, model, tolerance, parts):
     from onlinecal.engine.spark import fit_recalibrator
 
     names = ["shop", "late"]
@@ -96,7 +98,7 @@ def test_groups_are_fitted_to_numbers_of_rows(spark, forecasts, model, tolerance
     before = local.predict(forecasts["p"], forecasts[names])
     found = [
         fit_recalibrator(spark.createDataFrame(forecasts).repartition(n), model, "p", "y", groups=names)
-        for n in PARTS
+        for n in parts
     ]
     answers = [one.predict(forecasts["p"], forecasts[names]) for one in found]
     if tolerance is None:
