@@ -110,6 +110,15 @@ def assert_shown(output: str, text: str) -> None:
         assert abs(float(told) - float(number)) <= within, (told, number)
 
 
+def assert_near(output: str, text: str) -> None:
+    """What is printed begins each line as the page does, and its numbers are within 5 % or a hundredth."""
+    assert [line.split()[:1] for line in output.splitlines()] == [
+        line.split()[:1] for line in text.splitlines()
+    ]
+    told, found = (np.array(NUMBER.findall(one), np.float64) for one in (output, text))
+    np.testing.assert_allclose(found, told, rtol=0.05, atol=0.01)
+
+
 def drawn() -> Figure:
     """The figure that a block left open."""
     (number,) = pyplot.get_fignums()
