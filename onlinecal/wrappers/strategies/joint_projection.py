@@ -114,7 +114,8 @@ class JointProjection:
     @property
     def guarantee(self) -> float:
         """What the certificate cannot exceed."""
-        return self.forecaster.guarantee
+        # most streams of two classes never ask it
+        return self.forecaster.guarantee if self.forecaster.n_rounds else 0.0
 
     @property
     def window_certificate(self) -> float:
