@@ -179,7 +179,7 @@ class AsyncEngine:
         return await self._ask(lambda: self.engine.largest(limit))
 
     async def overview(self, limit: int = 10) -> Overview:
-        """What an operator looks at, with up to so many keys of each kind."""
+        """What an operator looks at, with up to `limit` keys of each kind."""
         return await self._ask(lambda: self.engine.overview(limit))
 
     async def aclose(self) -> None:

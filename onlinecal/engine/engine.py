@@ -216,7 +216,7 @@ class Engine:
             return self._totals().read(self._number, self._keys_known)
 
     def overview(self, limit: int = 10) -> Overview:
-        """What an operator looks at, with up to so many keys of each kind; costs what `total` does."""
+        """What an operator looks at, with up to `limit` keys of each kind; costs what `total` does."""
         check_count(limit, "limit")
         with self._mutex:
             totals, served, keys = self._totals(), self._served, self._keys

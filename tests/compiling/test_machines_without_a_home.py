@@ -109,6 +109,8 @@ def test_an_edited_callee_in_another_file_is_noticed_and_nothing_is_left_beside_
     assert {path.suffix for path in tree.rglob("*") if path.is_file()} <= {
         ".py",
         ".typed",
+        ".gz",
+        ".txt",
         ".html",
         ".js",
         ".css",
