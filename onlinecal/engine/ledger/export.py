@@ -28,7 +28,7 @@ ROWS = (
 
 
 def export_ledger(path: str | Path, into: str | Path, *, tell: Tell = silent) -> int:
-    """Write every forecast of the ledger at `path` to a Parquet file, `into`, in the queries' order; how many.
+    """Write every forecast of the ledger at `path` to a Parquet file, `into`, in the order asked; how many.
 
     Columns: `id`, `key`; `hint` and `probability` of outcome 1, or where there are classes
     `hint_of_classes` and `probability_of_classes`, lists of (label, probability); `status` ("open", which
