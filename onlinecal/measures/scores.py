@@ -18,6 +18,27 @@ CLIP = 1e-15
 2e-16 away, at which an outcome that was ruled out costs 36.0 instead of 34.5.)"""
 
 
+class BesideConstants:
+    """What has scores of forecasts and of their best constant in hindsight has them by their names, too."""
+
+    __slots__ = ()
+
+    brier: float
+    log_loss: float
+    brier_constant: float
+    log_loss_constant: float
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Of the forecasts, by the names of the scores."""
+        return {"Brier score": self.brier, "log loss": self.log_loss}
+
+    @property
+    def constants(self) -> dict[str, float]:
+        """Of the best constant."""
+        return {"Brier score": self.brier_constant, "log loss": self.log_loss_constant}
+
+
 class EventScores(NamedTuple):
     """Averages over rounds for one event: (p - y)^2, log loss, and expected calibration error in bins."""
 

@@ -11,13 +11,13 @@ import numpy as np
 from river import base
 
 from onlinecal import CalibratedClassifier
-from onlinecal.measures.scores import best_constant_brier, cross_entropy, event_scores
+from onlinecal.measures.scores import BesideConstants, best_constant_brier, cross_entropy, event_scores
 from onlinecal.measures.summary import unkept
 from simulations.evaluation.sources import Source
 from simulations.games.measuring import Game, measure_recorded
 
 
-class Score(msgspec.Struct, frozen=True):
+class Score(BesideConstants, msgspec.Struct, frozen=True):
     """One line of the table. All errors are averages over rounds.
 
     Attributes
@@ -53,16 +53,6 @@ class Score(msgspec.Struct, frozen=True):
     guarantee: float | None
     brier_constant: float
     log_loss_constant: float
-
-    @property
-    def losses(self) -> dict[str, float]:
-        """What the forecasts are worth, by the names of the scores."""
-        return {"Brier score": self.brier, "log loss": self.log_loss}
-
-    @property
-    def constants(self) -> dict[str, float]:
-        """The same of the best constant."""
-        return {"Brier score": self.brier_constant, "log loss": self.log_loss_constant}
 
     def broken_bounds(self) -> list[str]:
         """Every proven inequality that was not kept, in words; empty if all is well."""

@@ -16,19 +16,7 @@ import pytest
 from onlinecal import LpRecalibrator, lp_calibration_error
 from tests import ROOT
 from tests.benchmarks.closing_table import LINES
-
-
-def table_of(n, k):
-    """An overconfident model: a top class by Zipf's law, the rest at random; it is right 6 times in 10."""
-    rng = np.random.default_rng(0)
-    shares = 1 / np.arange(1, k + 1)
-    top, other = rng.choice(k, (2, n), p=shares / shares.sum())
-    table = rng.standard_exponential((n, k))
-    table[np.arange(n), top] = 0.0
-    sure = rng.beta(30, 1, n)
-    table *= ((1 - sure) / table.sum(axis=1))[:, None]
-    table[np.arange(n), top] = sure
-    return table, np.where(rng.random(n) < 0.6, top, other)
+from tests.benchmarks.large_fits import class_rows
 
 
 def levels_by_numpy(table, n_levels):
@@ -57,7 +45,7 @@ def note(name, seconds, target, more=""):
     ],
 )
 def test_fit(compare, n, k, p, epsilon, n_levels, target):
-    table, labels = table_of(n, k)
+    table, labels = class_rows(n, k)
     model = LpRecalibrator.as_in_paper(p, epsilon, n_levels=n_levels)
     start = time.perf_counter()
     model.fit(table, labels)
@@ -74,7 +62,7 @@ def test_fit(compare, n, k, p, epsilon, n_levels, target):
 
 def test_memory_beyond_the_table():
     """What fit holds at most: the checks' booleans, n numbers for each row, k/beta numbers for the groups."""
-    table, labels = table_of(40_000, 1000)
+    table, labels = class_rows(40_000, 1000)
     model = LpRecalibrator.as_in_paper(p=math.inf, epsilon=0.05)
     tracemalloc.start()
     start = time.perf_counter()
@@ -93,7 +81,7 @@ def test_memory_beyond_the_table():
 
 @pytest.mark.parametrize("within", ["constant", "shift"])
 def test_predict(compare, within):
-    table, labels = table_of(10**6, 10)
+    table, labels = class_rows(10**6, 10)
     model = LpRecalibrator.as_in_paper(math.inf, 0.05, within=within).fit(table[: 10**5], labels[: 10**5])
     start = time.perf_counter()
     model.predict_proba(table)
@@ -129,7 +117,7 @@ def test_defaults_on_many_rows(kind, n, width, dtype):
 
 
 def test_the_error_of_a_million_rows(compare):
-    table, labels = table_of(10**6, 10)
+    table, labels = class_rows(10**6, 10)
     compare(
         lambda: lp_calibration_error(table, labels, 2, 10),
         lambda: levels_by_numpy(table, 10),

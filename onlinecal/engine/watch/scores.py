@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from onlinecal.measures.scores import BesideConstants
 
-class Scores(Struct, frozen=True):
+
+class Scores(BesideConstants, Struct, frozen=True):
     """Averages over settled rounds; of several classes the Brier score is a sum over classes.
 
     Attributes
@@ -30,16 +32,6 @@ class Scores(Struct, frozen=True):
     log_loss: float
     brier_constant: float
     log_loss_constant: float
-
-    @property
-    def losses(self) -> dict[str, float]:
-        """Of the forecasts, by the names of the scores."""
-        return {"Brier score": self.brier, "log loss": self.log_loss}
-
-    @property
-    def constants(self) -> dict[str, float]:
-        """Of the best constants."""
-        return {"Brier score": self.brier_constant, "log loss": self.log_loss_constant}
 
     @property
     def hints(self) -> dict[str, float] | None:
