@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import random
 import shutil
-import signal
-import sqlite3
 
 import polars as pl
 import pytest
-from msgspec.structs import replace
 
 from onlinecal.engine import (
     Engine,
@@ -24,43 +19,16 @@ from onlinecal.engine import (
 )
 from onlinecal.engine.ledger import archive, archived
 from onlinecal.engine.ledger.ledger import Ledger
-from tests.engine.fault_tools import INPUT, LINES, command, in_child, raises_for
+from tests.engine.fault_tools import INPUT, LINES, command, raises_for
+from tests.engine.ledger.archiving import HALF, PARTS, SMALL, assert_whole, changed, feed, make_moved
 from tests.engine.scripts import (
     CONFIG,
     assert_sound,
-    batches,
     quick_folder,
-    report_of,
     tables_of,
 )
 
-HALF = len(LINES) // 2
-SMALL = {"hot_keys": 5, "window": 100}
-PARTS = ("one.archive", "two.archive")
-
-
-def feed(path, lines, seed=0):
-    with Engine(path, CONFIG, **SMALL) as engine:
-        return b"".join(engine.handle_lines(data) for data in batches(random.Random(seed), lines, 60))
-
-
-def assert_whole(path, archives, sound, since=0):
-    """A ledger and its archives hold what a ledger holds from which nothing was moved, and all is proven.
-
-    The picture of reliability is that of the rounds since event `since`.
-    """
-    assert check_ledger(path, archives=archives).problems == []
-    parts, whole = [tables_of(one) for one in (*archives, path)], tables_of(sound)
-    for table, rows in whole.items():
-        assert sorted({row for part in parts for row in part[table]}) == rows
-    # what was moved is nowhere twice, but for queries that went on waiting
-    closings = [row for part in parts for row in part["closings"]]
-    assert len(closings) == len(whole["closings"])
-    found, expected = report_of(path), report_of(sound)
-    if since:
-        assert found.since == since
-        expected = replace(expected, since=since, forecasts=found.forecasts, hints=found.hints)
-    assert found == expected
+ONE = "WHERE number = (SELECT {}(number) FROM {})"
 
 
 @pytest.fixture(scope="module")
@@ -77,14 +45,6 @@ def moved(kept, folder):
     for name in ("moved.db", *PARTS):
         shutil.copyfile(kept / name, folder / name)
     return folder / "moved.db", [folder / name for name in PARTS]
-
-
-def make_moved(folder):
-    path, archives = folder / "moved.db", [folder / name for name in PARTS]
-    feed(path, LINES[:HALF])
-    assert archive_ledger(path, archives[0], keep=100).events > 100
-    feed(path, LINES[HALF:], 1)
-    assert archive_ledger(path, archives[1], keep=50).events > 100
 
 
 def test_what_is_archived_changes_no_answer_and_no_certificate(moved, sound, answers, folder):
@@ -149,14 +109,6 @@ def test_a_ledger_that_is_archived_again_and_again_stays_small(folder):
     assert_sound(path)
 
 
-def changed(path, sql):
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        assert connection.execute(sql).rowcount > 0
-
-
-ONE = "WHERE number = (SELECT {}(number) FROM {})"
-
-
 @pytest.mark.parametrize(
     ("which", "sql"),
     [
@@ -188,83 +140,6 @@ def test_an_archive_of_another_ledger_is_told(moved, folder):
     archive_ledger(folder / "other.db", folder / "other.archive", keep=10)
     [problem] = check_ledger(path, archives=[folder / "other.archive"]).problems
     assert "other.archive: this is no archive of" in problem
-
-
-def at_points(point):
-    """From now on `point` is called before every statement and around every file that gets its name."""
-    connect, replace = sqlite3.connect, os.replace
-
-    def traced(*arguments, **settings):
-        connection = connect(*arguments, **settings)
-        connection.set_trace_callback(lambda _: point())
-        return connection
-
-    def replaced(*names):
-        point()
-        replace(*names)
-        point()
-
-    sqlite3.connect, os.replace = traced, replaced
-
-
-def archived_up_to(path, into, at, told):
-    """Archive, but be killed at the point of that number; else tell how many there were."""
-    calls = 0
-
-    def point():
-        nonlocal calls
-        calls += 1
-        if calls == at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    at_points(point)
-    archive_ledger(path, into, keep=40)
-    told.write_text(str(calls))
-
-
-def killed_while_archiving(folder, sound, choose):
-    """Kill it at some of all points, and then let it finish."""
-    begun, told, first = folder / "begun.db", folder / "points", folder / "one.archive"
-    feed(begun, LINES[:HALF])
-    archive_ledger(begun, first, keep=90)
-    feed(begun, LINES[HALF:])
-    # its writer was killed: states are behind the log
-    start = "(SELECT max(number) FROM archives)"
-    changed(begun, f"UPDATE about SET value = {start} WHERE name = 'tail'")
-    changed(begun, "DELETE FROM states WHERE key % 2")
-    changed(
-        begun,
-        f"INSERT INTO states SELECT key, {start}, 0, 0, 0, 0, 0, NULL, state FROM checkpoints WHERE key % 2",
-    )
-
-    def run(at):
-        path, into = folder / f"{at}.db", folder / f"{at}.archive"
-        shutil.copyfile(begun, path)
-        return path, into, in_child(lambda: archived_up_to(path, into, at, told))
-
-    assert run(0)[2] == 0
-    points = int(told.read_text())
-    for at in choose(points):
-        path, into, code = run(at)
-        assert code == -signal.SIGKILL
-        if not at % 4:
-            assert_sound(path)
-        archive_ledger(path, into, keep=40)
-        assert_whole(path, [first, into], sound)
-        assert not list(folder.glob("*.part"))
-    return points
-
-
-def test_archiving_that_is_killed_anywhere_loses_and_doubles_nothing(folder, sound):
-    # the move is in the last twenty
-    killed_while_archiving(
-        folder, sound, lambda points: [points // 2, points - 24, *range(points - 14, points, 6)]
-    )
-
-
-@pytest.mark.slow
-def test_archiving_that_is_killed_at_each_of_its_points(folder, sound):
-    print(killed_while_archiving(folder, sound, lambda points: range(1, points + 1)), "points")
 
 
 def test_an_archive_is_made_beside_a_writer_and_moved_when_there_is_none(ledger, folder, sound):
