@@ -63,6 +63,7 @@ class Totals:
         self._counted: dict[str, Summary] = {}
         self._per_round: dict[str, float] = {}
         self._cold: dict[str, None] = {}
+        self._most_cold = 2 * REMEMBERED
         self._alarmed: dict[str, int] = {}
         # the oldest open query of each cold key; of those that were loaded since it is out of date
         self._waiting: list[int] = []
@@ -162,13 +163,15 @@ class Totals:
         self._cold[name] = None
         if oldest is not None:
             heappush(self._waiting, oldest)
-        if len(self._cold) >= 4 * REMEMBERED:
+        if len(self._cold) >= self._most_cold:
             kept = nlargest(REMEMBERED, self._cold, key=self._per_round.__getitem__)
             alarmed = self._cold.keys() & self._alarmed.keys()
             kept += nlargest(REMEMBERED, alarmed, key=self._alarmed.__getitem__)
             for name in self._cold.keys() - set(kept):
                 del self._cold[name], self._counted[name], self._per_round[name]
                 self._alarmed.pop(name, None)
+            # the next time when there are so many more
+            self._most_cold = len(self._cold) + REMEMBERED
 
 
 def figures(summary: Summary) -> tuple[int, ...]:
