@@ -23,6 +23,7 @@ from onlinecal.engine.events import (
 )
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.packing import garbage_left_alone
+from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.totals import Line, Total, Totals
 from onlinecal.engine.ledger.agreed import agreed_config
@@ -38,6 +39,7 @@ from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
 
 HOT_KEYS = 20_000
+PACKED_BYTES = 64 << 20
 WINDOW = 250_000
 
 Input = tuple[str | bytes, int] | tuple[str | bytes, int, bytes | None]
@@ -57,7 +59,10 @@ class Engine:
     config
         What forecasters the keys get; None: what the ledger was made with, or the default.
     hot_keys
-        How many keys stay in memory between batches.
+        How many keys stay in memory between batches as they are.
+    packed_bytes
+        How many bytes others may take that stay there packed: those of kind "binary" with one lane and no
+        window, as long as there is room.
     window
         How many events a state may be behind the log; more means less writing and a longer restart.
 
@@ -86,11 +91,13 @@ class Engine:
         config: EngineConfig | None = None,
         *,
         hot_keys: int = HOT_KEYS,
+        packed_bytes: int = PACKED_BYTES,
         window: int = WINDOW,
     ) -> None:
         self._mutex = threading.RLock()
         self._served = Served()
         self.hot_keys, self.window = hot_keys, window
+        self.packed_bytes = check_count(packed_bytes, "packed_bytes", least=0)
         if config is not None:
             # before there is a file
             all_settings(config)
@@ -108,6 +115,8 @@ class Engine:
         """Take up the state that the ledger holds."""
         self._keys = KeyCache(self.config)
         self._number, self._keys_known = self._ledger.last_numbers()
+        # nothing is archived while there is a writer
+        self._archived = self._ledger.checkpoint() > 0
         self._sound = False
         for upto in catch_up(self._keys, self._ledger):
             self._write_states(upto)
@@ -122,7 +131,8 @@ class Engine:
         window: int | None = None,
     ) -> None:
         """Commit a batch, and the states that are due."""
-        states = self._keys.due(upto, self.window if window is None else window, self.hot_keys)
+        window = self.window if window is None else window
+        states = self._keys.due(upto, window, self.hot_keys, self.packed_bytes)
         tail, after = self._keys.tail(upto), (self._number, self._keys_known)
         if batch is not None:
             rows = batch.created, batch.query_rows(), batch.closing_rows()
@@ -144,7 +154,7 @@ class Engine:
             self._recover()
             began = time.perf_counter()
             events = list(events)
-            if self._ledger.checkpoint():
+            if self._archived:
                 events = refuse_archived(self._ledger, events, self._keys.open)
             self._sound = False
             with garbage_left_alone():
@@ -166,19 +176,29 @@ class Engine:
     def _judge(self, events: list[Incoming | Rejected]) -> Batch:
         """A judge who has what the ledger knows of the events' ids and keys."""
         keys, ids, cold = self._keys, list[Any](), dict[str, None]()
+        states, waiting, packed = keys.states, keys.open, dict[KeyState, None]()
         for event in events:
             if type(event) is Query:
                 ids.append(event.id)
                 key = event.key
-                if not (type(key) is str and key in keys.states) and is_name(key):
+                state = states.get(key) if type(key) is str else None
+                if state is None and is_name(key):
                     cold[key] = None
             elif type(event) is not Rejected:
                 id = event.id
-                if not (type(id) is str and id in keys.open):
+                state = waiting.get(id) if type(id) is str else None
+                if state is None:
                     ids.append(id)
+            else:
+                continue
+            if state is not None and state.packed is not None:
+                packed[state] = None
+        keys.wake(packed)
         records = self._ledger.recall(ids) if ids else {}
         cold.update((record.key, None) for record in records.values() if record.closed is None)
-        keys.fetch(cold, self._ledger)
+        if len(states) < self._keys_known:
+            # some key is neither live nor packed
+            keys.fetch(cold, self._ledger)
         return Batch(keys, records, self._number, self._keys_known)
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:

@@ -214,14 +214,15 @@ def test_batches_evictions_and_restarts_change_nothing(tmp_path):
         wanted = whole.handle(events)
     assert {"expired", "Settled", "Withdrawn", "Forecast"} == set(reason(wanted))
     path, answers, i = tmp_path / "ledger", [], 0
-    engine = Engine(path, config, hot_keys=2, window=100)
+    engine = Engine(path, config, hot_keys=2, packed_bytes=0, window=100)
     while i < len(events):
         batch = rng.randrange(1, 80)
         answers += engine.handle(events[i : i + batch])
         i += batch
         if rng.random() < 0.1:
             engine._ledger.close() if rng.random() < 0.5 else engine.close()
-            engine = Engine(path, hot_keys=2, window=rng.choice([10, 300]))
+            few = {"hot_keys": 2, "packed_bytes": rng.choice([0, 4_000]), "window": rng.choice([10, 300])}
+            engine = Engine(path, **few)
     assert answers == wanted
     assert engine.handle(events) == wanted
     engine.close()

@@ -247,6 +247,7 @@ def test_answers_are_those_of_the_model_however_they_are_cut_and_restarted(tmp_p
     rng, known = random.Random(seed), []
     path, model, events = tmp_path / "ledger.db", Model(CONFIG), []
     few = {"hot_keys": rng.choice([1, 2, 5, 100]), "window": rng.choice([0, 3, 40, 1000])}
+    few["packed_bytes"] = random.Random(-seed).choice([0, 3_000, 1 << 20])
     engine = Engine(path, CONFIG, **few)
     for _ in range(60):
         batch = [random_event(rng, known) for _ in range(rng.choice([1, 1, 3, 10, 40]))]
@@ -273,9 +274,13 @@ VALUES = st.sampled_from([0, 1, True, 1.0, 2, 0.5, "rain", "sun", "1"])
 class Machine(RuleBasedStateMachine):
     """Any events in any batches, with restarts in between, against the model."""
 
-    @initialize(hot_keys=st.sampled_from([1, 3, 100]), window=st.sampled_from([0, 5, 1000]))
-    def start(self, hot_keys, window):
-        self.engine = Engine(None, CONFIG, hot_keys=hot_keys, window=window)
+    @initialize(
+        hot_keys=st.sampled_from([1, 3, 100]),
+        packed_bytes=st.sampled_from([0, 3_000, 1 << 20]),
+        window=st.sampled_from([0, 5, 1000]),
+    )
+    def start(self, **few):
+        self.engine = Engine(None, CONFIG, **few)
         self.model, self.batch = Model(CONFIG), []
 
     @rule(id=IDS, key=st.sampled_from(KEYS), time=TIMES, data=st.data())
@@ -304,9 +309,12 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def books_are_balanced(self):
-        keys, waiting = self.engine.in_memory()
-        assert waiting == sum(len(state.open) for state in self.engine._keys.states.values())
-        assert keys <= self.engine.hot_keys
+        keys, waiting = self.engine._keys, self.engine.in_memory()[1]
+        assert waiting == sum(len(state.open) for state in keys.states.values())
+        assert len(keys.live) <= self.engine.hot_keys
+        assert keys.packed_bytes <= self.engine.packed_bytes
+        assert len(keys.live) + len(keys.packed) == len(keys.states)
+        assert keys.packed_bytes == sum(keys.packed.values())
 
     def teardown(self):
         if hasattr(self, "engine"):

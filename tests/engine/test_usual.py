@@ -56,6 +56,7 @@ def random_events(rng, asked, count):
 def test_answers_states_and_alarms_are_those_of_keys_for_themselves(tmp_path, seed):
     rng, asked = random.Random(seed), []
     few = {"hot_keys": rng.choice([1, 4, 100]), "window": rng.choice([0, 60, 10_000])}
+    few["packed_bytes"] = rng.choice([0, 6_000, 1 << 20])
     together = Engine(tmp_path / "together.db", CONFIG, **few)
     apart = alone(Engine(tmp_path / "apart.db", CONFIG, **few))
     for _ in range(25):
@@ -83,7 +84,9 @@ def test_many_keys_and_rounds_move_about_in_the_arena(tmp_path):
                     batch.append(Outcome(waiting.pop(rng.randrange(150)), rng.randrange(2)))
             assert engine.handle(batch) == other.handle(batch)
         [arena] = engine._keys._arenas
-        assert len(arena.names) == len(engine._keys.states) == 30
+        keys = engine._keys
+        assert (len(keys.live), len(keys.packed), len(keys.states)) == (30, 60, 90)
+        assert keys.packed_bytes == sum(keys.packed.values())
         assert arena.open.size - len(arena.open.free) == engine.in_memory()[1]
         assert len(arena.state.heap) < 100_000
 

@@ -14,7 +14,7 @@ from onlinecal.cli.stream.inputs import Stop, read_stream
 from onlinecal.cli.stream.lines import Gathered, Piece, gather, key_of
 from onlinecal.cli.stream.progress import Progress
 from onlinecal.compiling import counting
-from onlinecal.engine.engine import HOT_KEYS, Engine
+from onlinecal.engine.engine import HOT_KEYS, PACKED_BYTES, Engine
 from onlinecal.engine.events import decode_all, encode_lines
 from onlinecal.engine.settings import read_config
 
@@ -32,6 +32,7 @@ def run(
     resume: bool,
     most: int,
     hot_keys: int | None,
+    packed_mib: int | None,
     quiet: bool,
 ) -> int | None:
     """Answer the inputs, or standard input if there are none, on standard output.
@@ -48,7 +49,11 @@ def run(
         )
     gc.set_threshold(*GARBAGE)
     with Stop() as stop:
-        with counting() as compiled, Engine(ledger, settings, hot_keys=hot_keys or HOT_KEYS) as engine:
+        kept = {
+            "hot_keys": HOT_KEYS if hot_keys is None else hot_keys,
+            "packed_bytes": PACKED_BYTES if packed_mib is None else packed_mib << 20,
+        }
+        with counting() as compiled, Engine(ledger, settings, **kept) as engine:
             progress = Progress(engine, quiet)
             pieces: Iterator[Piece | None]
             files = Files(paths, lambda path: engine.noted(key_of(path)) if resume else None)

@@ -55,6 +55,10 @@ def stream(
     hot_keys: Annotated[
         int | None, typer.Option("--hot-keys", min=1, help="Keys that stay in memory. Default: 20000.")
     ] = None,
+    packed_mib: Annotated[
+        int | None,
+        typer.Option("--packed-mib", min=0, help="MiB for further keys, which stay packed. Default: 64."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary on stderr.")] = False,
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Alarms and rejected events on stderr, one JSON object a line.")
@@ -97,6 +101,7 @@ def stream(
         resume=resume,
         most=batch,
         hot_keys=hot_keys,
+        packed_mib=packed_mib,
         quiet=quiet or log_json,
     )
     if ended_by == signal.SIGINT:

@@ -9,32 +9,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import inf, nan
+from operator import itemgetter
+from struct import Struct
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
-from onlinecal.engine.keys.packing import pack, unpack
+from onlinecal.engine.keys.packed_players import ACCOUNT_BYTES, Packed, together
+from onlinecal.engine.keys.packing import HEAD, pack_floats, unpack, unpack_floats
+from onlinecal.engine.keys.packing_room import PackingRoom
 from onlinecal.engine.keys.playing import ALARM, ASKS, GONE, NO_MEMORY, SPENT, Steps, playing
-from onlinecal.engine.keys.room import Room
-from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering, hinted, sparse, unpacked_sparse
+from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering, hinted
 from onlinecal.engine.watch.account import FORECAST, HINT
-from onlinecal.engine.watch.key_watch import KeyWatch, Raised
+from onlinecal.engine.watch.account import SIZE as ACCOUNT
+from onlinecal.engine.watch.account import TICKET as STAKES
+from onlinecal.engine.watch.key_watch import KeyWatch, Raised, StoredWatch
+from onlinecal.engine.watch.watched import Watched
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
-from onlinecal.forecasters.binary.cells import FORMAT, NO_HINT, REPORT, ROUNDS, SCALE, TABLE
+from onlinecal.forecasters.binary.cells import FORMAT, NO_HINT, REPORT, ROUNDS, SCALE
 from onlinecal.forecasters.binary.compiled import enlarged
 from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC, PACE, TUNED
+from onlinecal.steering.binary import TICKET
 
 MOST_PROMISES = 100_000
 """So many promises of grids without a horizon are kept, by all that they depend on."""
 
 
-class Arena(Room):
+class Arena(PackingRoom):
     """Players with one model. Steps are noted in lists, and in `asked` the forecasts to answer.
 
-    `names` are those of the players' keys; `raised` are their alarms that nobody has been told of yet.
+    `lanes` stands for that of every key, without a player; `names` are those of the players' keys; `raised`
+    are their alarms that nobody has been told of yet.
     """
 
     def __init__(self, model: AlmostOneStepAhead, new_watch: Callable[[], KeyWatch] | None) -> None:
@@ -42,9 +51,10 @@ class Arena(Room):
         self._threshold = nan if new_watch is None else new_watch().threshold
         self.names: dict[int, str] = {}
         self.raised: list[tuple[str, Raised]] = []
-        super().__init__(model)
+        super().__init__(model, new_watch is not None)
         self._play = playing(model.machine.rules)
         self._promises: dict[tuple[int, ...], float] = {}
+        self.lanes: list[Lane] = [ArenaLane(self, -1)]
         self._start_over()
 
     def _start_over(self) -> None:
@@ -69,7 +79,9 @@ class Arena(Room):
         The `cell` of these is then their place.
         """
         if lane is None:
-            return self._enter(name, self._begun)
+            player = self.new_player()
+            self.names[player] = name
+            return player
         assert isinstance(lane, BinaryLane)
         player = self._enter(name, lane.machine.rules.in_use(lane.memory), late)
         if steering is not None:
@@ -82,27 +94,37 @@ class Arena(Room):
         return player
 
     def take_back(
-        self,
-        name: str,
-        lane: bytes,
-        steering: bytes | None,
-        watch: bytes | None,
-        waiting: list[Issued],
-        late: int,
-    ) -> int:
-        """A player as it was dumped, here and by this process; `waiting` as for `enter`."""
-        player, seen, tickets = self._enter(name, unpack(lane), late), None, iter(())
-        if watch is not None and self.new_watch is not None:
-            seen = self.new_watch()
-            seen.take(watch, waiting)
-            self.state.accounts[player] = seen.account
+        self, lane: bytes, steering: bytes | None, watch: bytes | None, waiting: list[Issued], late: int
+    ) -> bytes:
+        """A packed player as it was dumped, here and by this process; `waiting` as for `enter`."""
+        account, stakes, tickets = None, b"", b""
+        if watch is not None:
+            floats = msgspec.msgpack.decode(watch, type=StoredWatch).floats
+            kept = int.from_bytes(floats[:ACCOUNT_BYTES]).bit_count()
+            account, stakes = floats[: ACCOUNT_BYTES + 8 * kept], floats[ACCOUNT_BYTES + 8 * kept :]
         if steering is not None:
-            state, rest = unpacked_sparse(steering, len(hinted(waiting)))
-            self.begin_steering(player, state)
-            tickets = iter(rest)
-        for issued in waiting:
-            self._open(player, issued, None if issued.hint is None else next(tickets, None), seen)
-        return player
+            end = len(steering) - 8 * TICKET * len(hinted(waiting))
+            steering, tickets = steering[:end], steering[end:]
+        if waiting:
+            self._open_all(waiting, tickets, stakes)
+        return together(lane, steering, account, len(waiting), late)
+
+    def _open_all(self, waiting: list[Issued], tickets: bytes, stakes: bytes) -> None:
+        """Give open forecasts places, with what steering keeps of those with hints and what is bet on all."""
+        places, state, n = [self.take_place() for _ in waiting], self.state, len(waiting)
+        state = self.state
+        state.cells[places] = [one.cell for one in waiting]
+        state.forecasts[places] = [one.probability for one in waiting]
+        state.hints[places] = [nan if one.hint is None else one.hint for one in waiting]
+        state.numbers[places] = [one.number for one in waiting]
+        bets = unpack_floats(stakes, "<f4", n * STAKES)[0] if stakes else np.zeros(n * STAKES)
+        state.stakes[places] = bets.reshape(n, STAKES)
+        with_ticket = [one.hint is not None and tickets != b"" for one in waiting]
+        state.hinted[places] = with_ticket
+        if tickets:
+            state.tickets[np.array(places)[with_ticket]] = np.frombuffer(tickets).reshape(-1, TICKET)
+        for one, place in zip(waiting, places, strict=True):
+            one.cell = place
 
     def _enter(self, name: str, memory: NDArray[np.int64], late: int = 0) -> int:
         if not self.players.free:
@@ -148,44 +170,45 @@ class Arena(Room):
         }
         return [lane], steering, alone
 
-    def steering_of(self, players: list[int]) -> list[bytes | None]:
-        """What players have learnt of hints, in bytes without tickets; None for one that is not steered."""
-        rows = self.state.rows[players]
-        told = iter(sparse(self.state.steering[rows[rows >= 0]]))
-        return [next(told) if steered else None for steered in (rows >= 0).tolist()]
-
     def dump(
-        self, player: int, waiting: Iterable[Issued], steering: bytes | None
-    ) -> tuple[list[bytes], list[tuple[Any, ...]], bytes | None]:
-        """The bytes of its lane, its open forecasts with their cells, and what was learnt with tickets."""
-        state, told, tickets = self.state, [], [steering or b""]
-        for one in waiting:
-            cell = state.cells[one.cell].tolist()
-            told.append((one.id, one.number, one.time, one.hint, 0, one.probability, one.certificate, cell))
-            if state.hinted[one.cell]:
-                tickets.append(state.tickets[one.cell].tobytes())
-        lane = pack(self.model.machine.rules.in_use(self.memory(player)))
-        return [lane], told, None if steering is None else b"".join(tickets)
+        self, held: Packed, waiting: list[Issued]
+    ) -> tuple[list[tuple[Any, ...]], bytes | None, bytes | None]:
+        """Of a packed player: open forecasts with cells, what was learnt, with tickets, and the watch."""
+        told, steering, stakes = list[tuple[Any, ...]](), held.steering, b""
+        if waiting:
+            state, places = self.state, [one.cell for one in waiting]
+            told = [
+                (one.id, one.number, one.time, one.hint, 0, one.probability, one.certificate, cell)
+                for one, cell in zip(waiting, state.cells[places].tolist(), strict=True)
+            ]
+            if steering is not None:
+                steering += state.tickets[np.array(places)[state.hinted[places]]].tobytes()
+            if self._threshold < inf:
+                stakes = pack_floats(state.stakes[places].ravel())
+        if held.account is None:
+            return told, steering, None
+        return told, steering, msgspec.msgpack.encode(StoredWatch(held.account + stakes))
 
     def late(self, player: int) -> int:
         """The most others that were open when it was asked."""
         return int(self.state.counts[player, 1])
 
-    def summary(self, player: int) -> tuple[int, float, float]:
-        """Its settled rounds, their certificate, and its promise."""
-        late = self.late(player)
-        memory = self.memory(player)
-        head = memory[:TABLE].tolist()
-        rounds, certificate = head[ROUNDS], self.model.machine.certify(memory)
-        if head[FORMAT] != FORMAT_DYADIC:
-            return rounds, certificate, ArenaLane(self, player).promise(late)
-        asked = late, rounds, head[SCALE], head[REPORT], head[TUNED], head[PACE]
-        promise = self._promises.get(asked)
+    def summary(self, held: Packed) -> tuple[int, float, float, Watched | None]:
+        """Of a packed player: settled rounds, their certificate, its promise, what came of watching."""
+        head = _head.unpack_from(held.lane, 1)
+        asked = held.late, *itemgetter(ROUNDS, SCALE, REPORT, TUNED, PACE)(head)
+        promise = self._promises.get(asked) if head[FORMAT] == FORMAT_DYADIC else None
         if promise is None:
             if len(self._promises) >= MOST_PROMISES:
                 self._promises.clear()
-            promise = self._promises[asked] = ArenaLane(self, player).promise(late)
-        return rounds, certificate, promise
+            lane = BinaryLane(self.model, unpack(held.lane))
+            promise = self._promises[asked] = lane.promise(held.late)
+        watched = None
+        if self.new_watch is not None and held.account is not None:
+            watch = self.new_watch()
+            watch.account, _ = unpack_floats(held.account, "<f8", ACCOUNT)
+            watched = watch.watched()
+        return held.rounds, held.certificate, promise, watched
 
     def watch_of(self, player: int, waiting: Iterable[Issued]) -> KeyWatch | None:
         """Those who watch a player, as they are outside; they look at what happens here, until it leaves."""
@@ -199,12 +222,7 @@ class Arena(Room):
 
     def leave(self, player: int, places: Iterable[int]) -> None:
         """Forget a player, and the places of its open forecasts."""
-        row = int(self.state.rows[player])
-        if row >= 0:
-            self.rows.free.append(row)
-        self.state.places[player] = 0
-        del self.names[player]
-        self.players.free.append(player)
+        self.let_go([player])
         self.open.free += places
 
     def ask(self, player: int, hint: float | None, issued: Issued) -> None:
@@ -282,3 +300,6 @@ class ArenaLane(BinaryLane):
     def memory(self) -> NDArray[np.int64]:  # type: ignore[override]
         """The player's, as long as nothing else happens in the arena."""
         return self.arena.memory(self.player)
+
+
+_head = Struct(f"<{HEAD}q")

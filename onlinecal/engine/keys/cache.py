@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from operator import attrgetter
+from itertools import islice
 from typing import Any
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.own_states import is_own, note_own
+from onlinecal.engine.keys.packed_players import Packed, apart
 from onlinecal.engine.keys.state import RESERVE, KeyState
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.totals import Totals
@@ -23,6 +24,9 @@ from onlinecal.engine.settings import Settings, all_settings
 from onlinecal.engine.watch.key_watch import Raised
 from onlinecal.engine.watch.reliability import Reliability
 
+PER_KEY, PER_OPEN = 700, 700
+"""Bytes that a packed key takes beside what is packed, and each of its open forecasts."""
+
 
 class KeyCache:
     """Key states by name; `open` has the ids of their open forecasts.
@@ -30,6 +34,8 @@ class KeyCache:
     `settings` are the configurations at work, by their place; `given_up` are the ids of the forecasts that
     expired since the keys last took their steps, with the names of their keys; `touched` are the keys that
     something happened to since; `dirty` those that the ledger lacks, with the first event that it does.
+    `live` are the keys that can take steps, the one used last at the end; `packed` all others, with how many
+    bytes each takes, in the order in which they were packed, and `packed_bytes` their sum.
     `raised` are alarms, with the names of their keys, that nobody has been told of yet; `reliability` is kept
     from `start_watching` on, of the forecasts in `settled`.
     """
@@ -39,12 +45,14 @@ class KeyCache:
         self.settings = all_settings(config)
         self._arenas = [one.arena for one in self.settings.values() if one.arena is not None]
         self.states: dict[str, KeyState] = {}
+        self.live: dict[KeyState, None] = {}
+        self.packed: dict[KeyState, int] = {}
+        self.packed_bytes = 0
         self.open: dict[str, KeyState] = {}
         self.dirty: dict[KeyState, int] = {}
         self.touched: dict[KeyState, None] = {}
         self.given_up: dict[str, str] = {}
         self.totals: Totals | None = None
-        self.turn = 0
         self.reliability: Reliability | None = None
         self.settled: list[tuple[Issued, Any]] = []
         self.raised: list[tuple[str, Raised]] = []
@@ -67,20 +75,63 @@ class KeyCache:
         """A key's state before its first event."""
         self.states[name] = state = KeyState(name, number, settings)
         state.move_in()
+        self.live[state] = None
         return state
 
     def load(self, snapshots: Iterable[Snapshot]) -> None:
         """Take in the states of cold keys; ValueError for one that is in memory, which is newer."""
+        loaded = list[KeyState]()
         for one in snapshots:
             if one.name in self.states:
                 raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
             mark = self.settings[one.config].mark
             state = self._state_of(one, one.state is not None and is_own(one.name, mark, one.state))
-            state.move_in()
+            if state.packed is None:
+                state.move_in()
             self.states[one.name] = state
-            self.open.update(dict.fromkeys(state.open, state))
-            if self.totals is not None:
+            self.live[state] = None
+            if state.open:
+                self.open.update(dict.fromkeys(state.open, state))
+            loaded.append(state)
+        self.wake(loaded)
+        if self.totals is not None:
+            for state in loaded:
                 self.totals.loaded(state)
+
+    def wake(self, states: Iterable[KeyState]) -> None:
+        """Let keys that are packed take steps again."""
+        for arena in self._arenas:
+            there = [state for state in states if state.packed is not None and state.arena is arena]
+            if not there:
+                continue
+            players = arena.unpack([state.packed for state in there])  # type: ignore[misc]
+            for state, player in zip(there, players, strict=True):
+                state.player, state.packed, state.usual = (
+                    player,
+                    None,
+                    state.settings.usual and not state.spent,
+                )
+                arena.names[player] = state.name
+                self.packed_bytes -= self.packed.pop(state, 0)
+                self.live[state] = None
+
+    def pack(self, states: list[KeyState]) -> None:
+        """Keep keys as bytes that are not used; those that cannot be packed leave the memory."""
+        for arena in self._arenas:
+            there = [state for state in states if state.arena is arena]
+            if not there:
+                continue
+            players = [state.player for state in there]
+            for state, packed in zip(there, arena.packed(players), strict=True):
+                state.player, state.packed, state.usual = -1, packed, False
+                n = len(state.open)
+                if not n:
+                    # one that has held something is never small again
+                    state.open = {}
+                self.packed[state] = size = len(packed) + PER_KEY + PER_OPEN * n
+                self.packed_bytes += size
+                del self.live[state]
+            arena.let_go(players)
 
     def _state_of(self, one: Snapshot, trusted: bool = False) -> KeyState:
         return KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto, trusted)
@@ -100,13 +151,17 @@ class KeyCache:
     def drop(self, state: KeyState) -> None:
         """Forget a key that has no steps to take."""
         del self.states[state.name]
+        self.live.pop(state, None)
+        self.packed_bytes -= self.packed.pop(state, 0)
         self.dirty.pop(state, None)
         for id in state.open:
             del self.open[id]
         if self.totals is not None:
             self.totals.dropped(state)
         if state.arena is not None:
-            state.arena.leave(state.player, [issued.cell for issued in state.open.values()])
+            state.arena.open.free += [issued.cell for issued in state.open.values()]
+            if state.packed is None:
+                state.arena.let_go([state.player])
 
     def fetch(self, names: Iterable[str], ledger: Ledger) -> None:
         """Load those of the keys that are cold; keys that the ledger does not know stay unknown."""
@@ -118,6 +173,7 @@ class KeyCache:
 
     def ask(self, state: KeyState, id: str, number: int, hint: Any, time: float | None) -> Issued:
         """Issue a forecast of a key that is not full."""
+        self.wake([state])
         self._give_up(state, state.expire(time))
         issued = state.ask(id, number, hint, time)
         self.open[id] = state
@@ -126,6 +182,7 @@ class KeyCache:
 
     def close(self, state: KeyState, issued: Issued, number: int, value: Any, time: float | None) -> None:
         """Settle or withdraw a forecast; ValueError, and nothing changed, if the class is one too many."""
+        self.wake([state])
         self._give_up(state, state.close(issued, value, time, number))
         del self.open[issued.id]
         if value is not None and self.reliability is not None:
@@ -154,12 +211,14 @@ class KeyCache:
     def run(self) -> None:
         """Let every key that has steps to take take them; it was used last then."""
         longest = max((arena.run() for arena in self._arenas), default=0)
-        self.turn += 1
         for arena in self._arenas:
             self.raised += arena.raised
             arena.raised.clear()
+        live = self.live
         for state in self.touched:
-            state.turn = self.turn
+            # to the end
+            del live[state]
+            live[state] = None
             if state.arena is None or longest > RESERVE:
                 state.run()
                 if state.watch is not None and state.watch.raised:
@@ -173,17 +232,23 @@ class KeyCache:
         self.touched.clear()
         self.given_up.clear()
 
-    def due(self, upto: int, window: int, most: int) -> list[StateRow]:
+    def due(self, upto: int, window: int, most: int, most_packed: int) -> list[StateRow]:
         """The states to write, which hold everything up to `upto`.
 
-        Those that the ledger has lacked for more than `window` events, and the coldest beyond `most`, which
-        leave the memory.
+        Those that the ledger has lacked for more than `window` events, and those that leave the memory: of
+        the coldest beyond `most` those that cannot be packed, and the packed ones that have been so longest,
+        beyond so many bytes of them.
         """
-        cold = []
-        if len(self.states) > most:
-            by_use = sorted(self.states.values(), key=attrgetter("turn"))
-            cold = by_use[: len(by_use) - most]
-        due = [state for state in cold if self.dirty.pop(state, None) is not None]
+        cold = list(islice(self.live, max(0, len(self.live) - most)))
+        self.pack(cold)
+        gone = [state for state in cold if state.packed is None]
+        too_much = self.packed_bytes - most_packed
+        for state, size in self.packed.items():
+            if too_much <= 0:
+                break
+            too_much -= size
+            gone.append(state)
+        due = [state for state in gone if self.dirty.pop(state, None) is not None]
         while self.dirty:
             state, since = next(iter(self.dirty.items()))
             if since > upto - window:
@@ -191,23 +256,23 @@ class KeyCache:
             del self.dirty[state]
             due.append(state)
         rows = self._rows_of(due, upto)
-        for state in cold:
+        for state in gone:
             self.drop(state)
         return rows
 
     def _rows_of(self, states: list[KeyState], upto: int) -> list[StateRow]:
         """What the ledger keeps of states."""
-        learnt: dict[KeyState, bytes | None] = {}
+        held: dict[KeyState, Packed] = {}
         for arena in self._arenas:
-            there = [state for state in states if state.arena is arena]
-            if not there:
-                continue
-            learnt.update(zip(there, arena.steering_of([one.player for one in there]), strict=True))
+            there = [state for state in states if state.arena is arena and state.packed is None]
+            packed = arena.packed([state.player for state in there])
+            held.update(zip(there, map(apart, packed), strict=True))
         rows = []
         for state in states:
-            data = state.dump(learnt[state]) if state in learnt else state.dump()
+            player = held.get(state) or (state.held() if state.arena is not None else None)
+            data = state.dump(player)
             note_own(state.name, state.settings.mark, data)
-            rows.append((state.number, upto, state.summary(), data))
+            rows.append((state.number, upto, state.summary(player), data))
         return rows
 
     def tail(self, upto: int) -> int:

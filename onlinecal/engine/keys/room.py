@@ -61,11 +61,14 @@ class Room:
     def begin_steering(self, player: int, state: NDArray[np.float64] | None = None) -> None:
         """Steer a player's hints from now on, as a new one's or from a state."""
         if not self.rows.free:
-            size = max(FEW, 2 * self.rows.size)
-            self.state = self.state._replace(steering=_longer(self.state.steering, size))
-            self.rows.grow(size)
+            self._grow_rows()
         row = self.state.rows[player] = self.rows.free.pop()
         self.state.steering[row] = self._steered if state is None else state
+
+    def _grow_rows(self) -> None:
+        size = max(FEW, 2 * self.rows.size)
+        self.state = self.state._replace(steering=_longer(self.state.steering, size))
+        self.rows.grow(size)
 
     def take_place(self) -> int:
         """A place for a forecast that will be open."""
@@ -105,6 +108,8 @@ class Room:
     def _clear_heap(self, more: int) -> None:
         """Move all memories together, with room for so many integers, and at least as many again."""
         places, old = self.state.places, self.state.heap
+        # what players had that are gone
+        places[self.players.free] = 0
         lengths = places[:, 1]
         used = int(lengths.sum())
         heap = np.zeros(2 * (used + more) + FEW * FEW, np.int64)

@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 
 from onlinecal.engine.keys.arena import Arena, ArenaLane
-from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window_bounds
-from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, with_sum
+from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane, Step, run_together, window_bounds
+from onlinecal.engine.keys.packed_players import Packed, apart
+from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, unpack, with_sum
 from onlinecal.engine.keys.steering import KeySteering, loaded
 from onlinecal.engine.keys.stored_key import STEERED, VERSION, WATCHED, StoredWatchedKey, Summary
 from onlinecal.engine.keys.waiting import FEW, Waiting
@@ -30,18 +31,23 @@ RESERVE = 1 << 23
 """Rounds that a lane must still bear for a key to take queries: all that are open or in one batch."""
 
 
+NOTHING: Any = ()
+"""In the place of a list that nothing is added to."""
+
+
 class KeyState(Waiting):
     """One key, in memory.
 
     `trusted` bytes are those that this process has dumped: nothing about them is checked but their checksum.
-    `turn` is when it was used last. `usual`: it lives in an arena, and no accounts are kept but those there.
+    `packed` are the bytes of its player, if it lives in an arena and does not play now. `usual`: it plays
+    there, and no accounts are kept but those of the arena.
     `number` is the ledger's name for it; `upto` is the number of an event such that the bytes it was loaded
     from hold all before and none after.
     """
 
     __slots__ = (
-        "arena", "busy", "lanes", "late", "name", "notes", "number", "player", "spent", "steered", "steering",
-        "steps", "turn", "upto", "usual", "watch",
+        "arena", "busy", "lanes", "late", "name", "notes", "number", "packed", "player", "spent", "steered",
+        "steering", "steps", "upto", "usual", "watch",
     )  # fmt: skip
 
     def __init__(
@@ -56,7 +62,8 @@ class KeyState(Waiting):
         self.name, self.number, self.settings, self.upto = name, number, settings, upto
         self.steps: list[Step] = []
         self.arena: Arena | None = None
-        self.player, self.usual, self.steered, self.turn = -1, False, False, 0
+        self.player, self.usual, self.steered = -1, False, False
+        self.packed: bytes | None = None
         self.notes: list[Note] = []
         if data is None:
             self._begin()
@@ -110,49 +117,68 @@ class KeyState(Waiting):
         self.open = {one.id: one for one in stored.open}
         self._list_times()
         held = stored.lanes[0], stored.steering, stored.watch, stored.open, stored.late[0]
-        self.player = arena.take_back(self.name, *held)
         self._live_in(arena, stored.steering is not None)
+        self.packed = arena.take_back(*held)
+        if apart(self.packed).rounds > RESERVE:
+            self.spent = is_spent(BinaryLane(arena.model, unpack(stored.lanes[0])))
 
-    def dump(self, *steering: bytes | None) -> bytes:
+    def dump(self, held: Packed | None = None) -> bytes:
         """The state in bytes: equal for equal histories, however they were cut into batches.
 
-        `steering` is what `Arena.steering_of` says, if that is known.
+        `held` is its player, if that is known.
         """
-        # rounds that have left a window are forgotten when its bounds are asked for
-        window_bounds(self.settings.config.window, self.lanes, self.late)
         waiting = list(self.open.values())
         if self.arena is not None:
-            [learnt] = steering or self.arena.steering_of([self.player])
-            watch, late = self.arena.watch_of(self.player, waiting), [self.arena.late(self.player)]
-            lanes, told, learnt = self.arena.dump(self.player, waiting, learnt)
-            parts: tuple[Any, ...] = self.clock, self.expired, late, lanes, told
+            held = held or self.held()
+            told, learnt, watched = self.arena.dump(held, waiting)
+            parts: tuple[Any, ...] = self.clock, self.expired, [held.late], [held.lane], told
         else:
-            learnt, watch = None if self.steering is None else self.steering.dump(waiting), self.watch
+            # rounds that have left a window are forgotten when its bounds are asked for
+            window_bounds(self.settings.config.window, self.lanes, self.late)
+            learnt = None if self.steering is None else self.steering.dump(waiting)
+            watched = None if self.watch is None else self.watch.dump(waiting)
             parts = self.clock, self.expired, self.late, [lane.dump() for lane in self.lanes], waiting
-        if watch is not None:
-            stored: tuple[Any, ...] = WATCHED, *parts, learnt, watch.dump(waiting)
+        if watched is not None:
+            stored: tuple[Any, ...] = WATCHED, *parts, learnt, watched
         else:
             stored = (VERSION, *parts) if learnt is None else (STEERED, *parts, learnt)
         return with_sum(_encoder.encode(stored))
+
+    def held(self) -> Packed:
+        """Its player, of a key that lives in an arena."""
+        assert self.arena is not None
+        return apart(self.packed or self.arena.packed([self.player])[0])
 
     def move_in(self) -> None:
         """Live in the arena from now on, if there is one for such keys."""
         arena = self.settings.arena
         if arena is None or self.arena is not None:
             return
+        steered = self.steering is not None
         if not self.lanes:
             self.player = arena.enter(self.name)
+            self._live_in(arena, steered)
         else:
             held = self.lanes[0], self.steering, self.watch, self.open.values(), self.late[0]
             self.player = arena.enter(self.name, *held)
-        self._live_in(arena, self.steering is not None)
+            self._live_in(arena, steered)
+            self.look_whether_spent()
 
     def _live_in(self, arena: Arena, steered: bool) -> None:
-        self.arena, self.lanes = arena, [ArenaLane(arena, self.player)]
+        self.arena, self.lanes = arena, arena.lanes
+        # what happens to it is noted in the arena
+        self.steps = self.notes = self.busy = self.late = NOTHING
         self.steering = self.watch = None
         self.steered = steered or self.settings.new_steering is None
-        self.spent = is_spent(self.lanes[0])
-        self.usual = self.settings.usual and not self.spent
+        self.usual = self.settings.usual
+        if self.usual:
+            self.times = NOTHING
+
+    def look_whether_spent(self) -> None:
+        """Know whether the player's memory bears no more rounds."""
+        assert self.arena is not None
+        self.spent = is_spent(ArenaLane(self.arena, self.player))
+        self.usual = self.usual and not self.spent
 
     def begin_steering(self) -> None:
         """Steer the hints of a key that lives in an arena, from the coming one on."""
@@ -173,6 +199,7 @@ class KeyState(Waiting):
         for issued, own in zip(waiting, alone, strict=True):
             issued.cell = own.cell
         self.busy, self.late = [len(waiting)], [self.arena.late(self.player)]
+        self.steps, self.notes = [], []
         self.arena, self.player, self.usual = None, -1, False
 
     def is_full_at(self, time: float | None) -> bool:
@@ -251,8 +278,7 @@ class KeyState(Waiting):
     def run(self) -> None:
         """Let the lanes take their steps; those in an arena have taken them with its others."""
         if self.arena is not None:
-            self.spent = is_spent(self.lanes[0])
-            self.usual = self.usual and not self.spent
+            self.look_whether_spent()
             return
         self._play()
         notes, self.notes = self.notes, []
@@ -286,14 +312,12 @@ class KeyState(Waiting):
             self.steering = new()
         return self.steering.steered(steps, self.open.values())
 
-    def summary(self) -> Summary:
-        """What there is to know of the key."""
+    def summary(self, held: Packed | None = None) -> Summary:
+        """What there is to know of the key; `held` as in `dump`."""
         oldest = next(iter(self.open.values()), None)
         number = None if oldest is None else oldest.number
         if self.arena is not None:
-            rounds, certificate, promise = self.arena.summary(self.player)
-            watch = self.arena.watch_of(self.player, ())
-            watched = None if watch is None else watch.watched()
+            rounds, certificate, promise, watched = self.arena.summary(held or self.held())
             waiting = len(self.open)
             return Summary(rounds, waiting, self.expired, certificate, promise, number, watched=watched)
         return Summary(

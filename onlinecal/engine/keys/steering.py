@@ -115,17 +115,17 @@ class ProbabilitySteering(KeySteering):
         self.tickets = {number: ticket.copy() for number, ticket in zip(numbers, tickets, strict=True)}
 
 
-_NEW = new_steering()
+NEW = new_steering()
 # what the last event left in the places of ticket, features and knots is written anew before it is read
-_KEPT = np.ones(SIZE, np.bool_)
-_KEPT[:TICKET] = _KEPT[FEATURES:CURVES] = False
+KEPT = np.ones(SIZE, np.bool_)
+KEPT[:TICKET] = KEPT[FEATURES:CURVES] = False
 BITS = (SIZE + 7) // 8
 """Bytes that say which floats are kept."""
 
 
 def sparse(states: Floats) -> list[bytes]:
     """States of `trust`, the rows: bits that say which floats are not a new one's, and these."""
-    changed = (states.view(np.int64) != _NEW.view(np.int64)) & _KEPT
+    changed = (states.view(np.int64) != NEW.view(np.int64)) & KEPT
     bits, floats = np.packbits(changed, axis=1).tobytes(), states[changed].tobytes()
     ends = (8 * np.cumsum(np.count_nonzero(changed, axis=1))).tolist()
     return [
@@ -140,7 +140,7 @@ def unpacked_sparse(data: bytes, number: int) -> tuple[Floats, Floats]:
     changed, floats = np.unpackbits(bits)[:SIZE].view(np.bool_), np.frombuffer(data[1 + len(bits) :], "<f8")
     end = len(floats) - TICKET * number
     require(len(changed) == SIZE and int(changed.sum()) == end, "the length of its steering")
-    state = _NEW.copy()
+    state = NEW.copy()
     state[changed] = floats[:end]
     return state, floats[end:].reshape(-1, TICKET)
 
