@@ -24,7 +24,7 @@ from onlinecal.engine.settings import Settings, all_settings
 from onlinecal.engine.watch.key_watch import Raised
 from onlinecal.engine.watch.reliability import Reliability
 
-PER_KEY, PER_OPEN = 700, 700
+PER_KEY, PER_OPEN = 1_000, 900
 """Bytes that a packed key takes beside what is packed, and each of its open forecasts."""
 
 

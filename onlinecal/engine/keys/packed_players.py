@@ -2,8 +2,9 @@
 
 Packed, a player is a head and the parts of its state: its memory, the front as it is and the table in
 integers as narrow as it allows; what was learnt of hints where it is not what a new one knows, behind bits
-that say where (none if its hints are not steered); and so its account (none if nobody watches it). All of it stands in
-words of 8 bytes, and becomes what is stored by being cut (`apart`). Its open forecasts keep their places.
+that say where (none if its hints are not steered); and so its account (none if nobody watches it). All of it
+stands in words of 8 bytes, and becomes what is stored by being cut (`apart`). Its open forecasts keep their
+places.
 """
 
 from __future__ import annotations
