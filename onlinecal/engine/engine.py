@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from onlinecal.engine.batch import Batch
 from onlinecal.engine.config import EngineConfig
@@ -322,7 +322,7 @@ class Engine:
             finally:
                 self._ledger.close()
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

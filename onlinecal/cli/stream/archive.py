@@ -45,9 +45,11 @@ def archive(
     """
     from onlinecal.cli.output import print_json, results
     from onlinecal.cli.stream.far import telling
+    from onlinecal.cli.stream.shards.reading import refuse_shards
     from onlinecal.engine.ledger.archive import archive_ledger
     from onlinecal.tables import number
 
+    refuse_shards(ledger, "archive each, 0.db into an archive of its own, and so on")
     when = None if before is None else seconds(before)
     if (keep is None) == (when is None):
         raise ValueError("give one of --keep and --before")
@@ -85,14 +87,20 @@ def seconds(when: str) -> float:
 
 
 def export(
-    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger, which may be in use, or an archive.")],
+    ledger: Annotated[
+        Path,
+        typer.Option(
+            "--ledger", help="The ledger, which may be in use, an archive, or the folder of --workers."
+        ),
+    ],
     into: Annotated[Path, typer.Option("--into", help="The Parquet file to write.")],
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Write every forecast of a ledger with its outcome to a table in Parquet, a row each, for analysis.
 
     Reads only, and may be asked while `onlinecal stream` is writing: the table is as of its start. The file
-    is there when it is complete. docs/operate.md says what the columns are.
+    is there when it is complete. docs/operate.md says what the columns are. Of a folder of shards the table
+    has one after the other, each with its own numbers of events.
 
     Example:
 
@@ -100,11 +108,14 @@ def export(
     """
     from onlinecal.cli.output import print_json, results
     from onlinecal.cli.stream.far import telling
+    from onlinecal.cli.stream.shards.folder import shards_of
+    from onlinecal.cli.stream.shards.reading import export_shards
     from onlinecal.engine.ledger.export import export_ledger
     from onlinecal.tables import number
 
+    shards = shards_of(ledger)
     with telling("exporting") as tell:
-        rows = export_ledger(ledger, into, tell=tell)
+        rows = export_shards(shards, into, tell) if shards else export_ledger(ledger, into, tell=tell)
     if as_json:
         print_json({"path": str(ledger), "into": str(into), "rows": rows})
     else:

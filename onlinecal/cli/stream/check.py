@@ -14,7 +14,12 @@ SHOWN = 20
 
 
 def check(
-    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger, which may be in use, or an archive.")],
+    ledger: Annotated[
+        Path,
+        typer.Option(
+            "--ledger", help="The ledger, which may be in use, an archive, or the folder of --workers."
+        ),
+    ],
     archives: Annotated[
         list[Path] | None,
         typer.Option("--archive", help="An archive of it, to be checked, too; may be repeated."),
@@ -34,11 +39,17 @@ def check(
 
     from onlinecal.cli.output import print_json, results
     from onlinecal.cli.stream.far import telling
-    from onlinecal.engine.ledger.check import check_ledger
+    from onlinecal.cli.stream.shards.reading import ledgers_in, refuse_shards
+    from onlinecal.engine.ledger.check import Check, check_ledger
     from onlinecal.tables import number
 
-    with telling("checking") as tell:
-        found = check_ledger(ledger, archives=archives or (), tell=tell)
+    if archives:
+        refuse_shards(ledger, "an archive belongs to one of them; check 0.db with its own, and so on")
+    found = Check(0, 0, [])
+    for one in ledgers_in(ledger):
+        with telling("checking") as tell:
+            came = check_ledger(one, archives=archives or (), tell=tell)
+        found = Check(found.events + came.events, found.keys + came.keys, found.problems + came.problems)
     if as_json:
         print_json({"path": str(ledger), **msgspec.to_builtins(found)})
     else:
@@ -46,8 +57,8 @@ def check(
         for problem in found.problems[:SHOWN]:
             console.print(problem, markup=False, soft_wrap=True)
         replayed = f"{ledger}: {number(found.events)} events of {number(found.keys)} keys replayed"
-        came = "differences: " + number(len(found.problems)) if found.problems else "all as written"
-        console.print(f"{replayed}, {came}", markup=False, soft_wrap=True)
+        how = "differences: " + number(len(found.problems)) if found.problems else "all as written"
+        console.print(f"{replayed}, {how}", markup=False, soft_wrap=True)
     if found.problems:
         raise typer.Exit(CHECK_FAILED)
 
@@ -69,9 +80,11 @@ def repair(
     import msgspec
 
     from onlinecal.cli.output import print_json, results
+    from onlinecal.cli.stream.shards.reading import refuse_shards
     from onlinecal.engine.ledger.repair import repair_ledger
     from onlinecal.tables import number
 
+    refuse_shards(ledger, "`stream doctor` says which is damaged; repair that file, then put it in its place")
     saved = repair_ledger(ledger, into)
     if as_json:
         print_json({"path": str(into), **msgspec.to_builtins(saved)})

@@ -11,7 +11,9 @@ from onlinecal.cli.errors import CHECK_FAILED
 
 
 def doctor(
-    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger, which may be in use, or damaged.")],
+    ledger: Annotated[
+        Path, typer.Option("--ledger", help="The ledger, in use or damaged, or the folder of --workers.")
+    ],
     integrity: Annotated[
         bool,
         typer.Option(
@@ -32,19 +34,25 @@ def doctor(
     import msgspec
 
     from onlinecal.cli.output import print_json, results
-    from onlinecal.engine.ledger.examining import examine
+    from onlinecal.cli.stream.shards.folder import shards_of
+    from onlinecal.engine.ledger.examining import Finding, examine
 
     program, found = surroundings()
-    facts, wrong = examine(ledger, integrity)
-    found += wrong
+    shards = shards_of(ledger)
+    examined = [examine(one, integrity) for one in shards or [ledger]]
+    facts = [facts for facts, _ in examined]
+    for place, (_, wrong) in enumerate(examined):
+        where = f"{shards[place].name}: " if shards else ""
+        found += [Finding(f"{where}{each.wrong}", each.do) for each in wrong]
     if as_json:
-        print_json(
-            {"path": str(ledger), "program": program, "ledger": facts, "wrong": msgspec.to_builtins(found)}
-        )
+        told = {"ledger": facts[0]} if shards is None else {"shards": facts}
+        print_json({"path": str(ledger), "program": program, **told, "wrong": msgspec.to_builtins(found)})
     else:
         console = results()
-        for name, told in [*spelt(program), *spelt(facts)]:
-            console.print(f"{name:<16} {told}", markup=False, soft_wrap=True)
+        named = [("shard", str(shard)) for shard in shards or []]
+        lines = [[*named[place : place + 1], *spelt(each)] for place, each in enumerate(facts)]
+        for name, told_of_it in [*spelt(program), *(line for each in lines for line in each)]:
+            console.print(f"{name:<16} {told_of_it}", markup=False, soft_wrap=True)
         for one in found:
             console.print(f"\nWRONG: {one.wrong}\n  do:  {one.do}", markup=False, soft_wrap=True)
         if not found:

@@ -21,11 +21,12 @@ SIGNALS = signal.SIGTERM, signal.SIGINT
 class Stop:
     """Becomes true with the first SIGTERM or SIGINT, and ends every wait; the second ends the process.
 
-    A context: the signals mean what they meant before when it is left.
+    `end` does the same from within. A context: the signals mean what they meant before when it is left.
     """
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._ended = False
         self._woken, self._wake = os.pipe()
         self._before = [(number, signal.signal(number, self._note)) for number in SIGNALS]
 
@@ -45,8 +46,13 @@ class Stop:
         for each in SIGNALS:
             signal.signal(each, signal.SIG_DFL)
 
+    def end(self) -> None:
+        """End every wait, from any thread: there is nothing to wait for any more."""
+        self._ended = True
+        os.write(self._wake, b"!")
+
     def __bool__(self) -> bool:
-        return self.signal is not None
+        return self._ended or self.signal is not None
 
     def wait(self, descriptor: int | None, seconds: float) -> bool:
         """Whether there is something to read, or the end of it, within so many seconds; not when stopped."""

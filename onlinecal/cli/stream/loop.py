@@ -5,22 +5,57 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol, Self
 
 from onlinecal.cli.stream.follow import Files, check_inputs
 from onlinecal.cli.stream.inputs import Stop, read_stream
-from onlinecal.cli.stream.lines import Gathered, Piece, gather, key_of
-from onlinecal.cli.stream.progress import Progress
+from onlinecal.cli.stream.lines import GARBAGE, Gathered, Piece, gather, key_of
+from onlinecal.cli.stream.progress import InMemory, Progress
+from onlinecal.cli.stream.shards.folder import in_shards, named
+from onlinecal.cli.stream.shards.pool import Deliver, Pool
 from onlinecal.compiling import counting
 from onlinecal.engine.engine import HOT_KEYS, PACKED_BYTES, Engine
 from onlinecal.engine.events import decode_all, encode_lines
+from onlinecal.engine.ledger.records import Noted
 from onlinecal.engine.settings import read_config
 
-GARBAGE = 100_000, 20, 100
-"""Thresholds of the garbage collector. A batch makes some 10^5 objects and next to no cycles; looking for
-them at every 700, as is usual, took a third of all time with 10,000 keys in memory."""
+
+class Answering(InMemory, Protocol):
+    """Answers batches of lines, in one process or in several."""
+
+    def noted(self, path: str | bytes) -> Noted | None:
+        """How far an input had been answered."""
+
+    def answer(self, gathered: Gathered, deliver: Deliver) -> bool:
+        """Answer a batch durably, then deliver; whether answers were taken so far."""
+
+    def wait(self) -> None:
+        """Until everything is answered and delivered."""
+
+    def check(self) -> None:
+        """Raise LedgerError if nothing can be answered any more."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+class Alone(Engine):
+    """One engine in this process."""
+
+    def answer(self, gathered: Gathered, deliver: Deliver) -> bool:
+        """Answer a batch."""
+        answers = self.handle(decode_all(gathered.lines), inputs=gathered.inputs)
+        return deliver(encode_lines(answers), Counter(map(type, answers)))
+
+    def wait(self) -> None:
+        """Nothing is left to be answered."""
+
+    def check(self) -> None:
+        """Whatever goes wrong is told by `answer`."""
 
 
 def run(
@@ -33,7 +68,9 @@ def run(
     most: int,
     hot_keys: int | None,
     packed_mib: int | None,
+    workers: int | None,
     quiet: bool,
+    log_json: bool,
 ) -> int | None:
     """Answer the inputs, or standard input if there are none, on standard output.
 
@@ -43,6 +80,7 @@ def run(
     paths = list(inputs)
     settings = None if config is None else read_config(config)
     check_inputs(paths)
+    shards = in_shards(ledger, workers)
     if (not paths and sys.stdin is None) or sys.stdout is None:
         raise ValueError(
             "standard input and output must be open: events come from one, answers go to the other"
@@ -53,37 +91,53 @@ def run(
             "hot_keys": HOT_KEYS if hot_keys is None else hot_keys,
             "packed_bytes": PACKED_BYTES if packed_mib is None else packed_mib << 20,
         }
-        with counting() as compiled, Engine(ledger, settings, **kept) as engine:
+
+        def answering() -> Answering:
+            if shards is None:
+                return Alone(ledger, settings, **kept)
+            return Pool(ledger, shards, settings, kept, most, log_json, failed=stop.end)
+
+        with counting() as compiled, answering() as engine:
             progress = Progress(engine, quiet)
+
+            def deliver(answers: bytes, kinds: Counter[type]) -> bool:
+                progress.count(kinds)
+                if not write(answers):
+                    progress.note("nobody reads the answers any more")
+                    return False
+                return True
+
+            def idle() -> None:
+                engine.check()
+                progress.tick()
+
             pieces: Iterator[Piece | None]
             files = Files(paths, lambda path: engine.noted(key_of(path)) if resume else None)
             if not paths:
-                pieces = read_stream(sys.stdin.fileno(), stop, progress.tick)
+                pieces = read_stream(sys.stdin.fileno(), stop, idle)
             else:
-                pieces = files.for_ever(stop, progress.tick) if follow else files.once(stop)
+                pieces = files.for_ever(stop, idle) if follow else files.once(stop)
             with progress:
-                for gathered in gather(pieces, most):
-                    if not answer(engine, gathered, progress) or stop:
+                for gathered in gather(pieces, most * (shards or 1)):
+                    if not engine.answer(gathered, deliver) or stop:
                         break
+                engine.wait()
         if compiled.notice:
             progress.note(compiled.notice)
-        progress.summarise(ledger)
+        progress.summarise([ledger] if shards is None else named(ledger, shards))
     if files.unread and not follow:
         raise OSError(f"not read, or not to the end: {', '.join(files.unread)}")
     return stop.signal
 
 
-def answer(engine: Engine, gathered: Gathered, progress: Progress) -> bool:
-    """Answer a batch; whether anybody reads the answers."""
-    answers = engine.handle(decode_all(gathered.lines), inputs=gathered.inputs)
-    progress.count(answers)
+def write(data: bytes) -> bool:
+    """Write on standard output; whether anybody reads it."""
     try:
-        write_all(sys.stdout.buffer, encode_lines(answers))
+        write_all(sys.stdout.buffer, data)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         # what Python has not got rid of goes nowhere, also at its exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        progress.note("nobody reads the answers any more")
         return False
     return True
 

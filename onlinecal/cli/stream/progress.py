@@ -5,17 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from onlinecal.cli.output import notices
-from onlinecal.engine.events import Answer, Forecast, Rejected, Settled, Withdrawn
-from onlinecal.engine.ledger.report import read_report
+from onlinecal.engine.events import Forecast, Rejected, Settled, Withdrawn
+from onlinecal.engine.ledger.report import read_report, total_of
 from onlinecal.tables import number
-
-if TYPE_CHECKING:
-    from onlinecal.engine.engine import Engine
 
 WORDS = {Forecast: "forecast", Settled: "settled", Withdrawn: "withdrawn", Rejected: "rejected"}
 """What the summary calls each type of answer."""
@@ -24,10 +21,17 @@ BETWEEN_LINES, BETWEEN_FRAMES = 10.0, 0.25
 """Seconds between two lines of a log, and between two looks of the line on a terminal."""
 
 
+class InMemory(Protocol):
+    """What answers events."""
+
+    def in_memory(self) -> tuple[int, int]:
+        """How many keys are in memory, and how many of their forecasts are open."""
+
+
 class Progress:
     """Counts answers, and tells from time to time; a context in which the moving line is shown."""
 
-    def __init__(self, engine: Engine, quiet: bool) -> None:
+    def __init__(self, engine: InMemory, quiet: bool) -> None:
         self._engine, self._quiet = engine, quiet
         self._console = notices()
         self._answers: Counter[type] = Counter()
@@ -49,10 +53,10 @@ class Progress:
         if self._live is not None:
             self._live.stop()
 
-    def count(self, answers: Sequence[Answer]) -> None:
-        """Take note of a batch's answers."""
-        self._answers.update(map(type, answers))
-        self._events += len(answers)
+    def count(self, answers: Counter[type]) -> None:
+        """Take note of a batch's answers, so many of each type."""
+        self._answers.update(answers)
+        self._events += answers.total()
         self.tick()
 
     def note(self, text: str) -> None:
@@ -79,7 +83,7 @@ class Progress:
             f"{keys:,} keys hot, {open_:,} forecasts open"
         )
 
-    def summarise(self, ledger: Path) -> None:
+    def summarise(self, ledgers: Iterable[Path]) -> None:
         """The last line: what was answered, how fast, and what is proven of all keys together."""
         if self._quiet:
             return
@@ -88,7 +92,7 @@ class Progress:
             f"{self._answers[kind]:,} {word}" for kind, word in WORDS.items() if self._answers[kind]
         )
         speed = f"events: {self._events:,} in {seconds:,.1f} s, {self._events / seconds:,.0f}/s"
-        total = read_report(ledger).total
+        total = total_of(read_report(ledger).total for ledger in ledgers)
         proven = f"{total.open:,} open, certificate {number(total.certificate)}"
         parts = [*([kinds] if kinds else []), *self._notes, f"all keys: {total.rounds:,} rounds, {proven}"]
         self._console.print("; ".join([speed, *parts]), soft_wrap=True)

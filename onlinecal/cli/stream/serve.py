@@ -50,8 +50,14 @@ def serve(
     import asyncio
 
     from onlinecal.cli.output import notices
+    from onlinecal.cli.stream.shards.reading import refuse_shards
     from onlinecal.engine import AsyncEngine, read_config
     from onlinecal.engine.watch.logs import log_to_stderr, logger
+
+    refuse_shards(
+        ledger,
+        "HTTP has one ledger; events of all keys go through `onlinecal stream`, or run a server for each",
+    )
 
     try:
         from onlinecal.engine.http import server

@@ -14,6 +14,7 @@ from onlinecal.cli.stream.check import check, repair
 from onlinecal.cli.stream.doctor import doctor
 from onlinecal.cli.stream.report import report
 from onlinecal.cli.stream.serve import serve
+from onlinecal.cli.stream.shards.folder import MOST
 
 app = typer.Typer(cls=Verbs, rich_markup_mode="rich")
 for verb in (report, check, repair, serve, archive, export, doctor):
@@ -25,7 +26,21 @@ def stream(
     context: typer.Context,
     ledger: Annotated[
         Path | None,
-        typer.Option("--ledger", help="The file that keeps every event; made if there is none. Required."),
+        typer.Option(
+            "--ledger",
+            help="The file that keeps every event, with --workers a folder of such files; made if there is "
+            "none. Required.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            max=MOST,
+            help="So many processes, for as many cores, each with its share of the keys; answers keep the "
+            "order of the events. A folder keeps the number that it was made with. Default: no folder.",
+        ),
     ] = None,
     inputs: Annotated[
         list[Path] | None,
@@ -53,11 +68,16 @@ def stream(
         int, typer.Option("--batch", min=1, max=1 << 20, help="Most lines of one transaction.")
     ] = 8192,
     hot_keys: Annotated[
-        int | None, typer.Option("--hot-keys", min=1, help="Keys that stay in memory. Default: 20000.")
+        int | None,
+        typer.Option("--hot-keys", min=1, help="Keys that stay in memory, of each worker. Default: 20000."),
     ] = None,
     packed_mib: Annotated[
         int | None,
-        typer.Option("--packed-mib", min=0, help="MiB for further keys, which stay packed. Default: 64."),
+        typer.Option(
+            "--packed-mib",
+            min=0,
+            help="MiB for further keys, which stay packed, of each worker. Default: 64.",
+        ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary on stderr.")] = False,
     log_json: Annotated[
@@ -78,6 +98,8 @@ def stream(
     [bold]echo '{"type": "query", "id": "q1", "key": "oslo"}' | onlinecal stream --ledger rain.db[/bold]
 
     [bold]onlinecal stream --ledger rain.db --input events/ --follow --resume >> answers.jsonl[/bold]
+
+    [bold]onlinecal stream --ledger rain/ --workers 4 --input events/ > answers.jsonl[/bold]
 
     [bold]onlinecal stream report --ledger rain.db[/bold]
     """
@@ -102,7 +124,9 @@ def stream(
         most=batch,
         hot_keys=hot_keys,
         packed_mib=packed_mib,
+        workers=workers,
         quiet=quiet or log_json,
+        log_json=log_json,
     )
     if ended_by == signal.SIGINT:
         raise typer.Exit(INTERRUPTED)

@@ -23,9 +23,15 @@ def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
         return config
     with ledger.content_errors():
         config = msgspec.json.decode(written, type=EngineConfig)
-    agreed = config if wanted is None else replace(wanted, edition=config.edition)
-    if agreed.without_bounds() != config.without_bounds():
+    agreed = config_with(config, wanted)
+    if agreed is None:
         raise ValueError(f"{ledger.path}: the ledger was made with another configuration: {written}")
     if agreed != config:
         ledger.tell("config", msgspec.json.encode(agreed).decode())
     return agreed
+
+
+def config_with(config: EngineConfig, wanted: EngineConfig | None) -> EngineConfig | None:
+    """A configuration with the bounds of the one wanted, if any is; None if that is another one."""
+    agreed = config if wanted is None else replace(wanted, edition=config.edition)
+    return agreed if agreed.without_bounds() == config.without_bounds() else None

@@ -1,0 +1,1 @@
+"""One stream over several processes: each has the keys of its shard, and a ledger of its own."""
