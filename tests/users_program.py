@@ -43,9 +43,10 @@ from onlinecal import (
 )
 from onlinecal import Nonsense  # error: attr-defined
 from onlinecal import plots
-from onlinecal.engine import archive_ledger, check_ledger, export_ledger
+from onlinecal.engine import archive_ledger, check_ledger, export_ledger, read_report, repair_ledger
 from onlinecal.datasets import NBAGames
 from onlinecal.datasets import NFLGames  # error: attr-defined
+from onlinecal.engine import Check, Link, Noted, Overview, Repaired, Report, Summary, Total
 from onlinecal.engine import AsyncEngine, Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
 from onlinecal.engine import Nothing  # error: attr-defined
 from onlinecal.engine.spark import distances, fit_recalibrator, streams  # error: attr-defined
@@ -220,6 +221,20 @@ archived: int = 0 if moved is None else moved.events
 exported: int = export_ledger(Path("ledger"), "table.parquet")
 archive_ledger("ledger", "older", keep="all")  # error: arg-type
 found: list[str] = check_ledger("ledger", archives=["older"]).problems
+
+
+def glance(engine: Engine) -> Overview:
+    together: Total = engine.total()
+    one: Summary | None = engine.summary("key")
+    wrong: Summary = engine.total()  # error: assignment
+    noted: Noted | None = engine.noted("events.jsonl")
+    return engine.overview()
+
+
+checked: Check = check_ledger("ledger")
+link: Link | None = moved
+saved: Repaired = repair_ledger("ledger", "saved")
+shown: Report = read_report("ledger")
 Engine(3)  # error: arg-type
 KeyConfig(kind="ternary")  # error: arg-type
 AsyncEngine(waiting=3)  # error: call-arg

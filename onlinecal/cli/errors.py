@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from inspect import cleandoc
 from typing import Any
 
 import typer
@@ -26,8 +27,14 @@ class Verbs(TyperGroup):
     """A group of verbs in which every refusal is one line on stderr, never a traceback.
 
     Wrong options, and any ValueError or OSError that a verb raises (a bad spec, a bad value in a file, a
-    missing file), mean that the request was wrong. Other exceptions are bugs and stay visible.
+    missing file), mean that the request was wrong. Other exceptions are bugs and stay visible. Help fills
+    the lines of the terminal, whatever the width of docstrings.
     """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for verb in (self, *self.commands.values()):
+            verb.help = reflowed(verb.help or "")
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb; a ValueError becomes the refusal of it, an OSError one that no help explains."""
@@ -65,6 +72,11 @@ class Verbs(TyperGroup):
         if standalone_mode:
             sys.exit(code)
         return code
+
+
+def reflowed(text: str) -> str:
+    """Help with each paragraph, or example, on one line, for whoever prints it to break."""
+    return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
 
 
 def refuse(message: str, verb: str | None = None) -> int:

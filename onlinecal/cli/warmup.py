@@ -23,7 +23,9 @@ def warmup_with(more: Callable[[], Iterable[Step]] = tuple) -> Callable[[bool], 
         onlinecal. What is there already is not compiled again: after an interrupt the same command goes on
         from there. What root has compiled, other users can load.
 
-        Example: [bold]NUMBA_CACHE_DIR=/opt/kernels onlinecal warmup[/bold]
+        Example:
+
+        [bold]NUMBA_CACHE_DIR=/opt/kernels onlinecal warmup[/bold]
         """
         from onlinecal.cli.everything import LIBRARY
 

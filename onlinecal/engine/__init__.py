@@ -24,12 +24,17 @@ if TYPE_CHECKING:
         decode_lines as decode_lines,
         encode_lines as encode_lines,
     )
+    from onlinecal.engine.keys.stored_key import Summary as Summary
+    from onlinecal.engine.keys.totals import Total as Total
     from onlinecal.engine.ledger.archive import archive_ledger as archive_ledger
-    from onlinecal.engine.ledger.check import check_ledger as check_ledger
+    from onlinecal.engine.ledger.chain import Link as Link
+    from onlinecal.engine.ledger.check import Check as Check, check_ledger as check_ledger
     from onlinecal.engine.ledger.export import export_ledger as export_ledger
     from onlinecal.engine.ledger.file import LedgerError as LedgerError
-    from onlinecal.engine.ledger.repair import repair_ledger as repair_ledger
-    from onlinecal.engine.ledger.report import read_report as read_report
+    from onlinecal.engine.ledger.records import Noted as Noted
+    from onlinecal.engine.ledger.repair import Repaired as Repaired, repair_ledger as repair_ledger
+    from onlinecal.engine.ledger.report import Report as Report, read_report as read_report
     from onlinecal.engine.settings import read_config as read_config
+    from onlinecal.engine.watch.overview import Overview as Overview
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

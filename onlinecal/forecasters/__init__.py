@@ -23,10 +23,12 @@ if TYPE_CHECKING:
         RunningMean as RunningMean,
     )
     from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead as AlmostOneStepAhead
+    from onlinecal.forecasters.binary.look_ahead import LookAhead as LookAhead
     from onlinecal.forecasters.binary.one_step_ahead import OneStepAhead as OneStepAhead
     from onlinecal.forecasters.simplex.almost_one_step_ahead import (
         SimplexAlmostOneStepAhead as SimplexAlmostOneStepAhead,
     )
+    from onlinecal.forecasters.simplex.run import SimplexLookAhead as SimplexLookAhead
     from onlinecal.forecasters.simplex.tokens import SimplexForecast as SimplexForecast
     from onlinecal.forecasters.tokens import Forecast as Forecast
 else:

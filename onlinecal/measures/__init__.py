@@ -12,6 +12,7 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.measures.chance import ChanceLevel as ChanceLevel, chance_level as chance_level
+    from onlinecal.measures.counts import Counts as Counts
     from onlinecal.measures.decision.errors import (
         decision_calibration_error as decision_calibration_error,
         decision_loss_gap as decision_loss_gap,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         multicalibration_error as multicalibration_error,
     )
     from onlinecal.measures.groups.report import (
+        GroupLine as GroupLine,
         MulticalibrationReport as MulticalibrationReport,
         multicalibration_report as multicalibration_report,
     )

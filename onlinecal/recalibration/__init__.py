@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from onlinecal.recalibration.cross_validated.classifier import (
         RecalibratedClassifierCV as RecalibratedClassifierCV,
     )
+    from onlinecal.recalibration.decision.compressed import CompressedPredictor as CompressedPredictor
     from onlinecal.recalibration.decision.losses import (
         LossTable as LossTable,
         classwise_losses as classwise_losses,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     )
     from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator as DecisionRecalibrator
     from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator as GroupRecalibrator
+    from onlinecal.recalibration.groups.repair import GroupRepair as GroupRepair
     from onlinecal.recalibration.lp.recalibrator import (
         LpRecalibrator as LpRecalibrator,
         SampleSizeWarning as SampleSizeWarning,

@@ -15,7 +15,10 @@ def adversaries(
 ) -> None:
     """List the adversaries: what they play, what they see, and the settings of their specs.
 
-    Example: [bold]onlinecal adversaries[/bold], then
+    Examples:
+
+    [bold]onlinecal adversaries[/bold]
+
     [bold]onlinecal simulate --adversary threshold:at=0.3[/bold]
     """
     from adversaries import describe, describe_multiclass

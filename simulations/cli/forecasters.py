@@ -17,7 +17,10 @@ def forecasters(
 ) -> None:
     """List the forecasters: what they do, the settings of their specs, what is known of them, and from where.
 
-    Example: [bold]onlinecal forecasters[/bold], then
+    Examples:
+
+    [bold]onlinecal forecasters[/bold]
+
     [bold]onlinecal simulate --forecaster foster:draw=seen --adversary threshold[/bold]
     """
     from onlinecal.cli.output import print_json, results, table

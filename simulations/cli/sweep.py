@@ -67,9 +67,11 @@ def sweep(
     [bold]pl.read_parquet("rates.parquet").filter(measure="distance").pivot("adversary", index="forecaster",
     values="exponent")[/bold]
 
-    Example: [bold]onlinecal sweep demo --out results/demo && onlinecal plot results/demo[/bold]
+    Examples, the second on a cluster:
 
-    On a cluster: [bold]onlinecal sweep arena --backend dask --scheduler 10.0.0.1:8786[/bold]
+    [bold]onlinecal sweep demo --out results/demo && onlinecal plot results/demo[/bold]
+
+    [bold]onlinecal sweep arena --backend dask --scheduler 10.0.0.1:8786[/bold]
     """
     from onlinecal.cli.output import milestones, notices, progress, results
     from onlinecal.compiling import Compiled

@@ -82,6 +82,34 @@ def test_every_package_is_in_the_navigation():
     assert [name for name in reference.PACKAGES if f"\nnames/{name}\n" not in page] == []
 
 
+FOR_THE_HOUSE = {"Rules", "SimplexRun"}
+"""What public methods give to other parts of the package."""
+
+ALIASES = {"Labels", "Line"}
+"""Of arrays and tuples; elsewhere a class is called so."""
+
+
+def returned(thing) -> set[str]:
+    """The words in what it, or any of its public methods and properties, says to return."""
+    if not inspect.isclass(thing):
+        return set(re.findall(r"\w+", str(getattr(thing, "__annotations__", {}).get("return", ""))))
+    properties = [value.fget for _, value in inspect.getmembers(thing, lambda one: isinstance(one, property))]
+    found = [*(method for _, method in methods(thing)), *properties]
+    return set().union(*(returned(one) for one in found if (one.__module__ or "").startswith(reference.OURS)))
+
+
+def test_what_public_methods_return_has_a_public_name():
+    classes = {
+        name
+        for package in reference.OURS
+        for path in (ROOT / package).rglob("*.py")
+        for name in re.findall(r"^class ([A-Z]\w+)", path.read_text(), re.M)
+    }
+    public = {name.rpartition(".")[2] for name in NAMES}
+    unnamed = classes - public - FOR_THE_HOUSE - ALIASES
+    assert [f"{name}: {word}" for name, thing in NAMES.items() for word in returned(thing) & unnamed] == []
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_and_its_parameters_are_described(name):
     thing = NAMES[name]

@@ -109,7 +109,9 @@ class LpSettings(Started):
 
     The defaults are those of LpRecalibrator: what suits real networks, not what the paper couples.
 
-    Example: [bold]onlinecal recalibrate lp cifar.npz --out results/lp[/bold]
+    Example:
+
+    [bold]onlinecal recalibrate lp cifar.npz --out results/lp[/bold]
     """
 
     p: Annotated[float, Option("--p", help="Order of the error, up to inf.")] = 2.0
@@ -128,7 +130,9 @@ class LpSettings(Started):
 class DecisionSettings(Started):
     """Class probabilities, until decision makers who trust them see the losses that they expect.
 
-    Example: [bold]onlinecal recalibrate decision scans.csv --label finding --losses clinic.csv --plot[/bold]
+    Example:
+
+    [bold]onlinecal recalibrate decision scans.csv --label finding --losses clinic.csv --plot[/bold]
     """
 
     actions: Annotated[
@@ -150,7 +154,9 @@ class DecisionSettings(Started):
 class GroupSettings(EventColumns):
     """Forecasts of one event, until they are right in every one of overlapping groups.
 
-    Example: [bold]onlinecal recalibrate groups loans.csv --forecast risk --outcome defaulted --group sex
+    Example:
+
+    [bold]onlinecal recalibrate groups loans.csv --forecast risk --outcome defaulted --group sex
     --group region[/bold]
     """
 
@@ -174,7 +180,9 @@ class GroupSettings(EventColumns):
 class BoostSettings(EventColumns):
     """Forecasts of one event, from features, until no tree finds a group in which they are wrong.
 
-    Example: [bold]onlinecal recalibrate boost loans.csv --outcome defaulted --features age,income[/bold]
+    Example:
+
+    [bold]onlinecal recalibrate boost loans.csv --outcome defaulted --features age,income[/bold]
     """
 
     features: Annotated[str | None, Option(help="Columns a,b,c. Default: all other columns of numbers.")] = (
@@ -207,7 +215,9 @@ class ChooseSettings(EventColumns, ClassColumns):
 
     Of methods that cannot be told apart the simplest is taken.
 
-    Example: [bold]onlinecal recalibrate cifar.npz --out results/cifar[/bold]
+    Example:
+
+    [bold]onlinecal recalibrate cifar.npz --out results/cifar[/bold]
     """
 
     group: Annotated[

@@ -22,10 +22,20 @@ START = bytes(32)
 
 
 class Link(Struct, frozen=True, array_like=True):
-    """A row of the table `archives`.
+    """What a ledger remembers of one of its archives: a row of the table `archives`.
 
-    `number` is that of the last event; `log` and `states` are digests of the archive's events and of all
-    states behind them; `hash` is that of the link.
+    Attributes
+    ----------
+    number
+        That of the last event in the archive.
+    path
+        Where the archive was written.
+    queries, closings
+        How many queries it has, and how many outcomes or withdrawals.
+    log, states
+        Digests of its events, and of all states behind them.
+    hash
+        That of the link, of the one before it and of both digests.
     """
 
     number: int

@@ -28,7 +28,15 @@ def silent(_done: int, _all: int) -> None:
 
 
 class Check(Struct, frozen=True):
-    """What came of replaying a whole log: how much there was, and what was not as the ledger has it."""
+    """What came of replaying a whole log.
+
+    Attributes
+    ----------
+    events, keys
+        How many events were replayed, and of how many keys.
+    problems
+        What was not as the ledger has it, one sentence each; empty if all was.
+    """
 
     events: int
     keys: int

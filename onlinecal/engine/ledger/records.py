@@ -57,7 +57,14 @@ class Snapshot(NamedTuple):
 class Noted(NamedTuple):
     """How far an input was answered.
 
-    `path` is bytes where it is no text in UTF-8; `mark` is what its reader wants to know about it again.
+    Attributes
+    ----------
+    path
+        The input's name; bytes where it is no text in UTF-8.
+    position
+        Up to which byte it was answered.
+    mark
+        What its reader wants to know about it again.
     """
 
     path: str | bytes

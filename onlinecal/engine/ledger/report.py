@@ -47,6 +47,10 @@ class Report(Shown, Struct, frozen=True):
 
     Attributes
     ----------
+    path
+        The ledger's file.
+    config
+        Which forecasters the keys get.
     events, queries, closings
         How many events were accepted, queries and outcomes or withdrawals among them.
     keys

@@ -1,0 +1,48 @@
+"""What --help says fits the terminal, whatever the width at which docstrings are written."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+import typer
+
+from simulations.cli.console import app
+
+
+def verbs(group, name="onlinecal"):
+    yield name, group
+    for part, verb in getattr(group, "commands", {}).items():
+        yield from verbs(verb, f"{name} {part}")
+
+
+VERBS = dict(verbs(typer.main.get_command(app)))
+
+
+def prose(name: str, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+    """The paragraphs above the options, a list of lines each."""
+    VERBS[name].main(["--help"], prog_name=name, standalone_mode=False)
+    above = re.split(r"^╭", capsys.readouterr().out, flags=re.M)[0]
+    lines = [line[1:].rstrip() for line in above.splitlines()]
+    return [part.split("\n") for part in "\n".join(lines).strip("\n").split("\n\n")]
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_line_of_help_breaks_only_where_the_next_word_does_not_fit(name, monkeypatch, capsys):
+    for width in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        for lines in prose(name, capsys):
+            assert max(map(len, lines)) <= width - 2
+            for line, following in pairwise(lines):
+                assert len(line) + 1 + len(following.split()[0]) > width - 2, (line, following)
+
+
+def test_examples_stand_alone(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = prose("onlinecal forecasters", capsys)
+    assert shown[-3:] == [
+        ["Examples:"],
+        ["onlinecal forecasters"],
+        ["onlinecal simulate --forecaster foster:draw=seen --adversary threshold"],
+    ]
