@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from onlinecal import LpRecalibrator
+from onlinecal import DecisionRecalibrator, LpRecalibrator, decision_calibration_error, decision_loss_gap
 from onlinecal.pieces import ENTRIES, sampled_rows
-from onlinecal.recalibration import DirichletCalibration, TemperatureScaling, VectorScaling
+from onlinecal.recalibration import (
+    DirichletCalibration,
+    TemperatureScaling,
+    VectorScaling,
+    gaussian_losses,
+    starting,
+)
 from onlinecal.recalibration.classical import newton, temperature
+from onlinecal.recalibration.decision import rounds
 from onlinecal.recalibration.groups import start
 from onlinecal.recalibration.groups.start import best_sigmoid
 from onlinecal.recalibration.lp import correcting
@@ -74,8 +81,8 @@ def test_float32_is_read_where_it_lies_and_says_the_same(tmp_path, start):
 
 
 def test_of_many_rows_some_decide_the_share_and_all_have_to_allow_it(monkeypatch):
-    monkeypatch.setattr(correcting, "MANY", 500)
-    monkeypatch.setattr(correcting, "MOST_DECIDING", 1000)
+    monkeypatch.setattr(starting, "MANY", 500)
+    monkeypatch.setattr(starting, "MOST_DECIDING", 1000)
     table, labels = source(5000, 3, seed=3)
     wrong = (table[:, 1] > 0.7) & (np.random.default_rng(5).random(5000) < 0.5)
     labels[wrong] = 2
@@ -87,6 +94,36 @@ def test_of_many_rows_some_decide_the_share_and_all_have_to_allow_it(monkeypatch
     # a correction that would help rows like those of the sample, and none of the others
     monkeypatch.setattr(correcting, "moments_of", lambda *_: correcting_moments(1.0))
     assert LpRecalibrator().fit(table, labels).share_ == 0.0
+
+
+@pytest.mark.parametrize("partition", ["soft", "hard"])
+def test_rounds_that_search_some_rows_take_what_they_promise_off_all(monkeypatch, partition):
+    table, labels = source(3000, 3, seed=6)
+    monkeypatch.setattr(rounds, "MOST_SEARCHED", 600)
+    model = DecisionRecalibrator.as_in_paper(2, 0.03, partition=partition).fit(table, labels)
+    assert model.reached_
+    assert 0 < model.n_rounds_ <= 2 / 0.03**2
+    falls = -np.diff(model.history_["squared_error"])
+    assert (falls >= model.history_["error"][:-1] ** 2 - 1e-12).all()
+    left = decision_calibration_error(model.predict_proba(table), labels, 2, seed=1)
+    assert left < 1.1 * 0.03 < decision_calibration_error(table, labels, 2)
+
+
+def test_a_search_of_some_rows_and_one_fold_keep_the_gain_for_decisions(monkeypatch):
+    table, labels = source(12_000, 4, seed=7)
+    fit, fresh = slice(0, 6000), slice(6000, None)
+    losses = gaussian_losses(2, 4, 300, seed=9)
+
+    def gap():
+        model = DecisionRecalibrator(start="temperature").fit(table[fit], labels[fit])
+        return decision_loss_gap(model.predict_proba(table[fresh]), labels[fresh], losses).mean()
+
+    raw, whole = decision_loss_gap(table[fresh], labels[fresh], losses).mean(), gap()
+    monkeypatch.setattr(rounds, "MOST_SEARCHED", 1000)
+    monkeypatch.setattr(starting, "MANY", 3000)
+    monkeypatch.setattr(starting, "MOST_DECIDING", 5000)
+    some = gap()
+    assert max(whole, some) < 0.15 * raw
 
 
 def correcting_moments(cross):

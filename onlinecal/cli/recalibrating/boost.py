@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from onlinecal.cli.recalibrating.events import Events, isotonic_map, numbers, read_job
+from onlinecal.cli.recalibrating.events import Events, Maps, numbers, read_job
+from onlinecal.cli.recalibrating.large import is_numbers
 from onlinecal.cli.recalibrating.options import BoostSettings, Rows
 from onlinecal.cli.recalibrating.parts import gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
@@ -37,26 +38,25 @@ def new_model(settings: BoostSettings, seed: int) -> BoostedRecalibrator:
 
 def recalibrate(file: Path, rows: Rows, settings: BoostSettings) -> Report:
     """Fit, compare and report."""
-    job = read_job(file, settings, rows)
+    job = read_job(file, settings, rows, None if settings.features is None else named_features(settings))
     features = feature_names(job.fit.frame, settings)
-    table = {part.name: feature_table(part.frame, features) for part in job.parts}
+    fitted = feature_table(job.fit.frame, features)
     model = new_model(settings, rows.seed)
     with gathered_warnings() as remarks:
-        model.fit(table["fit"], job.fit.settled, job.fit.forecasts)
-    first = NONE if job.fit.forecasts is not None else "mean outcome"
+        model.fit(fitted, job.fit.settled, job.fit.forecasts)
     constant = float(job.fit.settled.mean())
-    mapped = {
-        part.name: {
-            first: np.full(len(part), constant) if part.forecasts is None else part.forecasts,
-            "boost": model.predict(table[part.name], part.forecasts),
-        }
-        for part in job.parts
+    known = job.fit.forecasts is not None
+    maps: Maps = {
+        (NONE if known else "mean outcome"): (
+            lambda part: np.full(len(part), constant) if part.forecasts is None else part.forecasts
+        ),
+        "boost": lambda part: model.predict(feature_table(part.frame, features), part.forecasts),
     }
-    if job.fit.forecasts is not None:
-        isotonic = isotonic_map(job.fit)
-        for part in job.parts:
-            mapped[part.name]["isotonic"] = isotonic(part.told)
-    tests = standard_tests(table, float(model.bound or BOUND))
+    if known:
+        maps = job.with_isotonic(maps)
+    mapped = job.mapped(maps)
+    table = {part.name: feature_table(part.frame, features) for part in job.labelled}
+    tests = standard_tests(fitted, table, float(model.bound or BOUND))
 
     def own(part: Events, kind: str) -> Scores:
         forecasts = mapped[part.name][kind]
@@ -67,6 +67,7 @@ def recalibrate(file: Path, rows: Rows, settings: BoostSettings) -> Report:
     shown = job.labelled[-1]
     return job.report(
         "boost",
+        maps,
         mapped,
         own,
         remarks,
@@ -98,15 +99,11 @@ def feature_names(frame: pl.DataFrame, settings: BoostSettings) -> list[str]:
     """The columns named, or all columns of numbers but forecast and outcome."""
     used = {settings.outcome, settings.forecast}
     if settings.features is None:
-        found = [
-            name
-            for name in frame.columns
-            if name not in used and (frame[name].dtype.is_numeric() or frame[name].dtype == pl.Boolean)
-        ]
+        found = [name for name in frame.columns if name not in used and is_numbers(frame[name].dtype)]
         if not found:
             raise ValueError("no columns of numbers are left as features; name them with --features")
         return found
-    names = [name.strip() for name in settings.features.split(",")]
+    names = named_features(settings)
     if len(set(names)) < len(names):
         raise ValueError(f"a feature is listed twice: {', '.join(names)}")
     if settings.outcome in names:
@@ -114,17 +111,21 @@ def feature_names(frame: pl.DataFrame, settings: BoostSettings) -> list[str]:
     return names
 
 
+def named_features(settings: BoostSettings) -> list[str]:
+    """The columns that are listed as features."""
+    return [name.strip() for name in (settings.features or "").split(",")]
+
+
 def feature_table(frame: pl.DataFrame, names: list[str]) -> Floats:
     """Shape (n, d); missing values are NaN, which regression trees take."""
     return np.column_stack([numbers(frame, name) for name in names])
 
 
-def standard_tests(table: dict[str, Floats], bound: float) -> dict[str, Floats]:
+def standard_tests(fitted: Floats, table: dict[str, Floats], bound: float) -> dict[str, Floats]:
     """Test functions sqrt(bound) times 1, and times each feature, brought to [-1, 1] by its fitted range.
 
     Missing values are 0, values outside the range are clipped.
     """
-    fitted = table["fit"]
     answer = {}
     with np.errstate(invalid="ignore"):
         low, high = np.nanmin(fitted, axis=0), np.nanmax(fitted, axis=0)

@@ -80,7 +80,7 @@ def event_methods(settings: ChooseSettings, seed: int) -> tuple[dict[str, Method
         NONE: lambda _: lambda part: part.told,
         "platt": platt_map,
         "beta": beta_map,
-        "isotonic": lambda part: _of_forecasts(isotonic_map(part)),
+        "isotonic": lambda part: isotonic_map(part),
     }
     left_out = {}
     if settings.group:
@@ -94,10 +94,6 @@ def event_methods(settings: ChooseSettings, seed: int) -> tuple[dict[str, Method
         features = BoostSettings(settings.forecast, settings.outcome, settings.features)
         methods["boost"] = lambda part: boost_map(part, features, seed)
     return methods, left_out
-
-
-def _of_forecasts(curve: Callable[[Floats], Floats]) -> Map:
-    return lambda part: curve(part.told)
 
 
 def platt_map(fit: Events) -> Map:

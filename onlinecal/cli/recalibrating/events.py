@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from onlinecal.cli.recalibrating.large import SCORED, is_numbers, large_columns, rows_to_write, scored_rows
 from onlinecal.cli.recalibrating.options import EventColumns, Rows
 from onlinecal.cli.recalibrating.parts import fitted_rows
 from onlinecal.cli.recalibrating.report import Report, Scores, measure_lines
+from onlinecal.cli.recalibrating.tables import read_names
 from onlinecal.columns import forecast_column, outcome_column
 from onlinecal.measures.scores import BINS, event_scores
 from onlinecal.remarks import outcome_remarks
-from onlinecal.tables import check_columns, read_columns, read_frame
+from onlinecal.tables import check_columns, read_frame
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -51,14 +54,33 @@ class Events:
         return self.outcomes
 
     def take(self, name: str, rows: Ints) -> Events:
-        """Some of these rows."""
+        """Some of these rows; all of them in their order are not copied."""
+        if len(rows) == len(self) and bool((rows[1:] > rows[:-1]).all()):
+            return replace(self, name=name)
+        return self._cut(name, rows)
+
+    def cut(self, rows: slice) -> Events:
+        """Neighbouring rows of it."""
+        return self._cut(self.name, rows)
+
+    def _cut(self, name: str, rows: Ints | slice) -> Events:
         return Events(
             name,
-            rows,
+            self.rows[rows],
             self.frame[rows],
             None if self.forecasts is None else self.forecasts[rows],
             None if self.outcomes is None else self.outcomes[rows],
         )
+
+    @property
+    def scored_rows(self) -> Ints | None:
+        """Those that are scored, if there are many; None: all."""
+        return scored_rows(len(self), self.frame.width)
+
+
+Map = Callable[[Events], Floats]
+Maps = dict[str, Map]
+"""By name; the first is of the forecasts as they came."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,18 +93,29 @@ class EventJob:
     remarks: list[str]
 
     @property
-    def parts(self) -> tuple[Events, Events]:
-        """Both."""
-        return self.fit, self.other
+    def is_large(self) -> bool:
+        """Whether rows are written in chunks, and only some of them are scored."""
+        return any(part.scored_rows is not None for part in (self.fit, self.other))
 
-    @property
+    @cached_property
     def labelled(self) -> list[Events]:
-        """Those with outcomes."""
-        return [part for part in self.parts if part.outcomes is not None]
+        """The parts with outcomes; of large ones a sample."""
+        parts = [part for part in (self.fit, self.other) if part.outcomes is not None]
+        sampled = [(part, part.scored_rows) for part in parts]
+        return [part if rows is None else part.take(part.name, rows) for part, rows in sampled]
+
+    def mapped(self, maps: Maps) -> dict[str, dict[str, Floats]]:
+        """The forecasts of what is scored, by part and by map."""
+        return {part.name: {name: of(part) for name, of in maps.items()} for part in self.labelled}
+
+    def with_isotonic(self, maps: Maps) -> Maps:
+        """Beside the usual recalibration of one event, unless it would have to sort many rows."""
+        return maps if self.is_large else {**maps, "isotonic": isotonic_map(self.fit)}
 
     def report(
         self,
         method: str,
+        maps: Maps,
         mapped: dict[str, dict[str, Floats]],
         own: Callable[[Events, str], Scores],
         remarks: list[str],
@@ -97,23 +130,37 @@ class EventJob:
             for name, forecasts in mapped[part.name].items():
                 usual = dict(zip(EVENT_MEASURES, event_scores(forecasts, part.settled), strict=True))
                 scores.setdefault(part.name, {})[name] = {**own(part, name), **usual}
-        before = next(iter(mapped[self.other.name].values()))
-        after = mapped[self.other.name][method]
+        before, after = next(iter(maps.values())), maps[method]
+
+        def written(rows: slice) -> pl.DataFrame:
+            part = self.other.cut(rows)
+            return written_rows(part, before(part), after(part))
+
+        if self.is_large:
+            remarks = [*remarks, f"scores are of {SCORED:,} random rows of a part; isotonic is left out"]
         return Report(
             method=method,
             file=self.file,
-            n_rows={part.name: len(part) for part in self.parts},
+            n_rows={part.name: len(part) for part in (self.fit, self.other)},
             lines=measure_lines(scores),
-            probabilities=written_rows(self.other, before, after),
+            probabilities=rows_to_write(len(self.other), self.is_large, written),
             warnings=[*self.remarks, *remarks],
             **rest,
         )
 
 
-def read_events(path: Path, outcome: str | None, forecast: str | None) -> Events:
-    """All rows of a CSV, JSON Lines or Parquet file; ValueError names a missing or bad column."""
-    frame = read_frame(path)
-    check_columns(frame.columns, [name for name in (forecast, outcome) if name is not None], path)
+def read_events(
+    path: Path, outcome: str | None, forecast: str | None, further: Sequence[str] | None = None
+) -> Events:
+    """All rows of a CSV, JSON Lines or Parquet file; ValueError names a missing or bad column.
+
+    Of a large file only these two columns and the further ones are read, or all those of numbers.
+    """
+    needed = [name for name in (forecast, outcome) if name is not None]
+    frame = large_columns(path, [] if further is None else [*needed, *further])
+    if frame is None:
+        frame = read_frame(path)
+    check_columns(frame.columns, needed, path)
     return Events(
         path.name,
         np.arange(frame.height),
@@ -123,27 +170,29 @@ def read_events(path: Path, outcome: str | None, forecast: str | None) -> Events
     )
 
 
-def read_job(file: Path, columns: EventColumns, rows: Rows) -> EventJob:
-    """Read FILE and split it, or read it and the new file."""
-    everything, remarks = read_settled(file, columns)
+def read_job(file: Path, columns: EventColumns, rows: Rows, further: Sequence[str] | None = None) -> EventJob:
+    """Read FILE and split it, or read it and the new file; columns as of `read_events`."""
+    everything, remarks = read_settled(file, columns, further)
     fit, test = fitted_rows(len(everything), rows, file)
-    other = everything.take("test", test) if rows.apply is None else read_new(rows.apply, columns)
+    other = everything.take("test", test) if rows.apply is None else read_new(rows.apply, columns, further)
     return EventJob(file.name, everything.take("fit", fit), other, remarks)
 
 
-def read_settled(file: Path, columns: EventColumns) -> tuple[Events, list[str]]:
+def read_settled(
+    file: Path, columns: EventColumns, further: Sequence[str] | None = None
+) -> tuple[Events, list[str]]:
     """All rows of FILE, and what looks wrong in their outcomes."""
     outcome, forecast = columns.outcome, columns.forecast
     if outcome is None:
         raise ValueError("--outcome is needed, the column of outcomes")
-    events = read_events(file, outcome, forecast)
+    events = read_events(file, outcome, forecast, further)
     return events, outcome_remarks(events.settled, events.forecasts, outcome, forecast or "")
 
 
-def read_new(path: Path, columns: EventColumns) -> Events:
+def read_new(path: Path, columns: EventColumns, further: Sequence[str] | None = None) -> Events:
     """The rows of a new file, which may have no outcomes."""
-    known = columns.outcome in read_columns(path)
-    new = read_events(path, columns.outcome if known else None, columns.forecast)
+    known = columns.outcome in read_names(path)
+    new = read_events(path, columns.outcome if known else None, columns.forecast, further)
     return new.take("apply", new.rows)
 
 
@@ -155,13 +204,13 @@ def written_rows(part: Events, before: Floats, after: Floats) -> pl.DataFrame:
     return pl.DataFrame(written)
 
 
-def isotonic_map(fit: Events) -> Callable[[Floats], Floats]:
+def isotonic_map(fit: Events) -> Map:
     """The usual recalibration of one event, to compare with."""
     from sklearn.isotonic import IsotonicRegression
 
     curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-    predict: Callable[[Floats], Floats] = curve.fit(fit.told, fit.settled).predict
-    return predict
+    curve.fit(fit.told, fit.settled)
+    return lambda part: np.asarray(curve.predict(part.told))
 
 
 def column(frame: pl.DataFrame, name: str) -> pl.Series:
@@ -175,6 +224,6 @@ def numbers(frame: pl.DataFrame, name: str) -> Floats:
     values = column(frame, name)
     if values.dtype == pl.String and set(values.drop_nulls().str.to_lowercase()) <= {"true", "false"}:
         values = values.str.to_lowercase() == "true"
-    if not (values.dtype.is_numeric() or values.dtype == pl.Boolean):
+    if not is_numbers(values.dtype):
         raise ValueError(f"column {name!r} must hold numbers, got {values.drop_nulls()[0]!r}")
     return values.cast(pl.Float64).fill_null(np.nan).to_numpy()

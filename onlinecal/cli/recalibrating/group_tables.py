@@ -62,8 +62,9 @@ class GroupColumns:
                 raise ValueError(f"column {name!r} must hold numbers, got {values.drop_nulls()[0]!r}")
             floats = values.cast(pl.Float64).fill_null(np.nan).to_numpy()
             labels = _range_names(bounds)
-            texts = [None if x != x else labels[np.searchsorted(bounds, x, "right")] for x in floats]
-            columns.append(pl.Series(name, texts, dtype=pl.String))
+            places = pl.Series(np.searchsorted(bounds, floats, "right"))
+            texts = pl.Series(name, labels, dtype=pl.String).gather(places)
+            columns.append(texts.set(pl.Series(np.isnan(floats)), None))
         return pl.DataFrame(columns)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from onlinecal.cli.recalibrating.events import Events, isotonic_map, read_job
+from onlinecal.cli.recalibrating.events import Events, Maps, read_job
 from onlinecal.cli.recalibrating.group_tables import GroupColumns
 from onlinecal.cli.recalibrating.options import GroupSettings, Rows
 from onlinecal.cli.recalibrating.parts import gathered_warnings
@@ -17,7 +17,6 @@ from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Se
 from onlinecal.measures.groups.report import MulticalibrationReport, multicalibration_report
 from onlinecal.measures.scores import brier_score
 from onlinecal.recalibration.groups.history import Patch
-from onlinecal.recalibration.groups.maker import GroupMaker
 from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
 from onlinecal.recalibration.groups.start import Start
 
@@ -45,24 +44,19 @@ def recalibrate(file: Path, rows: Rows, settings: GroupSettings) -> Report:
         raise ValueError("--forecast is needed with --method groups, the column of forecasts")
     if not settings.group:
         raise ValueError("--group is needed with --method groups: at least one column of groups")
-    job = read_job(file, settings, rows)
+    job = read_job(file, settings, rows, settings.group)
     columns = GroupColumns.of(job.fit.frame, settings.group)
-    tables = {part.name: columns(part.frame) for part in job.parts}
     model = new_model(settings, rows.seed)
     with gathered_warnings() as remarks:
-        model.fit(job.fit.told, job.fit.settled, tables["fit"])
-    isotonic = isotonic_map(job.fit)
-    maker = GroupMaker(model.min_mass)
-    maker.fit(tables["fit"], len(job.fit))
-    members = {part.name: maker.transform(tables[part.name], len(part)) for part in job.parts}
-    mapped = {
-        part.name: {
-            NONE: part.told,
-            "groups": model.predict(part.told, tables[part.name]),
-            "isotonic": isotonic(part.told),
-        }
-        for part in job.parts
+        model.fit(job.fit.told, job.fit.settled, columns(job.fit.frame))
+    tables = {part.name: columns(part.frame) for part in job.labelled}
+    members = {part.name: model.members(tables[part.name], len(part)) for part in job.labelled}
+    maps: Maps = {
+        NONE: lambda part: part.told,
+        "groups": lambda part: model.predict(part.told, columns(part.frame)),
     }
+    maps = job.with_isotonic(maps)
+    mapped = job.mapped(maps)
     reports = {
         (part.name, kind): group_report(model, forecasts, part, members)
         for part in job.labelled
@@ -72,6 +66,7 @@ def recalibrate(file: Path, rows: Rows, settings: GroupSettings) -> Report:
     repair = repair_rows(reports[shown, NONE], reports[shown, "groups"])
     return job.report(
         "groups",
+        maps,
         mapped,
         lambda part, kind: _violations(reports[part.name, kind]),
         remarks,

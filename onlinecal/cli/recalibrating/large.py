@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from onlinecal.formats import check_file, is_pipe, readable, separator_of
 from onlinecal.pieces import sampled_rows
+from onlinecal.tables import check_columns
 
 LARGE = 20_000_000
 """Probabilities of a table that is handled in chunks: 160 MB of doubles."""
@@ -54,6 +55,28 @@ def maybe_large(path: Path) -> pl.LazyFrame | None:
         return frame.rename({name: name.strip() for name in written if name != name.strip()})
 
 
+def many_rows(frame: pl.LazyFrame, width: int) -> int | None:
+    """How many rows there are, if so many columns of them are large."""
+    n_rows = int(frame.select(pl.len()).collect().item())
+    return n_rows if n_rows * width > LARGE else None
+
+
+def large_columns(path: Path, wanted: Sequence[str]) -> pl.DataFrame | None:
+    """Some columns of a large file, those of numbers if none is named; None for other files."""
+    if (frame := maybe_large(path)) is None:
+        return None
+    with readable(path, path.suffix[1:]):
+        schema = frame.collect_schema()
+        names = list(dict.fromkeys(wanted)) or [name for name, kind in schema.items() if is_numbers(kind)]
+        check_columns(schema.names(), names, path)
+        return None if many_rows(frame, len(names)) is None else frame.select(names).collect()
+
+
+def is_numbers(kind: pl.DataType) -> bool:
+    """Whether a column of this type can be taken for numbers."""
+    return kind.is_numeric() or kind == pl.Boolean
+
+
 def read_large(
     frame: pl.LazyFrame, names: list[str], label: str | None, path: Path
 ) -> tuple[NDArray[Any], pl.Series | None] | None:
@@ -62,8 +85,7 @@ def read_large(
     None for those that are not large. Raises ValueError for a column that is none of numbers.
     """
     with readable(path, path.suffix[1:]):
-        n_rows = int(frame.select(pl.len()).collect().item())
-        if n_rows * len(names) <= LARGE:
+        if (n_rows := many_rows(frame, len(names))) is None:
             return None
         schema = frame.select(names).collect_schema()
         if bad := next((name for name, kind in schema.items() if not kind.is_numeric()), None):
@@ -82,10 +104,17 @@ def read_large(
 
 
 def scored_rows(n_rows: int, n_classes: int) -> NDArray[np.int64] | None:
-    """Of a large part the rows that are scored; None: all of them."""
+    """Of a large part, with so many columns, the rows that are scored; None: all of them."""
     if n_rows * n_classes <= LARGE or n_rows <= SCORED:
         return None
     return np.unique(sampled_rows(n_rows, SCORED))
+
+
+def rows_to_write(
+    n_rows: int, in_chunks: bool, make: Callable[[slice], pl.DataFrame]
+) -> pl.DataFrame | Chunks:
+    """The rows of a table to write, from what makes those of a slice: at once, or chunk by chunk."""
+    return Chunks(n_rows, make) if in_chunks else make(slice(0, n_rows))
 
 
 def write_chunks(chunks: Chunks, path: Path) -> Path:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from onlinecal.cli.recalibrating.large import SCORED, Chunks, scored_rows
+from onlinecal.cli.recalibrating.large import SCORED, rows_to_write, scored_rows
 from onlinecal.cli.recalibrating.options import ClassColumns, Rows
 from onlinecal.cli.recalibrating.parts import fitted_rows, gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Report, Scores, measure_lines
@@ -156,20 +156,16 @@ def report(job: Job, fitted: Fitted, own: Callable[[Floats, Ints], Scores], **re
             usual = dict(zip(CLASS_MEASURES, class_scores(mapped, labels), strict=True))
             scores.setdefault(part, {})[name] = {**own(mapped, labels), **usual}
     other, mapped_by = job.other, fitted.maps[fitted.method]
-    written: pl.DataFrame | Chunks
-    if job.is_large:
-        written = Chunks(
-            len(other.rows),
-            lambda rows: written_rows(other.cut(rows), job.classes, mapped_by(other.table[rows])),
-        )
-    else:
-        written = written_rows(other, job.classes, fitted(fitted.method, other.name, other.table))
+
+    def written(rows: slice) -> pl.DataFrame:
+        return written_rows(other.cut(rows), job.classes, mapped_by(other.table[rows]))
+
     return Report(
         method=fitted.method,
         file=job.file,
         n_rows=job.n_rows,
         lines=measure_lines(scores),
-        probabilities=written,
+        probabilities=rows_to_write(len(other.rows), job.is_large, written),
         warnings=fitted.warnings,
         **rest,
     )

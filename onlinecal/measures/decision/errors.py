@@ -58,7 +58,11 @@ def decision_loss_gap(probabilities: ArrayLike, labels: ArrayLike, losses: Array
     >>> decision_loss_gap([[0.9, 0.1]] * 5, [1, 1, 0, 0, 0], treat).round(3)
     array([0.3])
     """
-    predicted, true = decision_losses(probabilities, labels, losses)
+    return loss_gaps(*decision_losses(probabilities, labels, losses), losses)
+
+
+def loss_gaps(predicted: Floats, true: Floats, losses: ArrayLike) -> Floats:
+    """|predicted - true| of each loss table, divided by its norm, shape (n_losses,)."""
     norms = loss_norms(losses)
     return np.abs(predicted - true) / np.where(norms > 0.0, norms, 1.0)
 

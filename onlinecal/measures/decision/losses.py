@@ -15,8 +15,6 @@ from onlinecal.measures.decision.partitions import Ints
 from onlinecal.measures.fixed_order import BLOCK, Floats, by_columns, fill_product, lengths
 from onlinecal.validation import check_labels, check_probability_rows, check_same_length
 
-_CHUNK = 4_000_000
-
 
 class DecisionLosses(NamedTuple):
     """Average losses of Bayes decisions, `predicted` and `true`, one entry per loss table."""
@@ -73,11 +71,15 @@ def decision_losses(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLi
     """
     table, numbers = check_table(probabilities, labels)
     tables = check_losses(losses, table.shape[1])
-    predicted, true = np.empty(len(tables)), np.empty(len(tables))
-    for part in _parts(tables, len(table)):
-        _, least, came = row_losses(table, numbers, tables[part])
-        predicted[part], true[part] = least.mean(axis=1), came.mean(axis=1)
-    return DecisionLosses(predicted, true)
+    return mean_losses(table, numbers, tables, np.ones(len(table)))
+
+
+def mean_losses(table: Floats, labels: Ints, tables: Floats, counts: Floats) -> DecisionLosses:
+    """The same of checked rows that count so often, (n,), and tables (n_losses, K, C)."""
+    predicted, true = np.zeros(len(tables)), np.zeros(len(tables))
+    _add_losses(by_columns(table), labels, counts, np.ascontiguousarray(tables), predicted, true)
+    rows = float(counts.sum())
+    return DecisionLosses(predicted / rows, true / rows)
 
 
 def row_losses(table: Floats, labels: Ints, tables: Floats) -> tuple[Ints, Floats, Floats]:
@@ -147,7 +149,25 @@ def _fill_cheapest(columns: Floats, tables: Floats, decisions: Ints, least: Floa
                 least[i, start + r] = scores[best, r]
 
 
-def _parts(tables: Floats, n_rows: int) -> list[slice]:
-    """Slices of the loss tables for which one number a row takes a few megabytes."""
-    size = max(1, _CHUNK // n_rows)
-    return [slice(start, start + size) for start in range(0, len(tables), size)]
+@compiled
+def _add_losses(
+    columns: Floats, labels: Ints, counts: Floats, tables: Floats, predicted: Floats, true: Floats
+) -> None:
+    """Sums over rows of the losses of the cheapest actions, as predicted and as they came; block by block."""
+    expected = np.empty((tables.shape[1], BLOCK))
+    for start in range(0, columns.shape[1], BLOCK):
+        stop = min(columns.shape[1], start + BLOCK)
+        part = columns[:, start:stop]
+        scores = expected[:, : stop - start]
+        for i in range(tables.shape[0]):
+            fill_product(tables[i], part, scores)
+            least, came = 0.0, 0.0
+            for r in range(stop - start):
+                best = 0
+                for a in range(1, scores.shape[0]):
+                    if scores[a, r] < scores[best, r]:
+                        best = a
+                least += counts[start + r] * scores[best, r]
+                came += counts[start + r] * tables[i, best, labels[start + r]]
+            predicted[i] += least
+            true[i] += came

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from onlinecal.measures.decision.errors import PartitionKind, decision_loss_gap
-from onlinecal.measures.decision.losses import loss_norms, row_losses
+from onlinecal.measures.decision.errors import PartitionKind, loss_gaps
+from onlinecal.measures.decision.losses import mean_losses
 from onlinecal.measures.decision.partitions import Floats, Ints, residuals
 from onlinecal.recalibration.decision.rounds import (
     Descent,
@@ -24,12 +24,12 @@ from onlinecal.recalibration.mixing import Rows, chosen_mixture, moments_of, tol
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.starting import (
     Start,
+    deciding_folds,
     fitted_start,
-    fold_numbers,
     start_model,
     started,
 )
-from onlinecal.recalibration.weights import Weights, mean, part
+from onlinecal.recalibration.weights import Weights, counts_of, mean, part
 
 Begun = ProbabilityRecalibrator | None
 """A fitted start, None for none."""
@@ -136,13 +136,13 @@ class Fitting:
     def held_out(self) -> HeldOut:
         """What rounds do to held-out rows: all folds advance together, until none improves."""
         asked = self.parameters
-        fold_of = fold_numbers(len(self.labels), asked.n_folds, asked.seed)
         tables = []
-        for fold in range(asked.n_folds):
-            out, rows = np.flatnonzero(fold_of == fold), np.flatnonzero(fold_of != fold)
-            _, begun, corrected = self._begin(rows)
-            self.folds.append((out, begun[out], self._descent(corrected[rows], rows, 1)))
-            tables.append(corrected[out])
+        for rows, out in deciding_folds(len(self.labels), asked.n_folds, asked.seed):
+            start = self._start(rows)
+            begun = started(start, self.table[out])
+            corrected = self._corrected(started(start, self.table[rows]))
+            self.folds.append((out, begun, self._descent(corrected, rows, 1)))
+            tables.append(self._corrected(begun))
         course = [self._score(tables)]
         most = self.most_rounds
         while len(course) <= most:
@@ -164,8 +164,10 @@ class Fitting:
         The start and its table, the rounds, what each of them saw (and the end), and whether nothing above
         epsilon was left.
         """
-        start, begun, corrected = self._begin(np.arange(len(self.table)))
-        descent = self._descent(corrected, np.arange(len(self.table)), 0)
+        rows = np.arange(len(self.table))
+        start = self._start(rows)
+        begun = started(start, self.table)
+        descent = self._descent(self._corrected(begun), rows, 0)
         history: list[Progress] = []
         while len(descent.rounds) < most:
             progress = descent.advance(self.parameters.epsilon)
@@ -200,15 +202,11 @@ class Fitting:
         """The mean square gap of the decision makers that are watched."""
         return float((_gaps(table, labels, weights, self.watched) ** 2).mean())
 
-    def _begin(self, rows: Ints) -> tuple[Begun, Floats, Floats]:
-        """When only some rows are fitted: the start, what it makes of all, and what earlier rounds do."""
-        if self.earlier is None:
-            weights = part(self.weights, rows)
-            start = fitted_start(self.model, self.table[rows], self.labels[rows], weights)
-        else:
-            start = self.earlier[0]
-        begun = started(start, self.table)
-        return start, begun, self._corrected(begun)
+    def _start(self, rows: Ints) -> Begun:
+        """The start when only some rows are fitted."""
+        if self.earlier is not None:
+            return self.earlier[0]
+        return fitted_start(self.model, self.table[rows], self.labels[rows], part(self.weights, rows))
 
     def _corrected(self, begun: Floats) -> Floats:
         """What earlier rounds make of a start's table."""
@@ -231,11 +229,6 @@ class Fitting:
 
 
 def _gaps(table: Floats, labels: Ints, weights: Weights, losses: Floats) -> Floats:
-    """`decision_loss_gap` with weights."""
-    if weights is None:
-        return decision_loss_gap(table, labels, losses)
-    norms, gaps = loss_norms(losses), []
-    for loss in losses:
-        _, predicted, true = (one[0] for one in row_losses(table, labels, loss[None]))
-        gaps.append(float(mean(predicted - true, weights)))
-    return np.abs(gaps) / np.where(norms > 0.0, norms, 1.0)
+    """`decision_loss_gap` of checked rows with weights."""
+    predicted, true = mean_losses(table, labels, losses, counts_of(labels, weights))
+    return loss_gaps(predicted, true, losses)

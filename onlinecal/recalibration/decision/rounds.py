@@ -17,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
+from onlinecal.measures.decision.climbing import climb
 from onlinecal.measures.decision.losses import loss_norms
 from onlinecal.measures.decision.partitions import Ints, Partition, error_of, residuals
-from onlinecal.measures.decision.search import MAX_ITERATIONS, N_STARTS, Found, search
+from onlinecal.measures.decision.search import MAX_ITERATIONS, N_STARTS, Found, improve, search, soft_errors
 from onlinecal.measures.fixed_order import Floats, by_columns, eigenvectors, inner, product
 from onlinecal.recalibration.simplex_projection import project_rows
 from onlinecal.recalibration.weights import Weights, mean, part, total_weight, weighted
@@ -27,6 +28,8 @@ from onlinecal.recalibration.weights import Weights, mean, part, total_weight, w
 Finder = Callable[[Floats, Floats, float, np.random.Generator], Found]
 """From a table (n, C), p - Y and epsilon: the worst error found, and its partition."""
 
+MOST_SEARCHED = 20_000
+"""Of more rows so many, drawn at random, are searched; what is found is measured on all."""
 SMALLEST_EIGENVALUE = 1e-9
 """Directions of b with less mass than this, relative to the most, are not corrected: the pseudo-inverse."""
 
@@ -65,6 +68,7 @@ class WorstOfAllLosses:
 
     A quick search does as long as it finds an error above epsilon. If it does not, a thorough one is made,
     and for soft partitions a hard one too, which are limits of soft ones: only then is epsilon reached.
+    Of many rows some are searched, and errors are those of all; a thorough search goes on in all of them.
     """
 
     def __init__(self, n_actions: int, hard: bool, n_starts: int, max_iterations: int) -> None:
@@ -76,13 +80,30 @@ class WorstOfAllLosses:
     def __call__(self, table: Floats, residual: Floats, epsilon: float, rng: np.random.Generator) -> Found:
         """Search; `residual` is p - Y."""
         tries = [(self.hard, self.n_starts, self.max_iterations), (self.hard, N_STARTS, MAX_ITERATIONS)]
+        few, wrong = table, residual
+        if sampled := len(table) > MOST_SEARCHED:
+            some = rng.choice(len(table), MOST_SEARCHED, replace=False)
+            few, wrong = table[some], residual[some]
         if not self.hard:
-            tries.append((True, N_STARTS, MAX_ITERATIONS))
+            # to sort many rows takes longer than all climbs
+            tries.append((True, 1 if sampled else N_STARTS, MAX_ITERATIONS))
         for hard, n_starts, max_iterations in tries:
-            found = search(table, residual, self.n_actions, hard, rng, n_starts, max_iterations)
+            found = search(few, wrong, self.n_actions, hard, rng, n_starts, max_iterations)
+            if sampled:
+                found = Found(error_of(found.partition(table), residual), found.partition)
+                if n_starts == N_STARTS and found.error <= epsilon:
+                    found = _continued(found, table, residual, rng)
             if found.error > epsilon:
                 break
         return found
+
+
+def _continued(found: Found, table: Floats, residual: Floats, rng: np.random.Generator) -> Found:
+    """Where the search of a few rows ended, the one of all goes on."""
+    if found.partition.hard:
+        return improve(table, residual, found.partition.weights, found.error, rng)
+    error, weights = climb(soft_errors(table, residual), found.partition.weights, MAX_ITERATIONS)
+    return Found(error, Partition(weights, hard=False))
 
 
 class WorstOfGivenLosses:
@@ -189,6 +210,7 @@ class Descent:
         self.length = length
         self.rng = np.random.default_rng(seed)
         self.rounds: list[Round] = []
+        self.reached = False
 
     def progress(self, error: float = np.nan) -> Progress:
         """The present state of the rows."""
@@ -197,7 +219,9 @@ class Descent:
         return Progress(error, float(squared), float(hits))
 
     def advance(self, epsilon: float) -> Progress | None:
-        """Play one round; None, and nothing done, if what was found is at most epsilon."""
+        """Play one round; None, and nothing done, once what was found is at most epsilon."""
+        if self.reached:
+            return None
         residual = residuals(self.table, self.labels)
         # the search averages plainly
         seen = weighted(residual, self.weights)
@@ -205,6 +229,7 @@ class Descent:
         if self.length is None:
             found = self.find(self.table, seen, epsilon, self.rng)
             if found.error <= epsilon:
+                self.reached = True
                 return None
             step = full_step(found.partition(self.table), -residual, self.weights)
         elif not self.rounds:
@@ -218,6 +243,7 @@ class Descent:
             half = weighted(residual[chosen], part(self.weights, chosen))
             found = self.find(self.table[chosen], half, epsilon, self.rng)
             if found.error <= epsilon:
+                self.reached = True
                 return None
             step = shrunk_step(found.partition(self.table), -residual, fresh, self.length, self.weights)
         progress = self.progress(found.error)

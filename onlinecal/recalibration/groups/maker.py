@@ -172,14 +172,20 @@ def encode(column: Any) -> tuple[NDArray[np.int64], dict[Any, int]]:
     Missing values (None, NaN, NaT, NA) are the value None.
     """
     index: dict[Any, int] = {}
-    codes = np.empty(len(column), np.int64)
-    missing = column.is_null() if hasattr(column, "is_null") else column.isna()
-    absent = np.asarray(missing, dtype=bool)
-    for row, value in enumerate(column.to_list()):
-        # a NaN in a polars column is not null, and not equal to itself
-        key = None if absent[row] or value != value else value
-        codes[row] = index.setdefault(key, len(index))
-    return codes, index
+    if hasattr(column, "is_null"):
+        values = column.unique(maintain_order=True)
+        absent, found = values.is_null(), values.to_list()
+        known = values.alias("value").to_frame().with_row_index("code")
+        rows = column.alias("value").to_frame()
+        joined = rows.join(known, "value", "left", nulls_equal=True, maintain_order="left")
+        codes = joined["code"].to_numpy()
+    else:
+        codes, values = column.factorize(use_na_sentinel=False)
+        absent, found = values.isna(), values.tolist()
+    # a NaN in a polars column is not null, and not equal to itself
+    keys = [None if gone or value != value else value for gone, value in zip(absent, found, strict=True)]
+    numbers = np.array([index.setdefault(key, len(index)) for key in keys], np.int64)
+    return numbers[codes], index
 
 
 def named_predicates(predicates: Predicates) -> dict[str, Predicate]:

@@ -283,10 +283,14 @@ class GroupRecalibrator(BaseEstimator):
             yield self._patched(started, members, check_count(stop, "stops", self.n_patches_, least=0))
 
     def _started(self, p: ArrayLike, groups: Any) -> tuple[Floats, Bytes]:
-        check_is_fitted(self, "history_")
         forecasts = check_probabilities(p, "p")
-        members = self._maker.transform(groups, len(forecasts)).view(np.uint8)
+        members = self.members(groups, len(forecasts)).view(np.uint8)
         return (self.start_ or StartMap("none"))(self._inside(forecasts), self._limit), members
+
+    def members(self, groups: Any, n_rows: int) -> NDArray[np.bool_]:
+        """Which of its groups each of so many rows is in, shape (n, G); groups and errors as in `predict`."""
+        check_is_fitted(self, "history_")
+        return self._maker.transform(groups, n_rows)
 
     def report(self, p: ArrayLike, y: ArrayLike, groups: Any) -> GroupRepair:
         """Group by group, how calibrated the probabilities p are and how calibrated `predict` makes them."""

@@ -22,17 +22,12 @@ from onlinecal.recalibration.mixing import Rows, chosen_mixture, moments_of, tol
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.starting import (
     Start,
+    deciding_folds,
     fitted_start,
-    fold_numbers,
     start_model,
     started,
 )
 from onlinecal.recalibration.weights import Weights, part, weighted
-
-MANY = 100_000
-"""Of more rows than this one fold says enough."""
-MOST_DECIDING = 500_000
-"""So many rows, drawn at random, decide on share and limit."""
 
 
 class Parameters(Protocol):
@@ -95,13 +90,9 @@ class Correcting:
             return told_mixture(asked.share, asked.limit)
         if n < 2 * asked.n_folds:
             return told_mixture(0.0, asked.limit)
-        known = np.arange(n)
-        if n > MOST_DECIDING:
-            known = np.sort(np.random.default_rng([asked.seed, 5]).choice(n, MOST_DECIDING, replace=False))
-        fold_of, held_out = fold_numbers(len(known), asked.n_folds, asked.seed), []
-        for fold in range(1 if n > MANY else asked.n_folds):
-            out = known[fold_of == fold]
-            each = self.on(known[fold_of != fold])
+        held_out = []
+        for rows, out in deciding_folds(n, asked.n_folds, asked.seed):
+            each = self.on(rows)
             begun = started(each.start, self.table[out])
             held_out.append(Rows(begun, each.map(begun), self.labels[out], part(self.weights, out)))
         return chosen_mixture(

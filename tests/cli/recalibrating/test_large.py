@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
+import polars.testing
 import pytest
 
-from onlinecal.cli.recalibrating import large, lp
-from onlinecal.cli.recalibrating.options import LpSettings, Rows
+from onlinecal.cli.recalibrating import boost, groups, large, lp
+from onlinecal.cli.recalibrating.options import BoostSettings, GroupSettings, LpSettings, Rows
 from onlinecal.cli.recalibrating.tables import read_table
 
 
@@ -43,6 +46,47 @@ def test_chunks_say_what_whole_tables_say(files, monkeypatch):
     assert chunks.facts == whole.facts
     found, known = (next(one.values for one in report.lines[::-1]) for report in (chunks, whole))
     assert found["lp"] != known["lp"] == pytest.approx(found["lp"], abs=0.05)
+
+
+def loans(n, seed):
+    """Risks that are wrong in some groups, what came, columns of groups and features, one more."""
+    rng = np.random.default_rng(seed)
+    risk, age = rng.beta(1, 3, n), rng.integers(20, 70, n)
+    region = rng.choice(["north", "south", "west"], n)
+    truth = np.clip(risk + 0.15 * (region == "north") - 0.1 * (age > 55), 0.0, 1.0)
+    columns = {"risk": risk, "age": age, "region": region, "note": ["-"] * n}
+    return pl.DataFrame(columns).with_columns(pl.Series("defaulted", (rng.random(n) < truth).astype(int)))
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        (groups, GroupSettings(group=["region", "age"], forecast="risk", outcome="defaulted")),
+        (boost, BoostSettings(features="age", forecast="risk", outcome="defaulted")),
+        (boost, BoostSettings(forecast="risk", outcome="defaulted")),
+        (boost, BoostSettings(outcome="defaulted")),
+    ],
+)
+@pytest.mark.parametrize("outcomes", [True, False])
+def test_chunks_of_events_say_what_whole_columns_say(tmp_path, monkeypatch, method, settings, outcomes):
+    old, new = tmp_path / "old.csv", tmp_path / "new.parquet"
+    loans(1200, 1).write_csv(old)
+    (loans(900, 2) if outcomes else loans(900, 2).drop("defaulted")).write_parquet(new)
+    whole = method.recalibrate(old, Rows(apply=new), settings)
+    for name, size in (("LARGE", 1500), ("CHUNK", 128), ("SCORED", 800)):
+        monkeypatch.setattr(large, name, size)
+    monkeypatch.setattr("onlinecal.cli.recalibrating.events.read_frame", None)
+    chunks = method.recalibrate(old, Rows(apply=new), settings)
+    assert isinstance(chunks.probabilities, large.Chunks)
+    assert max(part.height for part in chunks.probabilities) == 128
+    pl.testing.assert_frame_equal(pl.concat(chunks.probabilities), whole.probabilities)
+    assert chunks.facts == whole.facts
+    assert chunks.n_rows == whole.n_rows == {"fit": 1200, "apply": 900}
+    assert any("random rows" in one for one in chunks.warnings)
+    sampled, known = (report.lines[-1].values for report in (chunks, whole))
+    assert sampled == {name: pytest.approx(known[name], abs=0.05) for name in sampled}
+    with pytest.raises(ValueError, match="no column 'income'"):
+        method.recalibrate(old, Rows(apply=new), replace(settings, forecast="income"))
 
 
 def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):

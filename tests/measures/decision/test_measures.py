@@ -9,10 +9,17 @@ from onlinecal.measures.decision.errors import (
     loss_set_gaps,
     worst_partition,
 )
-from onlinecal.measures.decision.losses import bayes_decisions, decision_losses, loss_norms
+from onlinecal.measures.decision.losses import (
+    bayes_decisions,
+    decision_losses,
+    loss_norms,
+    mean_losses,
+    row_losses,
+)
 from onlinecal.measures.decision.partitions import Partition, error_of, residuals
 from onlinecal.measures.decision.search import soft_error
 from onlinecal.measures.decision.width import confidence_width
+from onlinecal.measures.fixed_order import BLOCK
 from onlinecal.recalibration.decision.losses import classwise_losses, gaussian_losses, refrain_losses
 from tests import DATA
 from tests.measures.decision.reference import population, supremum_by_brute_force, supremum_over_intervals
@@ -47,15 +54,16 @@ def test_the_gap_is_predicted_minus_true_loss_of_the_cheapest_action():
     assert bayes_decisions(table, losses[0]).shape == (50,)
 
 
-def test_many_losses_are_measured_in_parts_as_one_by_one(monkeypatch):
+@pytest.mark.parametrize("n_actions", [1, 2, 4])
+def test_losses_of_blocks_of_rows_add_up_to_those_row_by_row(n_actions):
     rng = np.random.default_rng(1)
-    table, labels = draw(rng, 40, 3)
-    losses = rng.standard_normal((25, 2, 3))
-    whole = decision_losses(table, labels, losses)
-    monkeypatch.setattr("onlinecal.measures.decision.losses._CHUNK", 200)
-    parts = decision_losses(table, labels, losses)
-    assert np.array_equal(whole.predicted, parts.predicted)
-    assert np.array_equal(whole.true, parts.true)
+    table, labels = draw(rng, 2 * BLOCK + 40, 3)
+    losses, counts = rng.standard_normal((25, n_actions, 3)), rng.random(len(labels))
+    _, *by_row = row_losses(table, labels, losses)
+    for found, rows in zip(decision_losses(table, labels, losses), by_row, strict=True):
+        np.testing.assert_allclose(found, rows.mean(axis=1), atol=1e-14)
+    for found, rows in zip(mean_losses(table, labels, losses, counts), by_row, strict=True):
+        np.testing.assert_allclose(found, np.average(rows, axis=1, weights=counts), atol=1e-14)
 
 
 def test_a_table_of_zeros_has_no_gap():
