@@ -29,7 +29,7 @@ REMEMBERED = 1 << 20
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-class Keyed(Struct):
+class Keyed(Struct, gc=False):
     """As much of an event as tells where it goes."""
 
     key: str | None = None
