@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 import sys
@@ -17,13 +18,13 @@ import msgspec
 from onlinecal.cli.stream.lines import Gathered
 from onlinecal.cli.stream.shards.folder import Claimed
 from onlinecal.cli.stream.shards.messages import Answered, Begin, Part, receive, send
-from onlinecal.cli.stream.shards.routing import FIRST, Routed, Shards, merge, route
+from onlinecal.cli.stream.shards.routing import FIRST, Routed, Shards, merge, route, tells_unknown
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Forecast, Rejected, Settled, Withdrawn
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Noted
-from onlinecal.engine.watch.logs import tell_refusals
+from onlinecal.engine.watch.logs import logger, tell_refusals
 
 AHEAD = 2
 """Blocks that are with the workers while the next one is read and divided."""
@@ -196,10 +197,11 @@ class Pool:
         if self._over:
             return []
         try:
-            merged = merge(routed, [reply.result() for reply in replies])
-            tell_refusals(rejected_in(merged.unknown))
-            kinds = Counter(map(TYPES.__getitem__, map(itemgetter(TYPE_AT), merged.lines)))
-            self._over = not deliver(b"\n".join([*merged.lines, b""]), kinds)
+            lines = merge(routed, [reply.result() for reply in replies])
+            kinds = Counter(map(TYPES.__getitem__, map(itemgetter(TYPE_AT), lines)))
+            if kinds[Rejected] and logger.isEnabledFor(logging.INFO):
+                tell_refusals(unknown_in(lines))
+            self._over = not deliver(b"\n".join([*lines, b""]), kinds)
         except BaseException:
             self._over = True
             raise
@@ -222,12 +224,11 @@ class Pool:
             raise problems[0]
 
 
-REJECTED = b'{"type":"rejected"'
 TYPES: dict[int, type] = {ord("f"): Forecast, ord("s"): Settled, ord("w"): Withdrawn, ord("r"): Rejected}
-TYPE_AT = REJECTED.index(b"rejected")
+TYPE_AT = len('{"type":"')
 """Where a line tells of what type the answer is."""
 
 
-def rejected_in(lines: list[bytes]) -> list[Rejected]:
-    """The refusals among answers."""
-    return [msgspec.json.decode(line, type=Rejected) for line in lines if line.startswith(REJECTED)]
+def unknown_in(lines: list[bytes]) -> list[Rejected]:
+    """Refusals of what no shard knows, among answers."""
+    return [msgspec.json.decode(line, type=Rejected) for line in lines if tells_unknown(line)]

@@ -29,7 +29,7 @@ REMEMBERED = 1 << 20
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-class Keyed(Struct):
+class Keyed(Struct, gc=False):
     """As much of an event as tells where it goes."""
 
     key: str | None = None
@@ -93,21 +93,19 @@ def route(lines: list[bytes], shards: Shards, count: int) -> Routed:
     return Routed(len(lines), parts)
 
 
-class Merged(NamedTuple):
-    """The answers in the order of their lines; `unknown`: those that were sent to all and known to none."""
-
-    lines: list[bytes]
-    unknown: list[bytes]
+def tells_unknown(answer: bytes) -> bool:
+    """Whether an answer says that nothing is known of an id. (Within a text its quotes have backslashes.)"""
+    return answer.startswith(b'{"type":"rejected"') and b'"reason":"unknown"' in answer
 
 
-def merge(routed: Routed, answers: list[tuple[Answered, bytes]]) -> Merged:
-    """Put the answers of a block's parts, in the order of the parts, into the order of its lines."""
+def merge(routed: Routed, answers: list[tuple[Answered, bytes]]) -> list[bytes]:
+    """Put the answers of a block's parts, in the order of the parts, into the order of its lines.
+
+    Of those that all were asked the first shard always answers, and another one instead that knows the id.
+    """
     merged = np.empty(routed.size, object)
-    asked_all, elsewhere = np.zeros((2, routed.size), np.bool_)
-    for (shard, places, part, _), (answered, body) in zip(routed.parts, answers, strict=True):
+    for (_, places, _, _), (answered, body) in zip(routed.parts, answers, strict=True):
         told = np.frombuffer(answered.told, np.bool_)
         if told.any():
             merged[places[told]] = body.split(b"\n")
-        asked_all[places] = np.frombuffer(part.shared, np.bool_)
-        elsewhere[places[told]] |= shard != FIRST
-    return Merged(merged.tolist(), merged[asked_all & ~elsewhere].tolist())
+    return merged.tolist()

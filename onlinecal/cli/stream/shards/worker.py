@@ -10,6 +10,7 @@ from typing import IO
 
 from onlinecal.cli.stream.lines import GARBAGE, long_line
 from onlinecal.cli.stream.shards.messages import Answered, Begin, Part, receive, send
+from onlinecal.cli.stream.shards.routing import tells_unknown
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Answer, Rejected, decode_all, encode_lines
 from onlinecal.engine.watch.key_watch import Raised
@@ -18,14 +19,11 @@ from onlinecal.engine.watch.overview import Served
 
 
 class Told(Served):
-    """Keeps the logs free of events that all shards are asked about: what no shard knows is logged once."""
-
-    shared: bytes = b""
+    """Keeps out of the logs what is unknown: another shard may know it, and the process that asks tells."""
 
     def note(self, answers: list[Answer], seconds: float, raised: list[tuple[str, Raised]]) -> None:
-        """A batch is committed, of the lines that `shared` is about."""
-        own = [one for one, all_ in zip(answers, self.shared, strict=True) if not (all_ and is_unknown(one))]
-        super().note(own, seconds, raised)
+        """A batch is committed."""
+        super().note([one for one in answers if not is_unknown(one)], seconds, raised)
 
 
 def is_unknown(answer: Answer) -> bool:
@@ -38,7 +36,7 @@ class Shard(Engine):
 
     def __init__(self, begin: Begin) -> None:
         super().__init__(begin.ledger, begin.config, **begin.kept)
-        self._served = self._told = Told()
+        self._served = Told()
         self._first, self._batch = begin.first, begin.batch
 
     def answer(self, part: Part, body: bytes) -> tuple[Answered, bytes]:
@@ -46,19 +44,22 @@ class Shard(Engine):
         lines = body.split(b"\n") if part.lines else []
         for place, size in part.longer:
             lines[place] = long_line(size)
-        answers: list[Answer] = []
-        inputs = part.inputs
-        for start in range(0, len(lines) or 1, self._batch):
-            some = lines[start : start + self._batch]
-            self._told.shared = part.shared[start : start + self._batch]
-            answers += self.handle(decode_all(some), inputs=inputs)
-            inputs = []
+        if part.inputs:
+            self.handle([], inputs=part.inputs)
+        answers = list[bytes]()
+        for start in range(0, len(lines), self._batch):
+            answers += self._answers(lines[start : start + self._batch], bool(part.longer))
         told = [
-            self._first or not (all_ and is_unknown(one))
+            self._first or not (all_ and tells_unknown(one))
             for one, all_ in zip(answers, part.shared, strict=True)
         ]
         own = [one for one, is_told in zip(answers, told, strict=True) if is_told]
-        return Answered(bytes(told), *self.in_memory()), encode_lines(own)[:-1]
+        return Answered(bytes(told), *self.in_memory()), b"\n".join(own)
+
+    def _answers(self, lines: list[bytes], some_longer: bool) -> list[bytes]:
+        if some_longer:
+            return encode_lines(self.handle(decode_all(lines))).split(b"\n")[:-1]
+        return self.handle_lines(b"\n".join(lines) + b"\n").split(b"\n")[:-1]
 
 
 def work(requests: IO[bytes], answers: IO[bytes]) -> None:
