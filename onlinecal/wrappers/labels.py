@@ -136,12 +136,18 @@ def completed(masses: dict[Label, float], hints: Mapping[Label, float]) -> dict[
 
     No distribution is nearer to the masses in l1: what is moved in all is how far their sum is from 1.
     """
-    missing = 1.0 - sum(masses.values())
-    way = {label: max((hints[label] - mass) * missing, 0.0) for label, mass in masses.items()}
-    total = sum(way.values())
+    missing, total = 0.0, 0.0
+    for mass in masses.values():  # not `sum`, which from Python 3.12 on rounds otherwise
+        missing += mass
+    missing, way = 1.0 - missing, []
+    for label, mass in masses.items():
+        towards = (hints[label] - mass) * missing
+        way.append(towards if towards > 0.0 else 0.0)
+        total += way[-1]
     if total <= 0.0:
         return normalised(masses)
-    return {label: max(mass + missing * (way[label] / total), 0.0) for label, mass in masses.items()}
+    moved = [mass + missing * (part / total) for mass, part in zip(masses.values(), way, strict=True)]
+    return {label: mass if mass > 0.0 else 0.0 for label, mass in zip(masses, moved, strict=True)}
 
 
 def completed_rows(masses: NDArray[np.float64], hints: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from onlinecal import DecisionRecalibrator, LpRecalibrator, decision_calibration_error, decision_loss_gap
+from onlinecal import (
+    DecisionRecalibrator,
+    GroupRecalibrator,
+    LpRecalibrator,
+    decision_calibration_error,
+    decision_loss_gap,
+)
 from onlinecal.pieces import ENTRIES, sampled_rows
 from onlinecal.recalibration import (
     DirichletCalibration,
@@ -19,8 +25,9 @@ from onlinecal.recalibration import (
 )
 from onlinecal.recalibration.classical import newton, temperature
 from onlinecal.recalibration.decision import rounds
-from onlinecal.recalibration.groups import start
-from onlinecal.recalibration.groups.start import best_sigmoid
+from onlinecal.recalibration.groups import folds, start
+from onlinecal.recalibration.groups.history import Rows
+from onlinecal.recalibration.groups.start import best_sigmoid, log_losses
 from onlinecal.recalibration.lp import correcting
 from onlinecal.recalibration.starting import started
 from onlinecal.recalibration.weights import squared_error
@@ -38,12 +45,15 @@ def source(n, k, seed=0):
 def few_are_many(monkeypatch, sampled=sampled_rows):
     for module in (newton, temperature, start):
         monkeypatch.setattr(module, "SAMPLED", 400)
+    monkeypatch.setattr(newton, "CURVED", 200)
+    monkeypatch.setattr(newton, "sampled_rows", sampled)
+    for module in (temperature, start):
         monkeypatch.setattr(module, "sampled_rows", partial(sampled, size=400))
 
 
-def surest_rows(labels, table, n_rows, size):
-    """A sample that misleads: in each of its rows the most probable class comes."""
-    return np.flatnonzero(table.argmax(axis=1) == labels)[:size]
+def surest_rows(labels, table, n_rows, size=400):
+    """A sample that misleads: in each of its rows the most probable class comes; of it the first ones."""
+    return np.flatnonzero(table.argmax(axis=1) == labels)[:size] if n_rows == len(labels) else np.arange(size)
 
 
 @pytest.mark.parametrize("misled", [False, True])
@@ -124,6 +134,26 @@ def test_a_search_of_some_rows_and_one_fold_keep_the_gain_for_decisions(monkeypa
     monkeypatch.setattr(starting, "MOST_DECIDING", 5000)
     some = gap()
     assert max(whole, some) < 0.15 * raw
+
+
+def test_of_many_rows_one_fold_says_how_many_patches_groups_need(monkeypatch):
+    rng = np.random.default_rng(8)
+    p, members = rng.beta(2, 4, 12_000), rng.random((12_000, 4)) < 0.4
+    truth = np.clip(p + 0.2 * members[:, 0] - 0.15 * members[:, 1], 0.01, 0.99)
+    y = (rng.random(12_000) < truth).astype(np.uint8)
+    fit, fresh = slice(0, 6000), slice(6000, None)
+
+    def loss():
+        model = GroupRecalibrator().fit(p[fit], y[fit], members[fit])
+        return log_losses(model.predict(p[fresh], members[fresh]), y[fresh]).mean()
+
+    assert len(folds.fold_parts(Rows(p, y, members, np.ones(len(p))), 3, 0)) == 3
+    by_all = loss()
+    monkeypatch.setattr(folds, "MANY", 1000)
+    (inside, held), *others = folds.fold_parts(Rows(p, y, members, np.ones(len(p))), 3, 0)
+    assert (len(inside.p), len(held.p), others) == (8000, 4000, [])
+    raw, best = log_losses(p[fresh], y[fresh]).mean(), log_losses(truth[fresh], y[fresh]).mean()
+    assert max(by_all, loss()) - best < 0.2 * (raw - best)
 
 
 def correcting_moments(cross):

@@ -6,8 +6,8 @@ Newton's steps, halved while they do not lower it, end at its minimum. Sums run 
 `onlinecal.measures.fixed_order`).
 
 Second derivatives are what takes time. Of many rows a sample has them: steps then lead from the sample's
-minimum to that of all rows, whose loss and gradient are always those of all. Each step takes some thousandth
-of what the one before promised, and the end is the same.
+minimum, found in the same way, to that of all rows, whose loss and gradient are always those of all. Each
+step takes some hundredth of what the one before promised, or less, and the end is the same.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from onlinecal.recalibration.probability_recalibrator import Ints
 from onlinecal.recalibration.weights import Weights, counts_of
 
 MOST_STEPS = 100
+CURVED = 20_000
+"""So many rows, of which the search of a sample begins with another one."""
 MOST_SAMPLED = 30
 """Steps with a sample's second derivatives; then all rows are asked for theirs."""
 MOST_HALVINGS = 40
@@ -71,7 +73,8 @@ class LocalRows:
 
     def __init__(self, logs: Floats, labels: Ints, counts: Floats) -> None:
         self.logs, self.labels, self.counts = logs, labels, counts
-        self.from_sample, self.weight = len(logs) > SAMPLED, float(counts.sum())
+        self._size = next((size for size in (SAMPLED, CURVED) if len(logs) > size), 0)
+        self.from_sample, self.weight = self._size > 0, float(counts.sum())
 
     @classmethod
     def of(cls, table: Floats, labels: Ints, weights: Weights = None) -> LocalRows:
@@ -92,7 +95,7 @@ class LocalRows:
 
     def sample(self) -> LocalRows:
         """Some of the rows, at random."""
-        rows = sampled_rows(len(self.logs))
+        rows = sampled_rows(len(self.logs), self._size)
         return LocalRows(self.logs[rows], self.labels[rows], self.counts[rows])
 
 
@@ -109,7 +112,7 @@ def best_of_rows(rows: LinearRows, centre: Floats, ridge: Floats) -> Floats:
     """The same for any parameters, and with the ridge as it is."""
     if rows.from_sample:
         sample = rows.sample()
-        begin, _ = _descended(sample, sample.curve, centre, centre, ridge, MOST_STEPS)
+        begin = best_of_rows(sample, centre, ridge)
         curve = sample.curve(begin)
         found, is_minimum = _descended(rows, lambda _: curve, begin, centre, ridge, MOST_SAMPLED)
         if is_minimum:

@@ -18,6 +18,10 @@ Halves = tuple[Rows, Rows]
 """What is fitted, and what is held out."""
 
 
+MANY = 1_000_000
+"""Of more rows than this one fold says enough."""
+
+
 class Choice(NamedTuple):
     """What is fitted to all rows.
 
@@ -89,9 +93,10 @@ def choose(
 
 
 def fold_parts(rows: Rows, n_folds: int, seed: int) -> list[Halves]:
-    """Of each fold the rows outside, and those inside, which are held out."""
+    """Of each fold, of more than MANY rows of one, the rows outside, and those inside, which are held out."""
     fold = numbered_folds(rows.y, n_folds, seed)
-    return [(rows.take(fold != k), rows.take(fold == k)) for k in range(n_folds)]
+    held_out = range(1 if len(rows.y) > MANY else n_folds)
+    return [(rows.take(fold != k), rows.take(fold == k)) for k in held_out]
 
 
 def counted_parts(rows: Rows, n_folds: int, seed: int) -> list[Halves]:

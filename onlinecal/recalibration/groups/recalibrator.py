@@ -87,7 +87,8 @@ class GroupRecalibrator(BaseEstimator):
         The map that patches start from: "none", "temperature", "platt", "beta" or "isotonic", unless held-out
         rows speak against it; "auto": the one of the first four with the least log loss; without folds none.
     n_folds
-        None: 10, from 5,000 rows on 5 and from 200,000 on 3. 0: nothing is held out, every patch is made.
+        None: 10, from 5,000 rows on 5 and from 200,000 on 3; of more than 10^6 rows only one of them is held
+        out. 0: nothing is held out, every patch is made.
     shrinkage
         Log-odds patches step as if each cell had so much more variance, the sum of f (1 - f): the fewer rows,
         the shorter the step. None: 50; without folds 0.

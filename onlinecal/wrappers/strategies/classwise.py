@@ -8,6 +8,7 @@ import numpy as np
 
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, completed, completed_rows, normalised, normalised_rows
+from onlinecal.wrappers.strategies.projection import Projection
 from onlinecal.wrappers.strategies.strategy import Answer, Asked, Floats, Ints, Outlook, Strategy
 
 
@@ -15,13 +16,17 @@ class Classwise(Strategy):
     """One event for each label; the answer is the distribution nearest to these, towards the hints."""
 
     name = "classwise"
+    _pairs: tuple[list[Label], list[tuple[Label, Projection]]] = ([], [])
+    """The labels of the last round, and each with its projection."""
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
         """Each label's forecast follows its hint."""
         hints = self.hints(answer, names)
+        if names is not self._pairs[0]:
+            self._pairs = names, [(label, self.projection(label)) for label in names]
+        hint = hints.get
         # for ten labels a call more for each is a tenth of a round
-        found, new, hint = self.projections.get, self.projection, hints.get
-        forecasts = {k: (found(k) or new(k)).ask(hint(k, 0.0)) for k in names}
+        forecasts = {label: projection.ask(hint(label, 0.0)) for label, projection in self._pairs[1]}
         if self.steering is None:
             return tuple(names), normalised(forecasts)
         return tuple(names), completed(forecasts, hints)
@@ -30,7 +35,7 @@ class Classwise(Strategy):
         """Charge the round that is here; a label that it does not name was as good as forecast with 0."""
         projections = self.projections
         for name in asked:
-            projections[name].settle(int(label == name))
+            projections[name].settle(1 if label == name else 0)
         if label not in asked:
             self.projection(label).surprise()
         self.learn(label)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,9 @@ class SteeredVectors:
         The labels met so far, from answers or outcomes, in the order of the state's classes.
     """
 
+    _named: list[Label] | None = None
+    """The labels of the last answer, which have been met."""
+
     def __init__(self) -> None:
         self.numbers: dict[Label, int] = {}
         self._state = new_vector_steering(0)
@@ -39,8 +43,10 @@ class SteeredVectors:
         Labels that the answer leaves out have 0; an answer without any weight counts as undecided. The ticket
         stays here until the next one.
         """
-        self._meet(names)
-        row = np.array([answer.get(label, 0.0) for label in self.numbers], np.float64)
+        if names is not self._named:
+            self._meet(names)
+            self._named = names
+        row = np.fromiter(map(answer.get, self.numbers, repeat(0.0)), np.float64, len(self.numbers))
         hint = np.empty(len(row))
         vector_steering().hint(self._state, row, hint)
         masses = dict(zip(self.numbers, hint.tolist(), strict=True))

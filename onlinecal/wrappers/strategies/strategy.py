@@ -103,6 +103,8 @@ class Strategy(ABC):
     goes_on_as_before = True
     """Whether projections are steered as in version 0.1.0: those of its states are, which do not say."""
     steering: SteeredVectors | None = None
+    _named: tuple[tuple[Label, ...], int, list[Label]] = ((), 0, [])
+    """The last answer's labels, how many were known, and the round's labels."""
     steers_again: ClassVar[bool] = False
     """Whether projections steer the hints that are made for them."""
 
@@ -130,8 +132,14 @@ class Strategy(ABC):
         return found
 
     def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
-        """The labels of a round: those of the model's answer, then the others that are known."""
-        return list(dict.fromkeys([*map(plain, answer), *labels.known]))
+        """The labels of a round: those of the model's answer, then the others that are known.
+
+        The same list as long as they stay the same.
+        """
+        answered, known = tuple(answer), len(labels.known)
+        if self._named[0] != answered or self._named[1] != known:
+            self._named = answered, known, list(dict.fromkeys([*map(plain, answer), *labels.known]))
+        return self._named[2]
 
     def hints(self, answer: Mapping[Label, float], names: list[Label]) -> Mapping[Label, float]:
         """What the projections of these labels are asked about: the steered answer, or else the answer."""
