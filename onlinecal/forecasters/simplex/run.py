@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     units,
 )
 from onlinecal.forecasters.simplex.reading import cell_of, charged_points, lp_norm
+from onlinecal.forecasters.simplex.soft import parts_for
 from onlinecal.forecasters.simplex.soundness import check_account, check_simplex_memory, check_tuning
 from onlinecal.forecasters.simplex.tokens import Cell
 from onlinecal.forecasters.simplex.tuning import allowance, next_review, rebased, spare, wish
@@ -76,7 +78,7 @@ class SimplexRun(Account):
         """ValueError unless compiled code can play on what this run was given from outside."""
         if len(self.numbers) or len(self.memory):
             parameters = self.n_cells, self.horizon or self.window, self.slack, self.fixed, self.report
-            check_simplex_memory(self.memory, len(self.numbers), *parameters)
+            check_simplex_memory(self.memory, len(self.numbers), *parameters, self.parts)
             check_tuning(self.memory, self.tuned)
         if self.window is not None:
             windows.check_window(self.table, self.memory, self.window)
@@ -133,13 +135,13 @@ class SimplexRun(Account):
         k, scale = self.units() if len(self.memory) else (1, 1)
         return memories.most_late(k, scale, self.slack) + 1
 
-    def _fit(self, k: int) -> None:
-        """Make the memory one for k classes on the grid of the coming round."""
+    def _fit(self, k: int, finer: int = 1) -> None:
+        """Make the memory one for k classes on the grid of the coming round, in units so many times finer."""
         base, limit = self.grid_at(self.rounds + 1)
         m = base
         if self.tuned and len(self.memory) and not self.late:
-            m, limit = wish(self.memory, k, base, self.slack), min(limit, next_review(self.rounds))
-        scale = max(m, int(self.memory[SCALE])) if len(self.memory) else m
+            m, limit = wish(self.memory, k, base, self.slack, self.parts), min(limit, next_review(self.rounds))
+        scale = max(m * self.parts, int(self.memory[SCALE]) * finer) if len(self.memory) else m * self.parts
         if memories.most_late(k, scale, self.slack) < 0:
             raise ValueError(
                 f"slack must be less for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
@@ -151,7 +153,7 @@ class SimplexRun(Account):
             )
         else:
             self.memory = memories.new_memory(
-                k, m, 1, self.slack, memories.FEWEST_RECORDS, growing, self.report
+                k, scale, self.parts, self.slack, memories.FEWEST_RECORDS, growing, self.report
             )
         if self.tuned:
             rebased(self.memory, int(self.memory[SCALE] // (self.memory[BASE] or FOREVER)), base)
@@ -211,17 +213,31 @@ class SimplexRun(Account):
             elif self.tuned and k and self.memory[STEP] < self.memory[BASE]:
                 self._fit(k)
 
+    def divide(self, k: int) -> None:
+        """Be ready for rounds with soft labels over k classes, from now on. ValueError if none can be played."""
+        if self.parts > 1:
+            return
+        scale = int(self.memory[SCALE]) if len(self.memory) else self.grid_at(1)[0] if self.numbers else 1
+        self.parts = parts_for(k, scale, self.slack, self.changing, self.late)
+        if len(self.memory):
+            self._fit(len(self.numbers), self.parts)
+
+    def meet(self, labels: Sequence[Any]) -> None:
+        """Know classes never met before from now on; the coming round may settle them."""
+        # for one round more than there is, since the distance is rounded up to a new unit
+        memories.check_bears(self.memory, self.changing, 1 + len(labels))
+        if len(self.numbers) + len(labels) > MOST_CLASSES:
+            raise ValueError(f"{labels[-1]!r} is one class more than the {MOST_CLASSES} that can be told apart")
+        for label in labels:
+            known = len(self.numbers)
+            self.enter(label, self.rounds, self._base_cells())
+            self._fit(known + 1)
+            if self.tuned and known:
+                self.memory[BALANCE] += (allowance(known + 1) - allowance(known)) * units(self.memory)
+
     def welcome(self, label: Any) -> None:
         """Settle a round whose outcome is a class never met before, and know it from now on."""
-        # for one round more than there is, since the distance is rounded up to a new unit
-        memories.check_bears(self.memory, self.changing, 2)
-        if len(self.numbers) == MOST_CLASSES:
-            raise ValueError(f"{label!r} is one class more than the {MOST_CLASSES} that can be told apart")
-        known = len(self.numbers)
-        self.enter(label, self.rounds, self._base_cells())
-        self._fit(known + 1)
-        if self.tuned and known:
-            self.memory[BALANCE] += (allowance(known + 1) - allowance(known)) * units(self.memory)
+        self.meet([label])
         self.settle_newcomer(label)
 
     def settle_newcomer(self, label: Any) -> None:

@@ -34,15 +34,18 @@ def allowance(k: int) -> int:
     return RESERVE + 2 * k
 
 
-def wish(memory: NDArray[np.int64], k: int, base: int, slack: float | None) -> int:
-    """The number of cells a side to play on next, for k classes from `base` up, a power of two."""
+def wish(memory: NDArray[np.int64], k: int, base: int, slack: float | None, parts: int = 1) -> int:
+    """The number of cells a side to play on next, for k classes from `base` up, a power of two.
+
+    Units are so many `parts` of a cell on the finest grid.
+    """
     if memory[BALANCE] < (RESERVE + 1) * int(units(memory)):
         return base
     biases = int(memory[USED]) * point_bound(min(k, base + 1), slack)
     distance = (int(memory[ROUNDS]) + 1) * reach(k, k, bool(memory[REPORT]))
     cells, eagerness = base, EAGERNESS[memory[REPORT]]
     while 2 * cells <= MOST_CELLS and cells * biases < eagerness * distance:
-        if most_late(k, 2 * cells, slack) < MANY:
+        if most_late(k, 2 * cells * parts, slack) < MANY:
             break
         cells *= 2
     return cells

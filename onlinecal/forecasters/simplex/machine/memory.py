@@ -75,7 +75,7 @@ def new_memory(
     memory = np.zeros(slots + 2 * records + records * width + remembered(classes, records, report), np.int64)
     memory[[FORMAT, CLASSES, SCALE, STEP, LIMIT]] = FORMAT_SIMPLEX, classes, scale, step, FOREVER
     memory[REPORT] = report
-    memory[FINE] = 1 << ((FINENESS // (classes * scale)).bit_length() - 1) if growing else 1
+    memory[FINE] = 1 << (max(1, FINENESS // (classes * scale)).bit_length() - 1) if growing else 1
     memory[[WIDTH, SLOTS, MASK, RECORDS]] = width, slots, 2 * records - 1, slots + 2 * records
     if slack is not None:
         numerator, denominator = float(slack).as_integer_ratio()
@@ -162,7 +162,7 @@ def rounds_left(memory: NDArray[np.int64], changing: bool) -> int:
     now = int(units(memory))
     finest = max(FINENESS, now) if changing else now
     moved = -(-max(int(memory[MOVED]), int(memory[BALANCE])) * finest // now)
-    by_bias = (BRIM - int(memory[SPREAD])) >> 22
+    by_bias = (BRIM - int(memory[SPREAD])) >> max(22, int(memory[SCALE]).bit_length() + 1)
     return max(0, min((BRIM - moved) // (2 * finest + 1), by_bias, FOREVER - int(memory[ROUNDS])))
 
 
