@@ -192,11 +192,13 @@ class Account:
 
     def _divided(self, rounds: int) -> Fraction:
         """What so many rounds may cost more in distance because soft labels are rounded."""
-        return rounds * (Fraction(len(self.numbers), self.parts) + ROUNDING) if self.parts > 1 else Fraction(0)
+        if self.parts == 1:
+            return Fraction(0)
+        return rounds * (Fraction(len(self.numbers), self.parts) + ROUNDING)
 
     def window_promise(self, rounds: int) -> Fraction:
         """The most that the distance of any so many consecutive rounds can be, and its certificate."""
         k = len(self.numbers)
         m = self.grid_at(1)[0]
-        promised = window_guarantee(rounds, k, m, self.slack, self.follows, self.late)
-        return promised + self.follows * rounds * ROUNDING
+        promised = window_guarantee(rounds, k, m, self.slack, self.follows, self.late, self.parts > 1)
+        return promised + self._divided(rounds) + self.follows * rounds * ROUNDING

@@ -160,7 +160,8 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
     def learn_one(self, x: Any, y: Any) -> None:
         """Settle the round that `predict_proba_one` answers; the features x are not looked at.
 
-        y is a label, or a soft label as in `observe`. Raises ValueError, and learns nothing, when it is neither.
+        y is a label, or a soft label as in `observe`. Raises ValueError, and learns nothing, when it is
+        neither.
         """
         if is_soft(y):
             learn_soft(self._run, soft_of(y, self._run.numbers, self._run.fixed, "y"))
@@ -194,9 +195,9 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
     def observe(self, forecast: SimplexForecast, outcome: Any) -> None:
         """Settle a forecast with the label of the class that came; each forecast once, in any order.
 
-        Or with a soft label, a distribution over the classes: a dict by label (missing: 0), or a list or array
-        in the order of `classes`. ValueError, and nothing is changed, for a forecast that is not open, or for
-        what is neither.
+        Or with a soft label, a distribution over the classes: a dict by label (missing: 0), or a list or
+        array in the order of `classes`. ValueError, and nothing is changed, for a forecast that is not open,
+        or for what is neither.
         """
         self._open.check(forecast)
         run = self._run
@@ -250,7 +251,7 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         soft = soft_table(outcomes, run.numbers, run.fixed)
         if soft is not None:
             if return_look_ahead:
-                raise ValueError("return_look_ahead=True: a round with a soft label may have several points")
+                raise ValueError("return_look_ahead=True: rounds with soft labels may have several")
             numbers, k = soft.vectors[:, 0], soft.vectors.shape[1]
         else:
             numbers, newcomers = classes_of(outcomes, run.numbers, run.fixed)

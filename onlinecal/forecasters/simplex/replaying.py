@@ -28,6 +28,13 @@ def replayed(
     memories.check_bears(run.memory, run.changing, len(numbers))
     rounds, k = len(numbers), len(run.numbers) + len(newcomers)
     forecasts, points = np.zeros((rounds, k)), np.zeros((rounds if charged else 0, k))
+    if run.notes_parts:
+        if charged:
+            raise ValueError(
+                "return_look_ahead=True: its window has had soft labels, and keeps no single points"
+            )
+        run.play_labels(numbers, hints, forecasts)
+        return forecasts, points
     done = 0
     for label, number in newcomers.items():
         first = int(np.argmax(numbers == number))

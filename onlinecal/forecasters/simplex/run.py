@@ -14,7 +14,7 @@ from onlinecal.forecasters.simplex.account import NEWCOMER, Account
 from onlinecal.forecasters.simplex.guarantees import EDITION, FOREVER
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_label, class_of
 from onlinecal.forecasters.simplex.machine import memory as memories
-from onlinecal.forecasters.simplex.machine import windows
+from onlinecal.forecasters.simplex.machine import soft_windows, windows
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.rules import RULES, from_barycentre, from_report, has_room
 from onlinecal.forecasters.simplex.machine.table import (
@@ -30,7 +30,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     units,
 )
 from onlinecal.forecasters.simplex.reading import cell_of, charged_points, lp_norm
-from onlinecal.forecasters.simplex.soft import parts_for
+from onlinecal.forecasters.simplex.soft import parts_for, play_soft, settle_soft
 from onlinecal.forecasters.simplex.soundness import check_account, check_simplex_memory, check_tuning
 from onlinecal.forecasters.simplex.tokens import Cell
 from onlinecal.forecasters.simplex.tuning import allowance, next_review, rebased, spare, wish
@@ -80,7 +80,9 @@ class SimplexRun(Account):
             parameters = self.n_cells, self.horizon or self.window, self.slack, self.fixed, self.report
             check_simplex_memory(self.memory, len(self.numbers), *parameters, self.parts)
             check_tuning(self.memory, self.tuned)
-        if self.window is not None:
+        if self.notes_parts:
+            soft_windows.check_window(self.table, self.memory, self.window, self.parts)
+        elif self.window is not None:
             windows.check_window(self.table, self.memory, self.window)
         check_account(self._past, self._since, self._newcomers, self._grids, self.rounds)
 
@@ -135,13 +137,16 @@ class SimplexRun(Account):
         k, scale = self.units() if len(self.memory) else (1, 1)
         return memories.most_late(k, scale, self.slack) + 1
 
-    def _fit(self, k: int, finer: int = 1) -> None:
-        """Make the memory one for k classes on the grid of the coming round, in units so many times finer."""
+    def _fit(self, k: int) -> None:
+        """Make the memory one for k classes on the grid of the coming round."""
         base, limit = self.grid_at(self.rounds + 1)
         m = base
         if self.tuned and len(self.memory) and not self.late:
-            m, limit = wish(self.memory, k, base, self.slack, self.parts), min(limit, next_review(self.rounds))
-        scale = max(m * self.parts, int(self.memory[SCALE]) * finer) if len(self.memory) else m * self.parts
+            m, limit = (
+                wish(self.memory, k, base, self.slack, self.parts),
+                min(limit, next_review(self.rounds)),
+            )
+        scale = max(m * self.parts, int(self.memory[SCALE])) if len(self.memory) else m * self.parts
         if memories.most_late(k, scale, self.slack) < 0:
             raise ValueError(
                 f"slack must be less for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
@@ -159,8 +164,7 @@ class SimplexRun(Account):
             rebased(self.memory, int(self.memory[SCALE] // (self.memory[BASE] or FOREVER)), base)
         self.memory[LIMIT] = limit
         MACHINE.begin(self.memory)
-        if self.window is not None:
-            self.table = windows.refitted(self.table, self.memory, before, self.window)
+        self._refit_window(before)
 
     def _base_cells(self) -> int:
         """The cells a side of the base grid, or of the only one; 0 while no class is known."""
@@ -187,10 +191,35 @@ class SimplexRun(Account):
         if self.memory[ROUNDS] >= self.memory[LIMIT]:
             self._fit(len(self.numbers))
         if not has_room(self.memory):
-            self.memory = memories.enlarged(self.memory)
-            MACHINE.reindex(self.memory)
-        if self.window is not None:
-            self.table = windows.refitted(self.table, self.memory, self.memory, self.window)
+            self.enlarge()
+        self._refit_window(self.memory)
+
+    def enlarge(self) -> None:
+        """Let the table of points grow."""
+        before = self.memory
+        self.memory = memories.enlarged(before)
+        MACHINE.reindex(self.memory)
+        self._refit_window(before)
+
+    def _refit_window(self, before: NDArray[np.int64]) -> None:
+        """Make the window, if there is one, fit a memory that was another before."""
+        if self.window is None:
+            return
+        if self.notes_parts:
+            self.table = soft_windows.refitted(self.table, self.memory, before, self.window, self.parts)
+        else:
+            self.table = windows.refitted(self.table, self.memory, before, self.window)
+
+    def play_labels(
+        self, numbers: NDArray[np.int64], hints: NDArray[np.float64], forecasts: NDArray[np.float64]
+    ) -> None:
+        """Play classes (T,) as soft labels, with hints (T, k) or none; fills in the forecasts."""
+        play_soft(self, np.eye(len(self.numbers))[numbers], hints, forecasts)
+
+    @property
+    def notes_parts(self) -> bool:
+        """Whether it keeps a window of rounds that may be divided."""
+        return self.parts > 1 and self.window is not None
 
     def number_of(self, label: Any, name: str) -> int | None:
         """The number of a class, or None if it is one never met before."""
@@ -214,20 +243,36 @@ class SimplexRun(Account):
                 self._fit(k)
 
     def divide(self, k: int) -> None:
-        """Be ready for rounds with soft labels over k classes, from now on. ValueError if none can be played."""
+        """Be ready for rounds with soft labels over k classes from now on; the cell stays as it is.
+
+        ValueError, and nothing is changed, if the grid is too fine for that.
+        """
         if self.parts > 1:
             return
-        scale = int(self.memory[SCALE]) if len(self.memory) else self.grid_at(1)[0] if self.numbers else 1
-        self.parts = parts_for(k, scale, self.slack, self.changing, self.late)
-        if len(self.memory):
-            self._fit(len(self.numbers), self.parts)
+        memory = self.memory
+        scale = int(memory[SCALE]) if len(memory) else 1
+        parts = parts_for(k, scale, self.slack, self.changing, self.late)
+        if len(memory):
+            if memory[ROUNDS] >= memory[LIMIT]:
+                self.grow()
+            growing = not self.fixed or self.follows
+            before = self.memory
+            self.memory = memories.divided(before, parts, self.slack, growing, self.report)
+            MACHINE.reindex(self.memory)
+            if self.window is not None:
+                finer = int(units(self.memory)) // int(units(before))
+                rounds = soft_windows.as_divided(before, windows.held(before, self.table), finer, parts)
+                self.table = soft_windows.table_of(self.window, self.memory, rounds, parts)
+        self.parts = parts
 
     def meet(self, labels: Sequence[Any]) -> None:
         """Know classes never met before from now on; the coming round may settle them."""
         # for one round more than there is, since the distance is rounded up to a new unit
         memories.check_bears(self.memory, self.changing, 1 + len(labels))
         if len(self.numbers) + len(labels) > MOST_CLASSES:
-            raise ValueError(f"{labels[-1]!r} is one class more than the {MOST_CLASSES} that can be told apart")
+            raise ValueError(
+                f"{labels[-1]!r} is one class more than the {MOST_CLASSES} that can be told apart"
+            )
         for label in labels:
             known = len(self.numbers)
             self.enter(label, self.rounds, self._base_cells())
@@ -253,6 +298,9 @@ class SimplexRun(Account):
 
     def settle(self, cell: Cell, number: int, vector: tuple[float, ...]) -> None:
         """Charge a round to the cell it was announced in, which may be older than the present grid."""
+        if self.notes_parts:
+            settle_soft(self, cell, vector, np.eye(len(self.numbers))[number])
+            return
         self.grow()
         k, scale = self.units()
         vertex, known = cell.vertices[number], len(cell.sums)
@@ -267,6 +315,9 @@ class SimplexRun(Account):
 
     def advance(self, number: int) -> None:
         """Charge a round to the current cell."""
+        if self.notes_parts:
+            self.play_labels(np.array([number]), np.empty((0, 0)), np.empty((1, len(self.numbers))))
+            return
         while not MACHINE.advance(self.memory, self.table, number):
             self.grow()
 

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from onlinecal.forecasters.simplex.account import NEWCOMER
 from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.forecasters.simplex.machine import memory as memories
-from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.compiled_soft import SOFT_MACHINE
 from onlinecal.forecasters.simplex.machine.rules import from_barycentre, from_report
-from onlinecal.forecasters.simplex.machine.soft import has_room_for_parts, is_inside
+from onlinecal.forecasters.simplex.machine.soft import IN_PARTS, has_room_for_parts, way_of
 from onlinecal.forecasters.simplex.machine.table import SCALE, units
 from onlinecal.forecasters.simplex.replaying import replay_until
 from onlinecal.forecasters.simplex.soft_labels import (
@@ -37,17 +36,16 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 HEADROOM = 6
-"""Where the grid may change it can become so many times twice as fine before late labels are limited by it."""
+"""Where the grid may change it can become so many times twice as fine, with as many late labels."""
 FEWEST_PARTS = 1 << 8
 
 
 def parts_for(k: int, scale: int, slack: float | None, changing: bool, late: int) -> int:
-    """Into how many parts rounds are divided, a power of two; ValueError if the grid is too fine for any."""
+    """Into how many parts rounds are divided, a power of two; ValueError if the grid is too fine."""
     finest = scale << (HEADROOM if changing else 0)
     parts = MOST_PARTS
     while parts > FEWEST_PARTS and (
-        memories.most_late(k, finest * parts, slack) < MANY
-        or k * finest * parts > memories.FINENESS
+        memories.most_late(k, finest * parts, slack) < MANY or k * finest * parts > memories.FINENESS
     ):
         parts >>= 1
     if memories.most_late(k, scale * parts, slack) < late or k * scale * parts > memories.FINENESS:
@@ -65,7 +63,7 @@ def learn_soft(run: SimplexRun, outcome: Soft) -> None:
     elif number is not None:
         run.advance(number)
     else:
-        _play(run, outcome.vector[None], np.empty((0, 0)), np.empty((1, len(outcome.vector))))
+        play_soft(run, outcome.vector[None], np.empty((0, 0)), np.empty((1, len(outcome.vector))))
 
 
 def observe_soft(run: SimplexRun, cell: Cell | None, vector: Sequence[float], outcome: Soft) -> None:
@@ -76,7 +74,12 @@ def observe_soft(run: SimplexRun, cell: Cell | None, vector: Sequence[float], ou
         return
     run.divide(len(outcome.vector))
     run.meet(outcome.newcomers)
-    weights, rounded = weights_of(outcome.vector, run.parts)
+    settle_soft(run, cell, vector, outcome.vector)
+
+
+def settle_soft(run: SimplexRun, cell: Cell | None, vector: Sequence[float], outcome: Floats) -> None:
+    """Charge a round that was announced in that cell with a distribution over the known classes."""
+    weights, rounded = weights_of(outcome, run.parts)
     _grow(run)
     memory, known, k = run.memory, 0 if cell is None else len(vector), len(run.numbers)
     scale = int(memory[SCALE])
@@ -84,21 +87,21 @@ def observe_soft(run: SimplexRun, cell: Cell | None, vector: Sequence[float], ou
     points, distances = np.zeros((k + 1, k), np.int64), np.full(k + 1, NEWCOMER * units(memory))
     np.fill_diagonal(points, scale)
     points[k] = weights * (scale // run.parts)
-    inside = False
+    way = IN_PARTS
     if cell is not None:
         factor = scale // cell.scale
         sums = [s * factor for s in cell.sums]
         points[:known, :known] = np.array(cell.vertices) * factor
         rows = points[:, :known].tolist()
         if known == k:
-            unit = max(row[0] for row in rows[:k]) - min(row[0] for row in rows[:k])
-            inside = is_inside(sums, 0, k, unit, rows[k], 0)
+            firsts = points[:k, 0]
+            way = way_of(sums, 0, k, int(firsts.max() - firsts.min()), points.ravel().tolist())
         for j in [*range(known), k]:
             distances[j] = _away(run, rows[j], sums, tuple(vector))
     if run.tuned and weights[known:].any():
         away = -(-int(weights @ distances[:k]) // run.parts) + ceil(rounded * units(memory))
         spare(memory, away)
-    SOFT_MACHINE.settle(memory, points.ravel(), distances, weights, run.parts, inside, float(rounded))
+    SOFT_MACHINE.settle(memory, run.table, points.ravel(), distances, weights, run.parts, way, float(rounded))
 
 
 def _away(run: SimplexRun, point: list[int], sums: list[int], vector: tuple[float, ...]) -> int:
@@ -122,29 +125,36 @@ def replayed_soft(run: SimplexRun, outcomes: SoftTable, hints: Floats) -> Floats
         cell, vector = run.announce(guide)
         forecasts[t, :known] = vector
         observe_soft(run, cell, vector, outcomes.row(t, known))
-    _play(run, vectors[begin:], hints[begin:], forecasts[begin:])
+    play_soft(run, vectors[begin:], hints[begin:], forecasts[begin:])
     return forecasts
 
 
-def _play(run: SimplexRun, vectors: Floats, hints: Floats, forecasts: Floats) -> None:
+def play_soft(run: SimplexRun, vectors: Floats, hints: Floats, forecasts: Floats) -> None:
     """Play soft labels (T, k) over the known classes with hints (T, k) or none; fills in the forecasts."""
     mixed = np.flatnonzero(vectors.max(axis=1) < 1.0)
     # the units change with the first round that needs it, as they do round by round
-    begin = int(mixed[0]) if len(mixed) else len(vectors)
+    begin = 0 if run.notes_parts else int(mixed[0]) if len(mixed) else len(vectors)
     no_points = np.zeros((0, 0))
     replay_until(run, begin, 0, vectors.argmax(axis=1), hints, forecasts, no_points)
     if begin < len(vectors):
-        run.divide(len(run.numbers))
+        if run.parts == 1:
+            # announced before the units change, as round by round
+            cell, vector = run.announce(hints[begin] if len(hints) else np.empty(0))
+            forecasts[begin] = vector
+            run.divide(len(run.numbers))
+            settle_soft(run, cell, vector, vectors[begin])
+            begin += 1
         weights, rounded = weights_of(vectors, run.parts)
         done = begin
         while done < len(vectors):
             _grow(run)
-            done = SOFT_MACHINE.replay(run.memory, weights, rounded, run.parts, hints, forecasts, done)
+            done = SOFT_MACHINE.replay(
+                run.memory, run.table, weights, rounded, run.parts, hints, forecasts, done
+            )
 
 
 def _grow(run: SimplexRun) -> None:
     """Go on to the next grid if that is due, and let the table grow until a point for each class fits."""
     run.grow()
-    while not has_room_for_parts(run.memory):
-        run.memory = memories.enlarged(run.memory)
-        MACHINE.reindex(run.memory)
+    while not has_room_for_parts(run.memory, run.table):
+        run.enlarge()

@@ -6,6 +6,7 @@ All functions raise ValueError and leave their arguments alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,14 +23,14 @@ SOFT_TYPES = frozenset({dict, list, np.ndarray})
 
 
 class Soft(NamedTuple):
-    """A soft label over the known classes and `newcomers`, which have numbers from theirs on, in this order."""
+    """A soft label over the known classes and `newcomers`, which have the numbers behind theirs."""
 
     vector: NDArray[np.float64]
     newcomers: tuple[Any, ...] = ()
 
 
 def is_soft(outcome: Any) -> bool:
-    """Whether an outcome can only be meant as a distribution: a dict, a list, or an array; no label is one."""
+    """Whether an outcome can only be meant as a distribution: a dict, a list, an array; no label is one."""
     return isinstance(outcome, (Mapping, list)) or (isinstance(outcome, np.ndarray) and outcome.ndim > 0)
 
 
@@ -41,6 +42,9 @@ def soft_of(outcome: Any, known: dict[Any, int], fixed: bool, name: str) -> Soft
     if not isinstance(outcome, Mapping):
         if not known:
             raise ValueError(f"{name} must be a label or a dict while no class is known, got {outcome!r}")
+        if any(not isinstance(p, (Real, np.generic)) for p in outcome) or len(outcome) != len(known):
+            wanted = f"one of the classes {list(known)!r}, or {len(known)} probabilities"
+            raise ValueError(f"{name} must be {wanted}, got {outcome!r}")
         return Soft(normalised(check_distributions(outcome, (len(known),), name)))
     vector: list[Any] = [0.0] * len(known)
     newcomers: list[Any] = []
@@ -117,7 +121,7 @@ def certain(vector: NDArray[np.float64]) -> int | None:
 def weights_of(vectors: NDArray[np.float64], parts: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Whole weights that add up to `parts`, shape (..., k), and how far in l1 they are from the vectors.
 
-    The sums up to each class are rounded, so that is at most (k - 1)/parts, and a class without weight has none.
+    The sums up to each class are rounded: so that is at most (k - 1)/parts, and no weight stays none.
     """
     upto = np.rint(np.minimum(np.cumsum(vectors, axis=-1), 1.0) * parts).astype(np.int64)
     # behind the last class with weight the sum is one, but for rounding

@@ -111,7 +111,9 @@ def check_simplex_memory(
     require(head[SLAB] == frames + 2 * size, "its frames")
     require(0 <= head[ROUNDS] <= head[LIMIT] <= FOREVER, "its rounds")
     require(0 <= head[MOVED] < MOST, "its certificate")
-    require(0 <= head[USED] <= min(head[ROUNDS], (head[MASK] + 1) // 2), "the size of its table")
+    # a round that is divided may be charged to a point for each class
+    most = head[ROUNDS] * (classes if parts > 1 else 1)
+    require(0 <= head[USED] <= min(most, (head[MASK] + 1) // 2), "the size of its table")
     _check_records(memory, head, parts)
     _check_slots(memory, head)
     _check_frame(memory, head)

@@ -19,10 +19,10 @@ Floats = NDArray[np.float64]
 class SoftMachine(NamedTuple):
     """The entry points, as those of `SimplexMachine`; outcomes are weights that add up to `parts`.
 
-    settle(memory, points, distances, weights, parts, inside, rounded) -> bool: see `soft.settle_parts`;
+    settle(memory, table, points, distances, weights, parts, way, rounded) -> bool: `soft.settle_parts`;
     False, and nothing changed, if there is no room.
-    replay(memory, weights, rounded, parts, hints, forecasts, start) -> rounds done: weights of shape (T, k),
-    and how far each true outcome is from them, (T,).
+    replay(memory, table, weights, rounded, parts, hints, forecasts, start) -> rounds done: weights of shape
+    (T, k), and how far each true outcome is from them, (T,).
     """
 
     settle: Callable[..., bool]
@@ -37,21 +37,24 @@ def compile_soft() -> SoftMachine:
     @compiled
     def settle(
         memory: Ints,
+        table: Ints,
         points: Ints,
         distances: Ints,
         weights: Ints,
         parts: int,
-        inside: bool,
+        way: int,
         rounded: float,
     ) -> bool:
-        if not has_room(memory):
+        if not has_room(memory, table):
             return False
-        settle_parts(memory, points, distances, weights, parts, inside, rounded)
+        numbers = np.empty(len(weights), np.int64)
+        settle_parts(memory, table, points, distances, weights, parts, way, rounded, numbers)
         return True
 
     @compiled
     def replay(
         memory: Ints,
+        table: Ints,
         weights: Ints,
         rounded: Floats,
         parts: int,
@@ -63,12 +66,14 @@ def compile_soft() -> SoftMachine:
         weights, hints = borrowed(weights), borrowed(hints)
         k, hinted = weights.shape[1], len(hints) > 0
         points, distances, none = np.empty(k * k + k, np.int64), np.empty(k + 1, np.int64), np.empty(0)
+        numbers, table = np.empty(k, np.int64), borrowed(table)
         for t in range(start, len(weights)):
-            if not has_room(memory):
+            if not has_room(memory, table):
                 return t
             frame = announce(memory, hints[t] if hinted else none, forecasts[t])
-            inside = lay_out(memory, frame, forecasts[t], weights[t], parts, points, distances)
-            settle_parts(memory, points, distances, weights[t], parts, inside, rounded[t])
+            way = lay_out(memory, frame, forecasts[t], weights[t], parts, points, distances)
+            row = weights[t]
+            settle_parts(memory, table, points, distances, row, parts, way, rounded[t], numbers)
         return len(weights)
 
     return SoftMachine(settle, replay)

@@ -28,6 +28,7 @@ from onlinecal.forecasters.simplex.machine.rules import (
     return_to_base,
     vertex_of,
 )
+from onlinecal.forecasters.simplex.machine.soft_windows import fits, note
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
     BASE,
@@ -38,6 +39,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     LIMIT,
     MOVED,
     POINT,
+    RECORDS,
     REPORT,
     ROUNDS,
     SCALE,
@@ -45,6 +47,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     STEP,
     SUMS,
     USED,
+    WIDTH,
     Memory,
     capacity,
     insert,
@@ -55,12 +58,15 @@ from onlinecal.forecasters.simplex.machine.table import (
     vertex_at,
 )
 
+IN_PARTS, INSIDE, WHOLE = range(3)
+"""How a round is charged: in parts, to its outcome, or to one of two vertices."""
+
 
 @kernel_part
-def has_room_for_parts(memory: Memory) -> bool:
-    """Whether a point for each class still fits, and grid and integers serve one more round."""
-    fits = memory[USED] + memory[CLASSES] <= capacity(memory)
-    return bool(fits and memory[ROUNDS] < memory[LIMIT] and bears(memory))
+def has_room_for_parts(memory: Memory, table: Memory) -> bool:
+    """Whether a point for each class and the window's round fit, and one more round is borne."""
+    enough = memory[USED] + memory[CLASSES] <= capacity(memory) and memory[ROUNDS] < memory[LIMIT]
+    return bool(enough and bears(memory) and fits(memory, table))
 
 
 @kernel_part
@@ -92,8 +98,8 @@ def is_inside(sums: Any, s: int, k: int, unit: int, outcome: Any, y: int) -> boo
 @kernel_part
 def lay_out(
     memory: Memory, frame: int, forecast: Any, weights: Any, parts: int, points: Any, distances: Any
-) -> bool:
-    """Write what a round may be charged to in that frame's cell: whether the outcome is inside of it.
+) -> int:
+    """Write what a round may be charged to in that frame's cell: how it is charged there.
 
     That is, k + 1 rows of coordinates, the vertices by label and the outcome, and how far these are from the
     forecast, in units of MOVED.
@@ -110,46 +116,70 @@ def lay_out(
         distances[k] = from_report(memory, points, k * k, memory[SCALE], forecast, k)
     else:
         distances[k] = from_barycentre(points, k * k, memory, frame + SUMS, k) * memory[FINE]
-    return is_inside(memory, frame + SUMS, k, memory[STEP], points, k * k)
+    return way_of(memory, frame + SUMS, k, memory[STEP], points)
+
+
+@kernel_part
+def way_of(sums: Any, s: int, k: int, unit: int, points: Any) -> int:
+    """How a round with the outcome in the last of the rows is charged in the cell that has its sums at s."""
+    if is_inside(sums, s, k, unit, points, k * k):
+        return INSIDE
+    return WHOLE if k == 2 else IN_PARTS
 
 
 @kernel_part
 def settle_parts(
-    memory: Memory, points: Any, distances: Any, weights: Any, parts: int, inside: bool, rounded: float
+    memory: Memory,
+    table: Memory,
+    points: Any,
+    distances: Any,
+    weights: Any,
+    parts: int,
+    way: int,
+    rounded: float,
+    numbers: Any,
 ) -> None:
-    """Charge a round to what `lay_out` has written, while `has_room_for_parts`.
+    """Charge a round to what `lay_out` has written, while `has_room_for_parts`; the window notes it.
 
-    `rounded` is the distance from the true outcome to the weights, in l1.
+    `rounded` is the distance from the true outcome to the weights, in l1. `numbers` becomes, for each class,
+    that of the record that was charged, plus one.
     """
     k, scale = memory[CLASSES], memory[SCALE]
-    whole = 0
+    before, whole = memory[MOVED], 0
+    for j in range(k):
+        numbers[j] = 0
     while whole < k and weights[whole] != parts:
         whole += 1
     away = 0
-    if inside and whole == k:
+    if way == INSIDE and whole == k:
         away = distances[k]
-    elif k == 2:
+    elif way == WHOLE:
         # the outcome is on the side of class 0 if both vertices give class 1 more weight
         j = 0 if points[5] <= min(points[1], points[3]) else 1
         away = distances[j]
-        charge_part(memory, points, j, k * k, scale)
+        numbers[0] = numbers[1] = charge_part(memory, points, j, k * k, scale)
     else:
         for j in range(k):
             if weights[j] > 0:
                 away += weights[j] * distances[j]
-                charge_part(memory, points, j, -1, scale // parts * weights[j])
+                numbers[j] = charge_part(memory, points, j, -1, scale // parts * weights[j])
         away = -(-away // parts)
     away += math.ceil(rounded * units(memory))
     memory[MOVED] += away
     memory[ROUNDS] += 1
     if memory[BASE] > 0:
         memory[BALANCE] += price(memory) - away
+    if len(table) > 0:
+        note(memory, table, numbers, weights, parts, before)
     return_to_base(memory)
 
 
 @kernel_part
-def charge_part(memory: Memory, points: Any, j: int, y: int, weight: int) -> None:
-    """Charge a weight, in units of 1/SCALE, to the vertex labelled j: with class j, or with all at y if y >= 0."""
+def charge_part(memory: Memory, points: Any, j: int, y: int, weight: int) -> int:
+    """Charge a weight, in units of 1/SCALE, to the vertex labelled j; the number of its record, plus one.
+
+    Its outcome is class j, or if y >= 0 the point there.
+    """
     k, x = memory[CLASSES], point_of(memory)
     scale = memory[SCALE]
     for c in range(k):
@@ -176,3 +206,4 @@ def charge_part(memory: Memory, points: Any, j: int, y: int, weight: int) -> Non
     label = earned_label(memory, record, j)
     memory[record + LABEL] = label
     follow(memory, x, key, label)
+    return (record - memory[RECORDS]) // memory[WIDTH] + 1
