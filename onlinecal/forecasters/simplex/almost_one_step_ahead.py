@@ -29,7 +29,7 @@ from onlinecal.forecasters.simplex.soft import learn_soft, observe_soft, replaye
 from onlinecal.forecasters.simplex.soft_labels import is_soft, soft_of, soft_table
 from onlinecal.forecasters.simplex.tokens import SimplexForecast
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
-from onlinecal.validation import check_choice, check_same_length
+from onlinecal.validation import check_choice
 
 Report = Literal["barycentre", "hint"]
 REPORTS: tuple[Report, ...] = get_args(Report)
@@ -249,19 +249,20 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         """
         run = self._run
         soft = soft_table(outcomes, run.numbers, run.fixed)
-        if soft is not None:
+        if soft is None:
+            numbers, newcomers = classes_of(outcomes, run.numbers, run.fixed)
+            shape = len(numbers), len(run.numbers) + len(newcomers)
+        else:
             if return_look_ahead:
                 raise ValueError("return_look_ahead=True: rounds with soft labels may have several")
-            numbers, k = soft.vectors[:, 0], soft.vectors.shape[1]
-        else:
-            numbers, newcomers = classes_of(outcomes, run.numbers, run.fixed)
-            k = len(run.numbers) + len(newcomers)
+            shape = soft.vectors.shape
         guide = NO_HINTS
         if hints is not None:
             guide = np.asarray(hints)
-            if guide.ndim == 2:
-                check_same_length(numbers, guide, "outcomes and hints")
-            guide = check_distributions(hints, (len(numbers), k), "hints")
+            if guide.ndim == 2 and len(guide) != shape[0]:
+                named = f"{shape[0]} and {len(guide)}"
+                raise ValueError(f"outcomes and hints must have the same length, got {named}")
+            guide = check_distributions(hints, shape, "hints")
         run.note_late(len(self._open))
         if hints is not None:
             run.heed(len(self._open))

@@ -10,30 +10,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.forecasters.simplex.account import NEWCOMER, Account
+from onlinecal.forecasters.simplex.account import NEWCOMER
+from onlinecal.forecasters.simplex.fitted import Fitted
 from onlinecal.forecasters.simplex.guarantees import EDITION, FOREVER
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_label, class_of
 from onlinecal.forecasters.simplex.machine import memory as memories
 from onlinecal.forecasters.simplex.machine import soft_windows, windows
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
-from onlinecal.forecasters.simplex.machine.rules import RULES, from_barycentre, from_report, has_room
+from onlinecal.forecasters.simplex.machine.rules import RULES, from_barycentre, from_report
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
-    BASE,
-    CLASSES,
     HERE,
     LIMIT,
     ROUNDS,
     SCALE,
-    STEP,
     SUMS,
     units,
 )
 from onlinecal.forecasters.simplex.reading import cell_of, charged_points, lp_norm
-from onlinecal.forecasters.simplex.soft import parts_for, play_soft, settle_soft
+from onlinecal.forecasters.simplex.soft import play_soft, settle_soft
 from onlinecal.forecasters.simplex.soundness import check_account, check_simplex_memory, check_tuning
 from onlinecal.forecasters.simplex.tokens import Cell
-from onlinecal.forecasters.simplex.tuning import allowance, next_review, rebased, spare, wish
+from onlinecal.forecasters.simplex.tuning import allowance, spare
 
 
 class SimplexLookAhead(NamedTuple):
@@ -43,15 +41,13 @@ class SimplexLookAhead(NamedTuple):
     biases: NDArray[np.float64]
 
 
-class SimplexRun(Account):
+class SimplexRun(Fitted):
     """Plays the machine, lets its memory grow, changes the grid when it is due, and takes in new classes.
 
     The river class, the engine's lanes and the duels are faces of it.
     """
 
     rules = RULES
-    table = windows.NO_WINDOW
-    """The window's, if it keeps one: the last rounds, as `machine.windows` has them."""
 
     def __init__(
         self,
@@ -80,16 +76,11 @@ class SimplexRun(Account):
             parameters = self.n_cells, self.horizon or self.window, self.slack, self.fixed, self.report
             check_simplex_memory(self.memory, len(self.numbers), *parameters, self.parts)
             check_tuning(self.memory, self.tuned)
-        if self.notes_parts:
+        if self.window is not None and self.parts > 1:
             soft_windows.check_window(self.table, self.memory, self.window, self.parts)
         elif self.window is not None:
             windows.check_window(self.table, self.memory, self.window)
         check_account(self._past, self._since, self._newcomers, self._grids, self.rounds)
-
-    @property
-    def rounds(self) -> int:
-        """Rounds settled so far."""
-        return int(self.memory[ROUNDS]) if len(self.memory) else 0
 
     @property
     def certificate(self) -> float:
@@ -137,133 +128,17 @@ class SimplexRun(Account):
         k, scale = self.units() if len(self.memory) else (1, 1)
         return memories.most_late(k, scale, self.slack) + 1
 
-    def _fit(self, k: int) -> None:
-        """Make the memory one for k classes on the grid of the coming round."""
-        base, limit = self.grid_at(self.rounds + 1)
-        m = base
-        if self.tuned and len(self.memory) and not self.late:
-            m, limit = (
-                wish(self.memory, k, base, self.slack, self.parts),
-                min(limit, next_review(self.rounds)),
-            )
-        scale = max(m * self.parts, int(self.memory[SCALE])) if len(self.memory) else m * self.parts
-        if memories.most_late(k, scale, self.slack) < 0:
-            raise ValueError(
-                f"slack must be less for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
-            )
-        growing, before = not self.fixed or self.follows, self.memory
-        if len(self.memory):
-            self.memory = memories.rebuilt(
-                self.memory, k, scale, scale // m, self.slack, growing, self.report
-            )
-        else:
-            self.memory = memories.new_memory(
-                k, scale, self.parts, self.slack, memories.FEWEST_RECORDS, growing, self.report
-            )
-        if self.tuned:
-            rebased(self.memory, int(self.memory[SCALE] // (self.memory[BASE] or FOREVER)), base)
-        self.memory[LIMIT] = limit
-        MACHINE.begin(self.memory)
-        self._refit_window(before)
-
-    def _base_cells(self) -> int:
-        """The cells a side of the base grid, or of the only one; 0 while no class is known."""
-        return int(self.memory[SCALE] // (self.memory[BASE] or self.memory[STEP])) if self.numbers else 0
-
-    def heed(self, n_open: int) -> None:
-        """A hint came while so many forecasts were open: follow hints from now on, unless that is decided."""
-        if not self.undecided:
-            return
-        k = len(self.numbers)
-        self.late = max(self.late, n_open)
-        self.heed_hints(self.rounds, n_open, self._base_cells())
-        if not self.rounds and not n_open:
-            self.memory = np.zeros(0, np.int64)
-        if k:
-            self._fit(k)
-
-    def grow(self) -> None:
-        """Go on to the next grid if that is due, and let the table grow if it is full.
-
-        Raises ValueError, and changes nothing, if the integers cannot bear another round.
-        """
-        memories.check_bears(self.memory, self.changing, 1)
-        if self.memory[ROUNDS] >= self.memory[LIMIT]:
-            self._fit(len(self.numbers))
-        if not has_room(self.memory):
-            self.enlarge()
-        self._refit_window(self.memory)
-
-    def enlarge(self) -> None:
-        """Let the table of points grow."""
-        before = self.memory
-        self.memory = memories.enlarged(before)
-        MACHINE.reindex(self.memory)
-        self._refit_window(before)
-
-    def _refit_window(self, before: NDArray[np.int64]) -> None:
-        """Make the window, if there is one, fit a memory that was another before."""
-        if self.window is None:
-            return
-        if self.notes_parts:
-            self.table = soft_windows.refitted(self.table, self.memory, before, self.window, self.parts)
-        else:
-            self.table = windows.refitted(self.table, self.memory, before, self.window)
-
     def play_labels(
         self, numbers: NDArray[np.int64], hints: NDArray[np.float64], forecasts: NDArray[np.float64]
     ) -> None:
         """Play classes (T,) as soft labels, with hints (T, k) or none; fills in the forecasts."""
         play_soft(self, np.eye(len(self.numbers))[numbers], hints, forecasts)
 
-    @property
-    def notes_parts(self) -> bool:
-        """Whether it keeps a window of rounds that may be divided."""
-        return self.parts > 1 and self.window is not None
-
     def number_of(self, label: Any, name: str) -> int | None:
         """The number of a class, or None if it is one never met before."""
         if self.fixed:
             return class_of(label, self.numbers, name)
         return self.numbers.get(check_label(label, name))
-
-    def note_late(self, others: int) -> None:
-        """Take into the guarantee that so many other forecasts were open at once."""
-        if others > self.late:
-            self.late = others
-            k, plan = len(self.numbers), self.planned_late
-            if plan is not None and self.planned != plan:
-                if k:
-                    # the latest forecast is not among the others
-                    self.leave_grids(self.rounds, others + 1, self._base_cells())
-                self.planned = plan
-                if k:
-                    self._fit(k)
-            elif self.tuned and k and self.memory[STEP] < self.memory[BASE]:
-                self._fit(k)
-
-    def divide(self, k: int) -> None:
-        """Be ready for rounds with soft labels over k classes from now on; the cell stays as it is.
-
-        ValueError, and nothing is changed, if the grid is too fine for that.
-        """
-        if self.parts > 1:
-            return
-        memory = self.memory
-        scale = int(memory[SCALE]) if len(memory) else 1
-        parts = parts_for(k, scale, self.slack, self.changing, self.late)
-        if len(memory):
-            if memory[ROUNDS] >= memory[LIMIT]:
-                self.grow()
-            growing = not self.fixed or self.follows
-            before = self.memory
-            self.memory = memories.divided(before, parts, self.slack, growing, self.report)
-            MACHINE.reindex(self.memory)
-            if self.window is not None:
-                finer = int(units(self.memory)) // int(units(before))
-                rounds = soft_windows.as_divided(before, windows.held(before, self.table), finer, parts)
-                self.table = soft_windows.table_of(self.window, self.memory, rounds, parts)
-        self.parts = parts
 
     def meet(self, labels: Sequence[Any]) -> None:
         """Know classes never met before from now on; the coming round may settle them."""
@@ -359,7 +234,3 @@ class SimplexRun(Account):
     def look_ahead(self) -> SimplexLookAhead:
         """The points charged so far and their biases."""
         return SimplexLookAhead(*charged_points(self.memory))
-
-    def units(self) -> tuple[int, int]:
-        """(k, SCALE) of the present memory."""
-        return int(self.memory[CLASSES]), int(self.memory[SCALE])

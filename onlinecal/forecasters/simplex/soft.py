@@ -22,37 +22,18 @@ from onlinecal.forecasters.simplex.machine.soft import IN_PARTS, has_room_for_pa
 from onlinecal.forecasters.simplex.machine.table import SCALE, units
 from onlinecal.forecasters.simplex.replaying import replay_until
 from onlinecal.forecasters.simplex.soft_labels import (
-    MOST_PARTS,
     Soft,
     SoftTable,
     certain,
     weights_of,
 )
 from onlinecal.forecasters.simplex.tokens import Cell
-from onlinecal.forecasters.simplex.tuning import MANY, spare
+from onlinecal.forecasters.simplex.tuning import spare
 
 if TYPE_CHECKING:
     from onlinecal.forecasters.simplex.run import SimplexRun
 
 Floats = NDArray[np.float64]
-HEADROOM = 6
-"""Where the grid may change it can become so many times twice as fine, with as many late labels."""
-FEWEST_PARTS = 1 << 8
-
-
-def parts_for(k: int, scale: int, slack: float | None, changing: bool, late: int) -> int:
-    """Into how many parts rounds are divided, a power of two; ValueError if the grid is too fine."""
-    finest = scale << (HEADROOM if changing else 0)
-    parts = MOST_PARTS
-    while parts > FEWEST_PARTS and (
-        memories.most_late(k, finest * parts, slack) < MANY or k * finest * parts > memories.FINENESS
-    ):
-        parts >>= 1
-    if memories.most_late(k, scale * parts, slack) < late or k * scale * parts > memories.FINENESS:
-        raise ValueError(
-            f"a grid of {scale} cells a side is too fine for soft labels over {k} classes: name fewer n_cells"
-        )
-    return parts
 
 
 def learn_soft(run: SimplexRun, outcome: Soft) -> None:
