@@ -62,9 +62,10 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         stays the answer unless that is below 1/k, rarer than a guess among k labels. "tree": the labels
         halved, the halves halved again, and so on: the probability of each half among the rounds that are in
         either; for many labels, all guarantees together grow as sqrt(k T). "auto": binary for two labels,
-        classwise for up to ten, top-label for more; with a horizon the first of simplex, classwise and tree
-        that guarantees at most so much of what forecasts that never change have: a fifth for simplex, else a
-        half; or top-label. It changes as labels appear; `current_strategy` says what it is.
+        classwise for up to ten, top-label for more; with a horizon or a window the first of simplex,
+        classwise and tree that guarantees (with a window: of any window) at most so much of what forecasts
+        that never change have: a fifth for simplex, else a half; or top-label. With a window simplex needs
+        `classes`. It changes as labels appear; `current_strategy` says what it is.
     horizon
         How many rounds will be played, if known. A GuaranteeWarning tells if "simplex" was asked for and can
         guarantee nothing for them.
@@ -134,7 +135,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         self._strategies = new_strategies(
             slack, n_buckets, horizon, self._moments, declared, SteeredVectors()
         )
-        self._by_guarantee = horizon is not None and n_buckets != AUTO_BUCKETS
+        self._by_guarantee = not horizon is window is None and n_buckets != AUTO_BUCKETS
         self._plan = self._strategies[self._chosen(len(declared))]
         if declared:
             self._strategies = {self._plan.name: self._plan}
@@ -280,9 +281,9 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
 
     def _chosen(self, n_labels: int) -> str:
         """The name of the strategy for so many labels."""
-        horizon = self.horizon if self._by_guarantee else None
+        horizon, window = (self.horizon, self.window) if self._by_guarantee else (None, None)
         older = self._strategies[Certain.name].goes_on_as_before
-        return chosen(self.strategy, n_labels, self.window is not None, self._strategies, horizon, older)
+        return chosen(self.strategy, n_labels, window, self._strategies, horizon, older)
 
     def _choose_plan(self) -> None:
         """Take notice of a new label, after the round that brought it."""

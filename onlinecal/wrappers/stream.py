@@ -169,7 +169,7 @@ def _kind(strategy: StrategyName, given: Given, slack: float | None, horizon: in
     """The name of the strategy that is played."""
     k = len(given.classes)
     strategies = new_strategies(slack, 1, horizon, None, given.classes)
-    kind = chosen(strategy, k, False, strategies, horizon)
+    kind = chosen(strategy, k, None, strategies, horizon)
     if kind == Simplex.name and horizon is not None and k > 2:
         warn_of(vacuous_remarks(*strategies[kind].outlook(k, horizon), k, horizon), GuaranteeWarning, level=4)
     if given.column and kind != Binary.name:

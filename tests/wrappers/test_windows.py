@@ -97,7 +97,8 @@ def test_labels_that_appear_one_after_the_other(strategy, k, late):
     rounds = classes(250, k)
     for settled in settled_windows(model, rounds, late, window):
         assert model.window_certificate <= model.window_guarantee + TOLERANCE
-        assert distance_of(settled, strategy == "top-label") <= model.window_certificate + TOLERANCE
+        together = model.current_strategy == "top-label"
+        assert distance_of(settled, together) <= model.window_certificate + TOLERANCE
 
 
 @pytest.mark.parametrize("late", [0, 4])
@@ -168,3 +169,35 @@ def test_what_does_not_go_is_refused():
     for window in (0, 1.5, "10"):
         with pytest.raises(ValueError, match="window"):
             CalibratedClassifier(Said(), window=window)
+
+
+@pytest.mark.parametrize(
+    ("k", "window", "settings", "name"),
+    [
+        (3, 10**6, {}, "simplex"),
+        (3, 10**4, {"slack": 1.0}, "simplex"),
+        (3, 10**4, {}, "classwise"),
+        (10, 1000, {}, "tree"),
+        (26, 1000, {}, "top-label"),
+    ],
+)
+def test_auto_is_what_can_be_guaranteed_of_any_window(k, window, settings, name):
+    labels = list(range(k))
+    model = CalibratedClassifier(Scripted(), window=window, classes=labels, **settings)
+    assert model.current_strategy == name
+    outlook = model._plan.window_outlook(k, window)
+    assert name == "top-label" or outlook.share <= (0.2 if name == "simplex" else 0.5)
+    rng = np.random.default_rng(k)
+    for t in range(200):
+        x = {"answer": dict(enumerate(rng.dirichlet(np.ones(k)))), "t": t}
+        model.predict_proba_one(x)
+        model.learn_one(x, int(rng.integers(k)))
+    # what it could guarantee is what its windows are guaranteed
+    assert model.window_guarantee == pytest.approx(outlook.guarantee, rel=1e-6)
+
+
+def test_auto_needs_the_labels_for_a_joint_window():
+    model = CalibratedClassifier(Scripted(), window=10**6)
+    for t, label in enumerate("abc"):
+        model.learn_one({"answer": {}, "t": t}, label)
+    assert model.current_strategy == "classwise"

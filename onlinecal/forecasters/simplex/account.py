@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from onlinecal.forecasters.simplex.biases import bias_bound
+from onlinecal.forecasters.simplex.biases import bias_bound, bias_formula
 from onlinecal.forecasters.simplex.guarantees import (
     FOREVER,
     cells_for,
@@ -50,6 +50,8 @@ class Account:
     """The same once labels are late, if that is another: of a grid that tunes itself until then."""
     window: int | None = None
     """Of how many rounds a certificate is kept, too; the classes are known then, and the grid is fixed."""
+    parts = 1
+    """Into how many parts rounds are divided, once one had a soft label."""
 
     def __init__(
         self,
@@ -178,18 +180,25 @@ class Account:
         if not k:
             return total
         total += self._distance(self._since + 1, rounds) + self.follows * rounds * ROUNDING
-        finest = self.grid_at(max(rounds, 1))[0]
-        total += bias_bound(k, finest, self.slack, late)
+        total += self._divided(rounds)
+        finest, most = self.grid_at(max(rounds, 1))[0], bias_bound if self.parts == 1 else bias_formula
+        total += most(k, finest, self.slack, late)
         for left_k, left_m in reversed(self._grids):
             # what points have when they leave the base grid is no debt, not even when they come back
             if finest % left_m or self.abandons:
-                total += bias_bound(left_k, left_m, self.slack, late)
+                total += most(left_k, left_m, self.slack, late)
                 finest = left_m
         return total
+
+    def _divided(self, rounds: int) -> Fraction:
+        """What so many rounds may cost more in distance because soft labels are rounded."""
+        if self.parts == 1:
+            return Fraction(0)
+        return rounds * (Fraction(len(self.numbers), self.parts) + ROUNDING)
 
     def window_promise(self, rounds: int) -> Fraction:
         """The most that the distance of any so many consecutive rounds can be, and its certificate."""
         k = len(self.numbers)
         m = self.grid_at(1)[0]
-        promised = window_guarantee(rounds, k, m, self.slack, self.follows, self.late)
-        return promised + self.follows * rounds * ROUNDING
+        promised = window_guarantee(rounds, k, m, self.slack, self.follows, self.late, self.parts > 1)
+        return promised + self._divided(rounds) + self.follows * rounds * ROUNDING

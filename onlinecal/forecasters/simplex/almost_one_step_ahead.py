@@ -25,9 +25,11 @@ from onlinecal.forecasters.simplex.input import (
 from onlinecal.forecasters.simplex.readings import SimplexReadings
 from onlinecal.forecasters.simplex.replaying import replayed
 from onlinecal.forecasters.simplex.run import SimplexRun
+from onlinecal.forecasters.simplex.soft import learn_soft, observe_soft, replayed_soft
+from onlinecal.forecasters.simplex.soft_labels import is_soft, soft_of, soft_table
 from onlinecal.forecasters.simplex.tokens import SimplexForecast
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
-from onlinecal.validation import check_choice, check_same_length
+from onlinecal.validation import check_choice
 
 Report = Literal["barycentre", "hint"]
 REPORTS: tuple[Report, ...] = get_args(Report)
@@ -158,8 +160,13 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
     def learn_one(self, x: Any, y: Any) -> None:
         """Settle the round that `predict_proba_one` answers; the features x are not looked at.
 
-        Raises ValueError, and learns nothing, when y is no label of a class.
+        y is a label, or a soft label as in `observe`. Raises ValueError, and learns nothing, when it is
+        neither.
         """
+        if is_soft(y):
+            learn_soft(self._run, soft_of(y, self._run.numbers, self._run.fixed, "y"))
+            self._run.note_late(len(self._open))
+            return
         number = self._run.number_of(y, "y")
         if number is None:
             self._run.welcome(check_label(y, "y"))
@@ -188,11 +195,18 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
     def observe(self, forecast: SimplexForecast, outcome: Any) -> None:
         """Settle a forecast with the label of the class that came; each forecast once, in any order.
 
-        ValueError, and nothing is changed, for a forecast that is not open, or for what is no label.
+        Or with a soft label, a distribution over the classes: a dict by label (missing: 0), or a list or
+        array in the order of `classes`. ValueError, and nothing is changed, for a forecast that is not open,
+        or for what is neither.
         """
         self._open.check(forecast)
-        self._run.number_of(outcome, "outcome")
-        self._run.observe(forecast.cell, forecast.vector, check_label(outcome, "outcome"))
+        run = self._run
+        if is_soft(outcome):
+            soft = soft_of(outcome, run.numbers, run.fixed, "outcome")
+            observe_soft(run, forecast.cell, forecast.vector, soft)
+        else:
+            run.number_of(outcome, "outcome")
+            run.observe(forecast.cell, forecast.vector, check_label(outcome, "outcome"))
         self._open.close(forecast)
 
     def withdraw(self, forecast: SimplexForecast) -> None:
@@ -220,12 +234,13 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         Parameters
         ----------
         outcomes
-            Shape (T,), labels of classes.
+            Shape (T,), labels of classes, some of them perhaps soft labels as in `observe`; or (T, k), all
+            of them soft, in the order of `classes`.
         hints
             Shape (T, k), each row probabilities of the k classes that are known at the end, in the order of
             `classes` (new ones as they appear); or None.
         return_look_ahead
-            Also return the charged points, shape (T, k).
+            Also return the charged points, shape (T, k); not with soft labels, which may have several.
 
         Returns
         -------
@@ -233,15 +248,25 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         played, for outcomes or hints that are none.
         """
         run = self._run
-        numbers, newcomers = classes_of(outcomes, run.numbers, run.fixed)
+        soft = soft_table(outcomes, run.numbers, run.fixed)
+        if soft is None:
+            numbers, newcomers = classes_of(outcomes, run.numbers, run.fixed)
+            shape = len(numbers), len(run.numbers) + len(newcomers)
+        else:
+            if return_look_ahead:
+                raise ValueError("return_look_ahead=True: rounds with soft labels may have several")
+            shape = soft.vectors.shape
         guide = NO_HINTS
         if hints is not None:
             guide = np.asarray(hints)
-            if guide.ndim == 2:
-                check_same_length(numbers, guide, "outcomes and hints")
-            guide = check_distributions(hints, (len(numbers), len(run.numbers) + len(newcomers)), "hints")
+            if guide.ndim == 2 and len(guide) != shape[0]:
+                named = f"{shape[0]} and {len(guide)}"
+                raise ValueError(f"outcomes and hints must have the same length, got {named}")
+            guide = check_distributions(hints, shape, "hints")
         run.note_late(len(self._open))
         if hints is not None:
             run.heed(len(self._open))
+        if soft is not None:
+            return replayed_soft(run, soft, guide)
         forecasts, charged = replayed(run, numbers, newcomers, guide, return_look_ahead)
         return (forecasts, charged) if return_look_ahead else forecasts

@@ -62,13 +62,21 @@ def uniform_guarantee(
 
 
 def window_guarantee(
-    rounds: int, k: int, m: int, slack: float | None = None, follows: bool = False, late: int = 0
+    rounds: int,
+    k: int,
+    m: int,
+    slack: float | None = None,
+    follows: bool = False,
+    late: int = 0,
+    divided: bool = False,
 ) -> Fraction:
     """T reach/m plus the most that biases can change by: a bound of any so many consecutive rounds.
 
-    A round changes them by 2 (1 - v_j) at most, and v_j is at least 1/m where j is the label of v.
+    A round changes them by 2 (1 - v_j) at most, and v_j is at least 1/m where j is the label of v. If rounds
+    may be `divided` computed biases do not hold.
     """
-    changes = min(swing_bound(k, m, slack, late), rounds * (2 - Fraction(2, m)))
+    swings = bias_formula(k, m, slack, late, point_swing) if divided else swing_bound(k, m, slack, late)
+    changes = min(swings, rounds * (2 - Fraction(2, m)))
     return rounds * reach(k, m, follows) / m + changes
 
 

@@ -28,16 +28,23 @@ def replayed(
     memories.check_bears(run.memory, run.changing, len(numbers))
     rounds, k = len(numbers), len(run.numbers) + len(newcomers)
     forecasts, points = np.zeros((rounds, k)), np.zeros((rounds if charged else 0, k))
+    if run.notes_parts:
+        if charged:
+            raise ValueError(
+                "return_look_ahead=True: its window has had soft labels, and keeps no single points"
+            )
+        run.play_labels(numbers, hints, forecasts)
+        return forecasts, points
     done = 0
     for label, number in newcomers.items():
         first = int(np.argmax(numbers == number))
-        _replay_until(run, first, done, numbers, hints, forecasts, points)
+        replay_until(run, first, done, numbers, hints, forecasts, points)
         now = run.current()
         forecasts[first, : len(now)] = now
         points[first : first + 1, number] = 1.0
         run.welcome(label)
         done = first + 1
-    _replay_until(run, rounds, done, numbers, hints, forecasts, points)
+    replay_until(run, rounds, done, numbers, hints, forecasts, points)
     return forecasts, points
 
 
@@ -47,12 +54,12 @@ def replayed_with_certificates(run: SimplexRun, numbers: Ints, hints: Floats) ->
     memories.check_bears(run.memory, run.changing, len(numbers))
     forecasts, certificates, no_points = np.zeros(hints.shape), np.empty(len(numbers)), np.zeros((0, 0))
     for row in range(len(numbers)):
-        _replay_until(run, row + 1, row, numbers, hints, forecasts, no_points)
+        replay_until(run, row + 1, row, numbers, hints, forecasts, no_points)
         certificates[row] = run.certificate
     return forecasts, certificates
 
 
-def _replay_until(
+def replay_until(
     run: SimplexRun, stop: int, done: int, numbers: Ints, hints: Floats, forecasts: Floats, points: Floats
 ) -> None:
     """Play the rounds done..stop-1, all of known classes; weight of hints on others is shared out."""

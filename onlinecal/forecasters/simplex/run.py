@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -9,29 +10,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.forecasters.simplex.account import NEWCOMER, Account
+from onlinecal.forecasters.simplex.account import NEWCOMER
+from onlinecal.forecasters.simplex.fitted import Fitted
 from onlinecal.forecasters.simplex.guarantees import EDITION, FOREVER
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_label, class_of
 from onlinecal.forecasters.simplex.machine import memory as memories
-from onlinecal.forecasters.simplex.machine import windows
+from onlinecal.forecasters.simplex.machine import soft_windows, windows
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
-from onlinecal.forecasters.simplex.machine.rules import RULES, from_barycentre, from_report, has_room
+from onlinecal.forecasters.simplex.machine.rules import RULES, from_barycentre, from_report
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
-    BASE,
-    CLASSES,
     HERE,
     LIMIT,
     ROUNDS,
     SCALE,
-    STEP,
     SUMS,
     units,
 )
 from onlinecal.forecasters.simplex.reading import cell_of, charged_points, lp_norm
+from onlinecal.forecasters.simplex.soft import play_soft, settle_soft
 from onlinecal.forecasters.simplex.soundness import check_account, check_simplex_memory, check_tuning
 from onlinecal.forecasters.simplex.tokens import Cell
-from onlinecal.forecasters.simplex.tuning import allowance, next_review, rebased, spare, wish
+from onlinecal.forecasters.simplex.tuning import allowance, spare
 
 
 class SimplexLookAhead(NamedTuple):
@@ -41,15 +41,13 @@ class SimplexLookAhead(NamedTuple):
     biases: NDArray[np.float64]
 
 
-class SimplexRun(Account):
+class SimplexRun(Fitted):
     """Plays the machine, lets its memory grow, changes the grid when it is due, and takes in new classes.
 
     The river class, the engine's lanes and the duels are faces of it.
     """
 
     rules = RULES
-    table = windows.NO_WINDOW
-    """The window's, if it keeps one: the last rounds, as `machine.windows` has them."""
 
     def __init__(
         self,
@@ -76,16 +74,13 @@ class SimplexRun(Account):
         """ValueError unless compiled code can play on what this run was given from outside."""
         if len(self.numbers) or len(self.memory):
             parameters = self.n_cells, self.horizon or self.window, self.slack, self.fixed, self.report
-            check_simplex_memory(self.memory, len(self.numbers), *parameters)
+            check_simplex_memory(self.memory, len(self.numbers), *parameters, self.parts)
             check_tuning(self.memory, self.tuned)
-        if self.window is not None:
+        if self.window is not None and self.parts > 1:
+            soft_windows.check_window(self.table, self.memory, self.window, self.parts)
+        elif self.window is not None:
             windows.check_window(self.table, self.memory, self.window)
         check_account(self._past, self._since, self._newcomers, self._grids, self.rounds)
-
-    @property
-    def rounds(self) -> int:
-        """Rounds settled so far."""
-        return int(self.memory[ROUNDS]) if len(self.memory) else 0
 
     @property
     def certificate(self) -> float:
@@ -133,62 +128,11 @@ class SimplexRun(Account):
         k, scale = self.units() if len(self.memory) else (1, 1)
         return memories.most_late(k, scale, self.slack) + 1
 
-    def _fit(self, k: int) -> None:
-        """Make the memory one for k classes on the grid of the coming round."""
-        base, limit = self.grid_at(self.rounds + 1)
-        m = base
-        if self.tuned and len(self.memory) and not self.late:
-            m, limit = wish(self.memory, k, base, self.slack), min(limit, next_review(self.rounds))
-        scale = max(m, int(self.memory[SCALE])) if len(self.memory) else m
-        if memories.most_late(k, scale, self.slack) < 0:
-            raise ValueError(
-                f"slack must be less for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
-            )
-        growing, before = not self.fixed or self.follows, self.memory
-        if len(self.memory):
-            self.memory = memories.rebuilt(
-                self.memory, k, scale, scale // m, self.slack, growing, self.report
-            )
-        else:
-            self.memory = memories.new_memory(
-                k, m, 1, self.slack, memories.FEWEST_RECORDS, growing, self.report
-            )
-        if self.tuned:
-            rebased(self.memory, int(self.memory[SCALE] // (self.memory[BASE] or FOREVER)), base)
-        self.memory[LIMIT] = limit
-        MACHINE.begin(self.memory)
-        if self.window is not None:
-            self.table = windows.refitted(self.table, self.memory, before, self.window)
-
-    def _base_cells(self) -> int:
-        """The cells a side of the base grid, or of the only one; 0 while no class is known."""
-        return int(self.memory[SCALE] // (self.memory[BASE] or self.memory[STEP])) if self.numbers else 0
-
-    def heed(self, n_open: int) -> None:
-        """A hint came while so many forecasts were open: follow hints from now on, unless that is decided."""
-        if not self.undecided:
-            return
-        k = len(self.numbers)
-        self.late = max(self.late, n_open)
-        self.heed_hints(self.rounds, n_open, self._base_cells())
-        if not self.rounds and not n_open:
-            self.memory = np.zeros(0, np.int64)
-        if k:
-            self._fit(k)
-
-    def grow(self) -> None:
-        """Go on to the next grid if that is due, and let the table grow if it is full.
-
-        Raises ValueError, and changes nothing, if the integers cannot bear another round.
-        """
-        memories.check_bears(self.memory, self.changing, 1)
-        if self.memory[ROUNDS] >= self.memory[LIMIT]:
-            self._fit(len(self.numbers))
-        if not has_room(self.memory):
-            self.memory = memories.enlarged(self.memory)
-            MACHINE.reindex(self.memory)
-        if self.window is not None:
-            self.table = windows.refitted(self.table, self.memory, self.memory, self.window)
+    def play_labels(
+        self, numbers: NDArray[np.int64], hints: NDArray[np.float64], forecasts: NDArray[np.float64]
+    ) -> None:
+        """Play classes (T,) as soft labels, with hints (T, k) or none; fills in the forecasts."""
+        play_soft(self, np.eye(len(self.numbers))[numbers], hints, forecasts)
 
     def number_of(self, label: Any, name: str) -> int | None:
         """The number of a class, or None if it is one never met before."""
@@ -196,32 +140,24 @@ class SimplexRun(Account):
             return class_of(label, self.numbers, name)
         return self.numbers.get(check_label(label, name))
 
-    def note_late(self, others: int) -> None:
-        """Take into the guarantee that so many other forecasts were open at once."""
-        if others > self.late:
-            self.late = others
-            k, plan = len(self.numbers), self.planned_late
-            if plan is not None and self.planned != plan:
-                if k:
-                    # the latest forecast is not among the others
-                    self.leave_grids(self.rounds, others + 1, self._base_cells())
-                self.planned = plan
-                if k:
-                    self._fit(k)
-            elif self.tuned and k and self.memory[STEP] < self.memory[BASE]:
-                self._fit(k)
+    def meet(self, labels: Sequence[Any]) -> None:
+        """Know classes never met before from now on; the coming round may settle them."""
+        # for one round more than there is, since the distance is rounded up to a new unit
+        memories.check_bears(self.memory, self.changing, 1 + len(labels))
+        if len(self.numbers) + len(labels) > MOST_CLASSES:
+            raise ValueError(
+                f"{labels[-1]!r} is one class more than the {MOST_CLASSES} that can be told apart"
+            )
+        for label in labels:
+            known = len(self.numbers)
+            self.enter(label, self.rounds, self._base_cells())
+            self._fit(known + 1)
+            if self.tuned and known:
+                self.memory[BALANCE] += (allowance(known + 1) - allowance(known)) * units(self.memory)
 
     def welcome(self, label: Any) -> None:
         """Settle a round whose outcome is a class never met before, and know it from now on."""
-        # for one round more than there is, since the distance is rounded up to a new unit
-        memories.check_bears(self.memory, self.changing, 2)
-        if len(self.numbers) == MOST_CLASSES:
-            raise ValueError(f"{label!r} is one class more than the {MOST_CLASSES} that can be told apart")
-        known = len(self.numbers)
-        self.enter(label, self.rounds, self._base_cells())
-        self._fit(known + 1)
-        if self.tuned and known:
-            self.memory[BALANCE] += (allowance(known + 1) - allowance(known)) * units(self.memory)
+        self.meet([label])
         self.settle_newcomer(label)
 
     def settle_newcomer(self, label: Any) -> None:
@@ -237,6 +173,9 @@ class SimplexRun(Account):
 
     def settle(self, cell: Cell, number: int, vector: tuple[float, ...]) -> None:
         """Charge a round to the cell it was announced in, which may be older than the present grid."""
+        if self.notes_parts:
+            settle_soft(self, cell, vector, np.eye(len(self.numbers))[number])
+            return
         self.grow()
         k, scale = self.units()
         vertex, known = cell.vertices[number], len(cell.sums)
@@ -251,6 +190,9 @@ class SimplexRun(Account):
 
     def advance(self, number: int) -> None:
         """Charge a round to the current cell."""
+        if self.notes_parts:
+            self.play_labels(np.array([number]), np.empty((0, 0)), np.empty((1, len(self.numbers))))
+            return
         while not MACHINE.advance(self.memory, self.table, number):
             self.grow()
 
@@ -292,7 +234,3 @@ class SimplexRun(Account):
     def look_ahead(self) -> SimplexLookAhead:
         """The points charged so far and their biases."""
         return SimplexLookAhead(*charged_points(self.memory))
-
-    def units(self) -> tuple[int, int]:
-        """(k, SCALE) of the present memory."""
-        return int(self.memory[CLASSES]), int(self.memory[SCALE])

@@ -66,6 +66,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     remembered,
     vertex_at,
 )
+from onlinecal.forecasters.simplex.soft_labels import MOST_PARTS
 from onlinecal.forecasters.simplex.tokens import Cell
 
 CONSTANT = (FORMAT, CLASSES, SCALE, STEP, FINE, SLACK, WIDTH, SLOTS)
@@ -90,13 +91,16 @@ def check_simplex_memory(
     slack: float | None,
     fixed: bool,
     report: int,
+    parts: int = 1,
 ) -> None:
     """ValueError unless a `SimplexRun` of these parameters can play on the memory."""
     require(isinstance(memory, np.ndarray) and memory.dtype == np.int64 and memory.ndim == 1, "its type")
     require(len(memory) > HEADER, "its length")
     head: list[int] = memory[:HEADER].tolist()
     require(len(memory) == length_of(head, classes), "its length")
-    _check_grid(head, n_cells, horizon, fixed)
+    require(type(parts) is int and 1 <= parts <= MOST_PARTS and parts & (parts - 1) == 0, "its parts")
+    require(head[SCALE] % parts == head[STEP] % parts == 0 and head[SCALE] > 0, "its parts")
+    _check_grid(head[SCALE] // parts, head[STEP] // parts, head[LIMIT], n_cells, horizon, fixed)
     like = new_memory(classes, head[SCALE], head[STEP], slack, 1, growing=not fixed or report > 0)
     require(all(head[place] == like[place] for place in CONSTANT), "what its configuration says")
     require(head[REPORT] == report, "what its configuration says")
@@ -107,16 +111,19 @@ def check_simplex_memory(
     require(head[SLAB] == frames + 2 * size, "its frames")
     require(0 <= head[ROUNDS] <= head[LIMIT] <= FOREVER, "its rounds")
     require(0 <= head[MOVED] < MOST, "its certificate")
-    require(0 <= head[USED] <= min(head[ROUNDS], (head[MASK] + 1) // 2), "the size of its table")
-    _check_records(memory, head)
+    # a round that is divided may be charged to a point for each class
+    most = head[ROUNDS] * (classes if parts > 1 else 1)
+    require(0 <= head[USED] <= min(most, (head[MASK] + 1) // 2), "the size of its table")
+    _check_records(memory, head, parts)
     _check_slots(memory, head)
     _check_frame(memory, head)
     _check_regions(memory, head)
 
 
-def _check_grid(head: list[int], n_cells: int | None, horizon: int | None, fixed: bool) -> None:
+def _check_grid(
+    scale: int, step: int, limit: int, n_cells: int | None, horizon: int | None, fixed: bool
+) -> None:
     """Whether the machine can go on from this grid to the next ones."""
-    scale, step = head[SCALE], head[STEP]
     require(1 <= step <= scale <= MOST_CELLS and scale % step == 0, "its grid")
     if n_cells is not None:
         require((scale, step) == (n_cells, 1), "its grid")
@@ -125,7 +132,7 @@ def _check_grid(head: list[int], n_cells: int | None, horizon: int | None, fixed
     else:
         require(scale & (scale - 1) == 0 and step & (step - 1) == 0, "its grid")
     if n_cells is not None or horizon is not None:
-        require(head[LIMIT] == FOREVER, "its grid")
+        require(limit == FOREVER, "its grid")
 
 
 def check_tuning(memory: NDArray[np.int64], tuned: bool) -> None:
@@ -138,13 +145,13 @@ def check_tuning(memory: NDArray[np.int64], tuned: bool) -> None:
         require(-MOST < balance < MOST, "its account")
 
 
-def _check_records(memory: NDArray[np.int64], head: list[int]) -> None:
+def _check_records(memory: NDArray[np.int64], head: list[int], parts: int) -> None:
     k, scale, used = head[CLASSES], head[SCALE], head[USED]
     table = records_of(memory, (head[MASK] + 1) // 2)
     require(not table[used:].any(), "the unused part of its table")
     rows = table[:used]
     points, biases = rows[:, POINT : POINT + k], rows[:, POINT + k :]
-    require(bool(((points >= 0) & (points <= scale)).all()), "its points")
+    require(bool(((points >= 0) & (points <= scale) & (points % parts == 0)).all()), "its points")
     require(bool((points.sum(axis=1) == scale).all()), "its points")
     require(bool((rows[:, SUPPORT] == (points > 0).sum(axis=1)).all()), "its points")
     require(bool((rows[:, KEY] == points @ memory[HEADER : HEADER + k]).all()), "its keys")

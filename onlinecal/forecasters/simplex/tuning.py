@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from onlinecal.forecasters.simplex.biases import point_bound
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS, reach
 from onlinecal.forecasters.simplex.machine.accounts import RESERVE, price
-from onlinecal.forecasters.simplex.machine.memory import most_late, records_of
+from onlinecal.forecasters.simplex.machine.memory import FINENESS, most_late, records_of
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
     BASE,
@@ -21,6 +21,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     USED,
     units,
 )
+from onlinecal.forecasters.simplex.soft_labels import MOST_PARTS
 
 MANY = 1000
 """So many labels may be late on every grid, whatever is gained by finer ones."""
@@ -28,21 +29,28 @@ EAGERNESS = 2, 2, 4, 4
 """By REPORT: a grid is so fine that the distance on it is at most this part of what the charged points may be
 biased, a half or a quarter: hints are worth more on finer cells, and bias is seldom as large as it may be."""
 
+HEADROOM = 6
+"""Where the grid may change it can become so many times twice as fine, with as many late labels."""
+FEWEST_PARTS = 1 << 8
+
 
 def allowance(k: int) -> int:
     """With what the balance begins: what a grid that tunes itself is guaranteed more than a nested one."""
     return RESERVE + 2 * k
 
 
-def wish(memory: NDArray[np.int64], k: int, base: int, slack: float | None) -> int:
-    """The number of cells a side to play on next, for k classes from `base` up, a power of two."""
+def wish(memory: NDArray[np.int64], k: int, base: int, slack: float | None, parts: int = 1) -> int:
+    """The number of cells a side to play on next, for k classes from `base` up, a power of two.
+
+    Units are so many `parts` of a cell on the finest grid.
+    """
     if memory[BALANCE] < (RESERVE + 1) * int(units(memory)):
         return base
     biases = int(memory[USED]) * point_bound(min(k, base + 1), slack)
     distance = (int(memory[ROUNDS]) + 1) * reach(k, k, bool(memory[REPORT]))
     cells, eagerness = base, EAGERNESS[memory[REPORT]]
     while 2 * cells <= MOST_CELLS and cells * biases < eagerness * distance:
-        if most_late(k, 2 * cells, slack) < MANY:
+        if most_late(k, 2 * cells * parts, slack) < MANY:
             break
         cells *= 2
     return cells
@@ -73,3 +81,18 @@ def rebased(memory: NDArray[np.int64], old: int, m: int) -> None:
 def spare(memory: NDArray[np.int64], away: int) -> None:
     """Book on account what the coming charge, so far away, costs more than a round on the base grid may."""
     memory[BALANCE] += away - price(memory)
+
+
+def parts_for(k: int, scale: int, slack: float | None, changing: bool, late: int) -> int:
+    """Into how many parts rounds are divided, a power of two; ValueError if the grid is too fine."""
+    finest = scale << (HEADROOM if changing else 0)
+    parts = MOST_PARTS
+    while parts > FEWEST_PARTS and (
+        most_late(k, finest * parts, slack) < MANY or k * finest * parts > FINENESS
+    ):
+        parts >>= 1
+    if most_late(k, scale * parts, slack) < late or k * scale * parts > FINENESS:
+        raise ValueError(
+            f"a grid of {scale} cells a side is too fine for soft labels over {k} classes: name fewer n_cells"
+        )
+    return parts

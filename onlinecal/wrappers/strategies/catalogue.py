@@ -20,7 +20,7 @@ from onlinecal.wrappers.strategies.classwise import Classwise
 from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
-from onlinecal.wrappers.strategies.strategy import Strategy
+from onlinecal.wrappers.strategies.strategy import Outlook, Strategy
 from onlinecal.wrappers.strategies.top_label import TopLabel
 from onlinecal.wrappers.strategies.tree import Tree
 
@@ -33,7 +33,7 @@ OLDER_CHOICES = {2: Binary.name, 3: Simplex.name, **CHOICES}
 """What it was in version 0.1.0, whose states go on by it."""
 
 INFORMATIVE = {Simplex.name: 0.2, Classwise.name: 0.5, Tree.name: 0.5, TopLabel.name: math.inf}
-"""With a horizon "auto" is the first of these whose guarantee is at most this share of the trivial one.
+"""With a window or a horizon "auto" is the first of these with at most this share of the trivial guarantee.
 
 What promises more comes first. A joint guarantee near the trivial one comes from cells so coarse that they
 cost skill; with the others forecasts stay near their hints.
@@ -73,24 +73,34 @@ def check_settings(
     return declared
 
 
+def outlook_of(strategy: Strategy, n_labels: int, window: int | None, horizon: int | None) -> Outlook | None:
+    """What it could guarantee of any window, or else for the horizon; None if it keeps no window."""
+    if window is not None:
+        return strategy.window_outlook(n_labels, window)
+    assert horizon is not None
+    return strategy.outlook(n_labels, horizon)
+
+
 def chosen(
     strategy: str,
     n_labels: int,
-    windowed: bool = False,
+    window: int | None = None,
     strategies: Mapping[str, Strategy] | None = None,
     horizon: int | None = None,
     older: bool = False,
 ) -> str:
-    """The name of the strategy for so many labels; with a window of those that can keep one.
+    """The name of the strategy for so many labels.
 
-    With strategies and a horizon "auto" goes by what they guarantee. `older`: as in version 0.1.0.
+    With strategies "auto" goes by what they guarantee of any window, or else for the horizon, if there is
+    one. `older`: as in version 0.1.0.
     """
     if strategy != AUTO:
         return strategy
-    if strategies is not None and horizon is not None and n_labels > 2:
-        outlooks = {name: strategies[name].outlook(n_labels, horizon) for name in INFORMATIVE}
-        allowed = (name for name in outlooks if not (windowed and name == Simplex.name))
-        return next(name for name in allowed if outlooks[name].share <= INFORMATIVE[name])
+    if strategies is not None and n_labels > 2 and not horizon is window is None:
+        for name, most in INFORMATIVE.items():
+            outlook = outlook_of(strategies[name], n_labels, window, horizon)
+            if outlook is not None and outlook.share <= most:
+                return name
     choices = sorted((OLDER_CHOICES if older else CHOICES).items())
     return next(name for most, name in choices if n_labels <= most)
 

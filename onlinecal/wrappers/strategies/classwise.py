@@ -54,3 +54,7 @@ class Classwise(Strategy):
     def outlook(self, n_labels: int, rounds: int) -> Outlook:
         """A projection for each label; without any each could be forecast as 0."""
         return Outlook(n_labels * self.promise_of_one(rounds), rounds)
+
+    def window_outlook(self, n_labels: int, window: int) -> Outlook | None:
+        """The same of any window."""
+        return Outlook(n_labels * self.window_promise_of_one(), window)

@@ -106,6 +106,12 @@ class JointProjection:
         run.numbers = {number: number for number in range(n_labels)}
         return float(run.promise(max(run.horizon or 0, rounds)))
 
+    def window_promise(self) -> float | None:
+        """What the certificate of no window could exceed; None if it keeps none."""
+        run = self.forecaster.new_run()
+        run.heed(0)
+        return run.window_guarantee
+
     @property
     def certificate(self) -> float:
         """Proven bound on the distance to calibration of the settled forecasts, in l1 over the labels."""

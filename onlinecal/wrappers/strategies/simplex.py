@@ -94,3 +94,8 @@ class Simplex(Strategy):
     def outlook(self, n_labels: int, rounds: int) -> Outlook:
         """In l1 over the labels; the same probability for each is 2 - 2/k from each corner."""
         return Outlook(self.joint.promise(n_labels, rounds), rounds * (2.0 - 2.0 / n_labels))
+
+    def window_outlook(self, n_labels: int, window: int) -> Outlook | None:
+        """The same of any window, where all labels are declared."""
+        promised = self.joint.window_promise()
+        return None if promised is None else Outlook(promised, window * (2.0 - 2.0 / n_labels))

@@ -213,9 +213,17 @@ class Strategy(ABC):
         """What it could guarantee for so many labels and rounds, all known beforehand: here of one event."""
         return Outlook(self.promise_of_one(rounds), rounds / 2)
 
+    def window_outlook(self, n_labels: int, window: int) -> Outlook | None:
+        """The same of any window, which must be that of this strategy; None if it keeps none."""
+        return Outlook(self.window_promise_of_one(), window / 2)
+
     def promise_of_one(self, rounds: int) -> float:
         """What a projection could guarantee for so many rounds, shared evenly by its buckets."""
         return Projection(*self._settings).promise(rounds)
+
+    def window_promise_of_one(self) -> float:
+        """What a projection could guarantee of any window."""
+        return Projection(*self._settings).window_guarantee
 
     def bounded(self) -> Iterable[Bounded]:
         """Whose bounds add up to those of this strategy's rounds."""

@@ -137,6 +137,11 @@ class Tree(Strategy):
         promises = [number * self.promise_of_one(-(-rounds // number)) for number in nodes]
         return Outlook(sum(promises), len(nodes) * rounds / 2)
 
+    def window_outlook(self, n_labels: int, window: int) -> Outlook | None:
+        """Of all nodes; each may have all rounds of the window."""
+        guarantee = (n_labels - 1) * self.window_promise_of_one()
+        return Outlook(guarantee, (n_labels - 1).bit_length() * window / 2)
+
     def _number(self, label: Label) -> int:
         return self.numbers.setdefault(label, len(self.numbers))
 

@@ -29,8 +29,8 @@ def ready(k, m, slack=None, records=MANY):
     return memory
 
 
-def ready_list(k, m, slack=None, records=MANY):
-    memory = new_memory(k, m, 1, slack, records).tolist()
+def ready_list(k, m, slack=None, records=MANY, step=1):
+    memory = new_memory(k, m, step, slack, records).tolist()
     begin(memory)
     return memory
 

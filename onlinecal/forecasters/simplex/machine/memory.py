@@ -25,6 +25,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     FORMAT,
     HEADER,
     HERE,
+    KEYS,
     LABEL,
     LIMIT,
     MASK,
@@ -47,9 +48,11 @@ from onlinecal.forecasters.simplex.machine.table import (
     capacity,
     frame_size,
     frames_of,
+    part_of,
     record_size,
     remembered,
     units,
+    vertex_at,
 )
 
 FORMAT_SIMPLEX = 3
@@ -75,7 +78,7 @@ def new_memory(
     memory = np.zeros(slots + 2 * records + records * width + remembered(classes, records, report), np.int64)
     memory[[FORMAT, CLASSES, SCALE, STEP, LIMIT]] = FORMAT_SIMPLEX, classes, scale, step, FOREVER
     memory[REPORT] = report
-    memory[FINE] = 1 << ((FINENESS // (classes * scale)).bit_length() - 1) if growing else 1
+    memory[FINE] = 1 << (max(1, FINENESS // (classes * scale)).bit_length() - 1) if growing else 1
     memory[[WIDTH, SLOTS, MASK, RECORDS]] = width, slots, 2 * records - 1, slots + 2 * records
     if slack is not None:
         numerator, denominator = float(slack).as_integer_ratio()
@@ -106,12 +109,7 @@ def rebuilt(
     records = max(FEWEST_RECORDS, 1 << int(used).bit_length())
     new = new_memory(classes, scale, step, slack, records, growing, report)
     factor = scale // int(memory[SCALE])
-    new[ROUNDS:REPORT] = memory[ROUNDS:REPORT]
-    new[BASE:HEADER] = memory[BASE:HEADER]
-    new[SPREAD] *= factor
-    new[BASE] *= factor
-    new[BALANCE] = int(memory[BALANCE]) * int(units(new)) // int(units(memory))
-    new[MOVED] = -(-int(memory[MOVED]) * int(units(new)) // int(units(memory)))
+    _take_totals(memory, new, factor)
     table = records_of(memory)
     into = records_of(new, used)
     into[:, LABEL : SUPPORT + 1] = table[:, LABEL : SUPPORT + 1]
@@ -122,6 +120,40 @@ def rebuilt(
     for c in range(old_classes):
         new[target + c] = int(memory[sums + c]) * classes * factor // old_classes
     return new
+
+
+def divided(
+    memory: NDArray[np.int64], parts: int, slack: float | None, growing: bool, report: int
+) -> NDArray[np.int64]:
+    """The same run, in the same cell, in units so many times finer, a power of two: `rehash` must follow."""
+    k, used = int(memory[CLASSES]), int(memory[USED])
+    scale, step = int(memory[SCALE]) * parts, int(memory[STEP]) * parts
+    new = new_memory(k, scale, step, slack, int(capacity(memory)), growing, report)
+    new[LIMIT] = memory[LIMIT]
+    _take_totals(memory, new, parts)
+    into, multipliers = records_of(new, used), new[HEADER : HEADER + k]
+    into[:] = records_of(memory)
+    into[:, POINT:] *= parts
+    old_frame, frame = int(memory[HERE]), int(new[HERE])
+    size = frame_size(k)
+    new[frame : frame + size] = memory[old_frame : old_frame + size]
+    new[frame + SUMS : frame + SUMS + k] *= parts
+    first, keys = int(vertex_at(new, frame, 0)), int(part_of(new, frame, KEYS))
+    vertices = new[first : first + k * k].reshape(k, k)
+    vertices *= parts
+    new[keys : keys + k] = vertices @ multipliers
+    new[frame] = new[keys : keys + k].sum()
+    return new
+
+
+def _take_totals(memory: NDArray[np.int64], new: NDArray[np.int64], factor: int) -> None:
+    """Give a memory in units of coordinates so many times finer what another one has summed up."""
+    new[ROUNDS:REPORT] = memory[ROUNDS:REPORT]
+    new[BASE:HEADER] = memory[BASE:HEADER]
+    new[SPREAD] *= factor
+    new[BASE] *= factor
+    new[BALANCE] = int(memory[BALANCE]) * int(units(new)) // int(units(memory))
+    new[MOVED] = -(-int(memory[MOVED]) * int(units(new)) // int(units(memory)))
 
 
 def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -162,7 +194,7 @@ def rounds_left(memory: NDArray[np.int64], changing: bool) -> int:
     now = int(units(memory))
     finest = max(FINENESS, now) if changing else now
     moved = -(-max(int(memory[MOVED]), int(memory[BALANCE])) * finest // now)
-    by_bias = (BRIM - int(memory[SPREAD])) >> 22
+    by_bias = (BRIM - int(memory[SPREAD])) >> max(22, int(memory[SCALE]).bit_length() + 1)
     return max(0, min((BRIM - moved) // (2 * finest + 1), by_bias, FOREVER - int(memory[ROUNDS])))
 
 
