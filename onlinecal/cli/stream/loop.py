@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol, Self
 
+from onlinecal.cli.stream.answering import answer
 from onlinecal.cli.stream.follow import Files, check_inputs
 from onlinecal.cli.stream.inputs import Stop, read_stream
 from onlinecal.cli.stream.lines import GARBAGE, Gathered, Piece, gather, key_of
@@ -18,7 +19,6 @@ from onlinecal.cli.stream.shards.folder import in_shards, named
 from onlinecal.cli.stream.shards.pool import Deliver, Pool
 from onlinecal.compiling import counting
 from onlinecal.engine.engine import HOT_KEYS, PACKED_BYTES, Engine
-from onlinecal.engine.events import decode_all, encode_lines
 from onlinecal.engine.ledger.records import Noted
 from onlinecal.engine.settings import read_config
 
@@ -48,8 +48,7 @@ class Alone(Engine):
 
     def answer(self, gathered: Gathered, deliver: Deliver) -> bool:
         """Answer a batch."""
-        answers = self.handle(decode_all(gathered.lines), inputs=gathered.inputs)
-        return deliver(encode_lines(answers), Counter(map(type, answers)))
+        return deliver(*answer(self, gathered.lines, gathered.inputs))
 
     def wait(self) -> None:
         """Nothing is left to be answered."""

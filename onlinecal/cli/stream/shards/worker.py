@@ -8,11 +8,12 @@ import signal
 import sys
 from typing import IO
 
+from onlinecal.cli.stream.answering import answer
 from onlinecal.cli.stream.lines import GARBAGE, long_line
 from onlinecal.cli.stream.shards.messages import Answered, Begin, Part, receive, send
 from onlinecal.cli.stream.shards.routing import tells_unknown
 from onlinecal.engine.engine import Engine
-from onlinecal.engine.events import Answer, Rejected, decode_all, encode_lines
+from onlinecal.engine.events import Rejected
 from onlinecal.engine.watch.key_watch import Raised
 from onlinecal.engine.watch.logs import log_to_stderr
 from onlinecal.engine.watch.overview import Served
@@ -21,14 +22,9 @@ from onlinecal.engine.watch.overview import Served
 class Told(Served):
     """Keeps out of the logs what is unknown: another shard may know it, and the process that asks tells."""
 
-    def note(self, answers: list[Answer], seconds: float, raised: list[tuple[str, Raised]]) -> None:
+    def note(self, refused: list[Rejected], seconds: float, raised: list[tuple[str, Raised]]) -> None:
         """A batch is committed."""
-        super().note([one for one in answers if not is_unknown(one)], seconds, raised)
-
-
-def is_unknown(answer: Answer) -> bool:
-    """Whether an event was refused because nothing is known of its id."""
-    return type(answer) is Rejected and answer.reason == "unknown"
+        super().note([one for one in refused if one.reason != "unknown"], seconds, raised)
 
 
 class Shard(Engine):
@@ -48,18 +44,13 @@ class Shard(Engine):
             self.handle([], inputs=part.inputs)
         answers = list[bytes]()
         for start in range(0, len(lines), self._batch):
-            answers += self._answers(lines[start : start + self._batch], bool(part.longer))
+            answers += answer(self, lines[start : start + self._batch])[0].split(b"\n")[:-1]
         told = [
             self._first or not (all_ and tells_unknown(one))
             for one, all_ in zip(answers, part.shared, strict=True)
         ]
         own = [one for one, is_told in zip(answers, told, strict=True) if is_told]
         return Answered(bytes(told), *self.in_memory()), b"\n".join(own)
-
-    def _answers(self, lines: list[bytes], some_longer: bool) -> list[bytes]:
-        if some_longer:
-            return encode_lines(self.handle(decode_all(lines))).split(b"\n")[:-1]
-        return self.handle_lines(b"\n".join(lines) + b"\n").split(b"\n")[:-1]
 
 
 def work(requests: IO[bytes], answers: IO[bytes]) -> None:
