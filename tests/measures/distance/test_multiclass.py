@@ -194,10 +194,10 @@ def test_pairs_only_improve():
 def test_boxes_list_all_forecasts_that_a_level_set_can_have(ahead):
     """With those that are listed a level set is worth as much as with all, wherever one may pay."""
     rng = np.random.default_rng(9)
-    p, y = rng.dirichlet(np.ones(3), 300), rng.integers(0, 3, 300)
+    p, y = rng.dirichlet(np.ones(3), 80), rng.integers(0, 3, 80)
     kinds, _ = sites.kinds_of(p, y)
-    mesh = Triangulation(3, 30)
-    found, room, margin = sites.sites_of(3, 8, mesh, 0.05), sites.room_for(kinds), 3 / 60
+    mesh = Triangulation(3, 16)
+    found, room, margin = sites.sites_of(3, 5, mesh, 0.08), sites.room_for(kinds), 3 / 32
     values = rng.uniform(0.0, 0.12, kinds.numbers.shape) + 0.1 * kinds.values[:, :1]
     starts, listed, tops = sites.offers(values, kinds, found, margin, ahead, room)
     everyone, empty = np.arange(len(kinds.values)), 0
@@ -205,7 +205,7 @@ def test_boxes_list_all_forecasts_that_a_level_set_can_have(ahead):
     for b in range(len(starts) - 1):
         near = listed[starts[b] : starts[b + 1]]
         for s in range(found.starts[b], found.starts[b + 1]):
-            m = 30 if found.on_mesh[s] >= 0 else 0
+            m = 16 if found.on_mesh[s] >= 0 else 0
             v, need = found.values[s], found.needs[s]
             worth, *_ = sites.best_set(values, kinds, everyone, v, need, m, room)
             if len(near):
