@@ -27,8 +27,8 @@ MERGES = 400
 
 LOWER_WORK, PRICES_WORK, UPPER_WORK = 2e9, 2e10, 5e8
 """Operations for a budget of 1: at most some five seconds, and twenty for each of the others."""
-FULL_WORK = 5000
-"""Rounds up to which the work is in proportion to them."""
+FULL_WORK, GROWTH = 5000, 0.4
+"""Rounds up to which the work is in proportion to them, and the power of them that it grows with beyond."""
 PRICE_NODES = 500
 """Nodes of each class's relaxation, for prices."""
 SMALL_PROGRAM, SMALL_NODES = 3000, 50
@@ -136,7 +136,8 @@ def _of_several(
     p: Floats, y: NDArray[np.int64], ahead: Floats | None, budget: float, method: Method
 ) -> tuple[float, Floats, bool]:
     """The lower end, a witness of the upper end, and whether that is the distance."""
-    k, share = p.shape[1], min(1.0, len(p) / FULL_WORK)
+    k, share = p.shape[1], len(p) / FULL_WORK
+    share = min(share, share**GROWTH)
     vectors = [p] if ahead is None else [p, ahead]
     groupings = [np.zeros(len(p), np.intp), *map(_groups_of, vectors)]
     best = min((_nearest(p, y, groups) for groups in groupings), key=lambda q: _distance(p, q))

@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 from onlinecal import SimplexAlmostOneStepAhead, calibration_distance
 from onlinecal.measures import multiclass_calibration_distance
-from onlinecal.measures.distance.classes import prices
+from onlinecal.measures.distance.classes import pairs, prices, sites
 from onlinecal.measures.distance.classes.paths import improvements
 from onlinecal.measures.distance.classes.potentials import best_potentials, repaired
 from onlinecal.measures.distance.classes.search import class_frequencies, rounds_of
@@ -163,6 +163,60 @@ def test_paths_only_improve():
         costs.append(np.abs(p - class_frequencies(y, group, 3)).sum())
     assert (np.diff(costs) <= 1e-9).all()
     assert costs[-1] < 0.98 * costs[0]
+
+
+def test_two_level_sets_are_shared_out_as_well_as_can_be(monkeypatch):
+    """Against all ways to cut the rounds in two, where all numbers of rounds are tried."""
+    monkeypatch.setattr(pairs, "PASSED", (400,))
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        p, y = rng.multinomial(5, [0.5, 0.3, 0.2], 6) / 5, rng.integers(0, 3, 6)
+        start = np.append([0, 1], rng.integers(0, 2, 4))
+        *_, (_, group) = pairs.better_pairs(rounds_of(p, y), start)
+        cuts = np.array(list(np.ndindex(*[2] * 6)))
+        costs = [np.abs(p - class_frequencies(y, cut, 3)).sum() for cut in cuts]
+        reached = np.abs(p - class_frequencies(y, group, 3)).sum()
+        assert reached == pytest.approx(min(costs), abs=1e-12)
+
+
+def test_pairs_only_improve():
+    rng = np.random.default_rng(6)
+    p, y = rng.multinomial(8, [0.4, 0.3, 0.2, 0.1], 400) / 8, rng.integers(0, 4, 400)
+    rounds = rounds_of(p, y)
+    costs = [np.abs(p - class_frequencies(y, rounds.value, 4)).sum()]
+    for _, group in pairs.better_pairs(rounds, rounds.value):
+        costs.append(np.abs(p - class_frequencies(y, group, 4)).sum())
+    assert (np.diff(costs) <= 1e-9).all()
+    assert costs[-1] < 0.7 * costs[0]
+
+
+@pytest.mark.parametrize("ahead", [0.0, 0.02])
+def test_boxes_list_all_forecasts_that_a_level_set_can_have(ahead):
+    """With those that are listed a level set is worth as much as with all, wherever one may pay."""
+    rng = np.random.default_rng(9)
+    p, y = rng.dirichlet(np.ones(3), 80), rng.integers(0, 3, 80)
+    kinds, _ = sites.kinds_of(p, y)
+    mesh = Triangulation(3, 16)
+    found, room, margin = sites.sites_of(3, 5, mesh, 0.08), sites.room_for(kinds), 3 / 32
+    values = rng.uniform(0.0, 0.12, kinds.numbers.shape) + 0.1 * kinds.values[:, :1]
+    starts, listed, tops = sites.offers(values, kinds, found, margin, ahead, room)
+    everyone, empty = np.arange(len(kinds.values)), 0
+    assert len(found.regions.radii) < len(found.boxes.radii) == len(starts) - 1
+    for b in range(len(starts) - 1):
+        near = listed[starts[b] : starts[b + 1]]
+        for s in range(found.starts[b], found.starts[b + 1]):
+            m = 16 if found.on_mesh[s] >= 0 else 0
+            v, need = found.values[s], found.needs[s]
+            worth, *_ = sites.best_set(values, kinds, everyone, v, need, m, room)
+            if len(near):
+                assert sites.best_set(values, kinds, near, v, need, m, room)[0] == pytest.approx(worth)
+            else:
+                empty += 1
+                assert worth <= -ahead * need.sum() + 1e-12
+            reach = np.abs(kinds.values - v).sum(axis=1)[:, None]
+            away = reach - np.array([sites.gap(one, v, m) if m else 0.0 for one in kinds.values])[:, None]
+            assert (np.where(kinds.numbers > 0, values - away, -10.0).max(axis=0) <= tops[b] + 1e-12).all()
+    assert 0 < empty < len(found.needs)
 
 
 def test_the_bracket_of_a_game_is_narrow():

@@ -78,7 +78,7 @@ def lower_prices(
     round; without, only sites that are close.
     """
     starts, forecasts, _ = offered
-    for b in range(len(sites.radii)):
+    for b in range(len(sites.starts) - 1):
         near = forecasts[starts[b] : starts[b + 1]]
         if len(near) == 0:
             continue
@@ -157,7 +157,7 @@ def check_sites(
     """By how much a round a small level set is worth too much at most; what large ones are on the mesh."""
     starts, forecasts, tops = offered
     worst = 0.0
-    for b in range(len(sites.radii)):
+    for b in range(len(sites.starts) - 1):
         near = forecasts[starts[b] : starts[b + 1]]
         for s in range(sites.starts[b], sites.starts[b + 1]):
             need, at = sites.needs[s], sites.on_mesh[s]

@@ -20,6 +20,7 @@ from onlinecal.measures.distance.classes.packing import (
     settle,
 )
 from onlinecal.measures.distance.classes.sites import (
+    WIDER,
     Kinds,
     Sites,
     grid_of,
@@ -36,8 +37,8 @@ Ints = NDArray[np.int64]
 ROUNDING = 1e-12
 """More than the rounding errors of one round's price, each at most 3 in size, and of its part of a sum."""
 
-RISES = 20
-"""So many rises of the prices come within some two percent."""
+RISES = 28
+"""So many rises of the prices come within some percent of what many more would."""
 
 OFTEN, CUT = 5, 0.5
 """After so many rises all sites are looked at again, not only those that are so many rises from paying."""
@@ -128,9 +129,10 @@ def _sizes(kinds: Kinds, rounds: int, work: float) -> tuple[int, Triangulation] 
         m = int(FINENESS * size)
         m = m if grid is None else grid * max(1, round(m / grid))
         n_sites = math.comb(size + k - 1, k) + math.comb(m + k - 1, k - 1)
-        n_boxes = math.comb(int(m / SIDE) + k - 1, k - 1)
+        n_boxes, n_regions = (math.comb(int(m / side) + k - 1, k - 1) for side in (SIDE, WIDER * SIDE))
         offered = OFFERED * max(1.0, CROWD * f / m ** (k - 1))
-        if RISES * k * (LOOKS * offered * n_sites + f * n_boxes) <= work:
+        listed = f * n_regions + min(f, offered * WIDER ** (k - 1)) * n_boxes
+        if RISES * k * (LOOKS * offered * n_sites + listed) <= work:
             return size, Triangulation(k, m)
         size = int(size * 0.9)
     return None

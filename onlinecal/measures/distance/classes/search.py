@@ -1,4 +1,4 @@
-"""An upper end for several classes: level sets made in several orders, then improved along paths."""
+"""An upper end for several classes: level sets made in several orders, improved along paths and in pairs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.measures.distance.classes.members import Places, Rounds, exchanges, members_of
+from onlinecal.measures.distance.classes.pairs import better_pairs
 from onlinecal.measures.distance.classes.paths import improvements
 from onlinecal.measures.distance.classes.sweep import NEIGHBOURS, made_in_order
 
@@ -31,8 +32,11 @@ Potentials in full tempt to leave too much to the last level sets, the more so i
 PATHS = 6
 """Work along paths, whose terms are cheaper, for each of the sweeps."""
 
+PAIRS = 20
+"""Work with pairs, which mostly ends before, for each of the sweeps."""
+
 STANDSTILL = 10, 0.001
-"""The search ends when so many passes along paths have gained less than this share."""
+"""Paths are left when so many passes along them have gained less than this share."""
 
 MOST_EXCHANGES = 1000
 """Exchanges that are tried for each level set."""
@@ -115,7 +119,7 @@ def searched(
 ) -> Iterator[Ints]:
     """Groupings of the rounds: one from each start with each prices, then more of the best kind.
 
-    When the work is done the best of all is improved along paths, with as much work again.
+    When the work is done the best of all is improved along paths and then in pairs.
     """
     rounds, k = rounds_of(p, y), p.shape[1]
 
@@ -143,13 +147,20 @@ def searched(
     spent = 0
     for passes, (done, group) in enumerate(improvements(rounds, best), 1):
         yield group
+        best = group
         spent += done
         if passes % STANDSTILL[0] == 0:
             before, least = least, cost(group)
             if least >= before * (1.0 - STANDSTILL[1]):
-                return
+                break
         if spent > PATHS * work:
-            return
+            break
+    spent = 0
+    for done, group in better_pairs(rounds, best):
+        yield group
+        spent += done
+        if spent > PAIRS * work:
+            break
 
 
 def _scaled(potentials: Prices, share: float, points: Floats) -> Floats:

@@ -17,6 +17,9 @@ Ints = NDArray[np.int64]
 FINEST = 400
 """Denominators up to which forecasts are looked at for being on a grid."""
 
+WIDER = 3
+"""Sides of a region, in sides of its boxes."""
+
 
 class Kinds(NamedTuple):
     """Rounds by kind: the different forecasts (F, k), and how many rounds of each class have them (F, k)."""
@@ -25,19 +28,28 @@ class Kinds(NamedTuple):
     numbers: Floats
 
 
+class Balls(NamedTuple):
+    """Sets of sites: centres (n, k), the farthest site in l1 (n,), the most rounds that one needs (n, k)."""
+
+    centres: Floats
+    radii: Floats
+    needs: Floats
+
+
 class Sites(NamedTuple):
     """Values of level sets, those of a box after another, and how many rounds of each class make one.
 
-    `needs` (n, k); `values` (n, k), their shares; `on_mesh` (n,), place in the mesh or -1. Of the boxes:
-    `starts` (B + 1,), `centres` (B, k) and `radii` (B,), the farthest of their sites from the centre in l1.
+    `needs` (n, k); `values` (n, k), their shares; `on_mesh` (n,), place in the mesh or -1; `starts` (B + 1,)
+    of the `boxes`. The boxes of a `region` follow each other as well.
     """
 
     needs: Floats
     values: Floats
     on_mesh: Ints
     starts: Ints
-    centres: Floats
-    radii: Floats
+    boxes: Balls
+    regions: Balls
+    region_starts: Ints
 
 
 class Room(NamedTuple):
@@ -81,14 +93,22 @@ def sites_of(k: int, size: int, mesh: Triangulation, side: float) -> Sites:
     needs = np.concatenate([*small, points * size])
     on_mesh = np.concatenate([np.full(len(needs) - len(points), -1), np.arange(len(points))])
     values = needs / needs.sum(axis=1, keepdims=True)
-    boxes = np.floor(values[:, :-1] / side).astype(np.int64)
-    box = np.unique(boxes, axis=0, return_inverse=True)[1].ravel()
+    region = np.floor(values[:, :-1] / (WIDER * side))
+    names = np.column_stack([region, np.floor(values[:, :-1] / side)]).astype(np.int64)
+    names, box = np.unique(names, axis=0, return_inverse=True)
+    box = box.ravel()
     order = np.argsort(box, kind="stable")
     box, needs, values = box[order], needs[order], values[order]
     starts = np.append(0, np.cumsum(np.bincount(box)))
     centres = np.add.reduceat(values, starts[:-1]) / np.diff(starts)[:, None]
     radii = np.maximum.reduceat(np.abs(values - centres[box]).sum(axis=1), starts[:-1])
-    return Sites(needs, values, on_mesh[order], starts, centres, radii)
+    boxes = Balls(centres, radii, np.maximum.reduceat(needs, starts[:-1]))
+    first = np.flatnonzero(np.append(True, (np.diff(names[:, : k - 1], axis=0) != 0).any(axis=1)))
+    number = np.diff(np.append(first, len(names)))
+    middles = np.add.reduceat(centres, first) / number[:, None]
+    reach = np.abs(centres - np.repeat(middles, number, axis=0)).sum(axis=1) + radii
+    regions = Balls(middles, np.maximum.reduceat(reach, first), np.maximum.reduceat(boxes.needs, first))
+    return Sites(needs, values, on_mesh[order], starts, boxes, regions, np.append(first, len(names)))
 
 
 @kernel_part
@@ -150,49 +170,71 @@ def best_set(
     return total, n, excess
 
 
+@kernel_part
+def list_offers(
+    prices: Floats,
+    kinds: Kinds,
+    among: Ints,
+    balls: Balls,
+    b: int,
+    allowances: tuple[float, float],
+    tops: Floats,
+    listed: Ints,
+    room: Room,
+) -> int:
+    """List those `among` that a best set in a ball can have: how many. None is worth more than `tops`."""
+    k, (margin, ahead) = prices.shape[1], allowances
+    centre, radius = balls.centres[b], balls.radii[b]
+    tops[:] = -10.0
+    for i in range(len(among)):
+        f = among[i]
+        distance = l1(kinds.values[f], centre)
+        for j in range(k):
+            if kinds.numbers[f, j] > 0.0:
+                tops[j] = max(tops[j], prices[f, j] - distance + radius + margin)
+    if (centre * tops).sum() + radius * np.abs(tops).max() + ahead <= 0.0:
+        return 0
+    best_set(prices, kinds, among, centre, balls.needs[b], 0, room)
+    n = 0
+    for i in range(len(among)):
+        f = among[i]
+        for j in range(k):
+            worth = prices[f, j] - room.distance[i]
+            if kinds.numbers[f, j] > 0.0 and worth >= room.threshold[j] - margin - 2.0 * radius:
+                listed[n] = f
+                n += 1
+                break
+    return n
+
+
 @compiled
 def offers(
     prices: Floats, kinds: Kinds, sites: Sites, margin: float, ahead: float, room: Room
 ) -> tuple[Ints, Ints, Floats]:
     """The forecasts that a best set in each box can have: where those of each box start, and which they are.
 
-    No price less distance changes by more than the radius within a box. So a round is in no best set if in
+    No price less distance changes by more than the radius within a ball. So a round is in no best set if in
     the centre it falls short by more than two radii, and `margin`, of as many others as a set may need. None
     are listed where no set could pay even if all prices rose by `ahead`. Third, for each box and class, what
-    no price less distance is above.
+    no price less distance is above. First regions are looked at, then their boxes with what is left there.
     """
     f, k = kinds.numbers.shape
-    n_boxes = len(sites.radii)
-    starts, tops = np.zeros(n_boxes + 1, np.int64), np.full((n_boxes, k), -10.0)
-    found = np.empty(16 * n_boxes + f, np.int64)
-    everyone, need = np.arange(f), np.zeros(k)
-    for b in range(n_boxes):
-        need[:] = 0.0
-        for s in range(sites.starts[b], sites.starts[b + 1]):
-            for j in range(k):
-                need[j] = max(need[j], sites.needs[s, j])
-        centre, reach = sites.centres[b], sites.radii[b] + margin
-        for i in range(f):
-            room.distance[i] = l1(kinds.values[i], centre)
-            for j in range(k):
-                if kinds.numbers[i, j] > 0.0:
-                    tops[b, j] = max(tops[b, j], prices[i, j] - room.distance[i] + reach)
-        starts[b + 1] = starts[b]
-        most = (centre * tops[b]).sum() + sites.radii[b] * np.abs(tops[b]).max()
-        if most + ahead <= 0.0:
-            continue
-        best_set(prices, kinds, everyone, centre, need, 0, room)
-        n = starts[b]
-        if n + f > len(found):
-            larger = np.empty(2 * len(found) + f, np.int64)
-            larger[:n] = found[:n]
-            found = larger
-        for i in range(f):
-            for j in range(k):
-                worth = prices[i, j] - room.distance[i]
-                if kinds.numbers[i, j] > 0.0 and worth >= room.threshold[j] - reach - sites.radii[b]:
-                    found[n] = i
-                    n += 1
-                    break
-        starts[b + 1] = n
+    n_boxes, allowances = len(sites.boxes.radii), (margin, ahead)
+    starts, tops = np.zeros(n_boxes + 1, np.int64), np.zeros((n_boxes, k))
+    found, everyone = np.empty(16 * n_boxes + f, np.int64), np.arange(f)
+    listed, top = np.empty(f, np.int64), np.zeros(k)
+    for r in range(len(sites.regions.radii)):
+        there = list_offers(prices, kinds, everyone, sites.regions, r, allowances, top, listed, room)
+        for b in range(sites.region_starts[r], sites.region_starts[r + 1]):
+            n = starts[b]
+            if n + f > len(found):
+                larger = np.empty(2 * len(found) + f, np.int64)
+                larger[:n] = found[:n]
+                found = larger
+            tops[b] = top
+            if there > 0:
+                n += list_offers(
+                    prices, kinds, listed[:there], sites.boxes, b, allowances, tops[b], found[n:], room
+                )
+            starts[b + 1] = n
     return starts, found, tops
