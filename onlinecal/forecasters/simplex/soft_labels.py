@@ -31,6 +31,9 @@ class Soft(NamedTuple):
 
 def is_soft(outcome: Any) -> bool:
     """Whether an outcome can only be meant as a distribution: a dict, a list, an array; no label is one."""
+    # what has a hash is a label; looked at first, as it is quick, and by callers in hot loops before the call
+    if type(outcome).__hash__ is not None:
+        return False
     return isinstance(outcome, (Mapping, list)) or (isinstance(outcome, np.ndarray) and outcome.ndim > 0)
 
 
