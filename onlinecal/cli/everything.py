@@ -56,6 +56,10 @@ def warm_simplex() -> None:
     forecaster.observe(token, 1)
     forecaster.replay(labels[:100], table[:100])
     SimplexAlmostOneStepAhead(n_classes=3, window=10).replay(labels[:100])
+    token = (soft := SimplexAlmostOneStepAhead(n_classes=3, window=10)).forecast()
+    soft.observe(token, table[0])
+    soft.learn_one({}, table[1])
+    soft.replay(table[:100], table[:100])
 
 
 def warm_wrappers() -> None:

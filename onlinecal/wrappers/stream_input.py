@@ -91,6 +91,11 @@ def _classes(given: Any, k: int) -> tuple[Sequence[Hashable], bool]:
 def _numbers(outcomes: Any, classes: Sequence[Hashable], numbered: bool) -> Ints:
     """Outcomes as numbers of classes: they are names of columns, or numbers already."""
     known = {name: number for number, name in enumerate(classes)}
+    if getattr(outcomes, "ndim", 1) == 2:
+        raise ValueError(
+            f"outcomes must have one label a row, got shape {outcomes.shape}: soft labels go with "
+            "SimplexAlmostOneStepAhead, whose replay takes them with the probabilities as hints"
+        )
     try:
         return classes_of(outcomes, known, True)[0]
     except ValueError:

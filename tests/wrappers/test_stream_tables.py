@@ -164,3 +164,9 @@ def test_declared_classes_are_known_before_the_first_round():
     for classes in (["a"], ["a", "a"], "ab", [None, 1]):
         with pytest.raises(ValueError, match="classes must"):
             CalibratedClassifier(Scripted(), classes=classes)
+
+
+def test_soft_labels_are_refused_with_who_takes_them():
+    said, _ = table(3)
+    with pytest.raises(ValueError, match=r"outcomes must have one label a row, got shape \(400, 3\)"):
+        recalibrate_stream(said, said)

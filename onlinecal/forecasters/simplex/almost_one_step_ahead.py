@@ -163,16 +163,24 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         y is a label, or a soft label as in `observe`. Raises ValueError, and learns nothing, when it is
         neither.
         """
-        if is_soft(y):
-            learn_soft(self._run, soft_of(y, self._run.numbers, self._run.fixed, "y"))
-            self._run.note_late(len(self._open))
-            return
-        number = self._run.number_of(y, "y")
-        if number is None:
-            self._run.welcome(check_label(y, "y"))
+        run = self._run
+        try:
+            number = run.numbers[y]
+        except (KeyError, TypeError):
+            self._learn_other(y)
         else:
-            self._run.advance(number)
-        self._run.note_late(len(self._open))
+            run.advance(number)
+        run.note_late(len(self._open))
+
+    def _learn_other(self, y: Any) -> None:
+        """What is no class that is known: a soft label, a new class, or refused."""
+        run = self._run
+        if is_soft(y):
+            learn_soft(run, soft_of(y, run.numbers, run.fixed, "y"))
+        elif (number := run.number_of(y, "y")) is None:
+            run.welcome(check_label(y, "y"))
+        else:
+            run.advance(number)
 
     def forecast(self, hint: Mapping[Any, float] | Sequence[float] | None = None) -> SimplexForecast:
         """Issue a forecast; `observe` settles it.
@@ -201,7 +209,7 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         """
         self._open.check(forecast)
         run = self._run
-        if is_soft(outcome):
+        if type(outcome).__hash__ is None and is_soft(outcome):
             soft = soft_of(outcome, run.numbers, run.fixed, "outcome")
             observe_soft(run, forecast.cell, forecast.vector, soft)
         else:

@@ -55,7 +55,8 @@ class SimplexReadings(base.Classifier):
         """A proven upper bound on the distance to calibration of the settled rounds so far, in l1.
 
         Sum of |p - p~|_1 from the forecasts to the charged points, plus their biases. A round that was
-        announced without any class counts 2.
+        announced without any class counts 2. With soft labels the parts of a round may go different ways
+        (docs/theory-simplex.md, section 15).
         """
         return self._run.certificate
 

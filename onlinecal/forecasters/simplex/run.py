@@ -173,7 +173,7 @@ class SimplexRun(Fitted):
 
     def settle(self, cell: Cell, number: int, vector: tuple[float, ...]) -> None:
         """Charge a round to the cell it was announced in, which may be older than the present grid."""
-        if self.notes_parts:
+        if self.parts > 1 and self.notes_parts:
             settle_soft(self, cell, vector, np.eye(len(self.numbers))[number])
             return
         self.grow()
@@ -190,7 +190,7 @@ class SimplexRun(Fitted):
 
     def advance(self, number: int) -> None:
         """Charge a round to the current cell."""
-        if self.notes_parts:
+        if self.parts > 1 and self.notes_parts:
             self.play_labels(np.array([number]), np.empty((0, 0)), np.empty((1, len(self.numbers))))
             return
         while not MACHINE.advance(self.memory, self.table, number):

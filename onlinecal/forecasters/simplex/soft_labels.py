@@ -31,6 +31,9 @@ class Soft(NamedTuple):
 
 def is_soft(outcome: Any) -> bool:
     """Whether an outcome can only be meant as a distribution: a dict, a list, an array; no label is one."""
+    # what has a hash is a label; looked at first, as it is quick, and by callers in hot loops before the call
+    if type(outcome).__hash__ is not None:
+        return False
     return isinstance(outcome, (Mapping, list)) or (isinstance(outcome, np.ndarray) and outcome.ndim > 0)
 
 
@@ -78,9 +81,10 @@ class SoftTable(NamedTuple):
 def soft_table(outcomes: Any, known: dict[Any, int], fixed: bool, name: str = "outcomes") -> SoftTable | None:
     """The soft labels of a table (T, k), or of a list of labels of which some are soft; None of any other."""
     if getattr(outcomes, "ndim", 1) == 2:
-        if not known:
-            raise ValueError(f"{name} must be labels or dicts while no class is known, got a table")
-        rows = len(outcomes)
+        rows, columns = outcomes.shape
+        if columns != len(known) or not known:
+            wanted = f"or a table of soft labels over the {len(known)} known classes"
+            raise ValueError(f"{name} must be one-dimensional, {wanted}, got shape {outcomes.shape}")
         return SoftTable(normalised(check_distributions(outcomes, (rows, len(known)), name)), {})
     if not isinstance(outcomes, (list, tuple)) or not SOFT_TYPES.intersection(map(type, outcomes)):
         return None
