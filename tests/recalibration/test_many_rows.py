@@ -119,6 +119,16 @@ def test_rounds_that_search_some_rows_take_what_they_promise_off_all(monkeypatch
     assert left < 1.1 * 0.03 < decision_calibration_error(table, labels, 2)
 
 
+@pytest.mark.parametrize("partition", ["soft", "hard"])
+def test_two_classes_of_many_rows_end_exactly_below_the_tolerance(monkeypatch, partition):
+    table, labels = source(1500, 2, seed=6)
+    monkeypatch.setattr(rounds, "MOST_SEARCHED", 100)
+    model = DecisionRecalibrator.as_in_paper(3, 0.02, partition=partition).fit(table, labels)
+    assert model.reached_
+    assert decision_calibration_error(model.predict_proba(table), labels, 3) <= 0.02
+    assert decision_calibration_error(table, labels, 3) > 0.02
+
+
 def test_a_search_of_some_rows_and_one_fold_keep_the_gain_for_decisions(monkeypatch):
     table, labels = source(12_000, 4, seed=7)
     fit, fresh = slice(0, 6000), slice(6000, None)

@@ -38,7 +38,9 @@ def new_model(settings: BoostSettings, seed: int) -> BoostedRecalibrator:
 
 def recalibrate(file: Path, rows: Rows, settings: BoostSettings) -> Report:
     """Fit, compare and report."""
-    job = read_job(file, settings, rows, None if settings.features is None else named_features(settings))
+    job = read_job(
+        file, settings, rows, None if settings.features is None else named_features(settings.features)
+    )
     features = feature_names(job.fit.frame, settings)
     fitted = feature_table(job.fit.frame, features)
     model = new_model(settings, rows.seed)
@@ -103,7 +105,7 @@ def feature_names(frame: pl.DataFrame, settings: BoostSettings) -> list[str]:
         if not found:
             raise ValueError("no columns of numbers are left as features; name them with --features")
         return found
-    names = named_features(settings)
+    names = named_features(settings.features)
     if len(set(names)) < len(names):
         raise ValueError(f"a feature is listed twice: {', '.join(names)}")
     if settings.outcome in names:
@@ -111,9 +113,9 @@ def feature_names(frame: pl.DataFrame, settings: BoostSettings) -> list[str]:
     return names
 
 
-def named_features(settings: BoostSettings) -> list[str]:
+def named_features(listed: str) -> list[str]:
     """The columns that are listed as features."""
-    return [name.strip() for name in (settings.features or "").split(",")]
+    return [name.strip() for name in listed.split(",")]
 
 
 def feature_table(frame: pl.DataFrame, names: list[str]) -> Floats:

@@ -33,7 +33,7 @@ Method = Callable[[Any], Map]
 
 MOST_DIRICHLET = 1_500_000
 """Rows to fit times classes squared, above which Dirichlet calibration would take minutes."""
-MOST_DECISION = 500_000
+MOST_DECISION = 2_000_000
 """Rows to fit times classes, above which decision recalibration would."""
 
 

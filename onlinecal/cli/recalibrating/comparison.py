@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from onlinecal.cli.recalibrating import events, multiclass
+from onlinecal.cli.recalibrating import boost, events, multiclass
 from onlinecal.cli.recalibrating.candidates import Method, class_methods, event_methods
 from onlinecal.cli.recalibrating.decision import ACTIONS, SEED
 from onlinecal.cli.recalibrating.events import Events
@@ -129,7 +129,9 @@ def class_comparison(file: Path, rows: Rows, settings: ChooseSettings) -> Compar
 
 def event_comparison(file: Path, rows: Rows, settings: ChooseSettings) -> Comparison:
     """The methods for a column of forecasts of one event."""
-    everything, remarks = events.read_settled(file, settings)
+    features = boost.named_features(settings.features) if settings.features is not None else []
+    further = [*(settings.group or ()), *features]
+    everything, remarks = events.read_settled(file, settings, further)
     split = read_split(len(everything), rows, file, in_turn=True)
     methods, left_out = event_methods(settings, rows.seed)
     members = group_members(file, settings.group, len(everything))
@@ -153,7 +155,7 @@ def event_comparison(file: Path, rows: Rows, settings: ChooseSettings) -> Compar
         scores=scores,
         purposes=purposes | ({} if members is None else {"groups": WORST_GROUP}),
         written=lambda part, after: events.written_rows(part, part.told, after),
-        new=None if rows.apply is None else events.read_new(rows.apply, settings),
+        new=None if rows.apply is None else events.read_new(rows.apply, settings, further),
         remarks=remarks,
     )
 

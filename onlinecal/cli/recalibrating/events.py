@@ -150,7 +150,7 @@ class EventJob:
 
 
 def read_events(
-    path: Path, outcome: str | None, forecast: str | None, further: Sequence[str] | None = None
+    path: Path, outcome: str | None, forecast: str | None, further: Sequence[str] | None
 ) -> Events:
     """All rows of a CSV, JSON Lines or Parquet file; ValueError names a missing or bad column.
 
@@ -170,7 +170,7 @@ def read_events(
     )
 
 
-def read_job(file: Path, columns: EventColumns, rows: Rows, further: Sequence[str] | None = None) -> EventJob:
+def read_job(file: Path, columns: EventColumns, rows: Rows, further: Sequence[str] | None) -> EventJob:
     """Read FILE and split it, or read it and the new file; columns as of `read_events`."""
     everything, remarks = read_settled(file, columns, further)
     fit, test = fitted_rows(len(everything), rows, file)
@@ -179,7 +179,7 @@ def read_job(file: Path, columns: EventColumns, rows: Rows, further: Sequence[st
 
 
 def read_settled(
-    file: Path, columns: EventColumns, further: Sequence[str] | None = None
+    file: Path, columns: EventColumns, further: Sequence[str] | None
 ) -> tuple[Events, list[str]]:
     """All rows of FILE, and what looks wrong in their outcomes."""
     outcome, forecast = columns.outcome, columns.forecast
@@ -189,7 +189,7 @@ def read_settled(
     return events, outcome_remarks(events.settled, events.forecasts, outcome, forecast or "")
 
 
-def read_new(path: Path, columns: EventColumns, further: Sequence[str] | None = None) -> Events:
+def read_new(path: Path, columns: EventColumns, further: Sequence[str] | None) -> Events:
     """The rows of a new file, which may have no outcomes."""
     known = columns.outcome in read_names(path)
     new = read_events(path, columns.outcome if known else None, columns.forecast, further)

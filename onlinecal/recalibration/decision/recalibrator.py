@@ -63,7 +63,8 @@ class DecisionRecalibrator(StartedRecalibrator):
     n_folds
         At least 2: the number of rounds is the one with the smallest gap on held-out rows (root mean square,
         of 200 random decision makers or the given ones) among those whose held-out squared error has not
-        risen; then all rows are fitted. 0: no rows are held out.
+        risen; then all rows are fitted. Of more than 50,000 rows one fold is held out, of more than 500,000
+        one of so many. 0: no rows are held out.
     n_starts
         Gradient climbs per search.
     warm_start

@@ -88,8 +88,11 @@ class WorstOfAllLosses:
             # to sort many rows takes longer than all climbs
             tries.append((True, 1 if sampled else N_STARTS, MAX_ITERATIONS))
         for hard, n_starts, max_iterations in tries:
-            found = search(few, wrong, self.n_actions, hard, rng, n_starts, max_iterations)
-            if sampled:
+            # regions of two classes are found exactly, and fast
+            exact = hard and table.shape[1] == 2
+            rows = (table, residual) if exact else (few, wrong)
+            found = search(*rows, self.n_actions, hard, rng, n_starts, max_iterations)
+            if sampled and not exact:
                 found = Found(error_of(found.partition(table), residual), found.partition)
                 if n_starts == N_STARTS and found.error <= epsilon:
                     found = _continued(found, table, residual, rng)

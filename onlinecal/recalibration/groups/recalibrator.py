@@ -289,7 +289,7 @@ class GroupRecalibrator(BaseEstimator):
         return (self.start_ or StartMap("none"))(self._inside(forecasts), self._limit), members
 
     def members(self, groups: Any, n_rows: int) -> NDArray[np.bool_]:
-        """Which of its groups each of so many rows is in, shape (n, G); groups and errors as in `predict`."""
+        """Which of its groups each of `n_rows` rows is in, (n, G); groups and errors as in `predict`."""
         check_is_fitted(self, "history_")
         return self._maker.transform(groups, n_rows)
 

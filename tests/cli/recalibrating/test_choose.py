@@ -222,8 +222,9 @@ def test_methods_that_would_take_too_long_are_left_out_with_the_reason():
     assert "dirichlet" not in methods
     assert left_out.keys() == {"dirichlet"}
     assert left_out["dirichlet"].startswith("its 10,100 numbers take minutes to fit to 5,000 rows")
-    assert class_methods(100_000, 10, 0)[1].keys() == {"dirichlet", "decision"}
-    assert class_methods(100_000, 10, 0, "decision")[1].keys() == {"dirichlet"}
+    assert class_methods(100_000, 10, 0)[1].keys() == {"dirichlet"}
+    assert class_methods(300_000, 10, 0)[1].keys() == {"dirichlet", "decision"}
+    assert class_methods(300_000, 10, 0, "decision")[1].keys() == {"dirichlet"}
     assert class_methods(5000, 2, 0)[1].keys() == {"top-label"}
 
 

@@ -9,8 +9,16 @@ import polars as pl
 import polars.testing
 import pytest
 
-from onlinecal.cli.recalibrating import boost, groups, large, lp
-from onlinecal.cli.recalibrating.options import BoostSettings, GroupSettings, LpSettings, Rows
+from onlinecal.cli.recalibrating import boost, events, groups, large, lp
+from onlinecal.cli.recalibrating.comparison import event_comparison
+from onlinecal.cli.recalibrating.options import (
+    BoostSettings,
+    ChooseSettings,
+    EventColumns,
+    GroupSettings,
+    LpSettings,
+    Rows,
+)
 from onlinecal.cli.recalibrating.tables import read_table
 
 
@@ -104,3 +112,14 @@ def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
         large.write_chunks(large.Chunks(100, make), path)
     assert pl.read_parquet(path).height == 20
     assert [one.name for one in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+def test_a_comparison_reads_the_groups_and_features_of_large_files(tmp_path, monkeypatch):
+    file = tmp_path / "loans.parquet"
+    loans(600, 3).write_parquet(file)
+    monkeypatch.setattr(large, "LARGE", 1500)
+    asked = EventColumns(forecast="risk", outcome="defaulted")
+    frame = events.read_settled(file, asked, ["region", "age"])[0].frame
+    assert frame.columns == ["risk", "defaulted", "region", "age"]
+    settings = ChooseSettings(forecast="risk", outcome="defaulted", group=["region"], features="age")
+    assert {"groups", "boost"} <= set(event_comparison(file, Rows(), settings).methods)
