@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 import sys
 from pathlib import Path
+
+from docutils import nodes
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
@@ -30,6 +34,9 @@ exclude_patterns = ["site/**"]
 
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 4
+
+# two dashes begin an option
+smartquotes_action = "qe"
 
 autosummary_generate = False
 autodoc_member_order = "bysource"
@@ -65,11 +72,24 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_context = {"default_mode": "auto"}
+FILE = re.compile(r"(docs/)?[\w/-]+\.md")
 copyright = "the onlinecal authors, BSD 3-clause"
+
+
+def titled(app, doctree, page):
+    """Links that are called as their file, as is usual on a forge, are called as their page."""
+    for link in doctree.findall(nodes.reference):
+        if link.get("internal") and FILE.fullmatch(link.astext()):
+            target = posixpath.normpath(
+                posixpath.join(posixpath.dirname(page), link["refuri"].partition(".html")[0])
+            )
+            if target in app.env.titles:
+                link.children = [nodes.Text(app.env.titles[target].astext())]
 
 
 def setup(app):
     """Have the pages of the reference written before Sphinx looks for pages."""
+    app.connect("doctree-resolved", titled)
     app.connect("config-inited", lambda app, _config: reference.write(Path(app.srcdir) / "reference"))
     app.connect("autodoc-process-docstring", reference.as_restructured, priority=400)
     app.connect("autodoc-skip-member", reference.skipped)
