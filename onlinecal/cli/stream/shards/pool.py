@@ -29,6 +29,9 @@ from onlinecal.engine.watch.logs import logger, tell_refusals
 AHEAD = 2
 """Blocks that are with the workers while the next one is read and divided."""
 
+WORKER = "onlinecal.cli.stream.shards.worker"
+"""The module that a worker runs."""
+
 Deliver = Callable[[bytes, Counter[type]], bool]
 """Takes lines of answers, and how many there are of each type; whether anybody reads them."""
 
@@ -42,10 +45,14 @@ class Worker:
 
     def __init__(self, begin: Begin) -> None:
         self._ledger = begin.ledger
-        command = [sys.executable, "-m", "onlinecal.cli.stream.shards.worker"]
+        # modules come from where this process has them, not from the folder that it happens to be in
+        code = f"import sys; sys.path[:] = {sys.path!r}; from {WORKER} import main; main()"
         # a session of its own: an interrupt of the terminal is for the process that reads and writes
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            [sys.executable, "-P", "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
         )
         # one question at a time, so neither side ever waits for the other to read
         self._thread = ThreadPoolExecutor(1)

@@ -85,7 +85,3 @@ def main() -> None:
     except (EOFError, BrokenPipeError):
         # the other process was killed: so is this one, the ledger bears it
         os._exit(1)
-
-
-if __name__ == "__main__":
-    main()

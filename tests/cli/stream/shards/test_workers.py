@@ -162,6 +162,17 @@ def test_resume_goes_on_where_all_shards_had_answered(folder):
     assert answered + rest == expected(lines + lines_of([outcome(2_990)]))
 
 
+def test_when_nobody_reads_the_answers_the_command_ends_and_says_so(folder):
+    (folder / "events.jsonl").write_bytes(late(5_000, keys=KEYS))
+    options = ["--ledger", folder / "l", "--workers", 2, "--input", folder / "events.jsonl", "--batch", 20]
+    with started(*options) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 0
+        assert b"nobody reads the answers any more" in process.stderr.read()
+    assert 0 < sum(read_report(shard).events for shard in shards_of(folder / "l")) < 9_980
+
+
 def workers_of(process):
     """The process ids of a run's workers."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
