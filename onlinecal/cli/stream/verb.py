@@ -57,7 +57,7 @@ def stream(
     ] = None,
     packed_mib: Annotated[
         int | None,
-        typer.Option("--packed-mib", min=0, help="MiB for further keys, which stay packed. Default: 64."),
+        typer.Option("--packed-mib", min=0, help="MiB for further keys, which stay packed. Default: 96."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary on stderr.")] = False,
     log_json: Annotated[
