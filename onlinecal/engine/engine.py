@@ -36,7 +36,7 @@ from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
 
 HOT_KEYS = 20_000
-PACKED_BYTES = 64 << 20
+PACKED_BYTES = 96 << 20
 WINDOW = 250_000
 
 Input = tuple[str | bytes, int] | tuple[str | bytes, int, bytes | None]

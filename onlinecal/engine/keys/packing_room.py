@@ -19,7 +19,7 @@ from onlinecal.engine.keys.room import Room
 from onlinecal.engine.keys.steering import KEPT, NEW
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
 
-TOGETHER = 1024
+TOGETHER = 256
 """Players of a call: for each there is room for the most that it can take."""
 NEW_ONES = 128
 """New players that are made together."""
@@ -34,6 +34,7 @@ class PackingRoom(Room):
         super().__init__(model)
         self._watched = watched
         self._new_ones: list[int] = []
+        self._out = np.empty(0, np.int64)
         self._new = together(pack(model.machine.rules.in_use(model.memory)), None, None, 0, 0)
 
     def packed(self, players: list[int]) -> list[bytes]:
@@ -42,7 +43,10 @@ class PackingRoom(Room):
         for start in range(0, len(players), TOGETHER):
             which = np.array(players[start : start + TOGETHER])
             lengths = self.state.places[which, 1]
-            out = np.empty(int(lengths.sum()) + ROOM * len(which), np.int64)
+            most = int(lengths.sum()) + ROOM * len(which)
+            if most > len(self._out):
+                self._out = np.empty(most, np.int64)
+            out = self._out
             ends = np.empty(len(which), np.int64)
             pack_players(self.state, which, self._watched, _WORDS, KEPT, out, ends)
             data = out[: ends[-1]].tobytes()

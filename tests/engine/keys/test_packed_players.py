@@ -1,0 +1,104 @@
+"""Players as bytes: the parts are what states are stored as, and nothing is lost on the way."""
+
+import random
+
+import numpy as np
+import pytest
+
+from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query
+from onlinecal.engine.keys.packed_players import apart, together
+from onlinecal.engine.keys.packing import HEAD, pack, pack_floats, unpack
+from onlinecal.engine.keys.steering import sparse
+from onlinecal.forecasters.binary.cells import ROUNDS
+
+CONFIGS = {
+    "default": KeyConfig(),
+    "grid": KeyConfig(horizon=500),
+    "silent": KeyConfig(alarm=False),
+    "own hints": KeyConfig(steering=False),
+}
+
+
+def played(config, keys=9, rounds=60, **few):
+    """An engine in memory whose keys have settled some rounds, with hints or without, and have some open."""
+    rng = random.Random(1)
+    engine = Engine(config=EngineConfig(config), **few)
+    for t in range(rounds):
+        queries = [
+            Query(f"{k}.{t}", f"k{k}", rng.random() if k % 3 else None) for k in range(keys) if t < 9 * k
+        ]
+        engine.handle(queries)
+        engine.handle([Outcome(one.id, rng.randrange(2)) for one in queries if rng.random() < 0.9])
+    return engine
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_the_parts_are_those_that_are_stored(config):
+    engine = played(config)
+    [arena] = engine._keys._arenas
+    for state in engine._keys.states.values():
+        [packed] = arena.packed([state.player])
+        held, row = apart(packed), int(arena.state.rows[state.player])
+        assert len(packed) % 8 == 0
+        memory = arena.model.machine.rules.in_use(arena.memory(state.player))
+        assert held.lane == pack(memory)
+        assert held.steering == (sparse(arena.state.steering[[row]])[0] if row >= 0 else None)
+        assert held.account == pack_floats(arena.state.accounts[state.player])
+        assert held.late == arena.late(state.player)
+        assert (held.rounds, held.certificate) == (memory[ROUNDS], arena.model.machine.certify(memory))
+        again = together(held.lane, held.steering, held.account, len(state.open), held.late)
+        assert apart(again) == held._replace(certificate=0.0)
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_what_is_taken_up_again_is_what_was_packed(config):
+    engine = played(config)
+    [arena] = engine._keys._arenas
+    players = [state.player for state in engine._keys.states.values()]
+    packed = arena.packed(players)
+    # some that are gone leave longer memories and steering behind
+    arena.let_go(arena.unpack(packed[::-1]))
+    others = arena.unpack(packed)
+    assert not {*others} & {*players}
+    assert arena.packed(others) == packed
+    assert arena.packed(players) == packed
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_tables_are_packed_as_narrowly_as_they_allow(width, sign):
+    engine = played(KeyConfig(horizon=500), keys=2, rounds=30)
+    [arena] = engine._keys._arenas
+    player = engine._keys.states["k1"].player
+    most = (1 << (8 * width - 1)) - (sign > 0)
+    arena.memory(player)[HEAD:] = np.linspace(0, 100, len(arena.memory(player)) - HEAD).astype(int)
+    arena.memory(player)[HEAD + 3] = sign * most
+    [packed] = arena.packed([player])
+    assert apart(packed).lane == pack(arena.memory(player))
+    assert apart(packed).lane[0] == width
+    [other] = arena.unpack([packed])
+    assert (arena.memory(other) == unpack(apart(packed).lane)).all()
+
+
+def test_packed_keys_take_no_more_than_they_may_and_the_oldest_leave_first():
+    engine = Engine(hot_keys=3, packed_bytes=20_000)
+    for i in range(30):
+        engine.handle([Query(f"q{i}", f"k{i}", 0.3), Outcome(f"q{i}", 1)])
+    keys = engine._keys
+    assert [state.name for state in keys.live] == ["k27", "k28", "k29"]
+    assert 5 < len(keys.packed) < 20
+    assert [state.name for state in keys.packed] == [f"k{i}" for i in range(27 - len(keys.packed), 27)]
+    assert len(keys.states) == 3 + len(keys.packed)
+    assert 17_000 < keys.packed_bytes == sum(keys.packed.values()) <= 20_000
+    with pytest.raises(ValueError, match="packed_bytes must be a whole number of at least 0, got -1"):
+        Engine(packed_bytes=-1)
+
+
+def test_packed_keys_say_what_live_ones_say():
+    live, packed = (played(KeyConfig(), hot_keys=hot, packed_bytes=1 << 20) for hot in (100, 1))
+    assert len(packed._keys.packed) == 7
+    for i in range(9):
+        assert packed.summary(f"k{i}") == live.summary(f"k{i}")
+    assert packed.total() == live.total()
+    states = [{one.name: one.dump() for one in engine._keys.states.values()} for engine in (live, packed)]
+    assert states[0] == states[1]
