@@ -6,6 +6,7 @@ before it in the same batch. Only accepted events change anything.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import structs
@@ -56,8 +57,16 @@ class Batch:
             event = structs.replace(event, time=float(event.time))
         return self._query(event) if isinstance(event, Query) else self._closing(event)
 
+    def asked_before(self, id: Any) -> Asked | None:
+        """A query of this batch."""
+        return self.asked.get(id)
+
+    def closed_before(self, id: Any) -> tuple[Row, str] | None:
+        """A closing of this batch, and the name of its key."""
+        return self.closed.get(id)
+
     def _query(self, event: Query) -> Answer | Asked:
-        asked, record = self.asked.get(event.id), self.records.get(event.id)
+        asked, record = self.asked_before(event.id), self.records.get(event.id)
         state = self.keys.states.get(event.key)
         settings = state.settings if state else self.keys.settings_for(event.key)[1]
         try:
@@ -105,7 +114,7 @@ class Batch:
         state = self.keys.open.get(event.id)
         if state is not None:
             return self._close(event, state, state.open[event.id])
-        closed, record = self.closed.get(event.id), self.records.get(event.id)
+        closed, record = self.closed_before(event.id), self.records.get(event.id)
         if closed is None and record is not None and record.closed is not None:
             closed = (record.closed, record.number, record.value, record.closed_time), record.key
         if closed is not None:
@@ -159,16 +168,14 @@ class Batch:
         at_time = "" if then is None else f" at time {then!r}"
         return refuse(event, how, f"forecast {event.id!r} has been {how} before{with_value}{at_time}")
 
-    def answers(self, judged: list[Answer | Asked]) -> list[Answer]:
-        """The answers, when the keys have run."""
-        return [
-            Forecast(one[3].id, one[1].name, one[3].probability, one[3].certificate)
-            if isinstance(one, tuple)
-            else one
-            for one in judged
-        ]
+    def answer(self, judged: Answer | Asked) -> Answer:
+        """The answer to an event that was judged, when the keys have run."""
+        if isinstance(judged, tuple):
+            _, state, _, issued = judged
+            return Forecast(issued.id, state.name, issued.probability, issued.certificate)
+        return judged
 
-    def query_rows(self) -> list[tuple[int, str, int, Any, float | None, Any, float]]:
+    def query_rows(self) -> Iterable[tuple[int, str, int, Any, float | None, Any, float]]:
         """The rows of the new queries."""
         return [
             (
@@ -183,7 +190,7 @@ class Batch:
             for event, state, hint, issued in self.asked.values()
         ]
 
-    def closing_rows(self) -> list[Row]:
+    def closing_rows(self) -> Iterable[Row]:
         """The rows of the new closings."""
         return [row for row, _ in self.closed.values()]
 

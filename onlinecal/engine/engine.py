@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from onlinecal.engine.batch import Batch
+from onlinecal.engine.columns.columns import Columns, EventColumns, LineColumns
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import (
     Answer,
@@ -16,10 +16,6 @@ from onlinecal.engine.events import (
     Outcome,
     Query,
     Rejected,
-    decode_all,
-    encode_lines,
-    is_name,
-    lines_in,
 )
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.packing import garbage_left_alone
@@ -33,7 +29,7 @@ from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Changes, Noted
 from onlinecal.engine.ledger.replay import catch_up
 from onlinecal.engine.settings import NEVER, all_settings
-from onlinecal.engine.usual import judge_all
+from onlinecal.engine.usual import UsualBatch, unknown
 from onlinecal.engine.watch.overview import Overview, Served, sides
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
@@ -150,60 +146,50 @@ class Engine:
         or (path, position, mark), are written down with the batch. Raises LedgerError, and keeps nothing of
         the batch, if the ledger cannot be written.
         """
+        return self._answer(EventColumns(list(events)), inputs).answers()
+
+    def _answer(self, columns: Columns, inputs: Iterable[Input]) -> UsualBatch:
+        """Judge a batch, let the keys take their steps, and commit what came of it."""
         with self._mutex:
             self._recover()
             began = time.perf_counter()
-            events = list(events)
             if self._archived:
-                events = refuse_archived(self._ledger, events, self._keys.open)
+                columns = EventColumns(refuse_archived(self._ledger, columns.events(), self._keys.open))
             self._sound = False
             with garbage_left_alone():
-                batch = self._judge(events)
-                judged = judge_all(batch, events)
+                batch = self._judge(columns)
+                batch.judge_all()
                 self._keys.run()
-                final = batch.answers(judged)
                 self._write_states(batch.number, batch, inputs)
             self._number, self._keys_known = batch.number, batch.keys_known
             self._sound = True
-            self._served.note(final, time.perf_counter() - began, self._keys.raised)
-            return final
+            self._served.note(batch.refused(), time.perf_counter() - began, self._keys.raised)
+            return batch
 
     def trust_times(self) -> None:
         """Take events of any time until the engine is closed: for those that were accepted before."""
         for settings in self._keys.settings.values():
             settings.max_jump = NEVER
 
-    def _judge(self, events: list[Incoming | Rejected]) -> Batch:
+    def _judge(self, columns: Columns) -> UsualBatch:
         """A judge who has what the ledger knows of the events' ids and keys."""
-        keys, ids, cold = self._keys, list[Any](), dict[str, None]()
-        states, waiting, packed = keys.states, keys.open, dict[KeyState, None]()
-        for event in events:
-            if type(event) is Query:
-                ids.append(event.id)
-                key = event.key
-                state = states.get(key) if type(key) is str else None
-                if state is None and is_name(key):
-                    cold[key] = None
-            elif type(event) is not Rejected:
-                id = event.id
-                state = waiting.get(id) if type(id) is str else None
-                if state is None:
-                    ids.append(id)
-            else:
-                continue
-            if state is not None and state.packed is not None:
-                packed[state] = None
+        keys = self._keys
+        ids, cold, packed = unknown(columns, keys)
         keys.wake(packed)
         records = self._ledger.recall(ids) if ids else {}
-        cold.update((record.key, None) for record in records.values() if record.closed is None)
-        if len(states) < self._keys_known:
+        cold += (record.key for record in records.values() if record.closed is None)
+        if len(keys.states) < self._keys_known:
             # some key is neither live nor packed
-            keys.fetch(cold, self._ledger)
-        return Batch(keys, records, self._number, self._keys_known)
+            keys.fetch(dict.fromkeys(cold), self._ledger)
+        return UsualBatch(keys, records, self._number, self._keys_known, columns)
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
         """Answer complete lines of JSON, the `data`, with lines of JSON; `inputs` as `handle` takes them."""
-        return encode_lines(self.handle(decode_all(lines_in(data)), inputs=inputs))
+        return self.answer_lines(data, inputs).lines()
+
+    def answer_lines(self, data: bytes, inputs: Iterable[Input] = ()) -> UsualBatch:
+        """The same; the `lines` of what is answered, and `kinds` of answers, are those of lines."""
+        return self._answer(LineColumns(data), inputs)
 
     def query(
         self, id: str, key: str, hint: float | dict[str, float] | None = None, time: float | None = None

@@ -15,7 +15,6 @@ from onlinecal.cli.stream.lines import Gathered, Piece, gather, key_of
 from onlinecal.cli.stream.progress import Progress
 from onlinecal.compiling import counting
 from onlinecal.engine.engine import HOT_KEYS, PACKED_BYTES, Engine
-from onlinecal.engine.events import decode_all, encode_lines
 from onlinecal.engine.settings import read_config
 
 GARBAGE = 100_000, 20, 100
@@ -75,10 +74,10 @@ def run(
 
 def answer(engine: Engine, gathered: Gathered, progress: Progress) -> bool:
     """Answer a batch; whether anybody reads the answers."""
-    answers = engine.handle(decode_all(gathered.lines), inputs=gathered.inputs)
-    progress.count(answers)
+    answers = engine.answer_lines(b"\n".join(gathered.lines) + b"\n", gathered.inputs)
+    progress.count(answers.kinds())
     try:
-        write_all(sys.stdout.buffer, encode_lines(answers))
+        write_all(sys.stdout.buffer, answers.lines())
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         # what Python has not got rid of goes nowhere, also at its exit

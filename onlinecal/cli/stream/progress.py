@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onlinecal.cli.output import notices
-from onlinecal.engine.events import Answer, Forecast, Rejected, Settled, Withdrawn
+from onlinecal.engine.events import Forecast, Rejected, Settled, Withdrawn
 from onlinecal.engine.ledger.report import read_report
 from onlinecal.tables import number
 
@@ -49,10 +48,10 @@ class Progress:
         if self._live is not None:
             self._live.stop()
 
-    def count(self, answers: Sequence[Answer]) -> None:
-        """Take note of a batch's answers."""
-        self._answers.update(map(type, answers))
-        self._events += len(answers)
+    def count(self, answers: Counter[type]) -> None:
+        """Take note of how many answers a batch has of each type."""
+        self._answers.update(answers)
+        self._events += answers.total()
         self.tick()
 
     def note(self, text: str) -> None:

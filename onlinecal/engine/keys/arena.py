@@ -22,7 +22,7 @@ from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
 from onlinecal.engine.keys.packed_players import ACCOUNT_BYTES, Packed, together
 from onlinecal.engine.keys.packing import HEAD, pack_floats, unpack, unpack_floats
 from onlinecal.engine.keys.packing_room import PackingRoom
-from onlinecal.engine.keys.playing import ALARM, ASKS, GONE, NO_MEMORY, SPENT, Steps, playing
+from onlinecal.engine.keys.playing import ALARM, ASKS, GONE, NO_MEMORY, SPENT, Floats, Ints, Steps, playing
 from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering, hinted
 from onlinecal.engine.watch.account import FORECAST, HINT
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
@@ -34,6 +34,9 @@ from onlinecal.forecasters.binary.cells import FORMAT, NO_HINT, REPORT, ROUNDS, 
 from onlinecal.forecasters.binary.compiled import enlarged
 from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC, PACE, TUNED
 from onlinecal.steering.binary import TICKET
+
+Noted = tuple[Ints, Ints, Ints, Floats, Ints]
+"""Players, places, outcomes, hints and numbers, as `Steps` has them."""
 
 MOST_PROMISES = 100_000
 """So many promises of grids without a horizon are kept, by all that they depend on."""
@@ -64,6 +67,7 @@ class Arena(PackingRoom):
         self.hints: list[float] = []
         self.numbers: list[int] = []
         self.asked: list[Issued] = []
+        self.noted: list[Noted] = []
 
     def enter(
         self,
@@ -243,24 +247,33 @@ class Arena(PackingRoom):
         self.hints.append(hint)
         self.numbers.append(number)
 
+    def note(self, steps: Noted, asked: Iterable[Issued]) -> None:
+        """Note many steps, and the forecasts that these ask for, whose `cell` is their place."""
+        self._gather()
+        self.noted.append(steps)
+        self.asked += asked
+        _, places, outcomes, _, _ = steps
+        self.open.free += places[outcomes != ASKS].tolist()
+
+    def _gather(self) -> None:
+        """Put the steps that were noted one by one behind those that were noted together."""
+        if self.by:
+            ones = self.by, self.at, self.outcomes, self.hints, self.numbers
+            self.noted.append(tuple(map(np.array, ones)))
+            self.by, self.at, self.outcomes, self.hints, self.numbers = [], [], [], [], []
+
     def run(self) -> int:
         """Take all steps and answer those who asked; the most rounds that any player has settled.
 
         Raises ValueError if a memory's integers bear no more.
         """
-        if not self.by:
+        self._gather()
+        if not self.noted:
             return int(self.progress[2])
-        n = len(self.by)
-        outcomes = np.array(self.outcomes)
-        steps = Steps(
-            np.array(self.by),
-            np.array(self.at),
-            outcomes,
-            np.array(self.hints),
-            np.array(self.numbers),
-            np.empty(n),
-            np.empty(n),
-        )
+        noted = self.noted[0] if len(self.noted) == 1 else map(np.concatenate, zip(*self.noted, strict=True))
+        players, places, outcomes, hints, numbers = noted
+        n = len(players)
+        steps = Steps(players, places, outcomes, hints, numbers, np.empty(n), np.empty(n))
         asked = self.asked
         self._start_over()
         self.progress[0] = 0

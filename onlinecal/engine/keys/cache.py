@@ -11,7 +11,11 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from onlinecal.engine.config import EngineConfig
+from onlinecal.engine.keys.arena import Arena
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.own_states import is_own, note_own
 from onlinecal.engine.keys.packed_players import Packed, apart
@@ -203,6 +207,14 @@ class KeyCache:
         for issued in expired:
             del self.open[issued.id]
             self.given_up[issued.id] = state.name
+
+    def by_arena(self, states: list[KeyState]) -> list[tuple[Arena, NDArray[np.int64]]]:
+        """The arenas in which keys live, and the places of their keys among these."""
+        if len(self._arenas) == 1:
+            return [(self._arenas[0], np.arange(len(states)))]
+        number = {arena: i for i, arena in enumerate(self._arenas)}
+        where = np.array([number[state.arena] for state in states])  # type: ignore[index]
+        return [(self._arenas[i], np.flatnonzero(where == i)) for i in np.unique(where).tolist()]
 
     def _touch(self, state: KeyState, number: int) -> None:
         self.touched[state] = None

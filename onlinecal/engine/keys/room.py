@@ -72,8 +72,13 @@ class Room:
 
     def take_place(self) -> int:
         """A place for a forecast that will be open."""
+        [place] = self.take_places(1)
+        return place
+
+    def take_places(self, number: int) -> list[int]:
+        """So many places."""
         free = self.open.free
-        if not free:
+        while len(free) < number:
             size = max(FEW, 2 * self.open.size)
             longer = {
                 name: _longer(getattr(self.state, name), size)
@@ -81,7 +86,10 @@ class Room:
             }
             self.state = self.state._replace(**longer)
             self.open.grow(size)
-        return free.pop()
+        taken = free[len(free) - number :]
+        del free[len(free) - number :]
+        taken.reverse()
+        return taken
 
     def memory(self, player: int) -> NDArray[np.int64]:
         """A player's memory, as long as nothing else happens here."""

@@ -135,7 +135,7 @@ class KeyStep:
             self._forget(event.id, records, batch)
             judged.append(_foreign(event, key) or batch.judge(event))
         keys.run()
-        answers = batch.answers(judged)
+        answers = list(map(batch.answer, judged))
         state = keys.states.get(key)
         if state is None:
             return data, answers

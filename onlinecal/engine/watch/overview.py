@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from onlinecal.engine.events import Answer, Rejected
+from onlinecal.engine.events import Rejected
 from onlinecal.engine.keys.totals import Line, Total
 from onlinecal.engine.watch.key_watch import Raised
 from onlinecal.engine.watch.logs import tell_alarms, tell_refusals
@@ -68,11 +68,10 @@ class Served:
     seconds: float = 0.0
     refused: Counter[str] = field(default_factory=Counter)
 
-    def note(self, answers: list[Answer], seconds: float, raised: list[tuple[str, Raised]]) -> None:
-        """A batch is committed; what it is to be told of is logged, and `raised` emptied."""
+    def note(self, refused: list[Rejected], seconds: float, raised: list[tuple[str, Raised]]) -> None:
+        """A batch is committed; what was refused of it is logged, and what was `raised`, which is emptied."""
         self.batches += 1
         self.seconds += seconds
-        refused = [one for one in answers if type(one) is Rejected]
         if refused:
             self.refused.update(one.reason for one in refused)
             tell_refusals(refused)

@@ -22,13 +22,15 @@ EVENTS, LIKELIEST = 0, 1
 
 
 @compiled
-def count(sums: NDArray[np.float64], rounds: NDArray[np.float64]) -> None:
-    """Add rounds, forecasts with outcomes of shape (n, 2), to bins (BINS, 4), one after the other.
+def count(sums: NDArray[np.float64], forecasts: NDArray[np.float64], outcomes: NDArray[np.float64]) -> None:
+    """Add rounds, forecasts or NaN and outcomes of shape (n,), to bins (BINS, 4), one after the other.
 
     So the sums do not depend on how the rounds were cut into batches.
     """
-    for i in range(len(rounds)):
-        p, y = rounds[i, 0], rounds[i, 1]
+    for i in range(len(forecasts)):
+        p, y = forecasts[i], outcomes[i]
+        if p != p:
+            continue
         place = min(int(p * BINS), BINS - 1)
         sums[place, 0] += 1.0
         sums[place, 1] += p
@@ -81,17 +83,24 @@ class Reliability:
 
     def add(self, settled: Sequence[tuple[Issued, Any]]) -> None:
         """Count settled forecasts with their outcomes."""
-        for whose in (0, 1):
-            told = [(one.hint if whose else one.probability, y) for one, y in settled]
-            shares = [(p, y) for p, y in told if p is not None and type(y) is not str]
-            if shares:
-                count(self._sums[EVENTS, whose], np.array(shares, np.float64))
-            if len(shares) < len(told):
-                likely = [(likeliest(p), y) for p, y in told if p is not None and type(y) is str]
+        if not settled:
+            return
+        shares = [(one, y) for one, y in settled if type(y) is not str]
+        if shares:
+            outcomes = np.array([y for _, y in shares], np.float64)
+            forecasts = np.array([one.probability for one, _ in shares], np.float64)
+            hints = np.array([one.hint for one, _ in shares], np.float64)
+            count(self._sums[EVENTS, 0], forecasts, outcomes)
+            count(self._sums[EVENTS, 1], hints, outcomes)
+        if len(shares) < len(settled):
+            classes = [(one, y) for one, y in settled if type(y) is str]
+            for whose in (0, 1):
+                told = [(one.hint if whose else one.probability, y) for one, y in classes]
+                likely = [(likeliest(p), y) for p, y in told if p is not None]
                 came = [(p, float(label == y)) for (label, p), y in likely if label is not None]
                 if came:
-                    count(self._sums[LIKELIEST, whose], np.array(came))
-        self.is_written &= not settled
+                    count(self._sums[LIKELIEST, whose], *np.array(came).T.copy())
+        self.is_written = False
 
     def side(self, whose: int) -> Side:
         """What came of the forecasts (0) or of the hints (1)."""
