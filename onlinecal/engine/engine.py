@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -185,11 +186,12 @@ class Engine:
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
         """Answer complete lines of JSON, the `data`, with lines of JSON; `inputs` as `handle` takes them."""
-        return self.answer_lines(data, inputs).lines()
+        return self.answer_lines(data, inputs)[0]
 
-    def answer_lines(self, data: bytes, inputs: Iterable[Input] = ()) -> UsualBatch:
-        """The same; the `lines` of what is answered, and `kinds` of answers, are those of lines."""
-        return self._answer(LineColumns(data), inputs)
+    def answer_lines(self, data: bytes, inputs: Iterable[Input] = ()) -> tuple[bytes, Counter[type]]:
+        """The same, and how many answers there are of each type."""
+        batch = self._answer(LineColumns(data), inputs)
+        return batch.lines(), batch.kinds()
 
     def query(
         self, id: str, key: str, hint: float | dict[str, float] | None = None, time: float | None = None

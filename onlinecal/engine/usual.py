@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import filterfalse, repeat
+from itertools import chain, filterfalse, repeat
 from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
 
 from onlinecal.engine.batch import Asked, Batch, Row
-from onlinecal.engine.columns.columns import Columns
+from onlinecal.engine.columns.answering import answer_lines
+from onlinecal.engine.columns.columns import Columns, LineColumns
 from onlinecal.engine.columns.scanning import ODD, OUTCOME, QUERY
 from onlinecal.engine.events import Answer, Forecast, Query, Rejected, Settled, encode_lines, is_name
 from onlinecal.engine.keys.cache import KeyCache
@@ -32,30 +33,37 @@ MOST_OPEN = 1 << 20
 """No key is full if so many forecasts of all keys are open."""
 
 
-def unknown(columns: Columns, keys: KeyCache) -> tuple[list[Any], list[str]]:
-    """Ids that the ledger may know something of, and names of keys that it may know."""
+def unknown(columns: Columns, keys: KeyCache) -> tuple[list[Any], list[str], dict[KeyState, None]]:
+    """Ids and names of keys that the ledger may know something of; keys that are to wake."""
     ids: dict[Any, None] = {}
+    found: list[KeyState | None] = []
     cold: dict[str, None] = {}
     rest: Iterable[int] = range(len(columns))
     if len(columns) >= FEW:
         asks, tells, odd = (np.flatnonzero(columns.kinds == kind).tolist() for kind in (QUERY, OUTCOME, ODD))
-        ids.update(zip(map(columns.ids.__getitem__, asks), repeat(None)))
-        ids.update(
-            zip(filterfalse(keys.open.__contains__, map(columns.ids.__getitem__, tells)), repeat(None))
-        )
-        cold.update(
-            zip(filterfalse(keys.states.__contains__, map(columns.keys.__getitem__, asks)), repeat(None))
-        )
-        rest = odd
+        asked, told = ([columns.ids[i] for i in places] for places in (asks, tells))
+        names, rest = [columns.keys[i] for i in asks], odd
+        ids.update(dict.fromkeys(asked))
+        ids.update(dict.fromkeys(filterfalse(keys.open.__contains__, told)))
+        cold.update(dict.fromkeys(filterfalse(keys.states.__contains__, names)))
+        if keys.packed:
+            found += map(keys.states.get, names)
+            found += map(keys.open.get, told)
     for i in rest:
         event = columns.event(i)
         if type(event) is Query:
             _add(ids, event.id)
-            if not (type(event.key) is str and event.key in keys.states):
+            if type(event.key) is str and event.key in keys.states:
+                found.append(keys.states[event.key])
+            else:
                 _add(cold, event.key)
-        elif not isinstance(event, Rejected) and not (type(event.id) is str and event.id in keys.open):
-            _add(ids, event.id)
-    return list(ids), list(cold)
+        elif not isinstance(event, Rejected):
+            if type(event.id) is str and event.id in keys.open:
+                found.append(keys.open[event.id])
+            else:
+                _add(ids, event.id)
+    packed = dict.fromkeys(state for state in found if state is not None and state.packed is not None)
+    return list(ids), list(cold), packed
 
 
 def _add(names: dict[Any, None], name: Any) -> None:
@@ -146,6 +154,7 @@ class UsualBatch(Batch):
         asks = columns.kinds[span] == QUERY
         asked_at = self._account_for(found, numbers, optional(times))
         asked_for: list[Issued] = []
+        steered: list[KeyState] = []
         queries, outcomes = np.flatnonzero(asks).tolist(), np.flatnonzero(~asks).tolist()
         ids = columns.ids[span]
         places = np.empty(len(found), np.int64)
@@ -165,7 +174,8 @@ class UsualBatch(Batch):
             for state, id, one in zip(states, names, asked_for, strict=True):
                 state.open[id] = one
                 if one.hint is not None and not state.steered:
-                    state.begin_steering()
+                    state.steered = True
+                    steered.append(state)
             keys.open.update(zip(names, states, strict=True))
             self.places += map(start.__add__, queries)
             self.states += states
@@ -190,6 +200,8 @@ class UsualBatch(Batch):
         guides = np.where(hints == hints, hints, NO_HINT)
         asked = np.zeros(len(found), object)
         asked[queries] = asked_for
+        for arena, which in keys.by_arena(steered):
+            arena.begin_steering_together([steered[i].player for i in which.tolist()])
         for arena, which in of_arena:
             noted = players[which], places[which], steps[which], guides[which], number + which
             arena.note(noted, asked[which[asks[which]]].tolist())
@@ -206,8 +218,12 @@ class UsualBatch(Batch):
             known.get(name) if asked else waiting.get(id)
             for asked, id, name in zip(asks, ids, names, strict=True)
         ]
-        for i, state in enumerate(found):
-            name = names[i]
+        look = [i for i, state in enumerate(found) if state is None or not state.usual]
+        keyed = columns.keyed[start:end]
+        if keyed.any():
+            look = sorted({*look, *np.flatnonzero(keyed).tolist()})
+        for i in look:
+            name, state = names[i], found[i]
             if state is None:
                 if asks[i]:
                     state = known.get(name)
@@ -269,17 +285,23 @@ class UsualBatch(Batch):
     def answers(self) -> list[Answer]:
         """The answers, when the keys have run."""
         columns = self.columns
-        found: list[Any] = list(map(Settled, columns.ids))
+        found: list[Any] = [None if one is None else self.answer(one) for one in self.judged]
         for place, one, state in zip(self.places, self.issued, self.states, strict=True):
             found[place] = Forecast(one.id, state.name, one.probability, one.certificate)
-        for place, judged in enumerate(self.judged):
-            if judged is not None:
-                found[place] = self.answer(judged)
+        for place in self.told:
+            found[place] = Settled(columns.ids[place])
         return found
 
     def lines(self) -> bytes:
-        """The answers as lines of JSON."""
-        return encode_lines(self.answers())
+        """The answers as lines of JSON; the columns are those of lines, or few."""
+        columns = self.columns
+        if not isinstance(columns, LineColumns) or not (self.places or self.told):
+            return encode_lines(self.answers())
+        kinds = np.full(len(columns), ODD, np.int8)
+        kinds[self.places], kinds[self.told] = QUERY, OUTCOME
+        floats = list(chain.from_iterable(map(attrgetter("probability", "certificate"), self.issued)))
+        others = [encode_lines([self.answer(one)]) for one in self.judged if one is not None]
+        return answer_lines(kinds, columns.data, columns.spans, floats, others)
 
     def kinds(self) -> Counter[type]:
         """How many answers there are of each type."""

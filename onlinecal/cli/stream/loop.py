@@ -74,10 +74,10 @@ def run(
 
 def answer(engine: Engine, gathered: Gathered, progress: Progress) -> bool:
     """Answer a batch; whether anybody reads the answers."""
-    answers = engine.answer_lines(b"\n".join(gathered.lines) + b"\n", gathered.inputs)
-    progress.count(answers.kinds())
+    answers, kinds = engine.answer_lines(b"\n".join(gathered.lines) + b"\n", gathered.inputs)
+    progress.count(kinds)
     try:
-        write_all(sys.stdout.buffer, answers.lines())
+        write_all(sys.stdout.buffer, answers)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         # what Python has not got rid of goes nowhere, also at its exit

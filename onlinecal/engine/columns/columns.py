@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from onlinecal.engine.columns.scanning import (
     HINT,
+    KEY,
     ODD,
     OUTCOME,
     QUERY,
@@ -37,6 +38,8 @@ class Columns:
         NaN where there is none, zeros without sign; (n,).
     values
         Of outcomes; (n,).
+    keyed
+        Whether it is an outcome that names a key; (n,).
     """
 
     kinds: NDArray[np.int8]
@@ -45,6 +48,7 @@ class Columns:
     hints: NDArray[np.float64]
     values: NDArray[np.float64]
     times: NDArray[np.float64]
+    keyed: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -69,6 +73,7 @@ class LineColumns(Columns):
         self.kinds, numbers = np.empty(n, np.int8), np.empty((n, 3))
         scan(self.bytes, self.lines, self.kinds, self.spans, numbers)
         self.hints, self.values, self.times = numbers[:, HINT], numbers[:, VALUE], numbers[:, TIME]
+        self.keyed = (self.kinds == OUTCOME) & (self.spans[:, KEY + 1] > 0)
         # what is read of it is ASCII
         text = data.decode("latin-1")
         starts, ends, key_starts, key_ends = self.spans.T.tolist()
@@ -99,6 +104,8 @@ class EventColumns(Columns):
             for kind, event in zip(self.kinds.tolist(), events, strict=True)
         ]
         self.times = np.array(times, np.float64) + 0.0
+        named = [key is not None for key in self.keys]
+        self.keyed = (self.kinds == OUTCOME) & np.array(named, np.bool_)
         self.hints, self.values = np.full(n, np.nan), np.full(n, np.nan)
         asks, tells = np.flatnonzero(self.kinds == QUERY), np.flatnonzero(self.kinds == OUTCOME)
         hints: Any = [events[i].hint for i in asks.tolist()]  # type: ignore[union-attr]

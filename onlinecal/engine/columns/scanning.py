@@ -103,10 +103,10 @@ def number(data: Any, at: int, end: int) -> tuple[int, float]:
         power = point - at
         if power == 0:
             return -1, 0.0
-    if at < end and (data[at] == 101 or data[at] == 69):
+    if at < end and (data[at] in (101, 69)):
         at += 1
         sign = 1
-        if at < end and (data[at] == 43 or data[at] == 45):
+        if at < end and (data[at] in (43, 45)):
             sign = 44 - np.int64(data[at])
             at += 1
         first, exponent = at, 0
@@ -141,7 +141,7 @@ def read_line(data: Any, at: int, end: int, i: int, spans: Any, numbers: Any) ->
         if at >= end or data[at] != 58:
             return ODD
         at = past_blanks(data, at + 1, end)
-        if name == _TYPE or name == _ID or name == _KEY:
+        if name in (_TYPE, _ID, _KEY):
             stop = end_of_text(data, at, end)
             size = stop - at - 1
             if stop < 0 or size < 1 or size > LONGEST_NAME:
@@ -155,11 +155,11 @@ def read_line(data: Any, at: int, end: int, i: int, spans: Any, numbers: Any) ->
                 spans[i, column + 1] = stop
             at = stop + 1
         elif name == _VALUE:
-            if at >= end or not (data[at] == 48 or data[at] == 49):
+            if at >= end or not 48 <= data[at] <= 49:
                 return ODD
             bit, numbers[i, VALUE] = _SEEN_VALUE, float(np.int64(data[at]) - 48)
             at += 1
-        elif name == _HINT or name == _TIME:
+        elif name in (_HINT, _TIME):
             bit, column = (_SEEN_HINT, HINT) if name == _HINT else (_SEEN_TIME, TIME)
             at, numbers[i, column] = number(data, at, end)
             if at < 0:

@@ -60,10 +60,17 @@ class Room:
 
     def begin_steering(self, player: int, state: NDArray[np.float64] | None = None) -> None:
         """Steer a player's hints from now on, as a new one's or from a state."""
-        if not self.rows.free:
+        self.begin_steering_together([player])
+        if state is not None:
+            self.state.steering[self.state.rows[player]] = state
+
+    def begin_steering_together(self, players: list[int]) -> None:
+        """Steer the hints of players from now on, as new ones'."""
+        while len(self.rows.free) < len(players):
             self._grow_rows()
-        row = self.state.rows[player] = self.rows.free.pop()
-        self.state.steering[row] = self._steered if state is None else state
+        rows = taken(self.rows.free, len(players))
+        self.state.rows[players] = rows
+        self.state.steering[rows] = self._steered
 
     def _grow_rows(self) -> None:
         size = max(FEW, 2 * self.rows.size)
@@ -86,10 +93,7 @@ class Room:
             }
             self.state = self.state._replace(**longer)
             self.open.grow(size)
-        taken = free[len(free) - number :]
-        del free[len(free) - number :]
-        taken.reverse()
-        return taken
+        return taken(free, number)
 
     def memory(self, player: int) -> NDArray[np.int64]:
         """A player's memory, as long as nothing else happens here."""
@@ -129,6 +133,14 @@ class Room:
         places[:, 0] = starts
         self.progress[1] = used
         self.state = self.state._replace(heap=heap)
+
+
+def taken(free: list[int], number: int) -> list[int]:
+    """So many of the numbers that are free, which are no longer: the last one comes first."""
+    found = free[len(free) - number :]
+    del free[len(free) - number :]
+    found.reverse()
+    return found
 
 
 def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
