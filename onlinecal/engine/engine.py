@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from onlinecal.engine.batch import Batch
-from onlinecal.engine.columns.columns import Columns, EventColumns, LineColumns
+from onlinecal.engine.columns.columns import Columns, EventColumns, columns_of
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import (
     Answer,
@@ -20,7 +20,6 @@ from onlinecal.engine.events import (
 )
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.packing import garbage_left_alone
-from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.totals import Line, Total, Totals
 from onlinecal.engine.ledger.agreed import agreed_config
@@ -190,7 +189,7 @@ class Engine:
 
     def answer_lines(self, data: bytes, inputs: Iterable[Input] = ()) -> tuple[bytes, Counter[type]]:
         """The same, and how many answers there are of each type."""
-        batch = self._answer(LineColumns(data), inputs)
+        batch = self._answer(columns_of(data), inputs)
         return batch.lines(), batch.kinds()
 
     def query(

@@ -17,7 +17,7 @@ import numpy as np
 
 from onlinecal.engine.batch import Asked, Batch, Row
 from onlinecal.engine.columns.answering import answer_lines
-from onlinecal.engine.columns.columns import Columns, LineColumns
+from onlinecal.engine.columns.columns import FEW, Columns, LineColumns
 from onlinecal.engine.columns.scanning import ODD, OUTCOME, QUERY
 from onlinecal.engine.events import Answer, Forecast, Query, Rejected, Settled, encode_lines, is_name
 from onlinecal.engine.keys.cache import KeyCache
@@ -27,8 +27,6 @@ from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger.records import Record
 from onlinecal.forecasters.binary.cells import NO_HINT
 
-FEW = 12
-"""So many events are judged as fast one by one."""
 MOST_OPEN = 1 << 20
 """No key is full if so many forecasts of all keys are open."""
 
@@ -314,9 +312,10 @@ class UsualBatch(Batch):
 
     def query_rows(self) -> Iterable[QueryRow]:
         """The rows of the new queries."""
-        own, issued, times = super().query_rows(), self.issued, optional(self.columns.times)
+        own, issued = super().query_rows(), self.issued
         if not issued:
             return own
+        times = optional(self.columns.times)
         rows = zip(
             map(attrgetter("number"), issued),
             map(attrgetter("id"), issued),

@@ -5,9 +5,21 @@ from __future__ import annotations
 import logging
 import random
 
+import msgspec
 import pytest
 
-from onlinecal.engine import Engine, EngineConfig, KeyConfig, Match, Outcome, Query, Withdraw
+from onlinecal.engine import (
+    Engine,
+    EngineConfig,
+    KeyConfig,
+    Match,
+    Outcome,
+    Query,
+    Rejected,
+    Withdraw,
+    encode_lines,
+)
+from onlinecal.engine.columns.columns import EventColumns
 from onlinecal.engine.keys.own_states import is_own, note_own
 from tests.engine.scripts import states_of
 
@@ -36,6 +48,19 @@ def alone(engine):
     return engine
 
 
+def one_by_one(engine):
+    """The same engine, with every event judged for itself."""
+    engine._judge_really = engine._judge
+
+    def judge(columns):
+        batch = engine._judge_really(columns)
+        batch.judge_all = lambda: batch._one_by_one(0, len(columns))
+        return batch
+
+    engine._judge = judge
+    return engine
+
+
 def random_events(rng, asked, count):
     """Events of some keys, most as usual, some not; `asked` lists the ids so far, and grows."""
     for _ in range(count):
@@ -58,7 +83,7 @@ def test_answers_states_and_alarms_are_those_of_keys_for_themselves(tmp_path, se
     few = {"hot_keys": rng.choice([1, 4, 100]), "window": rng.choice([0, 60, 10_000])}
     few["packed_bytes"] = rng.choice([0, 6_000, 1 << 20])
     together = Engine(tmp_path / "together.db", CONFIG, **few)
-    apart = alone(Engine(tmp_path / "apart.db", CONFIG, **few))
+    apart = one_by_one(alone(Engine(tmp_path / "apart.db", CONFIG, **few)))
     for _ in range(25):
         batch = list(random_events(rng, asked, rng.choice([1, 5, 60, 300])))
         assert together.handle(batch) == apart.handle(batch)
@@ -69,6 +94,69 @@ def test_answers_states_and_alarms_are_those_of_keys_for_themselves(tmp_path, se
     assert together._keys.reliability.dump() == apart._keys.reliability.dump()
     assert states_of(together) == states_of(apart)
     assert together.total() == apart.total()
+
+
+def mostly_usual(rng, asked, waiting, count, odd):
+    """Lines of which a part is odd: repeats, unknown ids, other keys and kinds of keys, withdrawals."""
+    for t in range(count):
+        key = rng.choice("abcdefg") + str(rng.randrange(9))
+        if rng.random() < odd:
+            yield from random_lines(rng, asked, 1)
+        elif rng.random() < 0.55 or not waiting:
+            asked.append(f"q{len(asked)}")
+            waiting.append((asked[-1], key))
+            hint, time = rng.choice([None, rng.random(), rng.random()]), rng.choice([None, t / 8])
+            yield Query(asked[-1], key, hint, time)
+        else:
+            id, key = waiting.pop(rng.randrange(len(waiting)))
+            yield Outcome(id, rng.randrange(2), rng.choice([None, None, key]), rng.choice([None, t / 4]))
+            if rng.random() < odd:
+                yield rng.choice([Outcome(id, 1), Withdraw(id), Query(id, key), Outcome(id, 0, key)])
+
+
+def random_lines(rng, asked, count):
+    """Random events, some of them about ids to come."""
+    for one in random_events(rng, asked, count):
+        yield one
+        if rng.random() < 0.3:
+            yield Outcome(f"q{len(asked) + rng.randrange(3)}", 1)
+
+
+def written(engine):
+    """The log and the keys, row by row."""
+    return [engine._ledger.rows(f"SELECT * FROM {table}") for table in ("keys", "queries", "closings")]
+
+
+@pytest.mark.parametrize("odd", [0.0, 0.01, 0.1])
+def test_events_judged_together_are_judged_as_one_by_one(tmp_path, odd):
+    rng, asked, waiting = random.Random(int(100 * odd)), [], []
+    lines = Engine(tmp_path / "lines.db", CONFIG, hot_keys=40)
+    together = Engine(tmp_path / "together.db", CONFIG)
+    apart = one_by_one(Engine(tmp_path / "apart.db", CONFIG))
+    judged = 0
+    for size in (1, 20, 600, 3, 900, 40, 900):
+        batch = list(mostly_usual(rng, asked, waiting, size, odd))
+        wanted = apart.handle(batch)
+        assert together.handle(batch) == wanted
+        data = msgspec.json.Encoder().encode_lines(batch)
+        assert lines.handle_lines(data) == encode_lines(wanted)
+        assert written(lines) == written(together) == written(apart)
+        judged += sum(type(one) is not Rejected for one in wanted)
+    assert judged > 1_500
+    assert states_of(lines) == states_of(together) == states_of(apart)
+    assert lines._keys.reliability.dump() == apart._keys.reliability.dump()
+    assert lines.total() == together.total() == apart.total()
+
+
+def test_most_usual_events_are_judged_together(tmp_path):
+    rng = random.Random(0)
+    with Engine(tmp_path / "ledger.db") as engine:
+        for _ in range(3):
+            asked, waiting = [], []
+            batch = engine._answer(EventColumns(list(mostly_usual(rng, asked, waiting, 500, 0.0))), ())
+            alone = sum(one is not None for one in batch.judged)
+            # the second time all ids have been there before
+            assert alone == (0 if engine.total().events <= 500 else 500)
 
 
 def test_many_keys_and_rounds_move_about_in_the_arena(tmp_path):

@@ -19,8 +19,10 @@ from onlinecal.engine.columns.scanning import (
     VALUE,
     scan,
 )
-from onlinecal.engine.events import LONGEST_NAME, Incoming, Outcome, Query, Rejected, decode
+from onlinecal.engine.events import LONGEST_NAME, Incoming, Outcome, Query, Rejected, decode, decode_lines
 
+FEW = 12
+"""So many events are judged as fast one by one."""
 LATEST = sys.float_info.max
 """Times are finite."""
 
@@ -92,10 +94,12 @@ class LineColumns(Columns):
 
 
 class EventColumns(Columns):
-    """Events that are there already."""
+    """Events that are there already; there are no columns of few."""
 
     def __init__(self, events: Sequence[Incoming | Rejected]) -> None:
         self._events, n = events, len(events)
+        if n < FEW:
+            return
         self.kinds = np.array([kind_of(event) for event in events], np.int8)
         self.ids = [event.id for event in events]  # type: ignore[misc]
         self.keys = [None if type(event) is Rejected else event.key for event in events]  # type: ignore
@@ -112,6 +116,9 @@ class EventColumns(Columns):
         self.hints[asks] = np.array(hints, np.float64) + 0.0
         self.values[tells] = [events[i].value for i in tells.tolist()]  # type: ignore[union-attr]
 
+    def __len__(self) -> int:
+        return len(self._events)
+
     def event(self, i: int) -> Incoming | Rejected:
         """The event itself."""
         return self._events[i]
@@ -119,6 +126,13 @@ class EventColumns(Columns):
     def events(self) -> Sequence[Incoming | Rejected]:
         """All events."""
         return self._events
+
+
+def columns_of(data: bytes) -> Columns:
+    """Complete lines of JSON."""
+    if data.count(b"\n") < FEW:
+        return EventColumns(decode_lines(data))
+    return LineColumns(data)
 
 
 def kind_of(event: Any) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling.ahead import fetch_all
 from onlinecal.compiling.borrowed import borrowed
 from onlinecal.engine.watch.account import FORECAST, HINT, TICKET, ask, settle, settle_bets
 from onlinecal.forecasters.binary.cells import ROUNDS, SCALE, certificate, report
@@ -29,6 +30,12 @@ ASKS = -1
 
 GONE = -2
 """The same: the forecast that is open is given up."""
+
+AHEAD = 2
+"""What a step reads is fetched while so many before it are taken: keys are far apart in the memory."""
+
+MOST_FETCHED = 128
+"""Integers of a memory, which may be large and is mostly not read to its end."""
 
 DONE, NO_MEMORY, SPENT, ALARM = 0, 1, 2, 3
 """How a call ended: all steps were taken; the heap, or the integers of a memory, had no room for the next;
@@ -125,8 +132,16 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
         heap, places, steering, rows = players.heap, players.places, players.steering, players.rows
         counts, accounts, stakes = players.counts, players.accounts, players.stakes
         bets, watches = threshold < np.inf, threshold == threshold
+        learnt, sums = borrowed(steering.ravel()), borrowed(accounts.ravel())
         while progress[0] < len(steps.players):
             i = progress[0]
+            if i + AHEAD < len(steps.players):
+                coming = steps.players[i + AHEAD]
+                fetch_all(heap, places[coming, 0], min(places[coming, 1], MOST_FETCHED))
+                if rows[coming] >= 0:
+                    fetch_all(learnt, rows[coming] * steering.shape[1], steering.shape[1])
+                if watches:
+                    fetch_all(sums, coming * accounts.shape[1], accounts.shape[1])
             player, place, outcome = steps.players[i], steps.places[i], steps.outcomes[i]
             start, length, row = places[player, 0], places[player, 1], rows[player]
             memory = borrowed(heap[start : start + length])

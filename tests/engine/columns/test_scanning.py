@@ -1,0 +1,120 @@
+"""Lines read in one pass: what is read is what msgspec makes of the line; the rest is left to it."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from onlinecal.engine.columns.columns import FEW, EventColumns, LineColumns, kind_of
+from onlinecal.engine.columns.scanning import ODD, OUTCOME, QUERY
+from onlinecal.engine.events import LONGEST_LINE, LONGEST_NAME, Rejected, decode
+from tests.engine.test_fuzz import RAW, bad_line
+
+
+def row(columns, i):
+    """All that columns say of an event; NaN in a way that is equal to itself."""
+    numbers = columns.hints[i], columns.values[i], columns.times[i]
+    return columns.kinds[i], columns.ids[i], columns.keys[i], columns.keyed[i], list(map(float.hex, numbers))
+
+
+def check(lines):
+    """Each line that is read is the event that msgspec decodes; how many are."""
+    read = LineColumns(b"\n".join(lines) + b"\n")
+    assert len(read) == len(lines)
+    events = [decode(line) for line in lines]
+    assert [read.event(i) for i in range(len(lines))] == events
+    # there are no columns of few
+    wanted = EventColumns([*events, *[Rejected(None, "", "")] * FEW])
+    some = [i for i in range(len(lines)) if read.kinds[i] != ODD]
+    for i in some:
+        assert row(read, i) == row(wanted, i), lines[i]
+    return len(some)
+
+
+USUAL = (
+    b'{"type":"query","id":"q1","key":"rain/oslo","hint":0.7,"time":0}',
+    b'{"type": "query", "id": "q1", "key": "rain/oslo", "hint": 0.7, "time": 1700000000.25}',
+    b'{"key":"k","time":-1.5e3,"id":"a b","type":"query"}',
+    b'{ "hint":null , "time" : null,"key":"k","id":"~","type":"query" }',
+    b'{"type":"query","id":"a","key":"k","hint":1e-05}',
+    b'{"type":"query","id":"a","key":"k","hint":-0.0,"time":-0}',
+    b'{"type":"outcome","id":"q1","value":1,"time":86400}',
+    b'{"value":0,"key":"k","id":"q1","type":"outcome"}',
+    b'{"type":"query","id":"' + b"i" * LONGEST_NAME + b'","key":"k"}',
+)  # fmt: skip
+
+ODD_ONES = (
+    b'{"type":"query","id":"q1","key":"k","hint":1.5}', b'{"type":"query","id":"q1","key":"k","hint":-0.1}',
+    b'{"type":"query","id":"q1","key":"k","value":1}', b'{"type":"outcome","id":"q1","value":1,"hint":0.5}',
+    b'{"type":"outcome","id":"q1","value":true}', b'{"type":"outcome","id":"q1","value":1.0}',
+    b'{"type":"outcome","id":"q1","value":10}', b'{"type":"outcome","id":"q1","value":2}',
+    b'{"type":"outcome","id":"q1"}', b'{"type":"outcome","value":1}', b'{"type":"query","id":"q1"}',
+    b'{"type":"query","id":"q1","id":"q2","key":"k"}', b'{"type":"query","id":"","key":"k"}',
+    b'{"type":"query","id":"caf\xc3\xa9","key":"k"}', b'{"type":"query","id":"a\\n","key":"k"}',
+    b'{"type":"query","id":"a\x7f","key":"k"}', b'{"type":"withdraw","id":"q1"}',
+    b'{"type":"query","id":"q1","key":"k","time":01}', b'{"type":"query","id":"q1","key":"k","time":1.}',
+    b'{"type":"query","id":"q1","key":"k","time":.5}', b'{"type":"query","id":"q1","key":"k","time":-}',
+    b'{"type":"query","id":"q1","key":"k","time":1e}', b'{"type":"query","id":"q1","key":"k","time":+1}',
+    b'{"type":"query","id":"q1","key":"k","time":1e400}', b'{"type":"query","id":"q1","key":"k",}',
+    b'{"type":"query","id":"q1","key":"k"}}', b'{{"type":"query","id":"q1","key":"k"}', b"{}", b"", b"{",
+    b'{"type":"query","id":"q1","key":"k","time":9007199254740993}',
+    b'{"type":"query","id":"q1","key":"k","time":1e23}', b'{"type":"query","id":"q1","key":"k","time":nul}',
+    b'{"type":"query","id":"q1","key":"k"' + b" " * LONGEST_LINE + b"}",
+    b'{"type":"query","id":"' + b"i" * (LONGEST_NAME + 1) + b'","key":"k"}',
+    b'{"type":"outcome","id":"q1","value":1,"key":null}', b'{"type":"outcomes","id":"q1","value":1}',
+    b'{"Type":"outcome","id":"q1","value":1}', b'{"type":"outcome","id":"q1","value":1,"other":1}',
+)  # fmt: skip
+
+
+def test_usual_lines_are_read_and_others_are_left():
+    assert check(USUAL) == len(USUAL)
+    assert check(ODD_ONES) == 0
+    assert LineColumns(USUAL[0] + b"\n" + USUAL[6]).kinds.tolist() == [QUERY, OUTCOME]
+    assert len(LineColumns(b"")) == 0
+
+
+SIGNS = b'{}[]",:0123456789.eE+- \\\x00\x7f\xc3ntu'
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lines_with_bytes_changed_are_read_as_msgspec_reads_them(seed):
+    rng = random.Random(seed)
+    lines = [bad_line(rng, USUAL) for _ in range(3_000)]
+    for _ in range(3_000):
+        line = bytearray(rng.choice(USUAL))
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            place = rng.randrange(len(line))
+            line[place : place + rng.choice([0, 1, 1])] = rng.choice(
+                b'{}[]",:0123456789.eE+- \\\x00\x7f\xc3ntu'
+            ).to_bytes()
+        lines.append(bytes(line))
+    assert check([line for line in [*lines, *RAW] if b"\n" not in line]) > 100
+
+
+NUMBERS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.integers(-(10**25), 10**25).map(str),
+    st.from_regex(r"\A-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,3})?\Z"),
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(NUMBERS, min_size=1, max_size=40))
+@example(["9007199254740992", "9007199254740993", "0.1", "1e22", "1e-22", "123456789012345678e-22"])
+def test_numbers_are_the_nearest_floats(texts):
+    check([f'{{"type":"query","id":"a","key":"k","time":{text},"hint":{text}}}'.encode() for text in texts])
+
+
+def test_numbers_as_programs_write_them_are_read():
+    rng = random.Random(0)
+    given = [round(rng.random(), rng.randrange(1, 16)) for _ in range(2_000)]
+    lines = [json.dumps({"type": "query", "id": "a", "key": "k", "hint": one}).encode() for one in given]
+    assert check(lines) == len(lines)
+
+
+def test_what_is_usual_of_events_is_what_their_judge_would_take():
+    assert [kind_of(decode(line)) for line in USUAL] == [QUERY] * 6 + [OUTCOME] * 2 + [QUERY]
