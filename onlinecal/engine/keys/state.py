@@ -60,13 +60,16 @@ class KeyState(Waiting):
         trusted: bool = False,
     ) -> None:
         self.name, self.number, self.settings, self.upto = name, number, settings, upto
-        self.steps: list[Step] = []
         self.arena: Arena | None = None
         self.player, self.usual, self.steered = -1, False, False
         self.packed: bytes | None = None
-        self.notes: list[Note] = []
         if data is None:
             self._begin()
+            if settings.arena is not None:
+                self.player = settings.arena.enter(name)
+                self._live_in(settings.arena, False)
+            else:
+                self._begin_alone()
             return
         if data[:SUM] != sum_of(memoryview(data)[SUM:]):
             raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
@@ -82,19 +85,22 @@ class KeyState(Waiting):
 
     def _begin(self) -> None:
         """The state before the first event."""
-        self.clock = None
-        self.expired, self.spent = 0, False
+        self.clock, self.expired, self.spent = None, 0, False
+        self.open, self.times = {}, []
+
+    def _begin_alone(self) -> None:
+        self.steps: list[Step] = []
+        self.notes: list[Note] = []
         self.late: list[int] = []
         self.lanes: list[Lane] = []
         self.busy: list[int] = []
-        self.open = {}
-        self.times = []
         self.steering: KeySteering | None = None
         self.watch = None if self.settings.new_watch is None else self.settings.new_watch()
 
     def _take(self, stored: StoredWatchedKey) -> None:
         """Take up what was stored; any exception if that cannot be, before any of it is played on."""
         stored.check_version()
+        self.steps, self.notes = [], []
         self.clock, self.expired, self.late = stored.clock, stored.expired, stored.late
         self.lanes = [self.settings.kind.load(lane) for lane in stored.lanes]
         self.open = dict(zip(map(attrgetter("id"), stored.open), stored.open, strict=True))
