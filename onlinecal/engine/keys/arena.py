@@ -40,8 +40,6 @@ from onlinecal.steering.binary import TICKET
 Noted = tuple[Ints, Ints, Ints, Floats, Ints]
 """Players, places, outcomes, hints and numbers, as `Steps` has them."""
 
-KINDS = np.int64, np.int64, np.int64, np.float64, np.int64
-
 MOST_PROMISES = 100_000
 """So many promises of grids without a horizon are kept, by all that they depend on."""
 
@@ -264,8 +262,8 @@ class Arena(PackingRoom):
     def _gather(self) -> None:
         """Put the steps that were noted one by one behind those that were noted together."""
         if self.by:
-            ones = self.by, self.at, self.outcomes, self.hints, self.numbers
-            self.noted.append(tuple(map(np.array, ones, KINDS)))
+            by, at, outcomes, numbers = map(np.array, (self.by, self.at, self.outcomes, self.numbers))
+            self.noted.append((by, at, outcomes, np.array(self.hints, np.float64), numbers))
             self.by, self.at, self.outcomes, self.hints, self.numbers = [], [], [], [], []
 
     def run(self) -> int:
