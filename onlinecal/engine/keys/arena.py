@@ -262,7 +262,8 @@ class Arena(PackingRoom):
     def _gather(self) -> None:
         """Put the steps that were noted one by one behind those that were noted together."""
         if self.by:
-            by, at, outcomes, numbers = map(np.array, (self.by, self.at, self.outcomes, self.numbers))
+            ones = self.by, self.at, self.outcomes, self.numbers
+            by, at, outcomes, numbers = (np.array(one, np.int64) for one in ones)
             self.noted.append((by, at, outcomes, np.array(self.hints, np.float64), numbers))
             self.by, self.at, self.outcomes, self.hints, self.numbers = [], [], [], [], []
 
