@@ -75,9 +75,9 @@ def multiclass_calibration_distance(
     Lower end: the largest of what is proved by prices of rounds that no level set can be worth more than
     (a linear program, up to seven classes), by potentials (another, where rounds may be split), and by
     events: seen through a class or a set of classes, a calibrated q is calibrated in the binary sense. Upper
-    end: level sets made one after the other, beginning with those that the prices rest on, improved along paths
-    and two at a time; groups of equal forecasts, or of the look-ahead points, merged while that helps. With two classes
-    it is twice the binary distance.
+    end: level sets made one after the other, beginning with those that the prices rest on, improved along
+    paths and two at a time; groups of equal forecasts, or of the look-ahead points, merged while that helps.
+    With two classes it is twice the binary distance.
 
     Parameters
     ----------
