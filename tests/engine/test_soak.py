@@ -1,7 +1,7 @@
-"""A very long day: what the engine takes for an event, and what memory it has, must not grow with the ledger.
+"""A very long day: what memory the engine has must not grow with the ledger; what an event takes is printed.
 
-ONLINECAL_SOAK is the number of events of the long version, 10^8 if it is not set; it takes the time of a
-core for half an hour, 70 bytes an event of disk in the folder for temporary files, and prints what it took.
+ONLINECAL_SOAK is the number of events of the long version, 10^8 if it is not set; it takes a core for half an
+hour, and 55 bytes an event of disk in the folder for temporary files (`-s` shows how far it is).
 """
 
 from __future__ import annotations
@@ -103,5 +103,6 @@ def test_memory_and_time_do_not_grow_with_the_ledger(tmp_path, events, keys, hot
     start = time.perf_counter()
     assert read_report(ledger).total.rounds == events // 2
     print(f"report: {time.perf_counter() - start:.1f} s")
-    # what is kept of hot keys and of the file grows to its bound in the first tenths
-    assert max(memory) - memory[len(memory) // 4] < 48
+    # SQLite's pages and remembered promises reach their bounds in the first quarter or soon after. The grid
+    # of a key gets finer with its rounds, to 4 KiB and as much room; 2 bytes an event lost would be more.
+    assert max(memory) - memory[len(memory) // 4] < 24 + keys * 8 / 1024
