@@ -104,5 +104,5 @@ def test_memory_and_time_do_not_grow_with_the_ledger(tmp_path, events, keys, hot
     assert read_report(ledger).total.rounds == events // 2
     print(f"report: {time.perf_counter() - start:.1f} s")
     # SQLite's pages and remembered promises reach their bounds in the first quarter or soon after. The grid
-    # of a key gets finer with its rounds, to 4 KiB and as much room; 2 bytes an event would be more.
+    # of a key gets finer with its rounds, to 4 KiB and as much room; 2 bytes an event lost would be more.
     assert max(memory) - memory[len(memory) // 4] < 24 + keys * 8 / 1024
