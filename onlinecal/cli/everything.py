@@ -104,6 +104,9 @@ def warm_engine() -> None:
         with Engine(config=EngineConfig(config)) as engine:
             for t, value in enumerate((0, 1, 0.5)):
                 engine.handle([Query(f"q{t}", "k", 0.8), Outcome(f"q{t}", value)])
+    with Engine() as engine:
+        lines = [b'{"type":"query","id":"q%d","key":"k"}\n' % t for t in range(ROUNDS)]
+        engine.handle_lines(b"".join(lines))
     with Engine(config=EngineConfig(KeyConfig(kind="simplex"))) as engine:
         for t, label in enumerate("aba"):
             engine.handle([Query(f"q{t}", "k", {"a": 0.8, "b": 0.2}), Outcome(f"q{t}", label)])

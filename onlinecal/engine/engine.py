@@ -175,7 +175,8 @@ class Engine:
         """A judge who has what the ledger knows of the events' ids and keys."""
         keys = self._keys
         ids, cold, packed = unknown(columns, keys)
-        keys.wake(packed)
+        if packed:
+            keys.wake(packed)
         records = self._ledger.recall(ids) if ids else {}
         cold += (record.key for record in records.values() if record.closed is None)
         if len(keys.states) < self._keys_known:

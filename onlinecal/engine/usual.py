@@ -210,19 +210,23 @@ class UsualBatch(Batch):
         known, waiting, columns = self.keys.states, self.keys.open, self.columns
         ids, names = columns.ids[start:end], columns.keys[start:end]
         asks = (columns.kinds[start:end] == QUERY).tolist()
-        if len(waiting) + end - start > MOST_OPEN or not self.asked.keys().isdisjoint(ids):
+        if len(waiting) + end - start > MOST_OPEN:
             return []
         found = [
             known.get(name) if asked else waiting.get(id)
             for asked, id, name in zip(asks, ids, names, strict=True)
         ]
         look = [i for i, state in enumerate(found) if state is None or not state.usual]
-        keyed = columns.keyed[start:end]
-        if keyed.any():
-            look = sorted({*look, *np.flatnonzero(keyed).tolist()})
+        keyed, again = columns.keyed[start:end], set[int]()
+        if not self.asked.keys().isdisjoint(ids):
+            again = {i for i, id in enumerate(ids) if asks[i] and id in self.asked}
+        if again or keyed.any():
+            look = sorted({*look, *again, *np.flatnonzero(keyed).tolist()})
         for i in look:
             name, state = names[i], found[i]
-            if state is None:
+            if i in again:
+                state = None
+            elif state is None:
                 if asks[i]:
                     state = known.get(name)
                     if state is None and self.keys.settings_for(name)[1].usual:
@@ -260,9 +264,9 @@ class UsualBatch(Batch):
         """A query of this batch."""
         found = super().asked_before(id)
         if found is None and self.places:
-            if len(self._asked_at) < len(self.places):
-                self._asked_at = {one.id: i for i, one in enumerate(self.issued)}
-            i = self._asked_at.get(id)
+            known = self._asked_at
+            known.update((self.issued[i].id, i) for i in range(len(known), len(self.issued)))
+            i = known.get(id)
             if i is not None:
                 one, state, time = self.issued[i], self.states[i], float(self.columns.times[self.places[i]])
                 query = Query(one.id, state.name, one.hint, None if time != time else time)
@@ -273,9 +277,9 @@ class UsualBatch(Batch):
         """A closing of this batch."""
         found = super().closed_before(id)
         if found is None and self.told:
-            if len(self._told_at) < len(self.told):
-                self._told_at = {self.columns.ids[place]: i for i, place in enumerate(self.told)}
-            i = self._told_at.get(id)
+            known = self._told_at
+            known.update((self.columns.ids[self.told[i]], i) for i in range(len(known), len(self.told)))
+            i = known.get(id)
             if i is not None:
                 return self.rows[i], self.names[i]
         return found

@@ -74,7 +74,7 @@ def run(
 
 def answer(engine: Engine, gathered: Gathered, progress: Progress) -> bool:
     """Answer a batch; whether anybody reads the answers."""
-    answers, kinds = engine.answer_lines(b"\n".join(gathered.lines) + b"\n", gathered.inputs)
+    answers, kinds = engine.answer_lines(b"".join(line + b"\n" for line in gathered.lines), gathered.inputs)
     progress.count(kinds)
     try:
         write_all(sys.stdout.buffer, answers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +58,7 @@ class Columns:
         """The event itself, or what is wrong with it."""
         raise NotImplementedError
 
-    def events(self) -> Sequence[Incoming | Rejected]:
+    def events(self) -> list[Incoming | Rejected]:
         """All events."""
         return [self.event(i) for i in range(len(self))]
 
@@ -96,7 +95,7 @@ class LineColumns(Columns):
 class EventColumns(Columns):
     """Events that are there already; there are no columns of few."""
 
-    def __init__(self, events: Sequence[Incoming | Rejected]) -> None:
+    def __init__(self, events: list[Incoming | Rejected]) -> None:
         self._events, n = events, len(events)
         if n < FEW:
             return
@@ -123,7 +122,7 @@ class EventColumns(Columns):
         """The event itself."""
         return self._events[i]
 
-    def events(self) -> Sequence[Incoming | Rejected]:
+    def events(self) -> list[Incoming | Rejected]:
         """All events."""
         return self._events
 

@@ -71,7 +71,7 @@ def end_of_text(data: Any, at: int, end: int) -> int:
 @inlined
 def word(data: Any, at: int, end: int) -> int:
     """A short text as an integer, 0 for a long one."""
-    found = 0
+    found: Any = 0
     if end - at <= _LONGEST:
         for i in range(at, end):
             found = found << 8 | np.int64(data[i])
@@ -86,7 +86,8 @@ def number(data: Any, at: int, end: int) -> tuple[int, float]:
     negative = at < end and data[at] == 45
     if negative:
         at += 1
-    first, digits, mantissa, power = at, 0, 0, 0
+    mantissa: Any = 0
+    first, digits, power = at, 0, 0
     while at < end and 48 <= data[at] <= 57 and digits < MOST_DIGITS:
         mantissa = 10 * mantissa + np.int64(data[at]) - 48
         digits += 1
@@ -105,11 +106,12 @@ def number(data: Any, at: int, end: int) -> tuple[int, float]:
             return -1, 0.0
     if at < end and (data[at] in (101, 69)):
         at += 1
-        sign = 1
+        sign: Any = 1
         if at < end and (data[at] in (43, 45)):
             sign = 44 - np.int64(data[at])
             at += 1
-        first, exponent = at, 0
+        exponent: Any = 0
+        first = at
         while at < end and 48 <= data[at] <= 57 and at < first + 3:
             exponent = 10 * exponent + np.int64(data[at]) - 48
             at += 1

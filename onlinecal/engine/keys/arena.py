@@ -16,8 +16,10 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec.structs import replace
+from numba import typeof
 from numpy.typing import NDArray
 
+from onlinecal.compiling import entry_point
 from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
 from onlinecal.engine.keys.packed_players import ACCOUNT_BYTES, Packed, together
 from onlinecal.engine.keys.packing import HEAD, pack_floats, unpack, unpack_floats
@@ -38,6 +40,8 @@ from onlinecal.steering.binary import TICKET
 Noted = tuple[Ints, Ints, Ints, Floats, Ints]
 """Players, places, outcomes, hints and numbers, as `Steps` has them."""
 
+KINDS = np.int64, np.int64, np.int64, np.float64, np.int64
+
 MOST_PROMISES = 100_000
 """So many promises of grids without a horizon are kept, by all that they depend on."""
 
@@ -56,6 +60,8 @@ class Arena(PackingRoom):
         self.raised: list[tuple[str, Raised]] = []
         super().__init__(model, new_watch is not None)
         self._play = playing(model.machine.rules)
+        # choosing among versions by the types of so many arrays takes longer than a step
+        self._entry: Callable[..., int] | None = None
         self._promises: dict[tuple[int, ...], float] = {}
         self.lanes: list[Lane] = [ArenaLane(self, -1)]
         self._start_over()
@@ -259,7 +265,7 @@ class Arena(PackingRoom):
         """Put the steps that were noted one by one behind those that were noted together."""
         if self.by:
             ones = self.by, self.at, self.outcomes, self.hints, self.numbers
-            self.noted.append(tuple(map(np.array, ones)))
+            self.noted.append(tuple(map(np.array, ones, KINDS)))
             self.by, self.at, self.outcomes, self.hints, self.numbers = [], [], [], [], []
 
     def run(self) -> int:
@@ -277,7 +283,10 @@ class Arena(PackingRoom):
         asked = self.asked
         self._start_over()
         self.progress[0] = 0
-        while how := self._play(self.state, steps, self.progress, self._threshold):
+        given = self.state, steps, self.progress, self._threshold
+        if self._entry is None:
+            self._entry = entry_point(self._play, *map(typeof, given))
+        while how := self._entry(self.state, *given[1:]):
             if how == ALARM:
                 self._raise(int(steps.players[self.progress[0] - 1]), int(self.progress[3]))
                 continue
@@ -286,6 +295,8 @@ class Arena(PackingRoom):
                 self._clear_heap(2 * int(self.state.places[player, 1]))
             elif how == SPENT:
                 enlarged(self.memory(player))
+        if not asked:
+            return int(self.progress[2])
         asks = outcomes == ASKS
         told = steps.forecasts[asks].tolist(), steps.certificates[asks].tolist()
         for issued, forecast, certificate in zip(asked, *told, strict=True):

@@ -177,7 +177,8 @@ class KeyCache:
 
     def ask(self, state: KeyState, id: str, number: int, hint: Any, time: float | None) -> Issued:
         """Issue a forecast of a key that is not full."""
-        self.wake([state])
+        if state.packed is not None:
+            self.wake([state])
         self._give_up(state, state.expire(time))
         issued = state.ask(id, number, hint, time)
         self.open[id] = state
@@ -186,7 +187,8 @@ class KeyCache:
 
     def close(self, state: KeyState, issued: Issued, number: int, value: Any, time: float | None) -> None:
         """Settle or withdraw a forecast; ValueError, and nothing changed, if the class is one too many."""
-        self.wake([state])
+        if state.packed is not None:
+            self.wake([state])
         self._give_up(state, state.close(issued, value, time, number))
         del self.open[issued.id]
         if value is not None and self.reliability is not None:
@@ -274,6 +276,8 @@ class KeyCache:
 
     def _rows_of(self, states: list[KeyState], upto: int) -> list[StateRow]:
         """What the ledger keeps of states."""
+        if not states:
+            return []
         held: dict[KeyState, Packed] = {}
         for arena in self._arenas:
             there = [state for state in states if state.arena is arena and state.packed is None]

@@ -73,8 +73,8 @@ class Changes(NamedTuple):
     """What a batch adds: rows in the order of the tables' columns. `after`: the last numbers before it."""
 
     keys: Sequence[tuple[int, str, int]]
-    queries: Sequence[tuple[int, str, int, Any, float | None, Any, float]]
-    closings: Sequence[tuple[int, int, Any, float | None]]
+    queries: Iterable[tuple[int, str, int, Any, float | None, Any, float]]
+    closings: Iterable[tuple[int, int, Any, float | None]]
     states: Sequence[StateRow]
     tail: int
     inputs: Sequence[Noted]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nan
 from typing import Any
 
 import msgspec
@@ -22,20 +23,26 @@ EVENTS, LIKELIEST = 0, 1
 
 
 @compiled
-def count(sums: NDArray[np.float64], forecasts: NDArray[np.float64], outcomes: NDArray[np.float64]) -> None:
-    """Add rounds, forecasts or NaN and outcomes of shape (n,), to bins (BINS, 4), one after the other.
+def count(
+    sums: NDArray[np.float64],
+    forecasts: NDArray[np.float64],
+    hints: NDArray[np.float64],
+    outcomes: NDArray[np.float64],
+) -> None:
+    """Add rounds, of shape (n,), to the bins of forecasts and of hints (2, BINS, 4), one after the other.
 
-    So the sums do not depend on how the rounds were cut into batches.
+    So the sums do not depend on how the rounds were cut into batches. A forecast or a hint may be NaN.
     """
-    for i in range(len(forecasts)):
-        p, y = forecasts[i], outcomes[i]
-        if p != p:
-            continue
-        place = min(int(p * BINS), BINS - 1)
-        sums[place, 0] += 1.0
-        sums[place, 1] += p
-        sums[place, 2] += y
-        sums[place, 3] += (p - 0.5) * (p - y)
+    for i in range(len(outcomes)):
+        y = outcomes[i]
+        for whose in range(2):
+            p = hints[i] if whose else forecasts[i]
+            if p == p:
+                place = min(int(p * BINS), BINS - 1)
+                sums[whose, place, 0] += 1.0
+                sums[whose, place, 1] += p
+                sums[whose, place, 2] += y
+                sums[whose, place, 3] += (p - 0.5) * (p - y)
 
 
 class Bin(Struct, frozen=True):
@@ -87,19 +94,18 @@ class Reliability:
             return
         shares = [(one, y) for one, y in settled if type(y) is not str]
         if shares:
-            outcomes = np.array([y for _, y in shares], np.float64)
-            forecasts = np.array([one.probability for one, _ in shares], np.float64)
-            hints = np.array([one.hint for one, _ in shares], np.float64)
-            count(self._sums[EVENTS, 0], forecasts, outcomes)
-            count(self._sums[EVENTS, 1], hints, outcomes)
+            told = ([x.probability for x, _ in shares], [x.hint for x, _ in shares], [y for _, y in shares])
+            count(self._sums[EVENTS], *(np.array(some, np.float64) for some in told))
         if len(shares) < len(settled):
             classes = [(one, y) for one, y in settled if type(y) is str]
-            for whose in (0, 1):
-                told = [(one.hint if whose else one.probability, y) for one, y in classes]
-                likely = [(likeliest(p), y) for p, y in told if p is not None]
-                came = [(p, float(label == y)) for (label, p), y in likely if label is not None]
-                if came:
-                    count(self._sums[LIKELIEST, whose], *np.array(came).T.copy())
+            nothing = np.full(len(classes), nan)
+            for whose, of in enumerate(("probability", "hint")):
+                likely = [likeliest(getattr(one, of)) for one, _ in classes]
+                chances = np.array([p for _, p in likely])
+                came = np.array(
+                    [label == y for (label, _), (_, y) in zip(likely, classes, strict=True)], np.float64
+                )
+                count(self._sums[LIKELIEST], *((nothing, chances) if whose else (chances, nothing)), came)
         self.is_written = False
 
     def side(self, whose: int) -> Side:
