@@ -24,7 +24,7 @@ from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
 from onlinecal.engine.keys.packed_players import ACCOUNT_BYTES, Packed, together
 from onlinecal.engine.keys.packing import HEAD, pack_floats, unpack, unpack_floats
 from onlinecal.engine.keys.packing_room import PackingRoom
-from onlinecal.engine.keys.playing import ALARM, ASKS, GONE, NO_MEMORY, SPENT, Floats, Ints, Steps, playing
+from onlinecal.engine.keys.playing import ALARM, ASKS, GONE, NO_MEMORY, SPENT, Steps, playing
 from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering, hinted
 from onlinecal.engine.watch.account import FORECAST, HINT
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
@@ -37,7 +37,7 @@ from onlinecal.forecasters.binary.compiled import enlarged
 from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC, PACE, TUNED
 from onlinecal.steering.binary import TICKET
 
-Noted = tuple[Ints, Ints, Ints, Floats, Ints]
+Noted = tuple[NDArray[Any], ...]
 """Players, places, outcomes, hints and numbers, as `Steps` has them."""
 
 MOST_PROMISES = 100_000
