@@ -161,6 +161,7 @@ def warm_lp_recalibrator() -> None:
 def warm_decision_recalibrator() -> None:
     """Recalibration for decision makers, and the errors that they see."""
     from onlinecal import DecisionRecalibrator, LabelWarning, decision_calibration_error, decision_loss_gap
+    from onlinecal.measures.decision.losses import row_losses
 
     table, labels = _table()
     with warnings.catch_warnings():
@@ -168,6 +169,7 @@ def warm_decision_recalibrator() -> None:
         DecisionRecalibrator(n_actions=2).fit(table, labels).predict_proba(table)
     decision_calibration_error(table, labels, n_actions=2)
     decision_loss_gap(table, labels, 1.0 - np.eye(3))
+    row_losses(table, labels, 1.0 - np.eye(3)[None])
 
 
 def warm_group_recalibrator() -> None:

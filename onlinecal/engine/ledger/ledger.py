@@ -44,6 +44,9 @@ HIGHEST = "SELECT " + ", ".join(
 class Ledger(LedgerFile):
     """An open ledger: what is known of ids, keys and the log, and the commits that add to it."""
 
+    _tail = -1
+    """What the last commit wrote: it is mostly the same for many batches."""
+
     def about(self, name: str) -> Any:
         """A fact about the ledger; None if it is not known."""
         rows = self.rows("SELECT value FROM about WHERE name = ?", (name,))
@@ -176,10 +179,12 @@ class Ledger(LedgerFile):
                         many(statement, rows)
                 if changes.states:
                     write_states(self.connection, changes.states)
-                execute("INSERT OR REPLACE INTO about VALUES ('tail', ?)", (changes.tail,))
+                if changes.tail != self._tail:
+                    execute("INSERT OR REPLACE INTO about VALUES ('tail', ?)", (changes.tail,))
                 if changes.reliability is not None:
                     execute("INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,))
                 execute("COMMIT")
+                self._tail = changes.tail
             except BaseException:
                 if self.connection.in_transaction:
                     execute("ROLLBACK")
