@@ -14,7 +14,7 @@ from onlinecal.cli.stream.check import check, repair
 from onlinecal.cli.stream.doctor import doctor
 from onlinecal.cli.stream.report import report
 from onlinecal.cli.stream.serve import serve
-from onlinecal.cli.stream.shards.folder import MOST
+from onlinecal.cli.stream.shards import MOST
 
 app = typer.Typer(cls=Verbs, rich_markup_mode="rich")
 for verb in (report, check, repair, serve, archive, export, doctor):

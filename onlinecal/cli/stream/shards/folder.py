@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from onlinecal.cli.stream.shards import MOST
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.ledger.agreed import config_with
 from onlinecal.engine.ledger.file import LedgerError
@@ -17,9 +18,6 @@ from onlinecal.engine.ledger.writer_lock import WriterLock
 from onlinecal.engine.settings import all_settings
 
 MANIFEST = "shards.json"
-MOST = 256
-"""Shards of a folder."""
-
 PATIENCE = 30.0
 """Seconds in which the workers of a run that was killed come to the end of what they had begun."""
 
