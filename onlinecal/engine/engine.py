@@ -190,7 +190,7 @@ class Engine:
         return self.answer_lines(data, inputs)[0]
 
     def answer_lines(self, data: bytes, inputs: Iterable[Input] = ()) -> tuple[bytes, Counter[type]]:
-        """The same, and how many answers there are of each type."""
+        """The same, of `data` and `inputs`, and how many answers there are of each type."""
         batch = self._answer(columns_of(data), inputs)
         return batch.lines(), batch.kinds()
 

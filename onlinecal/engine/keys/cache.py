@@ -77,7 +77,7 @@ class KeyCache:
 
     def create(self, name: str, number: int, settings: Settings) -> KeyState:
         """A key's state before its first event."""
-        self.states[name] = state = KeyState(name, number, settings)
+        self.states[name] = state = KeyState.newcomer(name, number, settings)
         state.move_in()
         self.live[state] = None
         return state

@@ -59,17 +59,10 @@ class KeyState(Waiting):
         upto: int = 0,
         trusted: bool = False,
     ) -> None:
-        self.name, self.number, self.settings, self.upto = name, number, settings, upto
-        self.arena: Arena | None = None
-        self.player, self.usual, self.steered = -1, False, False
-        self.packed: bytes | None = None
+        self._identify(name, number, settings, upto)
         if data is None:
             self._begin()
-            if settings.arena is not None:
-                self.player = settings.arena.enter(name)
-                self._live_in(settings.arena, False)
-            else:
-                self._begin_alone()
+            self._begin_alone()
             return
         if data[:SUM] != sum_of(memoryview(data)[SUM:]):
             raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
@@ -82,6 +75,24 @@ class KeyState(Waiting):
                     self._take(stored)
         except Exception as error:
             raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
+
+    @classmethod
+    def newcomer(cls, name: str, number: int, settings: Settings) -> KeyState:
+        """The state before the first event, in the arena from the start if there is one for such keys."""
+        if settings.arena is None:
+            return cls(name, number, settings)
+        state = cls.__new__(cls)
+        state._identify(name, number, settings, 0)
+        state._begin()
+        state.player = settings.arena.enter(name)
+        state._live_in(settings.arena, False)
+        return state
+
+    def _identify(self, name: str, number: int, settings: Settings, upto: int) -> None:
+        self.name, self.number, self.settings, self.upto = name, number, settings, upto
+        self.arena: Arena | None = None
+        self.player, self.usual, self.steered = -1, False, False
+        self.packed: bytes | None = None
 
     def _begin(self) -> None:
         """The state before the first event."""
