@@ -143,7 +143,7 @@ def cost_of_sharing(values: Floats, pair: Pair, first: Ints, second: Ints, v: Fl
 
 
 @kernel_part
-def share_out(
+def divide(
     rounds: Rounds, members: Members, a: int, b: int, pair: Pair, n: int, first: Ints, v: Floats
 ) -> None:
     """Share out the rounds in `pair`: so many of each class go to the first level set."""
@@ -210,6 +210,6 @@ def share_out(
                 for j in range(k):
                     second[j] = members.counts[a, j] + members.counts[b, j] - best[j]
                 cost_of_sharing(rounds.values, pair, best, second, v, np.inf)
-                share_out(rounds, members, a, b, pair, size, best, v)
+                divide(rounds, members, a, b, pair, size, best, v)
     active[:] = changed
     return gain, work
