@@ -27,8 +27,9 @@ MERGES = 400
 
 LOWER_WORK, PRICES_WORK, UPPER_WORK = 2e9, 2e10, 5e8
 """Operations for a budget of 1: at most some five seconds, and twenty for each of the others."""
-FULL_WORK, GROWTH = 5000, 0.4
-"""Rounds up to which the work is in proportion to them, and the power of them that it grows with beyond."""
+FULL_WORK, GROWTH, MOST_WORK = 5_000, 0.6, 100_000
+"""Rounds up to which the work is in proportion to them, the power of them that it grows with beyond, and from
+which it stays as it is."""
 PRICE_NODES = 500
 """Nodes of each class's relaxation, for prices."""
 SMALL_PROGRAM, SMALL_NODES = 3000, 50
@@ -93,8 +94,8 @@ def multiclass_calibration_distance(
     budget
         Work, counted in steps, so that answers repeat. With 1, and a history of five thousand rounds, the
         potentials get about five seconds, the prices, level sets and pairs of them some twenty each, and each
-        binary distance one. Fewer rounds get less in proportion, more rounds more, with their power 0.4: with
-        four classes and a hundred thousand rounds the default takes one or two minutes.
+        binary distance one. Fewer rounds get less in proportion, more rounds more, with their power 0.6 up to
+        a hundred thousand: with four classes the default takes two or three minutes for so many.
     method
         "exact": an integer program over the values that a level set can have, exact up to the solver's
         tolerance of 1e-6; up to twenty rounds or so take seconds at most, and time grows exponentially.
@@ -137,7 +138,7 @@ def _of_several(
     p: Floats, y: NDArray[np.int64], ahead: Floats | None, budget: float, method: Method
 ) -> tuple[float, Floats, bool]:
     """The lower end, a witness of the upper end, and whether that is the distance."""
-    k, share = p.shape[1], len(p) / FULL_WORK
+    k, share = p.shape[1], min(len(p), MOST_WORK) / FULL_WORK
     share = min(share, share**GROWTH)
     vectors = [p] if ahead is None else [p, ahead]
     groupings = [np.zeros(len(p), np.intp), *map(_groups_of, vectors)]
