@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, filterfalse, repeat
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from onlinecal.engine.batch import Asked, Batch, Row
 from onlinecal.engine.columns.answering import answer_lines
-from onlinecal.engine.columns.columns import FEW, Columns, LineColumns
+from onlinecal.engine.columns.columns import FEW, Columns, LineColumns, optional, picked
 from onlinecal.engine.columns.scanning import ODD, OUTCOME, QUERY
 from onlinecal.engine.events import Answer, Forecast, Query, Rejected, Settled, encode_lines, is_name
 from onlinecal.engine.keys.cache import KeyCache
@@ -336,19 +336,3 @@ class UsualBatch(Batch):
         """The rows of the new closings."""
         own = super().closing_rows()
         return sorted([*own, *self.rows]) if own else self.rows
-
-
-def optional(numbers: Any) -> list[float | None]:
-    """Numbers, None for NaN."""
-    if np.isnan(numbers).any():
-        return [None if one != one else one for one in numbers.tolist()]
-    found: list[float | None] = numbers.tolist()
-    return found
-
-
-def picked(places: list[int]) -> Any:
-    """What takes the things at some places of a sequence."""
-    if len(places) == 1:
-        [place] = places
-        return lambda things: (things[place],)
-    return itemgetter(*places)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -156,3 +157,19 @@ def kind_of(event: Any) -> int:
         value = event.value
         return OUTCOME if type(value) is int and 0 <= value <= 1 else ODD
     return ODD
+
+
+def optional(numbers: Any) -> list[float | None]:
+    """Numbers, None for NaN."""
+    if np.isnan(numbers).any():
+        return [None if one != one else one for one in numbers.tolist()]
+    found: list[float | None] = numbers.tolist()
+    return found
+
+
+def picked(places: list[int]) -> Any:
+    """What takes the things at some places of a sequence."""
+    if len(places) == 1:
+        [place] = places
+        return lambda things: (things[place],)
+    return itemgetter(*places)
