@@ -73,7 +73,18 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
-@pytest.mark.parametrize(("k", "n", "length"), [(2, 4, 4), (3, 2, 4), (3, 3, 3), (4, 2, 2)])
+@pytest.mark.parametrize(
+    ("k", "n", "length"),
+    [
+        (2, 4, 3),
+        (3, 2, 3),
+        (4, 2, 2),
+        *(
+            pytest.param(*longer, marks=pytest.mark.slow)
+            for longer in [(2, 4, 4), (3, 2, 4), (3, 3, 3), (4, 2, 3)]
+        ),
+    ],
+)
 def test_on_all_sequences_of_a_lattice_biases_keep_their_bounds(config, k, n, length):
     h = 1 / (2 * k - 2)
     for played in product(lattice(k, n), repeat=length):
@@ -356,7 +367,17 @@ def test_windows_of_soft_labels(k, config, hinted, window, begin):
         forecaster.replay([0, 1], return_look_ahead=True)
 
 
-@pytest.mark.parametrize(("k", "n", "length", "window"), [(2, 4, 4, 2), (3, 2, 4, 2), (3, 2, 4, 3)])
+@pytest.mark.parametrize(
+    ("k", "n", "length", "window"),
+    [
+        (2, 4, 3, 2),
+        (3, 2, 3, 2),
+        *(
+            pytest.param(*longer, marks=pytest.mark.slow)
+            for longer in [(2, 4, 4, 2), (3, 2, 4, 2), (3, 2, 4, 3)]
+        ),
+    ],
+)
 def test_every_window_of_every_short_sequence_is_below_the_guarantee(k, n, length, window):
     forecaster = SimplexAlmostOneStepAhead(k, window=window, n_cells=3)
     fresh = pickle.dumps(forecaster)
