@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,15 +18,22 @@ from tests.estimators import EXAMPLES, SETTINGS, predictions, public_estimators
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 each = pytest.mark.parametrize("name", EXAMPLES)
 PROVEN = ("certificate", "certificates", "guarantee", "n_rounds")
-CHECKS = [
-    pytest.param(name, check, id=f"{name}-{check.__name__}-{i}")
-    for name, example in EXAMPLES.items()
-    # river feeds labels of its own, which one with fixed classes refuses
-    if isinstance(learner := example.build(), base.Estimator)
-    and not {"n_classes", "classes"} & set(example.settings)
-    for i, check in enumerate(checks.yield_checks(learner))
-    if check.__name__ not in learner._unit_test_skips()
-]
+
+
+def river_checks() -> Iterator[Any]:
+    """River's, with each of its data; what grows with the rounds is looked at by default with the first."""
+    for name, example in EXAMPLES.items():
+        learner = example.build()
+        # river feeds labels of its own, which one with fixed classes refuses
+        if not isinstance(learner, base.Estimator) or {"n_classes", "classes"} & set(example.settings):
+            continue
+        found = list(checks.yield_checks(learner))
+        names = [check.__name__ for check in found]
+        for i, check in enumerate(found):
+            if names[i] not in learner._unit_test_skips():
+                again = names[i] == "check_bounded_memory_growth" and names[i] in names[:i]
+                marks = [pytest.mark.slow] if again else []
+                yield pytest.param(name, check, id=f"{name}-{names[i]}-{i}", marks=marks)
 
 
 def assert_all_have_settings(kinds: list[type]) -> None:
@@ -51,7 +59,7 @@ def test_a_new_one_that_nobody_added_is_missed(monkeypatch):
         assert_all_have_settings(public_estimators())
 
 
-@pytest.mark.parametrize(("name", "check"), CHECKS)
+@pytest.mark.parametrize(("name", "check"), river_checks())
 def test_river_checks(name, check):
     check(EXAMPLES[name].build())
 
