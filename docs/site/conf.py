@@ -12,6 +12,7 @@ from docutils import nodes
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
+import raised  # noqa: E402
 import reference  # noqa: E402
 
 import onlinecal  # noqa: E402
@@ -95,12 +96,13 @@ def fitted(_app, doctree, _page):
     for picture in doctree.findall(nodes.image):
         picture["width"] = "100%"
     for cell in doctree.findall(nodes.entry):
-        if len(cell.astext()) > 30:
+        if len(cell.astext()) > 45:
             cell["classes"].append("words")
 
 
 def setup(app):
     """Have the pages of the reference written before Sphinx looks for pages."""
+    app.add_transform(raised.Scripts)
     app.connect("doctree-resolved", titled)
     app.connect("doctree-resolved", fitted)
     app.connect("config-inited", lambda app, _config: reference.write(Path(app.srcdir) / "reference"))
