@@ -22,7 +22,7 @@ def test_the_commands_of_the_page_work_one_after_the_other(tmp_path, monkeypatch
     assert len(BLOCKS) > 7
     for language, block in BLOCKS:
         if language == "sh":
-            for line in block.splitlines():
+            for line in block.replace("\\\n", "").splitlines():
                 subprocess.run(line, shell=True, check=True, cwd=tmp_path)
             continue
         told, lines = promises(block), printed(block, {})

@@ -12,6 +12,7 @@ from docutils import nodes
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
+import raised  # noqa: E402
 import reference  # noqa: E402
 
 import onlinecal  # noqa: E402
@@ -30,10 +31,13 @@ extensions = [
     "sphinx_design",
 ]
 root_doc = "index"
+highlight_language = "none"
 exclude_patterns = ["site/**"]
 
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 4
+# formulas on lines of their own within a paragraph, as forges show them
+myst_dmath_double_inline = True
 
 # two dashes begin an option
 smartquotes_action = "qe"
@@ -87,9 +91,20 @@ def titled(app, doctree, page):
                 link.children = [nodes.Text(app.env.titles[target].astext())]
 
 
+def fitted(_app, doctree, _page):
+    """Pictures lead to themselves in full size; texts in tables keep a legible width on a telephone."""
+    for picture in doctree.findall(nodes.image):
+        picture["width"] = "100%"
+    for cell in doctree.findall(nodes.entry):
+        if len(cell.astext()) > 45:
+            cell["classes"].append("words")
+
+
 def setup(app):
     """Have the pages of the reference written before Sphinx looks for pages."""
+    app.add_transform(raised.Scripts)
     app.connect("doctree-resolved", titled)
+    app.connect("doctree-resolved", fitted)
     app.connect("config-inited", lambda app, _config: reference.write(Path(app.srcdir) / "reference"))
     app.connect("autodoc-process-docstring", reference.as_restructured, priority=400)
     app.connect("autodoc-skip-member", reference.skipped)

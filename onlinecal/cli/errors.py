@@ -1,7 +1,8 @@
-"""How a verb ends: 0 done, 1 a check failed, 2 the request was wrong, 130 interrupted."""
+"""How a verb ends: 0 done, 1 a check failed, 2 the request was wrong, 130 interrupted, 141 nobody reads."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from inspect import cleandoc
@@ -13,6 +14,8 @@ from typer.core import TyperGroup
 from onlinecal.cli.output import printable
 
 DONE, CHECK_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
+UNREAD = 141
+"""As shells say of a command that SIGPIPE ended, such as one before `head`."""
 
 
 class Refused(Exception):
@@ -42,6 +45,8 @@ class Verbs(TyperGroup):
             return super().invoke(ctx)
         except ValueError as error:
             raise Refused(str(error), f"{ctx.command_path} {ctx.invoked_subcommand or ''}".strip()) from error
+        except BrokenPipeError:
+            raise
         except OSError as error:
             raise Refused(str(error)) from error
 
@@ -57,6 +62,13 @@ class Verbs(TyperGroup):
         """Run one verb and leave with its exit code."""
         try:
             code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except (BrokenPipeError, SystemExit) as error:
+            # rich and typer leave with 1 where they meet the first
+            if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
+                raise
+            code = unread()
         except Refused as error:
             code = refuse(str(error), error.verb)
         except typer.Abort:
@@ -77,6 +89,12 @@ class Verbs(TyperGroup):
 def reflowed(text: str) -> str:
     """Help with each paragraph, or example, on one line, for whoever prints it to break."""
     return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
+
+
+def unread() -> int:
+    """What Python has not got rid of goes nowhere, also at its exit; the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return UNREAD
 
 
 def refuse(message: str, verb: str | None = None) -> int:

@@ -11,6 +11,12 @@
     if (!formula.querySelector("mjx-container")) complaints.push(`not set: ${formula.textContent}`);
   for (const error of document.querySelectorAll("mjx-merror, [data-mjx-error]"))
     complaints.push(`not understood: ${error.getAttribute("data-mjx-error")}`);
+  const code = "article :is(.highlight-python, .highlight-py, .highlight-sh, .highlight-toml) pre";
+  for (const block of window.innerWidth > 1000 ? document.querySelectorAll(code) : [])
+    if (block.scrollWidth > block.clientWidth) complaints.push(`cut off: ${block.textContent.slice(0, 40)}`);
+  // a line of text that begins with 1. or > is taken for a list or a quotation
+  for (const block of document.querySelectorAll("article :is(ol > li:only-child, blockquote)"))
+    complaints.push(`torn off: ${block.textContent.trim().slice(0, 40)}`);
 
   // contrast as WCAG 2 reckons it: 4.5 for text, 3 for large text
   const channels = (text) => {
@@ -33,6 +39,8 @@
       : node.tagName === "MJX-CONTAINER" ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_SKIP);
   while (texts.nextNode()) {
     const element = texts.currentNode.parentElement;
+    const bare = texts.currentNode.textContent.match(/\$.{0,20}|\\[A-Za-z]{2,}.{0,20}|[\w)]\^.{0,20}|\w_\{.{0,20}/);
+    if (bare && !element.closest("pre, code, script, style")) complaints.push(`not set: ${bare[0]}`);
     if (!texts.currentNode.textContent.trim() || !element.checkVisibility({ visibilityProperty: true })) continue;
     const style = getComputedStyle(element);
     const below = background(element);

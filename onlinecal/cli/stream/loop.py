@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol, Self
 
+from onlinecal.cli.errors import unread
 from onlinecal.cli.stream.answering import answer
 from onlinecal.cli.stream.follow import Files, check_inputs
 from onlinecal.cli.stream.inputs import Stop, read_stream
@@ -135,8 +135,7 @@ def write(data: bytes) -> bool:
         write_all(sys.stdout.buffer, data)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # what Python has not got rid of goes nowhere, also at its exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        unread()
         return False
     return True
 
