@@ -8,7 +8,7 @@ that cannot be read or written costs time, nothing else.
 from onlinecal.compiling.events import Compiled, counting
 from onlinecal.compiling.folder import kept_in
 from onlinecal.compiling.kept import compiled, entry_point, namespace
-from onlinecal.compiling.parts import kernel_part
+from onlinecal.compiling.parts import kernel_part, uncounted
 from onlinecal.compiling.sources import source_digest
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "kernel_part",
     "namespace",
     "source_digest",
+    "uncounted",
 ]

@@ -100,3 +100,11 @@ def kernel_part(function: Callable[..., Any] | None = None, optimised: bool = Fa
     # flags as of kernels, see `PartLowering`
     decorate = register_jitable(pipeline_class=compiler, no_cpython_wrapper=False, **options)
     return decorate if function is None else decorate(function)
+
+
+uncounted = kernel_part(_nrt=False)
+"""A part that makes no arrays and keeps none of those it is given, nor do parts that it calls.
+
+No references are counted in it: else two calls for each array in every part with a loop, a fifth of the
+time of a round of the simplex machine.
+"""

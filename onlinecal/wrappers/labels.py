@@ -131,23 +131,27 @@ def sum_of_rows(masses: NDArray[np.float64]) -> NDArray[np.float64]:
     return total
 
 
-def completed(masses: dict[Label, float], hints: Mapping[Label, float]) -> dict[Label, float]:
+def completed(masses: list[float], hints: list[float]) -> list[float]:
     """Masses in [0, 1] moved to the sum 1 towards hints, whose sum is 1: all up, or all down.
 
     No distribution is nearer to the masses in l1: what is moved in all is how far their sum is from 1.
     """
     missing, total = 0.0, 0.0
-    for mass in masses.values():  # not `sum`, which from Python 3.12 on rounds otherwise
+    for mass in masses:  # not `sum`, which from Python 3.12 on rounds otherwise
         missing += mass
-    missing, way = 1.0 - missing, []
-    for label, mass in masses.items():
-        towards = (hints[label] - mass) * missing
-        way.append(towards if towards > 0.0 else 0.0)
-        total += way[-1]
+    missing = 1.0 - missing
+    way = [(hint - mass) * missing for mass, hint in zip(masses, hints, strict=True)]
+    for towards in way:
+        if towards > 0.0:
+            total += towards
     if total <= 0.0:
-        return normalised(masses)
-    moved = [mass + missing * (part / total) for mass, part in zip(masses.values(), way, strict=True)]
-    return {label: mass if mass > 0.0 else 0.0 for label, mass in zip(masses, moved, strict=True)}
+        return list(normalised(dict(enumerate(masses))).values())
+    # masses that do not move are given back as they are, but for the sign of a zero
+    moved = [
+        mass + missing * (towards / total) if towards > 0.0 else mass + 0.0
+        for mass, towards in zip(masses, way, strict=True)
+    ]
+    return [mass if mass > 0.0 else 0.0 for mass in moved]
 
 
 def completed_rows(masses: NDArray[np.float64], hints: NDArray[np.float64]) -> NDArray[np.float64]:

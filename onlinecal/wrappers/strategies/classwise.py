@@ -8,7 +8,7 @@ import numpy as np
 
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, completed, completed_rows, normalised, normalised_rows
-from onlinecal.wrappers.strategies.projection import Projection
+from onlinecal.wrappers.strategies.projection import Projection, ask_each, settle_each
 from onlinecal.wrappers.strategies.strategy import Answer, Asked, Floats, Ints, Outlook, Strategy
 
 
@@ -16,26 +16,28 @@ class Classwise(Strategy):
     """One event for each label; the answer is the distribution nearest to these, towards the hints."""
 
     name = "classwise"
-    _pairs: tuple[list[Label], list[tuple[Label, Projection]]] = ([], [])
-    """The labels of the last round, and each with its projection."""
+    _last_round: tuple[Asked, list[Projection]] = ((), [])
+    """What it asked about, and the projections of these labels."""
+    _named_last: list[Label] | None = None
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
         """Each label's forecast follows its hint."""
-        hints = self.hints(answer, names)
-        if names is not self._pairs[0]:
-            self._pairs = names, [(label, self.projection(label)) for label in names]
-        hint = hints.get
-        # for ten labels a call more for each is a tenth of a round
-        forecasts = {label: projection.ask(hint(label, 0.0)) for label, projection in self._pairs[1]}
+        if names is not self._named_last:
+            self._named_last = names
+            self._last_round = tuple(names), [self.projection(label) for label in names]
+        asked, projections = self._last_round
         if self.steering is None:
-            return tuple(names), normalised(forecasts)
-        return tuple(names), completed(forecasts, hints)
+            forecasts = ask_each(projections, [answer.get(label, 0.0) for label in names])
+            return asked, normalised(dict(zip(names, forecasts, strict=True)))
+        hints = self.steering.ask_in_order(answer, names)
+        return asked, dict(zip(names, completed(ask_each(projections, hints), hints), strict=True))
 
     def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
         """Charge the round that is here; a label that it does not name was as good as forecast with 0."""
-        projections = self.projections
-        for name in asked:
-            projections[name].settle(1 if label == name else 0)
+        last, projections = self._last_round
+        if asked is not last:
+            projections = [self.projections[name] for name in asked]
+        settle_each(projections, [1 if label == name else 0 for name in asked])
         if label not in asked:
             self.projection(label).surprise()
         self.learn(label)

@@ -32,6 +32,8 @@ class SteeredVectors:
 
     _named: list[Label] | None = None
     """The labels of the last answer, which have been met."""
+    _in_order = False
+    """Whether these are all labels, in their order."""
 
     def __init__(self) -> None:
         self.numbers: dict[Label, int] = {}
@@ -43,15 +45,26 @@ class SteeredVectors:
         Labels that the answer leaves out have 0; an answer without any weight counts as undecided. The ticket
         stays here until the next one.
         """
+        masses = dict(zip(self.numbers, self._steered(answer, names), strict=True))
+        # a label that the model has named before need not be among them, unless it has come
+        return masses if len(names) == len(masses) else normalised({label: masses[label] for label in names})
+
+    def ask_in_order(self, answer: Mapping[Label, float], names: list[Label]) -> list[float]:
+        """The same as a list, in the order of the labels asked about."""
+        if names is self._named and self._in_order:
+            return self._steered(answer, names)
+        return [*map(self.ask(answer, names).__getitem__, names)]
+
+    def _steered(self, answer: Mapping[Label, float], names: list[Label]) -> list[float]:
+        """The steered vector over all labels met so far, those of the answer among them."""
         if names is not self._named:
             self._meet(names)
-            self._named = names
+            self._named, self._in_order = names, names == list(self.numbers)
         row = np.fromiter(map(answer.get, self.numbers, repeat(0.0)), np.float64, len(self.numbers))
         hint = np.empty(len(row))
         vector_steering().hint(self._state, row, hint)
-        masses = dict(zip(self.numbers, hint.tolist(), strict=True))
-        # a label that the model has named before need not be among them, unless it has come
-        return masses if len(names) == len(masses) else normalised({label: masses[label] for label in names})
+        found: list[float] = hint.tolist()
+        return found
 
     def learn(self, label: Label) -> None:
         """Learn the label that came after the answer whose ticket is here."""
@@ -93,3 +106,4 @@ class SteeredVectors:
         if unknown:
             self.numbers |= {label: len(self.numbers) + i for i, label in enumerate(unknown)}
             self._state = with_classes(self._state, len(self.numbers))
+            self._named = None

@@ -9,7 +9,7 @@ whatever may come of it; it begins with an allowance (docs/theory-simplex.md, se
 
 from __future__ import annotations
 
-from onlinecal.compiling import kernel_part
+from onlinecal.compiling import uncounted
 from onlinecal.forecasters.simplex.machine.labels import earned_label
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
@@ -34,7 +34,7 @@ RESERVE = 4
 """What two charges can add to biases at most, in l1: one in its turn, one that has become late."""
 
 
-@kernel_part
+@uncounted
 def book(memory: Memory, x: int, key: int, outcome: int, away: int) -> int:
     """Enter a round with that outcome, so far away, into the record of the point at x: its new label."""
     record = record_of(memory, x, key)
@@ -59,7 +59,7 @@ def book(memory: Memory, x: int, key: int, outcome: int, away: int) -> int:
     return label
 
 
-@kernel_part
+@uncounted
 def price(memory: Memory) -> int:
     """The farthest that a round on the base grid can be from what it is charged to, in units of MOVED."""
     k, base = memory[CLASSES], memory[BASE]
@@ -68,7 +68,7 @@ def price(memory: Memory) -> int:
     return 2 * high * farthest * base * memory[FINE]
 
 
-@kernel_part
+@uncounted
 def settle_account(memory: Memory, x: int, away: int, rise: int) -> None:
     """Enter a round that was charged to the point at x, so far away, and made all biases rise by so much."""
     memory[BALANCE] += price(memory) - away
@@ -78,7 +78,7 @@ def settle_account(memory: Memory, x: int, away: int, rise: int) -> None:
             return
 
 
-@kernel_part
+@uncounted
 def is_overdrawn(memory: Memory) -> bool:
     """Whether the present grid is finer than the base and the balance bears that no longer."""
     return bool(memory[STEP] < memory[BASE] and memory[BALANCE] < RESERVE * units(memory))

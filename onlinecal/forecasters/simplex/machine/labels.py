@@ -13,7 +13,7 @@ compared below stay under 2 s M^2 (1 + |alpha|).
 
 from __future__ import annotations
 
-from onlinecal.compiling import kernel_part
+from onlinecal.compiling import uncounted
 from onlinecal.forecasters.simplex.machine.table import (
     CLASSES,
     LABEL,
@@ -27,7 +27,7 @@ from onlinecal.forecasters.simplex.machine.table import (
 )
 
 
-@kernel_part
+@uncounted
 def fresh_label(memory: Memory, x: int) -> int:
     """The label of a point that was never charged: its heaviest class, of several the largest."""
     best = 0
@@ -37,7 +37,7 @@ def fresh_label(memory: Memory, x: int) -> int:
     return best
 
 
-@kernel_part
+@uncounted
 def earned_label(memory: Memory, record: int, last: int) -> int:
     """The label of a charged point by the rule above; `last` is the class that it was charged with last."""
     k, scale = memory[CLASSES], memory[SCALE]
@@ -60,14 +60,14 @@ def earned_label(memory: Memory, record: int, last: int) -> int:
     return best
 
 
-@kernel_part
+@uncounted
 def label_of(memory: Memory, x: int, key: int) -> int:
     """The label of the point at x."""
     record = record_of(memory, x, key)
     return memory[record + LABEL] if record >= 0 else fresh_label(memory, x)
 
 
-@kernel_part
+@uncounted
 def anchored_label(memory: Memory, x: int) -> int:
     """The artificial label of the point at x: the first class up to which it outweighs the anchor.
 
@@ -82,7 +82,7 @@ def anchored_label(memory: Memory, x: int) -> int:
     return c
 
 
-@kernel_part
+@uncounted
 def label_near(memory: Memory, x: int, key: int) -> int:
     """The label of the point at x if labels may lean towards the anchor as far as the slack allows.
 

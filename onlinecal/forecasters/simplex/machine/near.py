@@ -13,7 +13,7 @@ records, of which there are four times as many, until another one needs it.
 
 from __future__ import annotations
 
-from onlinecal.compiling import kernel_part
+from onlinecal.compiling import uncounted
 from onlinecal.forecasters.simplex.machine.table import (
     CLASSES,
     HEADER,
@@ -60,7 +60,7 @@ REFUSED = 1 << 56
 """What a label costs that is not accepted: more than all others."""
 
 
-@kernel_part
+@uncounted
 def full_cell_near(memory: Memory, hint: int) -> int:
     """A full cell near a hint (k coordinates in units of 1/(k SCALE)): the other frame, where it is put."""
     leaning = memory[SLACK] > 0
@@ -92,7 +92,7 @@ def full_cell_near(memory: Memory, hint: int) -> int:
     return frame
 
 
-@kernel_part
+@uncounted
 def recalls(memory: Memory, place: int, key: int) -> bool:
     """Whether a hint in the region is to be looked for from the place that is remembered.
 
@@ -111,7 +111,7 @@ def recalls(memory: Memory, place: int, key: int) -> bool:
     return True
 
 
-@kernel_part
+@uncounted
 def region(memory: Memory) -> int:
     """The key of the region that the anchor is in, above zero."""
     width, anchor, key = max(memory[SCALE] // REGIONS, memory[STEP]), anchor_of(memory), 1
@@ -120,7 +120,7 @@ def region(memory: Memory) -> int:
     return key
 
 
-@kernel_part
+@uncounted
 def place_of(memory: Memory, key: int) -> int:
     """Where a region with that key is remembered, unless that place was taken by another one since."""
     behind = memory[RECORDS] + capacity(memory) * memory[WIDTH]
@@ -128,7 +128,7 @@ def place_of(memory: Memory, key: int) -> int:
     return behind + entry * (PLACE + 2 * memory[CLASSES])
 
 
-@kernel_part
+@uncounted
 def own_cell(memory: Memory, target: int, hint: int) -> bool:
     """Whether the cell that a target is in can be had; then it is in the other frame, labels dealt out.
 
@@ -160,7 +160,7 @@ def own_cell(memory: Memory, target: int, hint: int) -> bool:
     return True
 
 
-@kernel_part
+@uncounted
 def first_vertex(memory: Memory, cell: int, target: int) -> None:
     """Write the first vertex and the steps of the cell that the target is in.
 
@@ -186,7 +186,7 @@ def first_vertex(memory: Memory, cell: int, target: int) -> None:
     memory[steps + k - 1] = k - 1
 
 
-@kernel_part
+@uncounted
 def price_labels(memory: Memory, x: int, key: int, hint: int, i: int) -> None:
     """Write into row i of the slab's vertices what each label of the point at x costs.
 
@@ -212,7 +212,7 @@ def price_labels(memory: Memory, x: int, key: int, hint: int, i: int) -> None:
             memory[row + j] = REFUSED
 
 
-@kernel_part
+@uncounted
 def deal(memory: Memory, labels: int) -> bool:
     """Exchange the labels of two vertices as long as that lowers what they cost; whether none is refused."""
     k, rows = memory[CLASSES], vertex_at(memory, memory[SLAB], 0)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinecal.compiling import kernel_part
+from onlinecal.compiling import kernel_part, uncounted
 from onlinecal.forecasters.simplex.machine.table import (
     BEST,
     CLASSES,
@@ -42,7 +42,7 @@ TINY = 1e-12
 """No probability is taken to be less, where logarithms are compared."""
 
 
-@kernel_part
+@uncounted
 def step_class(memory: Memory, frame: int, i: int) -> int:
     """The class that loses a unit from vertex i to vertex i + 1."""
     k = memory[CLASSES]
@@ -52,7 +52,7 @@ def step_class(memory: Memory, frame: int, i: int) -> int:
     return c
 
 
-@kernel_part
+@uncounted
 def weight_of(memory: Memory, frame: int, last: int, i: int, hint: Any) -> float:
     """How many units of step i (0: none before the first) lead from w_0 to the hint."""
     k = memory[CLASSES]
@@ -80,7 +80,7 @@ def move_inside(memory: Memory, frame: int, hint: Any, vector: Any) -> None:
         write_mixture(memory, frame, weights, vector)
 
 
-@kernel_part
+@uncounted
 def share_inside(memory: Memory, frame: int, hint: Any, weights: Any) -> float:
     """Which share of the way from the barycentre to the hint is in the cell; write the hint's weights."""
     k = memory[CLASSES]
@@ -97,7 +97,7 @@ def share_inside(memory: Memory, frame: int, hint: Any, weights: Any) -> float:
     return share
 
 
-@kernel_part
+@uncounted
 def improve(memory: Memory, frame: int, hint: Any, weights: Any, vector: Any) -> None:
     """Move weight from vertex to vertex until the mixture's expected log loss is nearly the least.
 
@@ -133,7 +133,7 @@ def improve(memory: Memory, frame: int, hint: Any, weights: Any, vector: Any) ->
             vector[c] += moved * unit * (memory[first + up * k + c] - memory[first + down * k + c])
 
 
-@kernel_part
+@uncounted
 def write_mixture(memory: Memory, frame: int, weights: Any, vector: Any) -> None:
     """Write the mixture of the frame's vertices with these weights, which need not sum to 1."""
     k, first = memory[CLASSES], vertex_at(memory, frame, 0)

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from onlinecal.compiling import kernel_part
+from onlinecal.compiling import kernel_part, uncounted
 from onlinecal.forecasters.binary.cells import BRIM
 from onlinecal.forecasters.simplex.machine.accounts import book, is_overdrawn
 from onlinecal.forecasters.simplex.machine.near import full_cell_near
@@ -75,14 +75,14 @@ class MulticlassRules(NamedTuple):
     settle: Callable[..., None]
 
 
-@kernel_part
+@uncounted
 def begin(memory: Memory) -> None:
     """Index the records and find the first cell, near the barycentre that the current frame holds."""
     rehash(memory)
     start_afresh(memory)
 
 
-@kernel_part
+@uncounted
 def start_afresh(memory: Memory) -> None:
     """Make a full cell current, found from the barycentre that the current frame holds."""
     set_anchor(memory, memory[HERE] + SUMS)
@@ -90,13 +90,13 @@ def start_afresh(memory: Memory) -> None:
     change_places(memory)
 
 
-@kernel_part
+@uncounted
 def bears(memory: Memory) -> bool:
     """Whether no accumulator can wrap in one more round."""
     return bool(memory[MOVED] < BRIM and memory[SPREAD] < BRIM and memory[BALANCE] < BRIM)
 
 
-@kernel_part
+@uncounted
 def has_room(memory: Memory) -> bool:
     """Whether a point that was never charged still fits, and grid and integers serve one more round."""
     return bool(memory[USED] < capacity(memory) and memory[ROUNDS] < memory[LIMIT] and bears(memory))
@@ -133,7 +133,7 @@ def announce_near(memory: Memory, hint: Any, forecast: Any) -> int:
     return frame
 
 
-@kernel_part
+@uncounted
 def write_barycentre(memory: Memory, frame: int, forecast: Any) -> None:
     """Write the barycentre of a frame's cell."""
     parts = memory[CLASSES] * memory[SCALE]
@@ -141,7 +141,7 @@ def write_barycentre(memory: Memory, frame: int, forecast: Any) -> None:
         forecast[c] = memory[frame + SUMS + c] / parts
 
 
-@kernel_part
+@uncounted
 def vertex_of(memory: Memory, frame: int, outcome: int) -> int:
     """The vertex of the frame's cell that is labelled with the outcome."""
     i, labels = 0, part_of(memory, frame, LABELS)
@@ -150,7 +150,7 @@ def vertex_of(memory: Memory, frame: int, outcome: int) -> int:
     return i
 
 
-@kernel_part
+@uncounted
 def from_barycentre(vertex: Any, x: int, sums: Any, s: int, k: int) -> int:
     """l1 distance to the vertex at x from the barycentre that has its sums at s, in units of 1/(k SCALE)."""
     distance = 0
@@ -159,7 +159,7 @@ def from_barycentre(vertex: Any, x: int, sums: Any, s: int, k: int) -> int:
     return distance
 
 
-@kernel_part
+@uncounted
 def from_report(memory: Memory, vertex: Any, x: int, scale: int, forecast: Any, k: int) -> int:
     """l1 distance from a forecast to the vertex at x (units 1/scale), in units of MOVED, rounded up."""
     distance = 0.0
@@ -168,7 +168,7 @@ def from_report(memory: Memory, vertex: Any, x: int, scale: int, forecast: Any, 
     return math.ceil(distance * units(memory) / scale)
 
 
-@kernel_part
+@uncounted
 def moved(memory: Memory, frame: int, forecast: Any, i: int) -> int:
     """How far vertex i of a frame's cell is from what was announced there, in units of MOVED."""
     x, k = vertex_at(memory, frame, i), memory[CLASSES]
@@ -177,7 +177,7 @@ def moved(memory: Memory, frame: int, forecast: Any, i: int) -> int:
     return from_barycentre(memory, x, memory, frame + SUMS, k) * memory[FINE]
 
 
-@kernel_part
+@uncounted
 def point(memory: Memory, frame: int, forecast: Any, outcome: int, charged: Any) -> None:
     """Write the vertex that a round with that outcome is charged to."""
     x = vertex_at(memory, frame, vertex_of(memory, frame, outcome))
@@ -185,14 +185,14 @@ def point(memory: Memory, frame: int, forecast: Any, outcome: int, charged: Any)
         charged[c] = memory[x + c] / memory[SCALE]
 
 
-@kernel_part
+@uncounted
 def settle(memory: Memory, frame: int, forecast: Any, outcome: int) -> None:
     """Charge a round that was announced as this forecast in that frame's cell, while `has_room`."""
     i = vertex_of(memory, frame, outcome)
     charge(memory, frame, i, outcome, moved(memory, frame, forecast, i))
 
 
-@kernel_part
+@uncounted
 def settle_current(memory: Memory, outcome: int) -> None:
     """Charge a round that was announced as the barycentre of the current cell, while `has_room`."""
     here = memory[HERE]
@@ -202,7 +202,7 @@ def settle_current(memory: Memory, outcome: int) -> None:
     charge(memory, here, i, outcome, distance * memory[FINE])
 
 
-@kernel_part
+@uncounted
 def charge(memory: Memory, frame: int, i: int, outcome: int, away: int) -> None:
     """Charge a round to vertex i of the frame's cell, so far `away` from what was announced."""
     x, key = vertex_at(memory, frame, i), memory[part_of(memory, frame, KEYS) + i]
@@ -214,7 +214,7 @@ def charge(memory: Memory, frame: int, i: int, outcome: int, away: int) -> None:
     return_to_base(memory)
 
 
-@kernel_part
+@uncounted
 def charge_point(memory: Memory, outcome: int, away: int) -> None:
     """Charge a round to the point in `point_of`, so far `away` from its forecast, while `has_room`."""
     x = point_of(memory)
@@ -223,7 +223,7 @@ def charge_point(memory: Memory, outcome: int, away: int) -> None:
     return_to_base(memory)
 
 
-@kernel_part
+@uncounted
 def return_to_base(memory: Memory) -> None:
     """Go on on the base grid if the account of a grid that tunes itself asks for it."""
     if memory[BASE] > 0 and is_overdrawn(memory):
@@ -231,7 +231,7 @@ def return_to_base(memory: Memory) -> None:
         start_afresh(memory)
 
 
-@kernel_part
+@uncounted
 def follow(memory: Memory, x: int, key: int, label: int) -> None:
     """Tell the current cell the label of the point at x, if that is one of its vertices."""
     k, here = memory[CLASSES], memory[HERE]
@@ -247,7 +247,7 @@ def follow(memory: Memory, x: int, key: int, label: int) -> None:
             return
 
 
-@kernel_part
+@uncounted
 def relabel(memory: Memory, i: int, label: int) -> None:
     """Give vertex i of the current cell another label and walk to a cell that is full again."""
     here = memory[HERE]
@@ -257,7 +257,7 @@ def relabel(memory: Memory, i: int, label: int) -> None:
         start_afresh(memory)
 
 
-@kernel_part
+@uncounted
 def certificate_rises(memory: Memory, frame: int, forecast: Any, rising: Any) -> None:
     """Write by how much each outcome would raise the certificate."""
     k, scale = memory[CLASSES], memory[SCALE]

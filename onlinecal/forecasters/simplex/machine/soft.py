@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from onlinecal.compiling import kernel_part
+from onlinecal.compiling import uncounted
 from onlinecal.forecasters.simplex.machine.accounts import price, settle_account
 from onlinecal.forecasters.simplex.machine.labels import earned_label
 from onlinecal.forecasters.simplex.machine.rules import (
@@ -62,14 +62,14 @@ IN_PARTS, INSIDE, WHOLE = range(3)
 """How a round is charged: in parts, to its outcome, or to one of two vertices."""
 
 
-@kernel_part
+@uncounted
 def has_room_for_parts(memory: Memory, table: Memory) -> bool:
     """Whether a point for each class and the window's round fit, and one more round is borne."""
     enough = memory[USED] + memory[CLASSES] <= capacity(memory) and memory[ROUNDS] < memory[LIMIT]
     return bool(enough and bears(memory) and fits(memory, table))
 
 
-@kernel_part
+@uncounted
 def is_inside(sums: Any, s: int, k: int, unit: int, outcome: Any, y: int) -> bool:
     """Whether the point at y is in the cell, on the grid with that unit, that has its sums at s.
 
@@ -95,7 +95,7 @@ def is_inside(sums: Any, s: int, k: int, unit: int, outcome: Any, y: int) -> boo
     return True
 
 
-@kernel_part
+@uncounted
 def lay_out(
     memory: Memory, frame: int, forecast: Any, weights: Any, parts: int, points: Any, distances: Any
 ) -> int:
@@ -119,7 +119,7 @@ def lay_out(
     return way_of(memory, frame + SUMS, k, memory[STEP], points)
 
 
-@kernel_part
+@uncounted
 def way_of(sums: Any, s: int, k: int, unit: int, points: Any) -> int:
     """How a round with the outcome in the last of the rows is charged in the cell that has its sums at s."""
     if is_inside(sums, s, k, unit, points, k * k):
@@ -127,7 +127,7 @@ def way_of(sums: Any, s: int, k: int, unit: int, points: Any) -> int:
     return WHOLE if k == 2 else IN_PARTS
 
 
-@kernel_part
+@uncounted
 def settle_parts(
     memory: Memory,
     table: Memory,
@@ -174,7 +174,7 @@ def settle_parts(
     return_to_base(memory)
 
 
-@kernel_part
+@uncounted
 def charge_part(memory: Memory, points: Any, j: int, y: int, weight: int) -> int:
     """Charge a weight, in units of 1/SCALE, to the vertex labelled j; the number of its record, plus one.
 

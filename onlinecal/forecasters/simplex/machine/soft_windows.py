@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling import compiled, uncounted
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.machine.table import (
     CLASSES,
@@ -29,13 +29,13 @@ from onlinecal.forecasters.simplex.machine.table import (
 from onlinecal.forecasters.simplex.machine.windows import CHANGES, DISTANCE, FEW, RING, ROOM, SIZE
 
 
-@kernel_part
+@uncounted
 def entry_size(memory: Memory) -> int:
     """The length of a round in the ring."""
     return 1 + 2 * memory[CLASSES]
 
 
-@kernel_part
+@uncounted
 def fits(memory: Memory, table: Memory) -> bool:
     """Whether the coming round of the memory can be noted; so it is without a window."""
     if len(table) == 0:
@@ -44,7 +44,7 @@ def fits(memory: Memory, table: Memory) -> bool:
     return bool(min(memory[ROUNDS], table[SIZE] - 1) < table[ROOM] and capacity(memory) <= known)
 
 
-@kernel_part
+@uncounted
 def add(memory: Memory, table: Memory, entry: int, sign: int, parts: int) -> None:
     """Add a round to the sums; with sign -1 take it off."""
     k, grain = memory[CLASSES], memory[SCALE] // parts
@@ -62,7 +62,7 @@ def add(memory: Memory, table: Memory, entry: int, sign: int, parts: int) -> Non
     table[DISTANCE] += sign * table[entry]
 
 
-@kernel_part
+@uncounted
 def note(memory: Memory, table: Memory, numbers: Any, weights: Any, parts: int, moved: int) -> None:
     """Take in the round that the memory was just charged with; its MOVED was `moved` before."""
     k, rounds, size = memory[CLASSES], memory[ROUNDS], table[SIZE]

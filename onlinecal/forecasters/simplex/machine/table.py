@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onlinecal.compiling import kernel_part
+from onlinecal.compiling import uncounted
 
 Memory = Any
 """An int64 array, or a list of int when the interpreter runs the machine."""
@@ -56,67 +56,67 @@ STEPS, LABELS, KEYS, LEVELS, VERTICES = range(1, 6)
 """Parts of a frame that have an entry for each vertex (see `part_of`)."""
 
 
-@kernel_part
+@uncounted
 def units(memory: Memory) -> int:
     """MOVED is in units of one over this."""
     return memory[CLASSES] * memory[SCALE] * memory[FINE]
 
 
-@kernel_part
+@uncounted
 def anchor_of(memory: Memory) -> int:
     """Where the anchor is kept: the point b whose upward cell b + e_0, ..., b + e_(k-1) starts a restart."""
     return HEADER + memory[CLASSES]
 
 
-@kernel_part
+@uncounted
 def point_of(memory: Memory) -> int:
     """Where a single point is kept: the one to be charged, or a target for the anchor."""
     return HEADER + 2 * memory[CLASSES]
 
 
-@kernel_part
+@uncounted
 def frames_of(k: int) -> int:
     """Where the three frames begin in a memory for k classes, one behind the other."""
     return HEADER + 3 * k
 
 
-@kernel_part
+@uncounted
 def frame_size(k: int) -> int:
     """The length of a frame."""
     return (VERTICES + k) * (k + 1)
 
 
-@kernel_part
+@uncounted
 def part_of(memory: Memory, frame: int, part: int) -> int:
     """Where that part of a frame begins."""
     return frame + part * (memory[CLASSES] + 1)
 
 
-@kernel_part
+@uncounted
 def vertex_at(memory: Memory, frame: int, i: int) -> int:
     """Where the k coordinates of vertex i of a frame begin."""
     return part_of(memory, frame, VERTICES) + i * memory[CLASSES]
 
 
-@kernel_part
+@uncounted
 def record_size(k: int) -> int:
     """The length of a record."""
     return POINT + 2 * k
 
 
-@kernel_part
+@uncounted
 def remembered(k: int, records: int, report: int) -> int:
     """How much there is behind so many records: an entry for a region for each fourth of them, or nothing."""
     return (records >> 2) * (PLACE + 2 * k) if report == RECALLING else 0
 
 
-@kernel_part
+@uncounted
 def capacity(memory: Memory) -> int:
     """How many records fit; half of the slots stay empty."""
     return (memory[MASK] + 1) >> 1
 
 
-@kernel_part
+@uncounted
 def key_of(memory: Memory, x: int) -> int:
     """The key of the point at x."""
     key = 0
@@ -125,13 +125,13 @@ def key_of(memory: Memory, x: int) -> int:
     return key
 
 
-@kernel_part
+@uncounted
 def first_slot(memory: Memory, key: Any) -> Any:
     """The slot at which the search for a key begins."""
     return (key ^ (key >> 19) ^ (key >> 37)) & memory[MASK]
 
 
-@kernel_part
+@uncounted
 def slot_of(memory: Memory, x: int, key: int) -> int:
     """The slot of the point at x: the one that names its record, or the empty one where it belongs."""
     k, mask, slots = memory[CLASSES], memory[MASK], memory[SLOTS]
@@ -148,14 +148,14 @@ def slot_of(memory: Memory, x: int, key: int) -> int:
     return slots + slot
 
 
-@kernel_part
+@uncounted
 def record_of(memory: Memory, x: int, key: int) -> int:
     """Where the record of the point at x begins, or -1 if it was never charged."""
     number = memory[slot_of(memory, x, key)]
     return memory[RECORDS] + (number - 1) * memory[WIDTH] if number else -1
 
 
-@kernel_part
+@uncounted
 def insert(memory: Memory, x: int, key: int) -> int:
     """A new record for the point at x, unbiased; the memory must have room and no record of it."""
     memory[slot_of(memory, x, key)] = memory[USED] + 1
@@ -169,7 +169,7 @@ def insert(memory: Memory, x: int, key: int) -> int:
     return record
 
 
-@kernel_part
+@uncounted
 def rehash(memory: Memory) -> None:
     """Fill the empty slots from the records, whose keys are brought up to date."""
     for number in range(memory[USED]):

@@ -20,7 +20,7 @@ the walk ends at the top, in a cell with all labels. docs/theory-simplex.md has 
 
 from __future__ import annotations
 
-from onlinecal.compiling import kernel_part
+from onlinecal.compiling import uncounted
 from onlinecal.forecasters.simplex.machine.labels import anchored_label, label_near, label_of
 from onlinecal.forecasters.simplex.machine.table import (
     CLASSES,
@@ -48,7 +48,7 @@ from onlinecal.forecasters.simplex.machine.table import (
 FULL_CELL, OUTSIDE = -1, -2
 
 
-@kernel_part
+@uncounted
 def pivot(memory: Memory, frame: int, length: int, i: int) -> bool:
     """Exchange vertex i of the word for the one on the other side; False if that is outside the simplex."""
     k, unit = memory[CLASSES], memory[STEP]
@@ -81,7 +81,7 @@ def pivot(memory: Memory, frame: int, length: int, i: int) -> bool:
     return True
 
 
-@kernel_part
+@uncounted
 def twin_of(memory: Memory, frame: int, length: int, i: int) -> int:
     """The other vertex with the label of vertex i, or FULL_CELL if there is none."""
     labels = part_of(memory, frame, LABELS)
@@ -92,7 +92,7 @@ def twin_of(memory: Memory, frame: int, length: int, i: int) -> int:
     return FULL_CELL
 
 
-@kernel_part
+@uncounted
 def through(memory: Memory, frame: int, i: int) -> int:
     """Leave a cell through the facet opposite vertex i: which vertex to drop next, FULL_CELL or OUTSIDE."""
     k = memory[CLASSES]
@@ -103,7 +103,7 @@ def through(memory: Memory, frame: int, i: int) -> int:
     return twin_of(memory, frame, k, i)
 
 
-@kernel_part
+@uncounted
 def doors(memory: Memory, first: int, second: int) -> bool:
     """Walk from the current cell through both of its doors in turn; the new cell becomes current.
 
@@ -132,13 +132,13 @@ def doors(memory: Memory, first: int, second: int) -> bool:
     return False
 
 
-@kernel_part
+@uncounted
 def change_places(memory: Memory) -> None:
     """Make the other frame's cell current."""
     memory[HERE], memory[OTHER] = memory[OTHER], memory[HERE]
 
 
-@kernel_part
+@uncounted
 def set_anchor(memory: Memory, target: int) -> None:
     """Choose the anchor whose upward cell has its barycentre nearest to a target.
 
@@ -161,7 +161,7 @@ def set_anchor(memory: Memory, target: int) -> None:
         missing -= up
 
 
-@kernel_part
+@uncounted
 def is_lifted(memory: Memory, leaning: bool) -> bool:
     """Whether the anchor's own cell has its artificial labels; the slab is then as if walked through.
 
@@ -187,7 +187,7 @@ def is_lifted(memory: Memory, leaning: bool) -> bool:
     return True
 
 
-@kernel_part
+@uncounted
 def restart(memory: Memory, leaning: bool) -> int:
     """A cell with all labels, found from the anchor through the slab: the other frame, where it is put.
 
@@ -227,7 +227,7 @@ def restart(memory: Memory, leaning: bool) -> int:
     return upper_cell(memory, slab, old)
 
 
-@kernel_part
+@uncounted
 def upper_cell(memory: Memory, slab: int, dropped: int) -> int:
     """The cell on top of the slab that is left when the only lower vertex is dropped: its frame."""
     k, cell = memory[CLASSES], memory[OTHER]
@@ -246,7 +246,7 @@ def upper_cell(memory: Memory, slab: int, dropped: int) -> int:
     return cell
 
 
-@kernel_part
+@uncounted
 def sum_up(memory: Memory, frame: int) -> None:
     """Bring the sums of the vertices' coordinates up to date: k SCALE times the barycentre."""
     k, first = memory[CLASSES], vertex_at(memory, frame, 0)

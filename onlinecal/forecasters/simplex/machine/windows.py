@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling import compiled, uncounted
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.machine.memory import certified
 from onlinecal.forecasters.simplex.machine.rules import vertex_of
@@ -44,7 +44,7 @@ FEW = 16
 NO_WINDOW: NDArray[np.int64] = np.empty(0, np.int64)
 
 
-@kernel_part
+@uncounted
 def fits(memory: Memory, table: Memory) -> bool:
     """Whether the coming round of the memory can be noted; so it is without a window."""
     if len(table) == 0:
@@ -53,21 +53,21 @@ def fits(memory: Memory, table: Memory) -> bool:
     return bool(min(memory[ROUNDS], table[SIZE] - 1) < table[ROOM] and capacity(memory) <= known)
 
 
-@kernel_part
+@uncounted
 def number_of(memory: Memory, x: int, key: int) -> int:
     """The number of the record that a charge of the point at x goes to: its own, or the next."""
     number = memory[slot_of(memory, x, key)]
     return number - 1 if number else memory[USED]
 
 
-@kernel_part
+@uncounted
 def number_in(memory: Memory, frame: int, outcome: int) -> int:
     """The same for the vertex of a frame's cell that is labelled with the outcome."""
     i = vertex_of(memory, frame, outcome)
     return number_of(memory, vertex_at(memory, frame, i), memory[part_of(memory, frame, KEYS) + i])
 
 
-@kernel_part
+@uncounted
 def add(memory: Memory, table: Memory, entry: int, sign: int) -> None:
     """Add a round to the sums; with sign -1 take it off."""
     k, number, outcome = memory[CLASSES], table[entry], table[entry + 1]
@@ -81,7 +81,7 @@ def add(memory: Memory, table: Memory, entry: int, sign: int) -> None:
     table[DISTANCE] += sign * table[entry + 2]
 
 
-@kernel_part
+@uncounted
 def note(memory: Memory, table: Memory, number: int, outcome: int, moved: int) -> None:
     """Take in the round that the memory was just charged with; its MOVED was `moved` before."""
     rounds, size = memory[ROUNDS], table[SIZE]
