@@ -20,7 +20,7 @@ from onlinecal.engine import (
     encode_lines,
 )
 from onlinecal.engine.columns.columns import EventColumns
-from onlinecal.engine.keys.own_states import is_own, note_own
+from onlinecal.engine.keys.own_states import KEYS, is_own, note_own
 from tests.engine.scripts import states_of
 
 CONFIG = EngineConfig(
@@ -185,3 +185,9 @@ def test_only_what_was_written_last_is_known_again():
     assert not is_own("k", b"other", b"one")
     note_own("k", b"mark", b"two")
     assert not is_own("k", b"mark", b"one")
+
+
+def test_no_numbered_key_takes_the_place_of_another():
+    for number in range(KEYS):
+        note_own(number, b"mark", b"")
+    assert all(is_own(number, b"mark", b"") for number in range(0, KEYS, 97))

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from onlinecal.compiling import entry_point
 from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
 from onlinecal.engine.keys.packed_players import ACCOUNT_BYTES, Packed, together
-from onlinecal.engine.keys.packing import HEAD, pack_floats, unpack, unpack_floats
+from onlinecal.engine.keys.packing import HEAD, first_floats, pack_floats, unpack, unpack_floats
 from onlinecal.engine.keys.packing_room import PackingRoom
 from onlinecal.engine.keys.playing import ALARM, ASKS, GONE, NO_MEMORY, SPENT, Steps, playing
 from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering, hinted
-from onlinecal.engine.watch.account import FORECAST, HINT
+from onlinecal.engine.watch.account import FORECAST, HINT, MONEY
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.engine.watch.account import TICKET as STAKES
 from onlinecal.engine.watch.key_watch import KeyWatch, Raised, StoredWatch
@@ -53,7 +53,8 @@ class Arena(PackingRoom):
 
     def __init__(self, model: AlmostOneStepAhead, new_watch: Callable[[], KeyWatch] | None) -> None:
         self.new_watch = new_watch
-        self._threshold = nan if new_watch is None else new_watch().threshold
+        self._watcher = None if new_watch is None else new_watch()
+        self._threshold = nan if self._watcher is None else self._watcher.threshold
         self.names: dict[int, str] = {}
         self.raised: list[tuple[str, Raised]] = []
         super().__init__(model, new_watch is not None)
@@ -212,10 +213,8 @@ class Arena(PackingRoom):
             lane = BinaryLane(self.model, unpack(held.lane))
             promise = self._promises[asked] = lane.promise(held.late)
         watched = None
-        if self.new_watch is not None and held.account is not None:
-            watch = self.new_watch()
-            watch.account, _ = unpack_floats(held.account, "<f8", ACCOUNT)
-            watched = watch.watched()
+        if self._watcher is not None and held.account is not None:
+            watched = self._watcher.watched_by(first_floats(held.account, MONEY, ACCOUNT))
         return held.rounds, held.certificate, promise, watched
 
     def watch_of(self, player: int, waiting: Iterable[Issued]) -> KeyWatch | None:

@@ -89,7 +89,7 @@ class KeyCache:
             if one.name in self.states:
                 raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
             mark = self.settings[one.config].mark
-            state = self._state_of(one, one.state is not None and is_own(one.name, mark, one.state))
+            state = self._state_of(one, one.state is not None and is_own(one.number, mark, one.state))
             if state.packed is None:
                 state.move_in()
             self.states[one.name] = state
@@ -287,7 +287,7 @@ class KeyCache:
         for state in states:
             player = held.get(state) or (state.held() if state.arena is not None else None)
             data = state.dump(player)
-            note_own(state.name, state.settings.mark, data)
+            note_own(state.number, state.settings.mark, data)
             rows.append((state.number, upto, state.summary(player), data))
         return rows
 

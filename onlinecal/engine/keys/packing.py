@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from struct import unpack_from
 from typing import Any
 from zlib import crc32
 
@@ -91,6 +92,14 @@ def pack_floats(floats: NDArray[Any]) -> bytes:
     """Bits that say which floats are not 0, and these."""
     kept = floats.view(f"i{floats.itemsize}") != 0
     return np.packbits(kept).tobytes() + floats[kept].tobytes()
+
+
+def first_floats(data: bytes, first: int, number: int) -> list[float]:
+    """The first of so many floats of 8 bytes that were packed and are sound."""
+    n_bytes = (first + 7) // 8
+    kept = f"{int.from_bytes(data[:n_bytes]):0{8 * n_bytes}b}"[:first]
+    floats = iter(unpack_from(f"<{kept.count('1')}d", data, (number + 7) // 8))
+    return [next(floats) if bit == "1" else 0.0 for bit in kept]
 
 
 def unpack_floats(data: bytes, kind: str, number: int) -> tuple[NDArray[Any], bytes]:

@@ -15,6 +15,7 @@ from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.ledger.file import LedgerFile
 from onlinecal.engine.ledger.records import (
     Changes,
+    Into,
     Logged,
     Noted,
     Record,
@@ -39,6 +40,12 @@ LAST_NUMBER = (1 << 63) - 1
 HIGHEST = "SELECT " + ", ".join(
     f"(SELECT max(number) FROM {table})" for table in ("queries", "closings", "archives", "keys")
 )
+
+
+INTO_KEYS = Into("INSERT INTO keys", 3)
+INTO_QUERIES = Into("INSERT INTO queries", 7)
+INTO_CLOSINGS = Into("INSERT INTO closings", 4)
+INTO_INPUTS = Into("INSERT OR REPLACE INTO inputs", 3)
 
 
 class Ledger(LedgerFile):
@@ -161,22 +168,22 @@ class Ledger(LedgerFile):
         """Make all of a batch durable, or, with a LedgerError, nothing of it."""
         self.check_in_place()
         with self.ledger_errors():
-            execute, many = self.connection.execute, self.connection.executemany
+            execute = self.connection.execute
             execute("BEGIN IMMEDIATE")
             try:
                 if self.last_numbers() != changes.after:
                     raise ValueError(
                         "another process has written to this ledger; nothing of this batch was kept"
                     )
-                for statement, rows in (
-                    ("INSERT INTO keys VALUES (?, ?, ?)", changes.keys),
-                    ("INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?)", changes.queries),
-                    ("INSERT INTO closings VALUES (?, ?, ?, ?)", changes.closings),
-                    ("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?)", changes.inputs),
+                for into, rows in (
+                    (INTO_KEYS, changes.keys),
+                    (INTO_QUERIES, changes.queries),
+                    (INTO_CLOSINGS, changes.closings),
+                    (INTO_INPUTS, changes.inputs),
                 ):
                     # most batches are of one event
                     if rows:
-                        many(statement, rows)
+                        into.write(self.connection, rows)
                 if changes.states:
                     write_states(self.connection, changes.states)
                 if changes.tail != self._tail:

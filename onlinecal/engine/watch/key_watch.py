@@ -120,34 +120,33 @@ class KeyWatch(ABC):
 
     def last_alarm(self, whose: int) -> Alarm | None:
         """The last alarm of the forecasts, or of the hints; None if there was none."""
-        start = ALARMS + whose * PER_ALARM
-        count, event, bet = map(int, self.account[start : start + PER_ALARM].tolist())
-        return Alarm(event, *region_of(bet), direction_of(bet)) if count else None
+        return alarm_in(self.account[:BIASES].tolist(), whose)
 
     def watched(self) -> Watched:
         """What came of it."""
-        forecast, hint = int(self.account[ALARMS]), int(self.account[ALARMS + PER_ALARM])
-        of_forecasts, of_hints = self._biases()
+        return self.watched_by(self.account[:MONEY].tolist())
+
+    def watched_by(self, sums: list[float]) -> Watched:
+        """What came of it by an account's sums, which are all in front of the bets' money."""
         return Watched(
-            self._scores(),
-            of_forecasts,
-            of_hints,
-            forecast,
-            hint,
-            self.last_alarm(FORECAST),
-            self.last_alarm(HINT),
+            self._scores(sums),
+            *self._biases(sums),
+            int(sums[ALARMS]),
+            int(sums[ALARMS + PER_ALARM]),
+            alarm_in(sums, FORECAST),
+            alarm_in(sums, HINT),
         )
 
-    def _biases(self) -> tuple[float | None, float | None]:
+    def _biases(self, sums: list[float]) -> tuple[float | None, float | None]:
         return None, None
 
-    def _scores(self) -> Scores | None:
+    def _scores(self, sums: list[float]) -> Scores | None:
         """Averages over the rounds with a hint, if there are some, else over all."""
-        group = HINTED if self.account[HINTED] else UNHINTED
-        n, *sums = self.account[group : MONEY if group == HINTED else HINTED].tolist()
+        group = HINTED if sums[HINTED] else UNHINTED
+        n, *totals = sums[group : MONEY if group == HINTED else HINTED]
         if not n:
             return None
-        losses = [one / n for one in sums]
+        losses = [one / n for one in totals]
         brier, log_loss = (losses[4], losses[5]) if group == HINTED else (None, None)
         constants = self._constants(losses[0], losses[1])
         return Scores(int(n), brier, log_loss, losses[2], losses[3], *constants)
@@ -215,14 +214,21 @@ class ProbabilityWatch(KeyWatch):
                 if raised >> whose & 1:
                     self._raise(whose)
 
-    def _biases(self) -> tuple[float | None, float | None]:
-        biases = [abs(one) for one in self.account[BIASES:UNHINTED].tolist()]
-        of_hints = max(biases[2], biases[3] / 1.5) if self.account[HINTED] else None
+    def _biases(self, sums: list[float]) -> tuple[float | None, float | None]:
+        biases = [abs(one) for one in sums[BIASES:UNHINTED]]
+        of_hints = max(biases[2], biases[3] / 1.5) if sums[HINTED] else None
         return max(biases[0], biases[1] / 1.5), of_hints
 
     def _constants(self, mean: float, square: float) -> tuple[float, float]:
         p = min(1.0, mean)
         return max(0.0, square - p * p), p * log_cost(p) + (1.0 - p) * log_cost(1.0 - p)
+
+
+def alarm_in(sums: list[float], whose: int) -> Alarm | None:
+    """The last alarm that an account has of the forecasts, or of the hints."""
+    start = ALARMS + whose * PER_ALARM
+    count, event, bet = map(int, sums[start : start + PER_ALARM])
+    return Alarm(event, *region_of(bet), direction_of(bet)) if count else None
 
 
 def is_share(told: Any) -> bool:
