@@ -101,9 +101,7 @@ class Batch:
     def _issue(self, event: Query, hint: Any, state: KeyState) -> Answer | Asked:
         time = in_seconds(event.time)
         if state.is_full_at(time):
-            why = (
-                "its integers bear no more rounds" if state.spent else f"{len(state.open)} forecasts are open"
-            )
+            why = "its integers bear no more rounds" if state.spent else f"{state.waiting} forecasts are open"
             return refuse(event, "full", f"key {event.key!r} takes no queries: {why}")
         self.number += 1
         issued = self.keys.ask(state, event.id, self.number, hint, time)
@@ -113,7 +111,7 @@ class Batch:
     def _closing(self, event: Outcome | Withdraw) -> Answer:
         state = self.keys.open.get(event.id)
         if state is not None:
-            return self._close(event, state, state.open[event.id])
+            return self._close(event, state, state.waits_for(event.id))
         closed, record = self.closed_before(event.id), self.records.get(event.id)
         if closed is None and record is not None and record.closed is not None:
             closed = (record.closed, record.number, record.value, record.closed_time), record.key

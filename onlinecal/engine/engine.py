@@ -29,8 +29,9 @@ from onlinecal.engine.ledger.chain import refuse_archive
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Changes, Noted
 from onlinecal.engine.ledger.replay import catch_up
+from onlinecal.engine.looking_up import unknown
 from onlinecal.engine.settings import NEVER, all_settings
-from onlinecal.engine.usual import UsualBatch, unknown
+from onlinecal.engine.usual import UsualBatch
 from onlinecal.engine.watch.overview import Overview, Served, sides
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
@@ -160,7 +161,7 @@ class Engine:
             with garbage_left_alone():
                 batch = self._judge(columns)
                 batch.judge_all()
-                self._keys.run()
+                self._keys.run(batch.collect)
                 self._write_states(batch.number, batch, inputs)
             self._number, self._keys_known = batch.number, batch.keys_known
             self._sound = True
@@ -175,15 +176,18 @@ class Engine:
     def _judge(self, columns: Columns) -> UsualBatch:
         """A judge who has what the ledger knows of the events' ids and keys."""
         keys = self._keys
-        ids, cold, packed = unknown(columns, keys)
-        if packed:
-            keys.wake(packed)
-        records = self._ledger.recall(ids) if ids else {}
+        known = unknown(columns, keys)
+        if len(known.asleep):
+            keys.wake_seats(known.asleep)
+        if known.packed:
+            keys.wake(known.packed)
+        records = self._ledger.recall(known.ids) if known.ids else {}
+        cold = known.cold
         cold += (record.key for record in records.values() if record.closed is None)
         if len(keys.states) < self._keys_known:
             # some key is neither live nor packed
             keys.fetch(dict.fromkeys(cold), self._ledger)
-        return UsualBatch(keys, records, self._number, self._keys_known, columns)
+        return UsualBatch(keys, records, self._number, self._keys_known, columns, known)
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
         """Answer complete lines of JSON, the `data`, with lines of JSON; `inputs` as `handle` takes them."""

@@ -2,313 +2,275 @@
 
 The rules are those of `Batch`, which judges whatever is not as usual. Usual are queries with new ids for keys
 that live in an arena and never expire, and outcomes 0 and 1 of their open forecasts. Next to nothing can be
-wrong with these, and what remains is accounting, column by column.
+wrong with these, and what remains is accounting, in compiled code (`keys.judging`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import chain, filterfalse, repeat
-from operator import attrgetter
+from collections.abc import Iterable
+from itertools import count
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinecal.engine.batch import Asked, Batch, Row
 from onlinecal.engine.columns.answering import answer_lines
-from onlinecal.engine.columns.columns import FEW, Columns, LineColumns, optional, picked
-from onlinecal.engine.columns.scanning import ODD, OUTCOME, QUERY
-from onlinecal.engine.events import Answer, Forecast, Query, Rejected, Settled, encode_lines, is_name
+from onlinecal.engine.columns.columns import FEW, Columns, LineColumns, optional
+from onlinecal.engine.columns.scanning import ID, KEY, ODD, OUTCOME, QUERY
+from onlinecal.engine.events import Answer, Forecast, Incoming, Query, Rejected, Settled, encode_lines
 from onlinecal.engine.keys.cache import KeyCache
+from onlinecal.engine.keys.judging import (
+    ASKED,
+    AT,
+    BEGUN,
+    DIRTIED,
+    DIRTY,
+    EVENTS,
+    GUIDED,
+    NUMBER,
+    PLACE,
+    PLAYER,
+)
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.playing import ASKS
+from onlinecal.engine.keys.settled import Rounds
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger.records import Record
+from onlinecal.engine.looking_up import NONE, Unknown, take_seats, width_of
 from onlinecal.forecasters.binary.cells import NO_HINT
 
 MOST_OPEN = 1 << 20
 """No key is full if so many forecasts of all keys are open."""
 
-
-def unknown(columns: Columns, keys: KeyCache) -> tuple[list[Any], list[str], dict[KeyState, None]]:
-    """Ids and names of keys that the ledger may know something of; keys that are to wake."""
-    ids: dict[Any, None] = {}
-    found: list[KeyState | None] = []
-    cold: dict[str, None] = {}
-    rest: Iterable[int] = range(len(columns))
-    if len(columns) >= FEW:
-        asks, tells, odd = (np.flatnonzero(columns.kinds == kind).tolist() for kind in (QUERY, OUTCOME, ODD))
-        asked, told = ([columns.ids[i] for i in places] for places in (asks, tells))
-        names, rest = [columns.keys[i] for i in asks], odd
-        ids.update(dict.fromkeys(asked))
-        ids.update(dict.fromkeys(filterfalse(keys.open.__contains__, told)))
-        cold.update(dict.fromkeys(filterfalse(keys.states.__contains__, names)))
-        if keys.packed:
-            found += map(keys.states.get, names)
-            found += map(keys.open.get, told)
-    for i in rest:
-        event = columns.event(i)
-        if type(event) is Query:
-            _add(ids, event.id)
-            if type(event.key) is str and event.key in keys.states:
-                found.append(keys.states[event.key])
-            else:
-                _add(cold, event.key)
-        elif not isinstance(event, Rejected):
-            if type(event.id) is str and event.id in keys.open:
-                found.append(keys.open[event.id])
-            else:
-                _add(ids, event.id)
-    packed = dict.fromkeys(state for state in found if state is not None and state.packed is not None)
-    return list(ids), list(cold), packed
-
-
-def _add(names: dict[Any, None], name: Any) -> None:
-    """What is no name is in no ledger."""
-    if is_name(name):
-        names[name] = None
-
-
 QueryRow = tuple[int, str, int, Any, float | None, Any, float]
+Ints = NDArray[np.int64]
 
 
 class UsualBatch(Batch):
     """Judges the events in columns.
 
-    `judged` are answers, or what was asked; None for events that were judged with others.
+    `judged` are answers, or what was asked; None for events that were judged with others. `asks` and `tells`
+    are the places of these in the columns, queries and outcomes, after `collect`.
     """
 
     def __init__(
-        self, keys: KeyCache, records: dict[str, Record], number: int, keys_known: int, columns: Columns
+        self,
+        keys: KeyCache,
+        records: dict[str, Record],
+        number: int,
+        keys_known: int,
+        columns: Columns,
+        known: Unknown,
     ) -> None:
         super().__init__(keys, records, number, keys_known)
-        self.columns = columns
+        self.columns, self._known = columns, known
         self.judged: list[Answer | Asked | None] = [None] * len(columns)
-        # of queries that were judged with others: their places in the columns, keys and forecasts
-        self.places: list[int] = []
-        self.states: list[KeyState] = []
-        self.issued: list[Issued] = []
-        # of outcomes: places, rows, and names of keys
-        self.told: list[int] = []
-        self.rows: list[Row] = []
-        self.names: list[str] = []
-        self._query_at: dict[str, int] = {}
-        self._asked_at: dict[str, int] = {}
-        self._told_at: dict[str, int] = {}
+        self.asks = self.tells = NONE
+        # what was asked for with others, and again alone: to be answered as the first time
+        self._repeated: list[tuple[int, Issued]] = []
+        self._placed: dict[str, int] = {}
+        self._closings: dict[str, int] = {}
+        self._indexed = 0
 
     def judge_all(self) -> None:
         """Judge all events, in their order."""
-        start, end = 0, len(self.columns)
-        if end < FEW:
-            self._one_by_one(0, end)
+        n = len(self.columns)
+        if n < FEW:
+            self._one_by_one(0, n)
             return
-        for odd in self._odd():
-            self._between(start, odd)
-            self._one_by_one(odd, odd + 1)
-            start = odd + 1
-        self._between(start, end)
-
-    def _odd(self) -> list[int]:
-        """Events that are not as usual, whatever the others are; later ones with an id that came before."""
-        columns, odd = self.columns, self.columns.kinds == ODD
-        for kind in (QUERY, OUTCOME):
-            places = np.flatnonzero(columns.kinds == kind).tolist()
-            places.reverse()
-            first = dict(zip(map(columns.ids.__getitem__, places), places, strict=True))
-            if len(first) < len(places):
-                odd[list(set(places) - set(first.values()))] = True
-            if kind == QUERY:
-                self._query_at = first
-                odd[[first[id] for id in self.records.keys() & first.keys()]] = True
-        return np.flatnonzero(odd).tolist()
-
-    def _between(self, start: int, end: int) -> None:
-        while end - start >= FEW:
-            done = self._together(start, end)
-            if done == end:
+        take_seats(self.columns, self.keys, self.records, self._known)
+        start, alone = 0, 1
+        while start < n:
+            done = self._together(start)
+            if done == n:
                 return
-            # looking at events together takes a part of what judging them does, and was in vain for most
-            alone = min(end, done + max(FEW, (end - done) // 8))
-            self._one_by_one(done, alone)
-            start = alone
-        self._one_by_one(start, end)
+            # looking at events together is in vain where most are odd
+            alone = 1 if done - start >= FEW else 2 * alone
+            start = min(n, done + alone)
+            self._one_by_one(done, start)
 
     def _one_by_one(self, start: int, end: int) -> None:
         for i in range(start, end):
             self.judged[i] = self.judge(self.columns.event(i))
 
-    def _together(self, start: int, end: int) -> int:
+    def judge(self, event: Incoming | Rejected) -> Answer | Asked:
+        """The answer to an event, as `Batch` has it; of many events none asks under its id again."""
+        before = len(self.asked)
+        answer = super().judge(event)
+        if len(self.asked) > before and len(self.columns) >= FEW:
+            _, state, _, issued = self.asked[event.id]  # type: ignore[index]
+            if state.seat < 0 and issued.id.isascii():
+                self.keys.register.hold(issued.id)
+        return answer
+
+    def create(self, name: str) -> KeyState:
+        """A key that was never met before; it gets the seat that was kept for it, if one was."""
+        state = super().create(name)
+        seat = self.keys.register.seat_kept_for(name)
+        if seat >= 0:
+            self.keys.take_seat(state, seat)
+        return state
+
+    def _together(self, start: int) -> int:
         """Judge events up to the first one that is not as usual; where that is."""
-        keys, columns = self.keys, self.columns
-        found = self._states(start, end)
-        end = start + len(found)
-        if not found:
-            return end
-        span, number = slice(start, end), self.number + 1
-        self.number += len(found)
-        numbers = range(number, self.number + 1)
-        times, hints = columns.times[span], columns.hints[span]
-        asks = columns.kinds[span] == QUERY
-        asked_at = self._account_for(found, numbers, optional(times))
-        asked_for: list[Issued] = []
-        steered: list[KeyState] = []
-        queries, outcomes = np.flatnonzero(asks).tolist(), np.flatnonzero(~asks).tolist()
-        ids = columns.ids[span]
-        places = np.empty(len(found), np.int64)
-        of_arena = keys.by_arena(found)
-        for arena, which in of_arena:
-            mine = asks[which]
-            places[which[mine]] = arena.take_places(int(mine.sum()))
-        if queries:
-            pick = picked(queries)
-            names, states = pick(ids), pick(found)
-            asked_for = list(
-                map(
-                    Issued, names, pick(numbers), pick(asked_at), pick(optional(hints)), repeat(0),
-                    repeat(None), repeat(0.0), places[queries].tolist(),
-                )
-            )  # fmt: skip
-            for state, id, one in zip(states, names, asked_for, strict=True):
-                state.open[id] = one
-                if one.hint is not None and not state.steered:
-                    state.steered = True
-                    steered.append(state)
-            keys.open.update(zip(names, states, strict=True))
-            self.places += map(start.__add__, queries)
-            self.states += states
-            self.issued += asked_for
-        if outcomes:
-            pick = picked(outcomes)
-            names, states = pick(ids), pick(found)
-            closed = [state.open.pop(id) for state, id in zip(states, names, strict=True)]
-            for id in names:
-                del keys.open[id]
-            places[outcomes] = list(map(attrgetter("cell"), closed))
-            values = columns.values[span][outcomes].astype(np.int64).tolist()
-            before = map(attrgetter("number"), closed)
-            told = pick(optional(times))
-            self.told += map(start.__add__, outcomes)
-            self.rows += zip(pick(numbers), before, values, told, strict=True)
-            self.names += map(attrgetter("name"), states)
-            if keys.reliability is not None:
-                keys.settled += zip(closed, values, strict=True)
-        players = np.array(list(map(attrgetter("player"), found)))
-        steps = np.where(asks, ASKS, columns.values[span]).astype(np.int64)
-        guides = np.where(hints == hints, hints, NO_HINT)
-        asked = np.zeros(len(found), object)
-        asked[queries] = asked_for
-        for arena, which in keys.by_arena(steered):
-            arena.begin_steering_together([steered[i].player for i in which.tolist()])
-        for arena, which in of_arena:
-            noted = players[which], places[which], steps[which], guides[which], number + which
-            arena.note(noted, asked[which[asks[which]]].tolist())
+        keys, register, known = self.keys, self.keys.register, self._known
+        events, judged = known.events, known.judged
+        assert events is not None
+        assert judged is not None
+        n = len(events.kinds)
+        if len(keys.open) + n - start > MOST_OPEN:
+            return start
+        asks = int(np.count_nonzero(events.kinds[start:] == QUERY))
+        done = register.judge(events, judged, start, self.number, asks, width_of(self.columns))
+        end = int(done[AT])
+        if end > start:
+            self.number = int(done[EVENTS])
+            if done[BEGUN]:
+                self._create_all(judged.found[2, : done[BEGUN]])
+            self._take_account(judged.found[0, : done[DIRTIED]], judged.found[1, : done[GUIDED]])
+            self._note(start, end)
         return end
 
-    def _states(self, start: int, end: int) -> list[KeyState]:
-        """The keys of events up to the first one that is not as usual; new ones are made."""
-        known, waiting, columns = self.keys.states, self.keys.open, self.columns
-        ids, names = columns.ids[start:end], columns.keys[start:end]
-        asks = (columns.kinds[start:end] == QUERY).tolist()
-        if len(waiting) + end - start > MOST_OPEN:
-            return []
-        found = [
-            known.get(name) if asked else waiting.get(id)
-            for asked, id, name in zip(asks, ids, names, strict=True)
-        ]
-        look = [i for i, state in enumerate(found) if state is None or not state.usual]
-        keyed, again = columns.keyed[start:end], set[int]()
-        if not self.asked.keys().isdisjoint(ids):
-            again = {i for i, id in enumerate(ids) if asks[i] and id in self.asked}
-        if again or keyed.any():
-            look = sorted({*look, *again, *np.flatnonzero(keyed).tolist()})
-        for i in look:
-            name, state = names[i], found[i]
-            if i in again:
-                state = None
-            elif state is None:
-                if asks[i]:
-                    state = known.get(name)
-                    if state is None and self.keys.settings_for(name)[1].usual:
-                        state = self.create(name)
-                else:
-                    place = self._query_at.get(ids[i], end) - start
-                    state = found[place] if 0 <= place < i else None
-                found[i] = state
-            if state is None or not state.usual or not (asks[i] or name is None or name == state.name):
-                del found[i:]
-                break
-        return found  # type: ignore[return-value]
+    def _create_all(self, seats: Ints) -> None:
+        """New keys, in the seats that were kept for them."""
+        names = [self.keys.register.expected[seat] for seat in seats.tolist()]
+        places = map(self.keys.config.place_for, names)
+        self.created += zip(count(self.keys_known + 1), names, places)
+        self.keys.create_seated(names, seats, self.keys_known + 1)
+        self.keys_known += len(names)
 
-    def _account_for(
-        self, states: list[KeyState], numbers: Iterable[int], times: Sequence[float | None]
-    ) -> Sequence[float | None]:
-        """Note that something happens to keys, at these times or, for None, what their clocks show then.
+    def _take_account(self, dirty: Ints, guided: Ints) -> None:
+        """Note which keys the ledger lacks something of, and which have their first hint."""
+        states, book = self.keys.register.states, self.keys.register.book
+        for seat, number in zip(dirty.tolist(), book.seats[dirty, DIRTY].tolist(), strict=True):
+            self.keys.dirty.setdefault(states[seat], number)
+        if len(guided):
+            steered: list[Any] = [states[seat] for seat in guided.tolist()]
+            for state in steered:
+                state.steered = True
+            for arena, which in self.keys.by_arena(steered):
+                arena.begin_steering_together([steered[i].player for i in which.tolist()])
 
-        The clocks go on; answers the times.
-        """
-        dirty, shown = self.keys.dirty, []
-        self.keys.touched.update(dict.fromkeys(states))
-        for state, number, time in zip(states, numbers, times, strict=True):
-            clock = state.clock
-            if time is None:
-                time = clock
-            elif clock is None or time > clock:
-                state.clock = time
-            shown.append(time)
-            if state not in dirty:
-                dirty[state] = number
-        return shown
+    def _note(self, start: int, end: int) -> None:
+        """Leave steps for the arenas, and what is settled to be counted."""
+        keys, columns, judged = self.keys, self.columns, self._known.judged
+        assert judged is not None
+        register, span = keys.register, slice(start, end)
+        seats, entries = judged.seats[span], judged.entries[span]
+        asks, values = columns.kinds[span] == QUERY, columns.values[span]
+        players, entered = register.book.seats[seats, PLAYER], register.book.entries
+        of_arena = keys.arenas_of(seats)
+        for arena, which in of_arena:
+            mine = entries[which[asks[which]]]
+            entered[mine, PLACE] = arena.take_places(len(mine))
+        places = entered[entries, PLACE]
+        steps = np.where(asks, ASKS, values).astype(np.int64)
+        hints = columns.hints[span]
+        guides = np.where(hints == hints, hints, NO_HINT)
+        for arena, which in of_arena:
+            arena.note(tuple(one[which] for one in (players, places, steps, guides, judged.numbers[span])))
+        told = np.flatnonzero(~asks)
+        if len(told):
+            register.close_together(entries[told])
+            if keys.reliability is not None:
+                keys.settled.add_rounds(Rounds(keys.arenas_of(seats[told]), places[told], values[told]))
+
+    def collect(self) -> None:
+        """Keep what came of the events that were judged together, when the keys have run."""
+        known, register = self._known, self.keys.register
+        judged = known.judged
+        if judged is None:
+            return
+        together = judged.numbers > 0
+        self.keys.touch_seats(judged.seats[together])
+        kinds = self.columns.kinds
+        self.asks, self.tells = (np.flatnonzero(together & (kinds == kind)) for kind in (QUERY, OUTCOME))
+        seats, entries = judged.seats[self.asks], judged.entries[self.asks]
+        places = register.book.entries[entries, PLACE]
+        self.forecasts, self.certificates = np.empty(len(places)), np.empty(len(places))
+        for arena, which in self.keys.arenas_of(seats):
+            self.forecasts[which] = arena.state.forecasts[places[which]]
+            self.certificates[which] = arena.state.certificates[places[which]]
+        self._keys_asked = register.book.seats[seats, NUMBER]
+        self._queries = register.book.entries[judged.entries[self.tells], ASKED]
+        if self._repeated:
+            at = dict(zip(self.asks.tolist(), range(len(self.asks)), strict=True))
+            for i, issued in self._repeated:
+                issued.probability = float(self.forecasts[at[i]])
+                issued.certificate = float(self.certificates[at[i]])
+
+    def _index(self) -> None:
+        """List the ids of what was judged together so far."""
+        judged, columns = self._known.judged, self.columns
+        if judged is None:
+            return
+        new = self._indexed + np.flatnonzero(judged.numbers[self._indexed :])
+        for kind, at in ((QUERY, self._placed), (OUTCOME, self._closings)):
+            which = new[columns.kinds[new] == kind]
+            at.update(zip(columns.texts(which, ID), which.tolist(), strict=True))
+        self._indexed = int(new[-1]) + 1 if len(new) else self._indexed
 
     def asked_before(self, id: Any) -> Asked | None:
         """A query of this batch."""
         found = super().asked_before(id)
-        if found is None and self.places:
-            known = self._asked_at
-            known.update((self.issued[i].id, i) for i in range(len(known), len(self.issued)))
-            i = known.get(id)
-            if i is not None:
-                one, state, time = self.issued[i], self.states[i], float(self.columns.times[self.places[i]])
-                query = Query(one.id, state.name, one.hint, None if time != time else time)
-                return query, state, one.hint, one
+        if found is None:
+            self._index()
+            i, judged = self._placed.get(id), self._known.judged
+            if i is not None and judged is not None:
+                state = self.keys.register.states[int(judged.seats[i])]
+                assert state is not None
+                hint, time = optional(self.columns.hints[[i]])[0], optional(self.columns.times[[i]])[0]
+                issued = Issued(id, int(judged.numbers[i]), time, hint, 0)
+                self._repeated.append((i, issued))
+                return Query(id, state.name, hint, time), state, hint, issued
         return found
 
     def closed_before(self, id: Any) -> tuple[Row, str] | None:
         """A closing of this batch."""
         found = super().closed_before(id)
-        if found is None and self.told:
-            known = self._told_at
-            known.update((self.columns.ids[self.told[i]], i) for i in range(len(known), len(self.told)))
-            i = known.get(id)
-            if i is not None:
-                return self.rows[i], self.names[i]
+        if found is None:
+            self._index()
+            i, judged = self._closings.get(id), self._known.judged
+            if i is not None and judged is not None:
+                state = self.keys.register.states[int(judged.seats[i])]
+                query = int(self.keys.register.book.entries[judged.entries[i], ASKED])
+                assert state is not None
+                row = int(judged.numbers[i]), query, int(self.columns.values[i])
+                return (*row, optional(self.columns.times[[i]])[0]), state.name
         return found
 
     def answers(self) -> list[Answer]:
         """The answers, when the keys have run."""
         columns = self.columns
         found: list[Any] = [None if one is None else self.answer(one) for one in self.judged]
-        for place, one, state in zip(self.places, self.issued, self.states, strict=True):
-            found[place] = Forecast(one.id, state.name, one.probability, one.certificate)
-        for place in self.told:
-            found[place] = Settled(columns.ids[place])
+        if len(self.asks):
+            texts = columns.texts(self.asks, ID), columns.texts(self.asks, KEY)
+            told = self.forecasts.tolist(), self.certificates.tolist()
+            for place, id, key, p, c in zip(self.asks.tolist(), *texts, *told, strict=True):
+                found[place] = Forecast(id, key, p, c)
+        if len(self.tells):
+            for place, id in zip(self.tells.tolist(), columns.texts(self.tells, ID), strict=True):
+                found[place] = Settled(id)
         return found
 
     def lines(self) -> bytes:
         """The answers as lines of JSON; the columns are those of lines, or few."""
         columns = self.columns
-        if not isinstance(columns, LineColumns) or not (self.places or self.told):
+        if not isinstance(columns, LineColumns) or not (len(self.asks) or len(self.tells)):
             return encode_lines(self.answers())
         kinds = np.full(len(columns), ODD, np.int8)
-        kinds[self.places], kinds[self.told] = QUERY, OUTCOME
-        floats = list(chain.from_iterable(map(attrgetter("probability", "certificate"), self.issued)))
+        kinds[self.asks], kinds[self.tells] = QUERY, OUTCOME
+        floats = np.empty(2 * len(self.asks))
+        floats[::2], floats[1::2] = self.forecasts, self.certificates
         others = [encode_lines([self.answer(one)]) for one in self.judged if one is not None]
-        return answer_lines(kinds, columns.data, columns.spans, floats, others)
+        return answer_lines(kinds, columns.data, columns.spans, floats.tolist(), others)
 
     def kinds(self) -> Counter[type]:
         """How many answers there are of each type."""
         found = Counter(type(self.answer(one)) for one in self.judged if one is not None)
-        return found + Counter({Forecast: len(self.places), Settled: len(self.told)})
+        return found + Counter({Forecast: len(self.asks), Settled: len(self.tells)})
 
     def refused(self) -> list[Rejected]:
         """Of these, the refusals."""
@@ -316,23 +278,28 @@ class UsualBatch(Batch):
 
     def query_rows(self) -> Iterable[QueryRow]:
         """The rows of the new queries."""
-        own, issued = super().query_rows(), self.issued
-        if not issued:
+        own, asks, judged = super().query_rows(), self.asks, self._known.judged
+        if not len(asks) or judged is None:
             return own
-        times = optional(self.columns.times)
+        columns = self.columns
         rows = zip(
-            map(attrgetter("number"), issued),
-            map(attrgetter("id"), issued),
-            map(attrgetter("number"), self.states),
-            map(attrgetter("hint"), issued),
-            picked(self.places)(times),
-            map(attrgetter("probability"), issued),
-            map(attrgetter("certificate"), issued),
+            judged.numbers[asks].tolist(),
+            columns.texts(asks, ID),
+            self._keys_asked.tolist(),
+            optional(columns.hints[asks]),
+            optional(columns.times[asks]),
+            self.forecasts.tolist(),
+            self.certificates.tolist(),
             strict=True,
         )
         return sorted([*own, *rows]) if own else rows
 
-    def closing_rows(self) -> list[Row]:
+    def closing_rows(self) -> Iterable[Row]:
         """The rows of the new closings."""
-        own = super().closing_rows()
-        return sorted([*own, *self.rows]) if own else self.rows
+        own, tells, judged = super().closing_rows(), self.tells, self._known.judged
+        if not len(tells) or judged is None:
+            return own
+        values = self.columns.values[tells].astype(np.int64).tolist()
+        times = optional(self.columns.times[tells])
+        rows = zip(judged.numbers[tells].tolist(), self._queries.tolist(), values, times, strict=True)
+        return sorted([*own, *rows]) if own else rows

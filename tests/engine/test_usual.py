@@ -159,6 +159,55 @@ def test_most_usual_events_are_judged_together(tmp_path):
             assert alone == (0 if engine.total().events <= 500 else 500)
 
 
+def unusual_turn(rng, id, key):
+    """What may come between events of a key that are as usual."""
+    return rng.choice(
+        [
+            [Outcome(id, 0.5)],
+            [Withdraw(id)],
+            [Outcome(id, 0.5), Query(id, key), Outcome(id, 1)],
+            [Query(id, key), Query(id, key, 0.5), Outcome(id, 1, "other")],
+            [Query(id + "é", key), Outcome(id + "é", 1), Outcome(id, 1), Query(id + "é", key)],
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_key_has_a_seat_or_leaves_it_whatever_is_unusual(tmp_path, seed):
+    rng, waiting, number = random.Random(seed), [], 0
+    few = {"hot_keys": 6, "packed_bytes": rng.choice([0, 20_000, 1 << 20]), "window": 100}
+    seated = Engine(tmp_path / "seated.db", CONFIG, **few)
+    apart = one_by_one(Engine(tmp_path / "apart.db", CONFIG, **few))
+    moved, left = 0, 0
+    for size in (1, 60, 200, 4, 200, 200, 30):
+        batch = []
+        while len(batch) < size:
+            if rng.random() < 0.5 or not waiting:
+                number += 1
+                # longer and longer
+                id, key = f"{number}" + "x" * rng.choice([0, number // 8]), f"k{rng.randrange(20)}"
+                waiting.append((id, key))
+                batch.append(Query(id, key, rng.choice([None, 0.5, rng.random()])))
+            else:
+                id, key = waiting.pop(rng.randrange(len(waiting)))
+                batch += unusual_turn(rng, id, key) if rng.random() < 0.1 else [Outcome(id, rng.randrange(2))]
+        assert seated.handle(batch) == apart.handle(batch)
+        keys = seated._keys
+        assert set(keys.open) == set(apart._keys.open)
+        assert sum(len(state.open) for state in keys.states.values()) == len(keys.open)
+        moved += sum(state.seat >= 0 for state in keys.states.values())
+        left += sum(state.seat < 0 for state in keys.states.values())
+        assert len(keys.live) <= 6
+        assert keys.packed_bytes == sum(keys.packed.values()) <= few["packed_bytes"]
+    assert moved > 10
+    assert left > 0
+    common = states_of(seated).keys() & states_of(apart).keys()
+    assert all(states_of(seated)[name] == states_of(apart)[name] for name in common)
+    assert written(seated) == written(apart)
+    assert seated._keys.reliability.dump() == apart._keys.reliability.dump()
+    assert seated.total() == apart.total()
+
+
 def test_many_keys_and_rounds_move_about_in_the_arena(tmp_path):
     rng, waiting = random.Random(1), []
     with Engine(tmp_path / "ledger.db", hot_keys=30, window=500) as engine:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,15 @@ from numpy.typing import NDArray
 
 from onlinecal.engine.columns.scanning import (
     HINT,
-    KEY,
     ODD,
     OUTCOME,
     QUERY,
     TIME,
     VALUE,
+    Bytes,
     scan,
 )
+from onlinecal.engine.columns.texts import joined
 from onlinecal.engine.events import LONGEST_NAME, Incoming, Outcome, Query, Rejected, decode, decode_lines
 
 FEW = 12
@@ -28,35 +28,36 @@ LATEST = sys.float_info.max
 
 
 class Columns:
-    """Events with ids and keys of printable characters, finite times, hints in [0, 1] and outcomes 0 and 1.
+    """Events with ids and keys of printable ASCII, finite times, hints in [0, 1] and outcomes 0 and 1.
 
     Attributes
     ----------
     kinds
         QUERY, OUTCOME, or ODD where an event is other than that; (n,).
-    ids, keys
-        Its texts; a key is None where an outcome has none. Not to be read where it is odd.
+    data, spans
+        Where its texts are, id and key, as `scan` has it; (n, 4).
     hints, times
         NaN where there is none, zeros without sign; (n,).
     values
         Of outcomes; (n,).
-    keyed
-        Whether it is an outcome that names a key; (n,).
     """
 
     kinds: NDArray[np.int8]
-    ids: list[str]
-    keys: list[Any]
+    bytes: Bytes
+    spans: NDArray[np.int64]
     hints: NDArray[np.float64]
     values: NDArray[np.float64]
     times: NDArray[np.float64]
-    keyed: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.kinds)
 
     def event(self, i: int) -> Incoming | Rejected:
         """The event itself, or what is wrong with it."""
+        raise NotImplementedError
+
+    def texts(self, which: NDArray[np.int64], column: int) -> list[str]:
+        """The ids (`ID`) or keys (`KEY`) of some events that are not odd."""
         raise NotImplementedError
 
     def events(self) -> list[Incoming | Rejected]:
@@ -74,15 +75,14 @@ class LineColumns(Columns):
         self.lines, self.spans = np.empty((n, 2), np.int64), np.empty((n, 4), np.int64)
         self.kinds, numbers = np.empty(n, np.int8), np.empty((n, 3))
         scan(self.bytes, self.lines, self.kinds, self.spans, numbers)
-        self.hints, self.values, self.times = numbers[:, HINT], numbers[:, VALUE], numbers[:, TIME]
-        self.keyed = (self.kinds == OUTCOME) & (self.spans[:, KEY + 1] > 0)
+        self.hints, self.values, self.times = (numbers[:, i].copy() for i in (HINT, VALUE, TIME))
         # what is read of it is ASCII
-        text = data.decode("latin-1")
-        starts, ends, key_starts, key_ends = self.spans.T.tolist()
-        self.ids = [text[start:end] for start, end in zip(starts, ends, strict=True)]
-        self.keys = [
-            text[start:end] if end else None for start, end in zip(key_starts, key_ends, strict=True)
-        ]
+        self._text = data.decode("latin-1")
+
+    def texts(self, which: NDArray[np.int64], column: int) -> list[str]:
+        """Cut out of the lines."""
+        text, spans = self._text, self.spans[which, column : column + 2]
+        return [text[start:end] for start, end in spans.tolist()]
 
     def event(self, i: int) -> Incoming | Rejected:
         """What `decode` makes of the line."""
@@ -101,15 +101,18 @@ class EventColumns(Columns):
         if n < FEW:
             return
         self.kinds = np.array([kind_of(event) for event in events], np.int8)
-        self.ids = [event.id for event in events]  # type: ignore[misc]
-        self.keys = [None if type(event) is Rejected else event.key for event in events]  # type: ignore
+        usual = (self.kinds != ODD).tolist()
+        self._texts: list[list[str]] = [
+            [getattr(event, name) or "" if one else "" for one, event in zip(usual, events, strict=True)]
+            for name in ("id", "key")
+        ]
+        self.bytes, spans = joined([*self._texts[0], *self._texts[1]])
+        self.spans = np.hstack([spans[:n], np.where(spans[n:, :1] < spans[n:, 1:], spans[n:], 0)])
         times = [
             None if kind == ODD else event.time  # type: ignore[union-attr]
             for kind, event in zip(self.kinds.tolist(), events, strict=True)
         ]
         self.times = np.array(times, np.float64) + 0.0
-        named = [key is not None for key in self.keys]
-        self.keyed = (self.kinds == OUTCOME) & np.array(named, np.bool_)
         self.hints, self.values = np.full(n, np.nan), np.full(n, np.nan)
         asks, tells = np.flatnonzero(self.kinds == QUERY), np.flatnonzero(self.kinds == OUTCOME)
         hints: Any = [events[i].hint for i in asks.tolist()]  # type: ignore[union-attr]
@@ -118,6 +121,11 @@ class EventColumns(Columns):
 
     def __len__(self) -> int:
         return len(self._events)
+
+    def texts(self, which: NDArray[np.int64], column: int) -> list[str]:
+        """Those of the events."""
+        texts = self._texts[column // 2]
+        return [texts[i] for i in which.tolist()]
 
     def event(self, i: int) -> Incoming | Rejected:
         """The event itself."""
@@ -143,20 +151,22 @@ def kind_of(event: Any) -> int:
     id, key, time = event.id, event.key, event.time
     if not (
         (time is None or (type(time) is float and -LATEST <= time <= LATEST))
-        and type(id) is str
-        and 0 < len(id) <= LONGEST_NAME
-        and id.isprintable()
+        and is_plain(id)
+        and (is_plain(key) or (key is None and kind is Outcome))
     ):
         return ODD
     if kind is Query:
-        if not (type(key) is str and 0 < len(key) <= LONGEST_NAME and key.isprintable()):
-            return ODD
         hint = event.hint
         return QUERY if hint is None or (type(hint) is float and 0.0 <= hint <= 1.0) else ODD
-    if kind is Outcome and (key is None or type(key) is str):
+    if kind is Outcome:
         value = event.value
         return OUTCOME if type(value) is int and 0 <= value <= 1 else ODD
     return ODD
+
+
+def is_plain(name: Any) -> bool:
+    """Whether a name is one whose bytes are its characters."""
+    return type(name) is str and 0 < len(name) <= LONGEST_NAME and name.isascii() and name.isprintable()
 
 
 def optional(numbers: Any) -> list[float | None]:
@@ -165,11 +175,3 @@ def optional(numbers: Any) -> list[float | None]:
         return [None if one != one else one for one in numbers.tolist()]
     found: list[float | None] = numbers.tolist()
     return found
-
-
-def picked(places: list[int]) -> Any:
-    """What takes the things at some places of a sequence."""
-    if len(places) == 1:
-        [place] = places
-        return lambda things: (things[place],)
-    return itemgetter(*places)

@@ -6,60 +6,52 @@ states the ledger does not have yet, and which key was used last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import islice
+from itertools import count
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.keys.arena import Arena
+from onlinecal.engine.keys.judging import DIRTY, PLAYER, USED
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.own_states import is_own, note_own
 from onlinecal.engine.keys.packed_players import Packed, apart
-from onlinecal.engine.keys.state import RESERVE, KeyState
+from onlinecal.engine.keys.settled import Rounds, Settled
+from onlinecal.engine.keys.shelves import Shelves
+from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.stored_key import Summary
+from onlinecal.engine.keys.storing import RESERVE
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Logged, Snapshot, StateRow
-from onlinecal.engine.settings import Settings, all_settings
+from onlinecal.engine.settings import Settings
 from onlinecal.engine.watch.key_watch import Raised
 from onlinecal.engine.watch.reliability import Reliability
 
-PER_KEY, PER_OPEN = 1_000, 900
-"""Bytes that a packed key takes beside what is packed, and each of its open forecasts."""
 
+class KeyCache(Shelves):
+    """Key states by name, from the ledger and back to it.
 
-class KeyCache:
-    """Key states by name; `open` has the ids of their open forecasts.
-
-    `settings` are the configurations at work, by their place; `given_up` are the ids of the forecasts that
-    expired since the keys last took their steps, with the names of their keys; `touched` are the keys that
-    something happened to since; `dirty` those that the ledger lacks, with the first event that it does.
-    `live` are the keys that can take steps, the one used last at the end; `packed` all others, with how many
-    bytes each takes, in the order in which they were packed, and `packed_bytes` their sum.
+    `given_up` are the ids of the forecasts that expired since the keys last took their steps, with the names
+    of their keys; `touched` are the keys that something happened to since; `dirty` those that the ledger
+    lacks, with the first event that it does.
     `raised` are alarms, with the names of their keys, that nobody has been told of yet; `reliability` is kept
-    from `start_watching` on, of the forecasts in `settled`.
+    from `start_watching` on, of the forecasts in `settled`, with their outcomes, or many together.
     """
 
     def __init__(self, config: EngineConfig) -> None:
-        self.config = config
-        self.settings = all_settings(config)
-        self._arenas = [one.arena for one in self.settings.values() if one.arena is not None]
-        self.states: dict[str, KeyState] = {}
-        self.live: dict[KeyState, None] = {}
-        self.packed: dict[KeyState, int] = {}
-        self.packed_bytes = 0
-        self.open: dict[str, KeyState] = {}
+        super().__init__(config)
         self.dirty: dict[KeyState, int] = {}
         self.touched: dict[KeyState, None] = {}
         self.given_up: dict[str, str] = {}
         self.totals: Totals | None = None
         self.reliability: Reliability | None = None
-        self.settled: list[tuple[Issued, Any]] = []
+        self.settled = Settled()
         self.raised: list[tuple[str, Raised]] = []
+        self._longest = 0
 
     def start_watching(self, reliability: bytes | None, number: int) -> None:
         """Go on from what the ledger knows of reliability, if anything; what was replayed is no news."""
@@ -79,8 +71,17 @@ class KeyCache:
         """A key's state before its first event."""
         self.states[name] = state = KeyState.newcomer(name, number, settings)
         state.move_in()
-        self.live[state] = None
+        self._live[state] = None
         return state
+
+    def create_seated(self, names: list[str], seats: NDArray[np.int64], number: int) -> None:
+        """New keys, with numbers from one on, in the seats that were kept for them."""
+        settings = [self.settings_for(name)[1] for name in names]
+        states = list(map(KeyState.newcomer, names, count(number), settings))
+        self.register.settle(states, seats, [state.player for state in states])
+        for arena, which in self.arenas_of(seats):
+            arena.owners[self.register.book.seats[seats[which], PLAYER]] = seats[which]
+        self.states.update(zip(names, states, strict=True))
 
     def load(self, snapshots: Iterable[Snapshot]) -> None:
         """Take in the states of cold keys; ValueError for one that is in memory, which is newer."""
@@ -93,49 +94,14 @@ class KeyCache:
             if state.packed is None:
                 state.move_in()
             self.states[one.name] = state
-            self.live[state] = None
+            self._live[state] = None
             if state.open:
-                self.open.update(dict.fromkeys(state.open, state))
+                self.open.own.update(dict.fromkeys(state.open, state))
             loaded.append(state)
         self.wake(loaded)
         if self.totals is not None:
             for state in loaded:
                 self.totals.loaded(state)
-
-    def wake(self, states: Iterable[KeyState]) -> None:
-        """Let keys that are packed take steps again."""
-        for arena in self._arenas:
-            there = [state for state in states if state.packed is not None and state.arena is arena]
-            if not there:
-                continue
-            players = arena.unpack([state.packed for state in there])  # type: ignore[misc]
-            for state, player in zip(there, players, strict=True):
-                state.player, state.packed, state.usual = (
-                    player,
-                    None,
-                    state.settings.usual and not state.spent,
-                )
-                arena.names[player] = state.name
-                self.packed_bytes -= self.packed.pop(state, 0)
-                self.live[state] = None
-
-    def pack(self, states: list[KeyState]) -> None:
-        """Keep keys as bytes that are not used; those that cannot be packed leave the memory."""
-        for arena in self._arenas:
-            there = [state for state in states if state.arena is arena]
-            if not there:
-                continue
-            players = [state.player for state in there]
-            for state, packed in zip(there, arena.packed(players), strict=True):
-                state.player, state.packed, state.usual = -1, packed, False
-                n = len(state.open)
-                if not n:
-                    # one that has held something is never small again
-                    state.open = {}
-                self.packed[state] = size = len(packed) + PER_KEY + PER_OPEN * n
-                self.packed_bytes += size
-                del self.live[state]
-            arena.let_go(players)
 
     def _state_of(self, one: Snapshot, trusted: bool = False) -> KeyState:
         return KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto, trusted)
@@ -155,13 +121,15 @@ class KeyCache:
     def drop(self, state: KeyState) -> None:
         """Forget a key that has no steps to take."""
         del self.states[state.name]
-        self.live.pop(state, None)
-        self.packed_bytes -= self.packed.pop(state, 0)
+        self._live.pop(state, None)
+        self._bytes -= self._packed.pop(state, 0)
         self.dirty.pop(state, None)
-        for id in state.open:
-            del self.open[id]
         if self.totals is not None:
             self.totals.dropped(state)
+        if state.seat >= 0:
+            state.leave_seat()
+        for id in state.open:
+            self.open.own.pop(id, None)
         if state.arena is not None:
             state.arena.open.free += [issued.cell for issued in state.open.values()]
             if state.packed is None:
@@ -180,8 +148,11 @@ class KeyCache:
         if state.packed is not None:
             self.wake([state])
         self._give_up(state, state.expire(time))
+        if state.seat >= 0 and not id.isascii():
+            self._out_of_seat(state)
         issued = state.ask(id, number, hint, time)
-        self.open[id] = state
+        if state.seat < 0:
+            self.open.own[id] = state
         self._touch(state, number)
         return issued
 
@@ -189,17 +160,36 @@ class KeyCache:
         """Settle or withdraw a forecast; ValueError, and nothing changed, if the class is one too many."""
         if state.packed is not None:
             self.wake([state])
+        if state.seat >= 0 and type(value) is float:
+            issued = self._out_of_seat(state)[issued.id]
+        seated = state.seat >= 0
         self._give_up(state, state.close(issued, value, time, number))
-        del self.open[issued.id]
+        if not seated:
+            del self.open.own[issued.id]
         if value is not None and self.reliability is not None:
-            self.settled.append((issued, value))
+            if seated:
+                assert state.arena is not None
+                places, values = np.array([issued.cell]), np.array([value], np.float64)
+                self.settled.add_rounds(Rounds([(state.arena, np.array([0]))], places, values))
+            else:
+                self.settled.add(issued, value)
         self._touch(state, number)
+
+    def _out_of_seat(self, state: KeyState) -> dict[str, Issued]:
+        """Take a key's seat away; its open forecasts."""
+        assert state.arena is not None
+        state.arena.run()
+        state.leave_seat()
+        state.arena.names[state.player] = state.name
+        self._live[state] = None
+        self.open.own.update(dict.fromkeys(state.open, state))
+        return state.open
 
     def apply(self, state: KeyState, event: Logged) -> Issued:
         """What the log says has happened to a key, once more; checked, since the log may be damaged."""
         kind = state.settings.kind
         if event.closes:
-            issued = state.open[event.id]
+            issued = state.waits_for(event.id)
             value = None if event.value is None else kind.outcome_of(event.value)
             self.close(state, issued, event.number, value, event.time)
             return issued
@@ -207,42 +197,45 @@ class KeyCache:
 
     def _give_up(self, state: KeyState, expired: list[Issued]) -> None:
         for issued in expired:
-            del self.open[issued.id]
+            del self.open.own[issued.id]
             self.given_up[issued.id] = state.name
 
-    def by_arena(self, states: list[KeyState]) -> list[tuple[Arena, NDArray[np.int64]]]:
-        """The arenas in which keys live, and the places of their keys among these."""
-        if len(self._arenas) == 1:
-            return [(self._arenas[0], np.arange(len(states)))]
-        number = {arena: i for i, arena in enumerate(self._arenas)}
-        where = np.array([number[state.arena] for state in states])  # type: ignore[index]
-        return [(self._arenas[i], np.flatnonzero(where == i)) for i in np.unique(where).tolist()]
+    def touch_seats(self, seats: NDArray[np.int64]) -> None:
+        """Something has happened to keys with seats."""
+        if self.totals is not None or self._longest > RESERVE:
+            states = [self.register.states[seat] for seat in np.unique(seats).tolist()]
+            self.touched.update(dict.fromkeys(states))
 
     def _touch(self, state: KeyState, number: int) -> None:
         self.touched[state] = None
         self.dirty.setdefault(state, number)
+        if state.seat < 0:
+            state.used = number
+        else:
+            row = self.register.book.seats[state.seat]
+            row[USED] = number
+            row[DIRTY] = row[DIRTY] or number
 
-    def run(self) -> None:
-        """Let every key that has steps to take take them; it was used last then."""
-        longest = max((arena.run() for arena in self._arenas), default=0)
+    def run(self, collect: Callable[[], None] | None = None) -> None:
+        """Let every key that has steps to take take them; `collect` keeps what came of seats' steps."""
+        self._longest = max((arena.run() for arena in self._arenas), default=0)
+        if collect is not None:
+            collect()
         for arena in self._arenas:
             self.raised += arena.raised
             arena.raised.clear()
-        live = self.live
         for state in self.touched:
-            # to the end
-            del live[state]
-            live[state] = None
-            if state.arena is None or longest > RESERVE:
+            if state.arena is None or self._longest > RESERVE:
                 state.run()
                 if state.watch is not None and state.watch.raised:
                     self.raised += ((state.name, one) for one in state.watch.raised)
                     state.watch.raised.clear()
         if self.totals is not None:
             self.totals.touched(self.touched)
-        if self.reliability is not None:
-            self.reliability.add(self.settled)
-            self.settled.clear()
+        self.settled.count(self.reliability)
+        self.register.forget()
+        for arena in self._arenas:
+            arena.free_places()
         self.touched.clear()
         self.given_up.clear()
 
@@ -253,15 +246,8 @@ class KeyCache:
         the coldest beyond `most` those that cannot be packed, and the packed ones that have been so longest,
         beyond so many bytes of them.
         """
-        cold = list(islice(self.live, max(0, len(self.live) - most)))
-        self.pack(cold)
-        gone = [state for state in cold if state.packed is None]
-        too_much = self.packed_bytes - most_packed
-        for state, size in self.packed.items():
-            if too_much <= 0:
-                break
-            too_much -= size
-            gone.append(state)
+        gone = self.pack_coldest(most)
+        gone += self.packed_beyond(most_packed)
         due = [state for state in gone if self.dirty.pop(state, None) is not None]
         while self.dirty:
             state, since = next(iter(self.dirty.items()))
@@ -269,9 +255,12 @@ class KeyCache:
                 break
             del self.dirty[state]
             due.append(state)
+        if due:
+            self.register.clean(due)
         rows = self._rows_of(due, upto)
         for state in gone:
             self.drop(state)
+        self.register.forget()
         return rows
 
     def _rows_of(self, states: list[KeyState], upto: int) -> list[StateRow]:

@@ -59,9 +59,9 @@ class Players(NamedTuple):
         Its open forecasts, and the most others that were open when it was asked; (players, 2).
     accounts
         Of those who watch the player, (players, `account.SIZE`).
-    cells, forecasts, tickets, hinted
-        Of open forecasts: lower end and step, (open, 2); the probability, (open,); what steering keeps,
-        (open, `trust.TICKET`), if there is anything, (open,).
+    cells, forecasts, certificates, tickets, hinted
+        Of open forecasts: lower end and step, (open, 2); what was answered, the probability and the key's
+        certificate then, (open,); what steering keeps, (open, `trust.TICKET`), if there is anything, (open,).
     hints, numbers, stakes
         Of open forecasts: the hint as it came, NaN where there was none, (open,); the number of the query,
         (open,); what is bet on them, (open, `account.TICKET`).
@@ -75,6 +75,7 @@ class Players(NamedTuple):
     accounts: Floats
     cells: Ints
     forecasts: Floats
+    certificates: Floats
     tickets: Floats
     hinted: NDArray[np.bool_]
     hints: Floats
@@ -95,8 +96,6 @@ class Steps(NamedTuple):
         Of those that ask; negative where there is none.
     numbers
         Of the events.
-    forecasts, certificates
-        What is answered to those that ask.
     """
 
     players: Ints
@@ -104,8 +103,6 @@ class Steps(NamedTuple):
     outcomes: Ints
     hints: Floats
     numbers: Ints
-    forecasts: Floats
-    certificates: Floats
 
 
 @kernel_part
@@ -171,8 +168,7 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
                 players.cells[place, 0] = lower
                 players.cells[place, 1] = step
                 players.forecasts[place] = forecast
-                steps.forecasts[i] = forecast
-                steps.certificates[i] = certificate(memory)
+                players.certificates[place] = certificate(memory)
                 if bets:
                     for j in range(TICKET):
                         stakes[place, j] = 0.0

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.compiling import compiled
 from onlinecal.engine.keys.playing import Players
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.engine.watch.account import TICKET as STAKES
@@ -18,6 +19,25 @@ from onlinecal.steering.trust import SIZE, new_steering
 
 FEW = 64
 """Integers of the smallest memory that can grow; players, places and rows that there is room for at first."""
+
+
+OPEN = "cells", "forecasts", "certificates", "tickets", "hinted", "hints", "numbers", "stakes"
+"""What is kept of open forecasts, by place."""
+
+
+@compiled
+def move_memories(
+    old: NDArray[np.int64], heap: NDArray[np.int64], places: NDArray[np.int64], starts: NDArray[np.int64]
+) -> None:
+    """Copy memories, (players, 2) as `Players` has them, to where they are to start in another heap."""
+    for player in range(len(starts)):
+        for j in range(places[player, 1]):
+            heap[starts[player] + j] = old[places[player, 0] + j]
+
+
+def grown(size: int) -> int:
+    """What to grow to: to copy what is there costs more than room that nobody has touched."""
+    return max(FEW, 4 * size)
 
 
 class Stack:
@@ -43,9 +63,12 @@ class Room:
         self.state = Players(
             heap=np.zeros(FEW * FEW, np.int64), places=places, steering=np.empty((0, SIZE)),
             rows=np.empty(0, np.int64), counts=counts, accounts=np.empty((0, ACCOUNT)), cells=cells,
-            forecasts=np.empty(0), tickets=np.empty((0, TICKET)), hinted=np.empty(0, np.bool_),
+            forecasts=np.empty(0), certificates=np.empty(0), tickets=np.empty((0, TICKET)),
+            hinted=np.empty(0, np.bool_),
             hints=np.empty(0), numbers=np.empty(0, np.int64), stakes=np.empty((0, STAKES), np.float32),
         )  # fmt: skip
+        # the seats of players that have one, or had
+        self.owners = np.zeros(0, np.int64)
         self.progress = np.zeros(4, np.int64)
         self._begun, self._steered = model.memory, new_steering()
 
@@ -73,8 +96,8 @@ class Room:
         self.state.steering[rows] = self._steered
 
     def _grow_rows(self) -> None:
-        size = max(FEW, 2 * self.rows.size)
-        self.state = self.state._replace(steering=_longer(self.state.steering, size))
+        size = grown(self.rows.size)
+        self.state = self.state._replace(steering=longer(self.state.steering, size))
         self.rows.grow(size)
 
     def take_place(self) -> int:
@@ -86,12 +109,8 @@ class Room:
         """So many places."""
         free = self.open.free
         while len(free) < number:
-            size = max(FEW, 2 * self.open.size)
-            longer = {
-                name: _longer(getattr(self.state, name), size)
-                for name in ("cells", "forecasts", "tickets", "hinted", "hints", "numbers", "stakes")
-            }
-            self.state = self.state._replace(**longer)
+            size = grown(self.open.size)
+            self._lengthen(OPEN, size)
             self.open.grow(size)
         return taken(free, number)
 
@@ -101,13 +120,13 @@ class Room:
         return self.state.heap[start : start + length]
 
     def _grow_players(self) -> None:
-        size = max(FEW, 2 * self.players.size)
-        longer = {
-            name: _longer(getattr(self.state, name), size)
-            for name in ("places", "rows", "counts", "accounts")
-        }
-        self.state = self.state._replace(**longer)
+        size = grown(self.players.size)
+        self._lengthen(("places", "rows", "counts", "accounts"), size)
+        self.owners = longer(self.owners, size)
         self.players.grow(size)
+
+    def _lengthen(self, names: tuple[str, ...], size: int) -> None:
+        self.state = self.state._replace(**{name: longer(getattr(self.state, name), size) for name in names})
 
     def _take_heap(self, length: int) -> int:
         start = int(self.progress[1])
@@ -126,10 +145,7 @@ class Room:
         used = int(lengths.sum())
         heap = np.zeros(2 * (used + more) + FEW * FEW, np.int64)
         starts = np.cumsum(lengths) - lengths
-        for player in np.flatnonzero(lengths).tolist():
-            start, length = places[player].tolist()
-            to = int(starts[player])
-            heap[to : to + length] = old[start : start + length]
+        move_memories(old, heap, places, starts)
         places[:, 0] = starts
         self.progress[1] = used
         self.state = self.state._replace(heap=heap)
@@ -143,7 +159,8 @@ def taken(free: list[int], number: int) -> list[int]:
     return found
 
 
-def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
-    longer = np.zeros((size, *array.shape[1:]), array.dtype)
-    longer[: len(array)] = array
-    return longer
+def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """An array with so many rows, the new ones 0."""
+    found = np.zeros((size, *array.shape[1:]), array.dtype)
+    found[: len(array)] = array
+    return found

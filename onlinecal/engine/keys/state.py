@@ -10,44 +10,32 @@ from __future__ import annotations
 from copy import deepcopy
 from heapq import heappush
 from itertools import count
-from operator import attrgetter
 from typing import Any
 
-import msgspec
-
-from onlinecal.engine.keys.arena import Arena, ArenaLane
-from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane, Step, run_together, window_bounds
-from onlinecal.engine.keys.packed_players import Packed, apart
-from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, unpack, with_sum
-from onlinecal.engine.keys.steering import KeySteering, loaded
-from onlinecal.engine.keys.stored_key import STEERED, VERSION, WATCHED, StoredWatchedKey, Summary
-from onlinecal.engine.keys.waiting import FEW, Waiting
+from onlinecal.engine.keys.arena import ArenaLane
+from onlinecal.engine.keys.lanes import Issued, Step, run_together, window_bounds
+from onlinecal.engine.keys.packed_players import Packed
+from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of
+from onlinecal.engine.keys.stored_key import Summary
+from onlinecal.engine.keys.storing import Storing, decoder, is_spent
+from onlinecal.engine.keys.waiting import FEW
 from onlinecal.engine.settings import NEVER, Settings
-from onlinecal.engine.watch import key_watch
-from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP, Note
-from onlinecal.forecasters.binary.soundness import require
-
-RESERVE = 1 << 23
-"""Rounds that a lane must still bear for a key to take queries: all that are open or in one batch."""
+from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP
 
 
-NOTHING: Any = ()
-"""In the place of a list that nothing is added to."""
-
-
-class KeyState(Waiting):
+class KeyState(Storing):
     """One key, in memory.
 
     `trusted` bytes are those that this process has dumped: nothing about them is checked but their checksum.
     `packed` are the bytes of its player, if it lives in an arena and does not play now. `usual`: it plays
     there, and no accounts are kept but those of the arena.
     `number` is the ledger's name for it; `upto` is the number of an event such that the bytes it was loaded
-    from hold all before and none after.
+    from hold all before and none after; `used` is the last event that something happened in to it, unless it
+    has a seat, which knows.
     """
 
     __slots__ = (
-        "arena", "busy", "lanes", "late", "name", "notes", "number", "packed", "player", "spent", "steered",
-        "steering", "steps", "upto", "usual", "watch",
+        "name", "number", "upto", "used",
     )  # fmt: skip
 
     def __init__(
@@ -68,7 +56,7 @@ class KeyState(Waiting):
             raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
         try:
             with garbage_left_alone():
-                stored = _decoder.decode(memoryview(data)[SUM:])
+                stored = decoder.decode(memoryview(data)[SUM:])
                 if trusted and settings.arena is not None:
                     self._take_back(stored, settings.arena)
                 else:
@@ -84,87 +72,15 @@ class KeyState(Waiting):
         state = cls.__new__(cls)
         state._identify(name, number, settings, 0)
         state._begin()
-        state.player = settings.arena.enter(name)
+        state._player = settings.arena.enter(name)
         state._live_in(settings.arena, False)
         return state
 
     def _identify(self, name: str, number: int, settings: Settings, upto: int) -> None:
         self.name, self.number, self.settings, self.upto = name, number, settings, upto
-        self.arena: Arena | None = None
-        self.player, self.usual, self.steered = -1, False, False
-        self.packed: bytes | None = None
-
-    def _begin(self) -> None:
-        """The state before the first event."""
-        self.clock, self.expired, self.spent = None, 0, False
-        self.open, self.times = {}, []
-
-    def _begin_alone(self) -> None:
-        self.steps: list[Step] = []
-        self.notes: list[Note] = []
-        self.late: list[int] = []
-        self.lanes: list[Lane] = []
-        self.busy: list[int] = []
-        self.steering: KeySteering | None = None
-        self.watch = None if self.settings.new_watch is None else self.settings.new_watch()
-
-    def _take(self, stored: StoredWatchedKey) -> None:
-        """Take up what was stored; any exception if that cannot be, before any of it is played on."""
-        stored.check_version()
-        self.steps, self.notes = [], []
-        self.clock, self.expired, self.late = stored.clock, stored.expired, stored.late
-        self.lanes = [self.settings.kind.load(lane) for lane in stored.lanes]
-        self.open = dict(zip(map(attrgetter("id"), stored.open), stored.open, strict=True))
-        of_lane = stored.by_lane(len(self.lanes), self.settings.most_lanes)
-        self.spent = any(map(is_spent, self.lanes))
-        for lane, waiting in zip(self.lanes, of_lane, strict=True):
-            lane.check_open(waiting)
-            require(lane.rounds_left >= len(waiting), "its rounds")
-        self.busy = list(map(len, of_lane))
-        self.steering = loaded(stored.steering, self.settings.new_steering, stored.open)
-        watch = None if self.settings.new_watch is None else self.settings.new_watch()
-        fresh = not self.lanes and self.clock is None
-        self.watch = key_watch.loaded(stored.watch, watch, stored.open, fresh)
-        self._list_times()
-
-    def _take_back(self, stored: StoredWatchedKey, arena: Arena) -> None:
-        """Take up what this process has dumped itself of a key that lived in this arena."""
-        self._begin()
-        self.clock, self.expired = stored.clock, stored.expired
-        self.open = {one.id: one for one in stored.open}
-        self._list_times()
-        held = stored.lanes[0], stored.steering, stored.watch, stored.open, stored.late[0]
-        self._live_in(arena, stored.steering is not None)
-        self.packed = arena.take_back(*held)
-        if apart(self.packed).rounds > RESERVE:
-            self.spent = is_spent(BinaryLane(arena.model, unpack(stored.lanes[0])))
-
-    def dump(self, held: Packed | None = None) -> bytes:
-        """The state in bytes: equal for equal histories, however they were cut into batches.
-
-        `held` is its player, if that is known.
-        """
-        waiting = list(self.open.values())
-        if self.arena is not None:
-            held = held or self.held()
-            told, learnt, watched = self.arena.dump(held, waiting)
-            parts: tuple[Any, ...] = self.clock, self.expired, [held.late], [held.lane], told
-        else:
-            # rounds that have left a window are forgotten when its bounds are asked for
-            window_bounds(self.settings.config.window, self.lanes, self.late)
-            learnt = None if self.steering is None else self.steering.dump(waiting)
-            watched = None if self.watch is None else self.watch.dump(waiting)
-            parts = self.clock, self.expired, self.late, [lane.dump() for lane in self.lanes], waiting
-        if watched is not None:
-            stored: tuple[Any, ...] = WATCHED, *parts, learnt, watched
-        else:
-            stored = (VERSION, *parts) if learnt is None else (STEERED, *parts, learnt)
-        return with_sum(_encoder.encode(stored))
-
-    def held(self) -> Packed:
-        """Its player, of a key that lives in an arena."""
-        assert self.arena is not None
-        return apart(self.packed or self.arena.packed([self.player])[0])
+        self.arena, self.seat, self.used = None, -1, 0
+        self._player, self._usual, self.steered = -1, False, False
+        self._packed = None
 
     def move_in(self) -> None:
         """Live in the arena from now on, if there is one for such keys."""
@@ -181,16 +97,6 @@ class KeyState(Waiting):
             self._live_in(arena, steered)
             self.look_whether_spent()
 
-    def _live_in(self, arena: Arena, steered: bool) -> None:
-        self.arena, self.lanes = arena, arena.lanes
-        # what happens to it is noted in the arena
-        self.steps = self.notes = self.busy = self.late = NOTHING
-        self.steering = self.watch = None
-        self.steered = steered or self.settings.new_steering is None
-        self.usual = self.settings.usual
-        if self.usual:
-            self.times = NOTHING
-
     def look_whether_spent(self) -> None:
         """Know whether the player's memory bears no more rounds."""
         assert self.arena is not None
@@ -202,9 +108,10 @@ class KeyState(Waiting):
         if self.arena is not None and not self.steered:
             self.arena.begin_steering(self.player)
             self.steered = True
+            self.tell_register()
 
     def move_out(self) -> None:
-        """Live in the arena no longer; the steps of all that is there are taken."""
+        """Live in the arena, without seat, no longer; the steps of all that is there are taken."""
         if self.arena is None:
             return
         self.arena.run()
@@ -226,31 +133,32 @@ class KeyState(Waiting):
         """
         if self.spent:
             return True
-        if len(self.open) < FEW:
+        if self.waiting < FEW:
             return False
-        spare = len(self.open) - max(FEW, min(lane.most_open for lane in self.lanes))
+        spare = self.waiting - max(FEW, min(lane.most_open for lane in self.lanes))
         return spare >= 0 and not self._are_over(spare + 1, time)
 
     def _release(self, issued: Issued, outcome: Any = None, number: int = 0) -> None:
-        del self.open[issued.id]
+        self._wait_no_longer(issued.id)
         if self.arena is not None:
             self.arena.close(self.player, issued.cell, outcome, number)
         else:
             self.notes.append((issued, GIVEN_UP if outcome is None else outcome, number))
             self.busy[issued.lane] -= 1
         # those that wait no more are left out before they are most of the heap
-        if len(self.times) > 2 * len(self.open) + FEW:
+        if self.times and len(self.times) > 2 * self.waiting + FEW:
             self._list_times()
 
     def ask(self, id: str, number: int, hint: Any, time: float | None) -> Issued:
         """Issue a forecast, after `expire` and unless `is_full_at`; its answer is there after `run`."""
         issued = Issued(id, number, self.clock if time is None else time, hint, 0)
-        self.open[id] = issued
         if self.arena is not None:
             if hint is not None:
                 self.begin_steering()
             self.arena.ask(self.player, hint, issued)
+            self._wait_for(issued)
         else:
+            self._wait_for(issued)
             lane = issued.lane = self._free_lane()
             self.late[lane] = max(self.late[lane], self.busy[lane])
             self.steps.append((issued, None, hint, self.busy[lane]))
@@ -331,15 +239,13 @@ class KeyState(Waiting):
 
     def summary(self, held: Packed | None = None) -> Summary:
         """What there is to know of the key; `held` as in `dump`."""
-        oldest = next(iter(self.open.values()), None)
-        number = None if oldest is None else oldest.number
+        waiting, number = self.waiting, self.oldest
         if self.arena is not None:
             rounds, certificate, promise, watched = self.arena.summary(held or self.held())
-            waiting = len(self.open)
             return Summary(rounds, waiting, self.expired, certificate, promise, number, watched=watched)
         return Summary(
             sum(lane.rounds for lane in self.lanes),
-            len(self.open),
+            waiting,
             self.expired,
             sum(lane.certificate for lane in self.lanes),
             sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
@@ -347,12 +253,3 @@ class KeyState(Waiting):
             *window_bounds(self.settings.config.window, self.lanes, self.late),
             None if self.watch is None else self.watch.watched(),
         )
-
-
-def is_spent(lane: Lane) -> bool:
-    """Whether a lane bears fewer rounds than the reserve; it cannot before so many were settled."""
-    return lane.rounds > RESERVE and lane.rounds_left < RESERVE
-
-
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(StoredWatchedKey)

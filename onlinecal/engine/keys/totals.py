@@ -74,8 +74,8 @@ class Totals:
 
     def loaded(self, state: KeyState) -> None:
         """A cold key came into memory."""
-        if state.open:
-            self._woken[next(iter(state.open.values())).number] += 1
+        if state.oldest is not None:
+            self._woken[state.oldest] += 1
         if state.name in self._cold:
             del self._cold[state.name]
         else:
@@ -90,7 +90,7 @@ class Totals:
         if state in self._stale:
             del self._stale[state]
             self._count(state.name, state.summary())
-        self._remember(state.name, next(iter(state.open.values())).number if state.open else None)
+        self._remember(state.name, state.oldest)
 
     def read(self, events: int, keys: int) -> Total:
         """The sums as of now."""
@@ -112,7 +112,7 @@ class Totals:
         while self._waiting and self._woken[self._waiting[0]]:
             self._woken[heappop(self._waiting)] -= 1
         self._woken = +self._woken
-        hot = (next(iter(state.open.values())).number for state in in_memory if state.open)
+        hot = (one for one in (state.oldest for state in in_memory) if one is not None)
         return min((*self._waiting[:1], *hot), default=None)
 
     def alarms(self) -> tuple[int, int]:

@@ -16,18 +16,29 @@ FEW = 64
 class Waiting(ABC):
     """What a key waits for.
 
-    `clock` is its latest time, `expired` how many forecasts it has given up. `open` are the forecasts that
-    wait, by id, the oldest first. `times`, of a key whose forecasts expire, is a heap of (time, id): of all
-    that wait, and of some that did.
+    `expired` is how many forecasts it has given up. `times`, of a key whose forecasts expire, is a heap of
+    (time, id): of all that wait, and of some that did.
     """
 
-    __slots__ = ("clock", "expired", "open", "settings", "times")
+    __slots__ = ("expired", "settings", "times")
 
     settings: Settings
-    clock: float | None
     expired: int
-    open: dict[str, Issued]
     times: list[tuple[float, str]]
+
+    @property
+    @abstractmethod
+    def open(self) -> dict[str, Issued]:
+        """The forecasts that wait, by id, the oldest first."""
+
+    @property
+    @abstractmethod
+    def clock(self) -> float | None:
+        """The latest time, None before the first."""
+
+    @clock.setter
+    @abstractmethod
+    def clock(self, time: float | None) -> None: ...
 
     @abstractmethod
     def _release(self, issued: Issued, outcome: Any = None, number: int = 0) -> None:

@@ -108,6 +108,13 @@ class Reliability:
                 count(self._sums[LIKELIEST], *((nothing, chances) if whose else (chances, nothing)), came)
         self.is_written = False
 
+    def add_events(
+        self, forecasts: NDArray[np.float64], hints: NDArray[np.float64], outcomes: NDArray[np.float64]
+    ) -> None:
+        """The same of rounds with outcomes in [0, 1], (n,); a hint is NaN where there was none."""
+        count(self._sums[EVENTS], forecasts, hints, outcomes)
+        self.is_written = False
+
     def side(self, whose: int) -> Side:
         """What came of the forecasts (0) or of the hints (1)."""
         both = self._sums[:, whose].sum(axis=0)

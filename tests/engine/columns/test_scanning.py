@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import random
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from onlinecal.engine.columns.columns import FEW, EventColumns, LineColumns, kind_of
-from onlinecal.engine.columns.scanning import ODD, OUTCOME, QUERY
+from onlinecal.engine.columns.scanning import ID, KEY, ODD, OUTCOME, QUERY
 from onlinecal.engine.events import LONGEST_LINE, LONGEST_NAME, Rejected, decode
 from tests.engine.test_fuzz import RAW, bad_line
 
@@ -18,7 +19,8 @@ from tests.engine.test_fuzz import RAW, bad_line
 def row(columns, i):
     """All that columns say of an event; NaN in a way that is equal to itself."""
     numbers = columns.hints[i], columns.values[i], columns.times[i]
-    return columns.kinds[i], columns.ids[i], columns.keys[i], columns.keyed[i], list(map(float.hex, numbers))
+    texts = [columns.texts(np.array([i]), column) for column in (ID, KEY)]
+    return columns.kinds[i], *texts, columns.spans[i, KEY + 1] > 0, list(map(float.hex, numbers))
 
 
 def check(lines):

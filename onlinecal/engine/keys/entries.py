@@ -1,0 +1,171 @@
+"""Open forecasts of keys with seats, by id, in rows of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onlinecal.engine.columns.columns import optional
+from onlinecal.engine.columns.texts import (
+    SEED,
+    WORD,
+    Ints,
+    find_texts,
+    forget_texts,
+    joined,
+    no_texts,
+    put_texts,
+    with_room,
+)
+from onlinecal.engine.keys.judging import (
+    ASKED,
+    COLUMNS,
+    FIRST,
+    OPEN,
+    PLACE,
+    SEAT,
+    WAITING,
+    Book,
+    close_one,
+    enter_one,
+    waiting_of,
+)
+from onlinecal.engine.keys.lanes import Issued
+from onlinecal.engine.keys.room import Stack, grown, longer, taken
+
+if TYPE_CHECKING:
+    from onlinecal.engine.keys.register import Register
+    from onlinecal.engine.keys.seated import Seated
+    from onlinecal.engine.keys.state import KeyState
+
+
+class Entries:
+    """The entries of a book; those that were closed are known until they are forgotten, with their batch."""
+
+    def __init__(self) -> None:
+        self.entries = Stack()
+        self._closed: list[Ints] = []
+        seats, entries = np.zeros((0, COLUMNS), np.int64), np.zeros((0, 6), np.int64)
+        self.book = Book(no_texts(), seats, np.empty(0), no_texts(), entries, np.empty(0))
+
+    def _room_for_entries(self, number: int, width: int) -> None:
+        """See to it that so many entries are free, for ids of so many words."""
+        ids = self.book.ids
+        while len(self.entries.free) < number or width > ids.words.shape[1]:
+            enough = len(self.entries.free) >= number
+            size = self.entries.size if enough else grown(self.entries.size)
+            ids = with_room(ids, size, width)
+            entries, times = longer(self.book.entries, size), longer(self.book.times, size)
+            self.book = self.book._replace(ids=ids, entries=entries, times=times)
+            self.entries.grow(size)
+
+    def _take_entries(self, ids: list[str]) -> Ints:
+        self._room_for_entries(len(ids), -(-max(map(len, ids), default=1) // WORD))
+        entries = np.array(taken(self.entries.free, len(ids)), np.int64)
+        put_texts(self.book.ids, *joined(ids), SEED, entries)
+        return entries
+
+    def hold(self, id: str) -> None:
+        """Let nobody ask under an id that was asked for in this batch, by a key without seat."""
+        entries = self._take_entries([id])
+        self.book.entries[entries] = -1, 0, 0, -1, -1, 0
+        self._closed.append(entries)
+
+    def find(self, id: Any) -> int:
+        """The entry of an id, -1 if none waits."""
+        if type(id) is not str or not id.isascii() or "\0" in id:
+            return -1
+        found = np.empty(1, np.int64)
+        find_texts(self.book.ids, *joined([id]), SEED, found)
+        entry = int(found[0])
+        return entry if entry >= 0 and self.book.entries[entry, OPEN] else -1
+
+    def add(self, seat: int, issued: Issued) -> None:
+        """A key's forecast is asked for; its `cell` is its place."""
+        entries = self._take_entries([issued.id])
+        self.book.entries[entries, PLACE] = issued.cell
+        time = np.nan if issued.time is None else issued.time
+        enter_one(self.book, seat, int(entries[0]), issued.number, time)
+
+    def close(self, id: str) -> None:
+        """A forecast waits no longer. Its id is known until `forget`."""
+        entry = self.find(id)
+        close_one(self.book, entry)
+        self._closed.append(np.array([entry]))
+
+    def _entries_of(self, seat: int) -> Ints:
+        found = np.empty(self.book.seats[seat, WAITING], np.int64)
+        waiting_of(self.book, seat, found)
+        return found
+
+    def open_of(self, state: Seated) -> dict[str, Issued]:
+        """A key's open forecasts, the oldest first, as objects."""
+        entries, arena = self._entries_of(state.seat), state.arena
+        if not len(entries) or arena is None:
+            return {}
+        numbers, places = self.book.entries[entries][:, [ASKED, PLACE]].T.tolist()
+        told = arena.state.forecasts[places], arena.state.certificates[places]
+        times, hints = optional(self.book.times[entries]), optional(arena.state.hints[places])
+        columns = numbers, times, hints, *(one.tolist() for one in told), places
+        ids = self.ids_of(entries)
+        return {
+            id: Issued(id, number, time, hint, 0, forecast, certificate, place)
+            for id, number, time, hint, forecast, certificate, place in zip(ids, *columns, strict=True)
+        }
+
+    def ids_of(self, entries: Ints) -> list[str]:
+        """The texts of ids."""
+        return [row.tobytes().rstrip(b"\0").decode() for row in self.book.ids.words[entries]]
+
+    def oldest(self, seat: int) -> int | None:
+        """The number of a key's oldest query that waits."""
+        entry = self.book.seats[seat, FIRST]
+        return None if entry < 0 else int(self.book.entries[entry, ASKED])
+
+    def _forget_closed(self) -> None:
+        if self._closed:
+            entries = np.concatenate(self._closed)
+            forget_texts(self.book.ids, entries)
+            self.entries.free += entries.tolist()
+            self._closed.clear()
+
+    def close_together(self, entries: Ints) -> None:
+        """Forget these, too, when the batch is done."""
+        self._closed.append(entries)
+
+
+class Open(Mapping[str, "KeyState"]):
+    """The keys of all open forecasts, by id: `own` are those of keys without seat."""
+
+    def __init__(self, register: Register) -> None:
+        self.own: dict[str, KeyState] = {}
+        self._register = register
+
+    def get(self, id: Any, default: Any = None) -> Any:
+        """The key, if the forecast is open."""
+        state = self.own.get(id)
+        if state is not None:
+            return state
+        entry = self._register.find(id)
+        return default if entry < 0 else self._register.states[self._register.book.entries[entry, SEAT]]
+
+    def __getitem__(self, id: str) -> KeyState:
+        state: KeyState | None = self.get(id)
+        if state is None:
+            raise KeyError(id)
+        return state
+
+    def __contains__(self, id: object) -> bool:
+        return id in self.own or self._register.find(id) >= 0
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.own
+        entries = self._register.book.entries
+        used = np.ones(len(entries), np.bool_)
+        used[self._register.entries.free] = False
+        yield from self._register.ids_of(np.flatnonzero(used & (entries[:, OPEN] > 0)))
+
+    def __len__(self) -> int:
+        return len(self.own) + int(self._register.book.seats[:, WAITING].sum())

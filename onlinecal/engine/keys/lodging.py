@@ -1,0 +1,159 @@
+"""Keys that move into an arena, or out of it, with all that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import inf, nan
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
+from onlinecal.engine.keys.packed_players import ACCOUNT_BYTES, Packed, together
+from onlinecal.engine.keys.packing import pack_floats, unpack_floats
+from onlinecal.engine.keys.packing_room import PackingRoom
+from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering, hinted
+from onlinecal.engine.watch.account import TICKET as STAKES
+from onlinecal.engine.watch.key_watch import KeyWatch, StoredWatch
+from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
+from onlinecal.steering.binary import TICKET
+
+
+class Lodging(PackingRoom):
+    """Players with one model, as keys have them elsewhere; `names` are those of their keys without seats."""
+
+    def __init__(self, model: AlmostOneStepAhead, new_watch: Callable[[], KeyWatch] | None) -> None:
+        self.new_watch = new_watch
+        self._watcher = None if new_watch is None else new_watch()
+        self._threshold = nan if self._watcher is None else self._watcher.threshold
+        self.names: dict[int, str] = {}
+        super().__init__(model, new_watch is not None)
+
+    def enter(
+        self,
+        name: str,
+        lane: Lane | None = None,
+        steering: KeySteering | None = None,
+        watch: KeyWatch | None = None,
+        waiting: Iterable[Issued] = (),
+        late: int = 0,
+    ) -> int:
+        """A new player, or one with a lane's memory, a key's steering, open forecasts and how late they were.
+
+        The `cell` of these is then their place.
+        """
+        if lane is None:
+            player = self.new_player()
+            self.names[player] = name
+            return player
+        assert isinstance(lane, BinaryLane)
+        player = self._enter(name, lane.machine.rules.in_use(lane.memory), late)
+        if steering is not None:
+            self.begin_steering(player, steering.state)
+        for issued in waiting:
+            ticket = None if steering is None else steering.tickets.get(issued.number)
+            self._open(player, issued, ticket, watch)
+        if watch is not None:
+            self.state.accounts[player] = watch.account
+        return player
+
+    def take_back(
+        self, lane: bytes, steering: bytes | None, watch: bytes | None, waiting: list[Issued], late: int
+    ) -> bytes:
+        """A packed player as it was dumped, here and by this process; `waiting` as for `enter`."""
+        account, stakes, tickets = None, b"", b""
+        if watch is not None:
+            floats = msgspec.msgpack.decode(watch, type=StoredWatch).floats
+            kept = int.from_bytes(floats[:ACCOUNT_BYTES]).bit_count()
+            account, stakes = floats[: ACCOUNT_BYTES + 8 * kept], floats[ACCOUNT_BYTES + 8 * kept :]
+        if steering is not None:
+            end = len(steering) - 8 * TICKET * len(hinted(waiting))
+            steering, tickets = steering[:end], steering[end:]
+        if waiting:
+            self._open_all(waiting, tickets, stakes)
+        return together(lane, steering, account, len(waiting), late)
+
+    def _open_all(self, waiting: list[Issued], tickets: bytes, stakes: bytes) -> None:
+        """Give open forecasts places, with what steering keeps of those with hints and what is bet on all."""
+        places, state, n = [self.take_place() for _ in waiting], self.state, len(waiting)
+        state = self.state
+        state.cells[places] = [one.cell for one in waiting]
+        state.forecasts[places] = [one.probability for one in waiting]
+        state.certificates[places] = [one.certificate for one in waiting]
+        state.hints[places] = [nan if one.hint is None else one.hint for one in waiting]
+        state.numbers[places] = [one.number for one in waiting]
+        bets = unpack_floats(stakes, "<f4", n * STAKES)[0] if stakes else np.zeros(n * STAKES)
+        state.stakes[places] = bets.reshape(n, STAKES)
+        with_ticket = [one.hint is not None and tickets != b"" for one in waiting]
+        state.hinted[places] = with_ticket
+        if tickets:
+            state.tickets[np.array(places)[with_ticket]] = np.frombuffer(tickets).reshape(-1, TICKET)
+        for one, place in zip(waiting, places, strict=True):
+            one.cell = place
+
+    def _enter(self, name: str, memory: NDArray[np.int64], late: int = 0) -> int:
+        if not self.players.free:
+            self._grow_players()
+        player = self.players.free.pop()
+        self.names[player] = name
+        self.state.rows[player], self.state.counts[player], self.state.accounts[player] = -1, (0, late), 0.0
+        self._put(player, memory)
+        return player
+
+    def _open(
+        self, player: int, issued: Issued, ticket: NDArray[np.float64] | None, watch: KeyWatch | None
+    ) -> None:
+        """Give an open forecast a place."""
+        place, state = self.take_place(), self.state
+        state.counts[player, 0] += 1
+        state.cells[place], state.forecasts[place] = issued.cell, issued.probability
+        state.certificates[place] = issued.certificate
+        state.hints[place] = nan if issued.hint is None else issued.hint
+        state.numbers[place] = issued.number
+        if watch is not None and issued.number in watch.tickets:
+            state.stakes[place] = watch.tickets[issued.number]
+        state.hinted[place] = ticket is not None
+        if ticket is not None:
+            state.tickets[place] = ticket
+        issued.cell = place
+
+    def as_alone(
+        self, player: int, waiting: list[Issued]
+    ) -> tuple[list[Lane], KeySteering | None, list[Issued]]:
+        """Copies of a player's lane, steering and open forecasts, as they are outside."""
+        state = self.state
+        memory = self.model.machine.rules.in_use(self.memory(player))
+        lane, row = BinaryLane(self.model, memory.copy()), int(state.rows[player])
+        alone = [replace(issued, cell=tuple(state.cells[issued.cell].tolist())) for issued in waiting]
+        if row < 0:
+            return [lane], None, alone
+        steering = ProbabilitySteering()
+        steering.state = state.steering[row].copy()
+        steering.tickets = {
+            issued.number: state.tickets[issued.cell].copy()
+            for issued in waiting
+            if state.hinted[issued.cell]
+        }
+        return [lane], steering, alone
+
+    def dump(
+        self, held: Packed, waiting: list[Issued]
+    ) -> tuple[list[tuple[Any, ...]], bytes | None, bytes | None]:
+        """Of a packed player: open forecasts with cells, what was learnt, with tickets, and the watch."""
+        told, steering, stakes = list[tuple[Any, ...]](), held.steering, b""
+        if waiting:
+            state, places = self.state, [one.cell for one in waiting]
+            told = [
+                (one.id, one.number, one.time, one.hint, 0, one.probability, one.certificate, cell)
+                for one, cell in zip(waiting, state.cells[places].tolist(), strict=True)
+            ]
+            if steering is not None:
+                steering += state.tickets[np.array(places)[state.hinted[places]]].tobytes()
+            if self._threshold < inf:
+                stakes = pack_floats(state.stakes[places].ravel())
+        if held.account is None:
+            return told, steering, None
+        return told, steering, msgspec.msgpack.encode(StoredWatch(held.account + stakes))

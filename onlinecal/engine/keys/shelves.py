@@ -1,0 +1,189 @@
+"""Which keys in memory can take steps, and which are packed: those with seats by arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import attrgetter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.engine.config import EngineConfig
+from onlinecal.engine.keys.arena import Arena
+from onlinecal.engine.keys.entries import Open
+from onlinecal.engine.keys.judging import ARENA, PLAYER, SIZE, USED, WAITING
+from onlinecal.engine.keys.register import Register
+from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.settings import Settings, all_settings
+
+PER_KEY, PER_OPEN = 1_000, 900
+"""Bytes that a packed key takes beside what is packed, and each of its open forecasts."""
+
+Ints = NDArray[np.int64]
+
+
+class Shelves:
+    """Key states by name; `open` has the ids of their open forecasts, `register` those of keys with seats.
+
+    `settings` are the configurations at work, by their place.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        self.settings: dict[int, Settings] = all_settings(config)
+        self._arenas = [one.arena for one in self.settings.values() if one.arena is not None]
+        self.register = Register()
+        for number, arena in enumerate(self._arenas):
+            arena.number, arena.register = number, self.register
+        self.states: dict[str, KeyState] = {}
+        self.open = Open(self.register)
+        # of keys without seats: those that can take steps, and the others, with the bytes that each takes
+        self._live: dict[KeyState, None] = {}
+        self._packed: dict[KeyState, int] = {}
+        self._bytes = 0
+
+    @property
+    def live(self) -> list[KeyState]:
+        """The keys that can take steps."""
+        return [*self._live, *self._seated(np.flatnonzero(self.register.book.seats[:, PLAYER] >= 0))]
+
+    @property
+    def packed(self) -> dict[KeyState, int]:
+        """All others, with how many bytes each takes, those that were used last at the end."""
+        seats = self._packed_seats()
+        sizes = self.register.book.seats[seats, SIZE].tolist()
+        return {**self._packed, **dict(zip(self._seated(seats), sizes, strict=True))}
+
+    @property
+    def packed_bytes(self) -> int:
+        """Their sum."""
+        return self._bytes + self.register.packed_bytes
+
+    def _seated(self, seats: Ints) -> list[KeyState]:
+        states = self.register.states
+        return [states[seat] for seat in seats.tolist()]
+
+    def _packed_seats(self) -> Ints:
+        """Those used longest ago first."""
+        rows = self.register.book.seats
+        seats = np.flatnonzero(rows[:, SIZE])
+        return seats[np.argsort(rows[seats, USED], kind="stable")]
+
+    def take_seats(self, states: list[KeyState]) -> None:
+        """Give seats to usual keys that can take steps."""
+        for state in states:
+            del self._live[state]
+            for id in state.open:
+                del self.open.own[id]
+        self.register.seat(states)
+
+    def take_seat(self, state: KeyState, seat: int) -> None:
+        """Let a new key have the seat that was kept for it."""
+        del self._live[state]
+        self.register.settle([state], np.array([seat]), [state.player])
+
+    def wake(self, states: Iterable[KeyState]) -> None:
+        """Let keys that are packed take steps again."""
+        asleep = [state for state in states if state.packed is not None]
+        seats = [state.seat for state in asleep if state.seat >= 0]
+        if seats:
+            self.wake_seats(np.array(seats))
+        for arena in self._arenas:
+            there = [state for state in asleep if state.arena is arena and state.seat < 0]
+            if not there:
+                continue
+            players = arena.unpack([state.packed for state in there])  # type: ignore[misc]
+            for state, player in zip(there, players, strict=True):
+                state.player, state.packed = player, None
+                state.usual = state.settings.usual and not state.spent
+                arena.names[player] = state.name
+                self._bytes -= self._packed.pop(state, 0)
+                self._live[state] = None
+
+    def wake_seats(self, seats: Ints) -> None:
+        """The same for keys with seats, which are packed."""
+        for arena, which in self.arenas_of(seats):
+            mine = seats[which]
+            players = arena.unpack(self.register.taken_up(mine))
+            self.register.play(mine, players)
+            arena.owners[players] = mine
+
+    def pack(self, states: list[KeyState]) -> None:
+        """Keep keys as bytes that are not used; those that cannot be packed leave the memory."""
+        seats = [state.seat for state in states if state.seat >= 0]
+        if seats:
+            self.pack_seats(np.array(seats))
+        for arena in self._arenas:
+            there = [state for state in states if state.arena is arena and state.seat < 0]
+            if not there:
+                continue
+            players = [state.player for state in there]
+            for state, packed in zip(there, arena.packed(players), strict=True):
+                state.player, state.packed, state.usual = -1, packed, False
+                n = len(state.open)
+                if not n:
+                    # one that has held something is never small again
+                    state.open = {}
+                self._packed[state] = size = len(packed) + PER_KEY + PER_OPEN * n
+                self._bytes += size
+                del self._live[state]
+            arena.let_go(players)
+
+    def pack_seats(self, seats: Ints) -> None:
+        """The same for keys with seats."""
+        for arena, which in self.arenas_of(seats):
+            mine = seats[which]
+            players = self.register.book.seats[mine, PLAYER].tolist()
+            packed = arena.packed(players)
+            waiting = self.register.book.seats[mine, WAITING]
+            sizes = np.fromiter(map(len, packed), np.int64, len(packed)) + PER_KEY + PER_OPEN * waiting
+            self.register.put_aside(mine, packed, sizes)
+            arena.let_go(players)
+
+    def pack_coldest(self, most: int) -> list[KeyState]:
+        """Pack the keys that were not used for longest, but for so many; those that cannot be packed."""
+        too_many = len(self._live) + self.register.playing - most
+        if too_many <= 0:
+            return []
+        own = list(self._live)
+        rows = self.register.book.seats
+        seats = np.flatnonzero(rows[:, PLAYER] >= 0)
+        used = np.fromiter(map(attrgetter("used"), own), np.int64, len(own))
+        cold = np.argsort(np.concatenate([used, rows[seats, USED]]), kind="stable")[:too_many]
+        seats = seats[cold[cold >= len(own)] - len(own)]
+        if len(seats):
+            self.pack_seats(seats)
+        states = [own[i] for i in cold[cold < len(own)].tolist()]
+        self.pack(states)
+        return [state for state in states if state.packed is None]
+
+    def packed_beyond(self, most: int) -> list[KeyState]:
+        """The packed keys that have been so longest, whose going leaves at most so many bytes of others."""
+        too_much, gone = self.packed_bytes - most, list[KeyState]()
+        if too_much <= 0:
+            return gone
+        for state, size in self._packed.items():
+            if too_much <= 0:
+                return gone
+            too_much -= size
+            gone.append(state)
+        if too_much > 0:
+            seats = self._packed_seats()
+            sums = np.cumsum(self.register.book.seats[seats, SIZE])
+            gone += self._seated(seats[: np.searchsorted(sums, too_much) + 1])
+        return gone
+
+    def by_arena(self, states: list[KeyState]) -> list[tuple[Arena, Ints]]:
+        """The arenas in which keys live, and the places of their keys among these."""
+        if len(self._arenas) == 1:
+            return [(self._arenas[0], np.arange(len(states)))]
+        return self._parts(np.array([state.arena.number for state in states]))  # type: ignore[union-attr]
+
+    def arenas_of(self, seats: Ints) -> list[tuple[Arena, Ints]]:
+        """The same of keys with seats."""
+        if len(self._arenas) == 1:
+            return [(self._arenas[0], np.arange(len(seats)))]
+        return self._parts(self.register.book.seats[seats, ARENA])
+
+    def _parts(self, where: Ints) -> list[tuple[Arena, Ints]]:
+        return [(self._arenas[i], np.flatnonzero(where == i)) for i in np.unique(where).tolist()]

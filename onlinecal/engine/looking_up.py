@@ -1,0 +1,130 @@
+"""What the engine has to know before it judges a batch: of the ledger, of keys that are packed or new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.engine.columns.columns import FEW, Columns
+from onlinecal.engine.columns.scanning import ID, KEY, ODD, OUTCOME, QUERY
+from onlinecal.engine.columns.texts import WORD
+from onlinecal.engine.events import Query, Rejected, is_name
+from onlinecal.engine.keys.cache import KeyCache
+from onlinecal.engine.keys.judging import PACKED, PLAYER, Events, Judged
+from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.ledger.records import Record
+
+NONE = np.empty(0, np.int64)
+
+
+class Unknown(NamedTuple):
+    """Ids and names of keys that the ledger may know something of; keys, and seats, that are to wake.
+
+    `events` and `judged` are what the register takes and gives; None of few events.
+    """
+
+    ids: list[str]
+    cold: list[str]
+    packed: dict[KeyState, None]
+    asleep: NDArray[np.int64]
+    events: Events | None = None
+    judged: Judged | None = None
+
+
+def unknown(columns: Columns, keys: KeyCache) -> Unknown:
+    """What is to be asked for."""
+    ids, cold = dict[Any, None](), dict[Any, None]()
+    found: list[KeyState | None] = []
+    if len(columns) < FEW:
+        _look_at(columns, range(len(columns)), keys, ids, cold, found)
+        return Unknown(list(ids), list(cold), _packed(found), NONE)
+    kinds, register = columns.kinds, keys.register
+    odd, asks = kinds == ODD, kinds == QUERY
+    events = Events(columns.bytes, columns.spans, kinds, odd, columns.hints, columns.times)
+    judged = register.look_up(events)
+    names = dict.fromkeys(columns.texts(np.flatnonzero(asks & (judged.seats < 0)), KEY))
+    told = columns.texts(np.flatnonzero((kinds == OUTCOME) & (judged.entries < 0)), ID)
+    cold.update((name, None) for name in names if name not in keys.states)
+    asked = columns.texts(np.flatnonzero(asks), ID)
+    ids.update(dict.fromkeys(asked))
+    ids.update((id, None) for id in told if id not in keys.open.own)
+    asleep = NONE
+    if keys.packed_bytes:
+        found += map(keys.states.get, names)
+        found += map(keys.open.own.get, told)
+        seats = judged.seats[judged.seats >= 0]
+        asleep = np.unique(seats[register.book.seats[seats, PLAYER] == PACKED])
+    if odd.any():
+        _look_at(columns, np.flatnonzero(odd).tolist(), keys, ids, cold, found)
+    return Unknown(list(ids), list(cold), _packed(found), asleep, events, judged)
+
+
+def _look_at(
+    columns: Columns,
+    which: Iterable[int],
+    keys: KeyCache,
+    ids: dict[Any, None],
+    cold: dict[Any, None],
+    found: list[KeyState | None],
+) -> None:
+    """Add what is to be known of single events; what is no name is in no ledger."""
+    for i in which:
+        event = columns.event(i)
+        if type(event) is Query:
+            if is_name(event.id):
+                ids[event.id] = None
+            if type(event.key) is str and event.key in keys.states:
+                found.append(keys.states[event.key])
+            elif is_name(event.key):
+                cold[event.key] = None
+        elif not isinstance(event, Rejected):
+            state = keys.open.get(event.id) if type(event.id) is str else None
+            if state is not None:
+                found.append(state)
+            elif is_name(event.id):
+                ids[event.id] = None
+
+
+def _packed(found: list[KeyState | None]) -> dict[KeyState, None]:
+    return dict.fromkeys(state for state in found if state is not None and state.packed is not None)
+
+
+def take_seats(columns: Columns, keys: KeyCache, records: dict[str, Record], known: Unknown) -> None:
+    """Give seats to all usual keys of a batch; what the ledger has answered before is judged alone."""
+    events, judged, register = known.events, known.judged, keys.register
+    assert events is not None
+    assert judged is not None
+    asks = events.kinds == QUERY
+    if records:
+        which = np.flatnonzero(asks)
+        events.alone[which[[id in records for id in columns.texts(which, ID)]]] = True
+    names = dict.fromkeys(columns.texts(np.flatnonzero(asks & (judged.seats < 0)), KEY))
+    told = columns.texts(np.flatnonzero((events.kinds == OUTCOME) & (judged.entries < 0)), ID)
+    if not names and not told:
+        return
+    there = dict.fromkeys(map(keys.open.own.get, told))
+    new, steered = [], []
+    for name in names:
+        state = keys.states.get(name)
+        if state is not None:
+            there[state] = None
+        else:
+            settings = keys.settings_for(name)[1]
+            if settings.usual:
+                new.append(name)
+                steered.append(settings.new_steering is None)
+    states = [state for state in there if state is not None and state.usual and state.seat < 0]
+    keys.take_seats([state for state in states if all(map(str.isascii, (state.name, *state.open)))])
+    if new:
+        register.expect(new, steered)
+    if new or states:
+        register.look_again(events, judged)
+
+
+def width_of(columns: Columns) -> int:
+    """Words of the longest id."""
+    spans = columns.spans
+    return -(-int((spans[:, ID + 1] - spans[:, ID]).max(initial=1)) // WORD)
