@@ -214,7 +214,7 @@ AHEAD = ["balanced", "nested", "adaptive", "one-step-ahead", "running-mean", "fo
 
 
 @pytest.mark.parametrize("draw", ["hidden", "seen"])
-@pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.parametrize("depth", [pytest.param(2, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("spec", AHEAD)
 def test_look_ahead_is_the_best_of_all_continuations(spec, depth, draw):
     assert_same_duel(spec, f"certificate-greedy:depth={depth}", draw, 40, brute_force(depth))
