@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from onlinecal.engine.keys.arena import Arena, ArenaLane
-from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane, Step, run_together, window_bounds
+from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane, Step, in_turn, run_together, window_bounds
 from onlinecal.engine.keys.packed_players import Packed, apart
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of, unpack, with_sum
 from onlinecal.engine.keys.steering import KeySteering, loaded
@@ -318,7 +318,7 @@ class KeyState(Waiting):
         for issued, outcome, *_ in steps:
             now[issued.lane] = next(after[issued.lane])
             if outcome is None:
-                issued.certificate = sum(now)
+                issued.certificate = in_turn(now)
 
     def _steered(self, steps: list[Step]) -> list[Step]:
         """The steps with the hints that lanes are to follow."""
@@ -341,8 +341,8 @@ class KeyState(Waiting):
             sum(lane.rounds for lane in self.lanes),
             len(self.open),
             self.expired,
-            sum(lane.certificate for lane in self.lanes),
-            sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
+            in_turn(lane.certificate for lane in self.lanes),
+            in_turn(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
             number,
             *window_bounds(self.settings.config.window, self.lanes, self.late),
             None if self.watch is None else self.watch.watched(),
