@@ -1,4 +1,4 @@
-"""What a key says of all its lanes is the same under every Python: answers of ledgers are compared bit for bit."""
+"""What a key says of all its lanes is the same under every Python: ledgers compare answers bit for bit."""
 
 from onlinecal.engine.keys.lanes import in_turn
 
