@@ -8,7 +8,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
-LOWERED = r"(?<=[A-Za-zΑ-Ωα-ω])_(\{[^{}]+\}|[A-Za-z0-9∞](?!\w))"
+LOWERED = r"(?<=[A-Za-zΑ-Ωα-ω)|])_(\{[^{}]+\}|[A-Za-z0-9∞](?![A-Za-z0-9_]))"
 RAISED = r"(?<=[\w)])\^(\{[^{}]+\}|\((?:[^()]|\([^()]*\))+\)|\|[^|]+\||[-−]?[\d.]*\d|[A-Za-zα-ω+*](?!\w))"
 SCRIPT = re.compile(f"{LOWERED}|{RAISED}")
 LITERAL = (nodes.literal, nodes.math, nodes.FixedTextElement, nodes.raw, addnodes.desc_signature)

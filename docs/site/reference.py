@@ -120,6 +120,8 @@ def pages_of_verbs() -> Iterator[tuple[str, str]]:
     group = typer.main.get_command(command)
     context = typer.Context(group, info_name="onlinecal")
     for name, verb in group.commands.items():
+        for part in getattr(verb, "commands", {}).values():
+            part.short_help = (part.help or "").partition("\n\n")[0]
         text = get_docs_for_click(obj=verb, ctx=context, name=name, call_prefix="onlinecal")
         yield f"verbs/{name}.md", as_markdown(text)
 

@@ -79,7 +79,9 @@ class Verbs(TyperGroup):
             if not hasattr(error, "format_message"):
                 raise
             context = getattr(error, "ctx", None)
-            code = refuse(error.format_message(), "onlinecal" if context is None else context.command_path)
+            words = list(sys.argv[1:] if args is None else args)
+            text = error.format_message().rstrip(".") + given(words, getattr(error, "param", None))
+            code = refuse(text, "onlinecal" if context is None else context.command_path)
         code = code if isinstance(code, int) else DONE
         if standalone_mode:
             sys.exit(code)
@@ -89,6 +91,15 @@ class Verbs(TyperGroup):
 def reflowed(text: str) -> str:
     """Help with each paragraph, or example, on one line, for whoever prints it to break."""
     return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
+
+
+def given(words: list[str], option: Any) -> str:
+    """Of a value that an option does not take, what it was: not all versions of typer tell."""
+    for i, word in enumerate(words):
+        name, sign, value = word.partition("=")
+        if name in getattr(option, "opts", ()) and (sign or words[i + 1 :]):
+            return f", got {value if sign else words[i + 1]!r}"
+    return ""
 
 
 def unread() -> int:

@@ -28,6 +28,14 @@ from tests.engine.scripts import CLASSES, CONFIG, assert_sound, hint_for, is_sim
 KEYS = ("plain/a", "plain/b", "lanes/a", "brief/a", "brief lanes/a", "grid/a", "weather/a", "skies/a")
 
 
+def added(numbers):
+    """One after the other, as no `sum` does since Python 3.12."""
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
+
+
 class Lane:
     """One forecaster, and how many of its forecasts wait."""
 
@@ -52,7 +60,7 @@ class Lane:
             return self.forecaster.forecast(hint)
         if hint is not None:
             known = {label: hint.get(label, 0.0) for label in classes}
-            weight = float(sum(known.values()))
+            weight = added(known.values())
             hint = {label: p / weight for label, p in known.items()} if known and weight else None
             if known and not weight:
                 hint = dict.fromkeys(known, 1.0 / len(known))
@@ -120,7 +128,7 @@ class Key:
             trust.settle(self.steering, self.tickets.pop(id), value)
 
     def certificate(self):
-        return sum(lane.forecaster.certificate for lane in self.lanes)
+        return added(lane.forecaster.certificate for lane in self.lanes)
 
     def is_over(self, time, now):
         patience = self.config.expire_after

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.recalibrating.large import maybe_large, read_large
-from onlinecal.formats import check_file
+from onlinecal.formats import called, check_file
 from onlinecal.tables import check_columns, read_columns, read_frame
 from onlinecal.validation import check_labels, check_probability_rows
 
@@ -132,11 +132,15 @@ def _from_columns(path: Path, probabilities: str | None, label: str | None) -> T
     frame = read_frame(path)
     check_columns(frame.columns, () if label is None else (label,), path)
     names, classes = _class_columns(frame.columns, probabilities, label, path)
-    try:
-        values = frame.select(names).cast(pl.Float64).to_numpy()
-    except Exception as error:
-        raise ValueError(f"columns {', '.join(names)} must be numbers: {error}") from error
-    return _table_of(path, names, classes, values, None if label is None else frame[label])
+    values = frame.select(pl.col(name).cast(pl.Float64, strict=False) for name in names)
+    for name in names:
+        wrong = values[name].is_null() & frame[name].is_not_null()
+        if wrong.any():
+            row = int(wrong.arg_max() or 0)
+            raise ValueError(
+                f"{called(path)}: column {name!r} must be numbers, got {frame[name][row]!r} at row {row}"
+            )
+    return _table_of(path, names, classes, values.to_numpy(), None if label is None else frame[label])
 
 
 def _table_of(

@@ -6,8 +6,9 @@ a label settles one. Both kinds of lanes are the compiled machines that the rive
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from operator import attrgetter
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from operator import add, attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -113,6 +114,11 @@ class Lanes(Protocol):
         """The lane that was dumped; ValueError if it cannot be played on."""
 
 
+def in_turn(certificates: Iterable[float]) -> float:
+    """Their sum, rounded after each: what `sum` gave before Python 3.12, and ledgers compare every bit."""
+    return reduce(add, certificates, 0)
+
+
 def run_together(lanes: list[Lane], steps: list[Step]) -> list[Iterator[float]]:
     """Let each lane take its steps; for each the certificates after them.
 
@@ -140,7 +146,7 @@ def window_bounds(
     if window is None:
         return None, None
     now = sum(lane.rounds for lane in lanes)
-    proven = float(sum(lane.window_certificate(now) for lane in lanes))
+    proven = float(in_turn(lane.window_certificate(now) for lane in lanes))
     promised: float | None = 0.0
     for place, (lane, others) in enumerate(zip(lanes, late, strict=True)):
         promise = lane.window_promise(others, 0 if place else window)

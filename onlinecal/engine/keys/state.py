@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any
 
 from onlinecal.engine.keys.arena import ArenaLane
-from onlinecal.engine.keys.lanes import Issued, Step, run_together, window_bounds
+from onlinecal.engine.keys.lanes import Issued, Step, in_turn, run_together, window_bounds
 from onlinecal.engine.keys.packed_players import Packed
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of
 from onlinecal.engine.keys.stored_key import Summary
@@ -226,7 +226,7 @@ class KeyState(Storing):
         for issued, outcome, *_ in steps:
             now[issued.lane] = next(after[issued.lane])
             if outcome is None:
-                issued.certificate = sum(now)
+                issued.certificate = in_turn(now)
 
     def _steered(self, steps: list[Step]) -> list[Step]:
         """The steps with the hints that lanes are to follow."""
@@ -247,8 +247,8 @@ class KeyState(Storing):
             sum(lane.rounds for lane in self.lanes),
             waiting,
             self.expired,
-            sum(lane.certificate for lane in self.lanes),
-            sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
+            in_turn(lane.certificate for lane in self.lanes),
+            in_turn(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
             number,
             *window_bounds(self.settings.config.window, self.lanes, self.late),
             None if self.watch is None else self.watch.watched(),

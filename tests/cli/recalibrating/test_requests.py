@@ -45,6 +45,11 @@ NET, EVENTS = "net.csv", "events.csv"
             "--method groups --forecast age --outcome ill --group side",
             "'age' must lie in [0, 1]",
         ),
+        (
+            EVENTS,
+            "--method lp --probabilities risk,side --label ill",
+            "events.csv: column 'side' must be numbers, got '",
+        ),
         (EVENTS, "--method groups --forecast risk --outcome side --group old", "must be 0, 1 or boolean"),
         (EVENTS, "--method boost --outcome ill --features age,side", "column 'side' must hold numbers"),
         (EVENTS, "--method boost --outcome ill --features ill,age", "cannot be a feature too"),

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import sqlite3
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -101,6 +102,7 @@ def test_files_that_are_damaged_or_no_ledgers(ledger, tmp_path):
 
 def test_what_surrounds_a_ledger(ledger, monkeypatch):
     monkeypatch.setattr(examining, "LEAST_FREE", 1 << 60)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1 << 30))
     monkeypatch.setattr(compiled_folder, "_places", list)
     os.link(ledger, ledger.with_suffix(".other"))
     code, found, _ = doctor(ledger, "--no-integrity")
