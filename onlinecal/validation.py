@@ -260,6 +260,19 @@ def check_labelled_rows(
     return table, classes
 
 
+def check_outcome_rows(
+    probabilities: ArrayLike, labels: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """The same, or class probabilities and soft labels, both (n, k), if the labels are a table of rows."""
+    array = np.asarray(labels) if hasattr(labels, "__len__") else labels
+    if getattr(array, "ndim", 1) != 2:
+        return check_labelled_rows(probabilities, labels)
+    table, soft = check_probability_rows(probabilities), check_probability_rows(array, "labels")
+    if soft.shape != table.shape:
+        raise ValueError(f"labels must have the shape {table.shape} of probabilities, got {soft.shape}")
+    return table, soft
+
+
 def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np.bool_]:
     """Membership of shape (n_rounds, G), boolean or 0/1, G >= 1: as a boolean array, rows contiguous.
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from onlinecal.measures.counts import Floats, Ints
 from onlinecal.measures.expected import expected_calibration_error
-from onlinecal.validation import check_labelled_rows
+from onlinecal.validation import check_labelled_rows, check_outcome_rows
 
 
 def classwise_calibration_error(
@@ -26,7 +26,8 @@ def classwise_calibration_error(
     probabilities
         Class probabilities, shape (n, k); every row sums to 1 within 1e-6.
     labels
-        The classes that came true, shape (n,), whole numbers 0..k-1.
+        The classes that came true, shape (n,), whole numbers 0..k-1; or soft labels, rows of shares with sum
+        1, shape (n, k).
     bins
         None: a level set of a class is all rows that give it exactly the same probability. A number B:
         equal-width bins, as for `expected_calibration_error`.
@@ -55,11 +56,11 @@ def classwise_calibration_error(
     1.0
 
     """
-    table, classes = check_labelled_rows(probabilities, labels)
-    errors = [
-        expected_calibration_error(np.minimum(table[:, j], 1.0), classes == j, bins, normalize)
-        for j in range(table.shape[1])
-    ]
+    table, came = check_outcome_rows(probabilities, labels)
+    errors = []
+    for j, column in enumerate(table.T):
+        shares = np.minimum(came[:, j], 1.0) if came.ndim == 2 else came == j
+        errors.append(expected_calibration_error(np.minimum(column, 1.0), shares, bins, normalize))
     return math.fsum(errors)
 
 
@@ -73,8 +74,8 @@ def confidence_calibration_error(
     Parameters
     ----------
     probabilities, labels, bins
-        As for `classwise_calibration_error`. The top class is the one of largest probability, of several the
-        first.
+        As for `classwise_calibration_error`, without soft labels. The top class is the one of largest
+        probability, of several the first.
     normalize
         False: a sum over rows. True: their average.
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from river import base
 
-from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.wrappers.incremental import Estimator, IncrementalClassifier, for_river
-from onlinecal.wrappers.labels import Label, plain
+from onlinecal.wrappers.labels import Label, checked_label, plain
 from onlinecal.wrappers.late_labels import NOTHING, LateLabels
 from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.buckets import Buckets
@@ -184,7 +183,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         except TypeError:
             outcome = None
         if outcome is None:
-            self._labels.meet(check_label(y, "y"))
+            self._labels.meet(checked_label(y))
         if self._moments is not None:
             self._moments.now = self.n_rounds + 1
         if outcome is not None and x is self._features and self._binary is not None:

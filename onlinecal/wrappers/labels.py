@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.forecasters.simplex.input import class_of
+from onlinecal.forecasters.simplex.input import check_label, class_of
+from onlinecal.forecasters.simplex.soft_labels import is_soft
 from onlinecal.recalibration.spread import spread_rest
 from onlinecal.remarks import LabelWarning
 
@@ -90,6 +91,16 @@ class Labels:
             return {self.positive: 1.0}
         others = (1.0 - p) / (len(names) - 1)
         return {label: p if label == self.positive else others for label in names}
+
+
+def checked_label(y: Any) -> Label:
+    """The label of a round; ValueError if it is none, or a soft label, which models cannot learn from."""
+    if is_soft(y):
+        raise ValueError(
+            f"y must be a label, since models learn from labels, got {y!r}: soft labels go with "
+            "SimplexAlmostOneStepAhead, whose observe takes them, and a model's probabilities as hint"
+        )
+    return check_label(y, "y")
 
 
 def plain(label: Label) -> Label:

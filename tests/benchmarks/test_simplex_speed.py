@@ -22,7 +22,8 @@ def test_simplex_replay_against_the_binary_one(compare, k, m):
     compare(
         lambda forecaster: forecaster.replay(outcomes),
         lambda: AlmostOneStepAhead(n_cells=1000).replay(binary),
-        "2 us a round" if k <= 3 else "5 us a round",
+        # a binary round takes some 9 ns where a round of three classes is to take .4 us
+        {2: "200", 3: "45", 4: "500", 8: "500"}[k],
         rounds=3,
         setup=lambda: (SimplexAlmostOneStepAhead(k, n_cells=m),),
     )
@@ -39,7 +40,7 @@ def hinted(kind):
     return hints, (rng.random((len(t), 1)) > chances.cumsum(axis=1)[:, :-1]).sum(axis=1)
 
 
-TARGETS = {"wandering": "3", "jumping": "3", "false": "none: walks are long where hints are wrong"}
+TARGETS = {"wandering": "3", "jumping": "3", "false": "3"}
 
 
 @pytest.mark.parametrize("slack", [None, 1.0])

@@ -10,6 +10,7 @@ from river import dummy, linear_model
 
 from onlinecal import CalibratedClassifier, recalibrate_stream
 from tests.benchmarks.closing_table import LINES
+from tests.wrappers.scripted import Scripted
 
 MODELS = {
     "LogisticRegression": linear_model.LogisticRegression,
@@ -44,6 +45,27 @@ def test_the_wrapper_against_the_prior_classifier(compare, name, settings):
         "at most 2" if not settings else "none stated",
         less=lambda: pairs(build()),
     )
+
+
+def answered(k, count=20_000):
+    """Rounds of k labels whose model's answers are right."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(k), count)
+    labels = (rng.random((count, 1)) > p.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    return [({"answer": dict(enumerate(row))}, y) for row, y in zip(p.tolist(), labels.tolist(), strict=True)]
+
+
+def test_ten_labels_one_by_one_against_two(compare):
+    ten, two = answered(10), answered(2)
+
+    def play(rounds, **settings):
+        model = CalibratedClassifier(Scripted(), **settings)
+        for x, y in rounds:
+            model.predict_proba_one(x)
+            model.learn_one(x, y)
+
+    play(ten[:100], strategy="classwise")
+    compare(lambda: play(ten, strategy="classwise"), lambda: play(two), "10")
 
 
 @pytest.mark.parametrize(("late", "n_groups"), [(0, 1), (100, 1), (0, 20_000)])

@@ -121,3 +121,18 @@ def test_bad_input_is_refused_by_name(error, arguments, message):
 def test_min_rows_is_checked():
     with pytest.raises(ValueError, match=r"min_rows.*0"):
         linf_conditional_error([[0.5, 0.5]], [0], min_rows=0)
+
+
+def test_classes_with_soft_labels_have_the_errors_of_their_shares():
+    rng = np.random.default_rng(5)
+    p, y = (
+        np.array([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]])[rng.integers(0, 2, 40)],
+        rng.dirichlet(np.ones(3), 40),
+    )
+    shares = [expected_calibration_error(p[:, j], y[:, j]) for j in range(3)]
+    assert classwise_calibration_error(p, y) == pytest.approx(sum(shares))
+    labels = rng.integers(0, 3, 40)
+    assert classwise_calibration_error(p, np.eye(3)[labels]) == classwise_calibration_error(p, labels)
+    for measure in EVENTS[1:]:
+        with pytest.raises(ValueError, match="labels must be one-dimensional"):
+            measure(p, y)

@@ -321,3 +321,13 @@ def test_a_label_that_never_comes_is_not_the_choice_for_long():
     ((best, p),) = forecasts.items()
     assert best in "vw"
     assert answer[best] == p == pytest.approx(0.5, abs=0.15)
+
+
+@pytest.mark.parametrize("soft", [{"a": 0.5, "b": 0.5}, [0.5, 0.5], np.array([0.5, 0.5])])
+def test_soft_labels_are_refused_with_what_takes_them(soft):
+    model = CalibratedClassifier(Scripted(), classes=["a", "b"])
+    with pytest.raises(
+        ValueError, match=r"y must be a label, .* soft labels go with SimplexAlmostOneStepAhead"
+    ):
+        model.learn_one({"answer": {"a": 0.5, "b": 0.5}}, soft)
+    assert model.n_rounds == 0

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.html import Shown, Table, bracket_of
+from onlinecal.long_work import Tell, part_of, told
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
 from onlinecal.measures.distance.classes import exact, potentials, prices
+from onlinecal.measures.distance.classes.events import lower_by_events
+from onlinecal.measures.distance.classes.merging import MOST_MERGED, equal_rows, merged
 from onlinecal.measures.distance.classes.search import Prices, class_frequencies, searched, start_at, start_of
+from onlinecal.measures.distance.classes.soft import soft_bracket
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
-from onlinecal.validation import check_labelled_rows, check_probability_rows
+from onlinecal.validation import check_outcome_rows, check_probability_rows
 
 Floats = NDArray[np.float64]
-
-MOST_SUBSETS = 6
-"""Number of classes up to which every set of classes is looked at as one event."""
-MERGES = 400
-"""Number of groups up to which pairs of them are tried to be merged."""
-
 
 LOWER_WORK, PRICES_WORK, UPPER_WORK = 2e9, 2e10, 5e8
 """Operations for a budget of 1: at most some five seconds, and twenty for each of the others."""
 FULL_WORK, GROWTH, MOST_WORK = 5_000, 0.6, 100_000
 """Rounds up to which the work is in proportion to them, the power of them that it grows with beyond, and from
 which it stays as it is."""
+POTENTIALS_PART, PRICES_PART = (0.05, 0.1), (0.1, 0.5)
+"""From which share of the work to which they mostly take; the search for level sets has the rest."""
 PRICE_NODES = 500
 """Nodes of each class's relaxation, for prices."""
 SMALL_PROGRAM, SMALL_NODES = 3000, 50
@@ -68,6 +68,7 @@ def multiclass_calibration_distance(
     look_ahead: ArrayLike | None = None,
     budget: float = 0.2,
     method: Method = "auto",
+    progress: Callable[[float], None] | None = None,
 ) -> MulticlassDistance:
     """The least sum of |p - q|_1 over all calibrated sequences q of class probabilities, or a bracket of it.
 
@@ -85,7 +86,10 @@ def multiclass_calibration_distance(
     probabilities
         Shape (T, k), rows with sum 1.
     labels
-        Class numbers 0..k-1, shape (T,).
+        Class numbers 0..k-1, shape (T,); or soft labels, rows of shares with sum 1, shape (T, k). Calibrated
+        is then that over the rounds that share a vector the mean label is that vector. `upper` is attained by
+        such a sequence; `lower` holds also if rounds may be divided among vectors, each class's share for
+        itself, which is what certificates of soft labels speak of.
     normalize
         False: sums over rounds. True: divided by T.
     look_ahead
@@ -95,11 +99,15 @@ def multiclass_calibration_distance(
         Work, counted in steps, so that answers repeat. With 1, and a history of five thousand rounds, the
         potentials get about five seconds, the prices, level sets and pairs of them some twenty each, and each
         binary distance one. Fewer rounds get less in proportion, more rounds more, with their power 0.6 up to
-        a hundred thousand: with four classes the default takes two or three minutes for so many.
+        a hundred thousand: with four classes the default takes two or three minutes for so many, and with
+        .02 a tenth of that, for a bracket that is wider.
     method
         "exact": an integer program over the values that a level set can have, exact up to the solver's
         tolerance of 1e-6; up to twenty rounds or so take seconds at most, and time grows exponentially.
         "bracket": a lower and an upper bound. "auto": a bracket, and the exact distance where that is quick.
+    progress
+        Called with the share of the work that is done, rising to 1. None: a call that takes more than
+        fifteen seconds says on stderr, at every tenth, how far it is. Ctrl-C ends it.
 
     Returns
     -------
@@ -119,31 +127,54 @@ def multiclass_calibration_distance(
     >>> round(found.lower, 9), round(found.upper, 9)
     (0.8, 0.8)
     """
-    p, y = check_labelled_rows(probabilities, labels)
+    p, y = check_outcome_rows(probabilities, labels)
     ahead = None if look_ahead is None else check_probability_rows(look_ahead, "look_ahead")
     if ahead is not None and ahead.shape != p.shape:
         raise ValueError(f"look_ahead must have the shape {p.shape} of probabilities, got {ahead.shape}")
     check_options(method, budget, 0.0)
-    if p.shape[1] == 2:
+    tell = _telling(len(p), p.shape[1], budget) if progress is None else progress
+    if y.ndim == 2:
+        if method == "exact":
+            raise ValueError(f"method must be 'auto' or 'bracket' with soft labels, got {method!r}")
+        share = work_for(len(p)) * budget
+        work = share * LOWER_WORK, share * UPPER_WORK
+        (lower, witness), is_exact = soft_bracket(p, y, ahead, *work, tell), False
+    elif p.shape[1] == 2:
         lower, witness, is_exact = _of_two(p, y, ahead, budget, method)
     else:
-        lower, witness, is_exact = _of_several(p, y, ahead, budget, method)
+        lower, witness, is_exact = _of_several(p, y, ahead, budget, method, tell)
+    tell(1.0)
     scale = len(p) if normalize else 1
     upper = _distance(p, witness) / scale
     lower = upper if is_exact else min(lower / scale, upper)
     return MulticlassDistance(lower, upper, witness, upper if is_exact else None)
 
 
+def _telling(rounds: int, k: int, budget: float) -> Tell:
+    """What people are told of a bracket that takes long."""
+    what = f"bracket of the distance of {rounds:,} rounds of {k} classes"
+    return told(what, f"budget={budget / 10:.2g} in place of {budget:.2g} would be a tenth of the work")
+
+
+def work_for(rounds: int) -> float:
+    """The work for so many rounds, in shares of that for FULL_WORK."""
+    share = min(rounds, MOST_WORK) / FULL_WORK
+    return min(share, share**GROWTH)
+
+
 def _of_several(
-    p: Floats, y: NDArray[np.int64], ahead: Floats | None, budget: float, method: Method
+    p: Floats, y: NDArray[np.int64], ahead: Floats | None, budget: float, method: Method, tell: Tell
 ) -> tuple[float, Floats, bool]:
     """The lower end, a witness of the upper end, and whether that is the distance."""
-    k, share = p.shape[1], min(len(p), MOST_WORK) / FULL_WORK
-    share = min(share, share**GROWTH)
+    k, share = p.shape[1], work_for(len(p))
     vectors = [p] if ahead is None else [p, ahead]
-    groupings = [np.zeros(len(p), np.intp), *map(_groups_of, vectors)]
+
+    def lower_of(event: Floats, classes: tuple[int, ...]) -> float:
+        return calibration_distance(event, np.isin(y, classes), budget=budget).lower
+
+    groupings = [np.zeros(len(p), np.intp), *map(equal_rows, vectors)]
     best = min((_nearest(p, y, groups) for groups in groupings), key=lambda q: _distance(p, q))
-    upper, lower = _distance(p, best), _lower(p, y, budget)
+    upper, lower = _distance(p, best), lower_by_events(p, lower_of)
     if method != "exact" and _met(lower, upper):
         return lower, best, False
     found, starts = None, [start_of(p)]
@@ -151,13 +182,19 @@ def _of_several(
         pricings = [_class_prices(p, y)]
     else:
         work = share * budget * LOWER_WORK
-        found = potentials.best_potentials(potentials.mesh_for(k, len(p), work), p, y, work)
+        found = potentials.best_potentials(
+            potentials.mesh_for(k, len(p), work), p, y, work, part_of(tell, *POTENTIALS_PART)
+        )
         lower, pricings = max(lower, found.bound(p, y)), [found.at]
-        whole = prices.best_prices(p, y, found.at(p), share * budget * PRICES_WORK)
+        whole = prices.best_prices(
+            p, y, found.at(p), share * budget * PRICES_WORK, part_of(tell, *PRICES_PART)
+        )
         if whole is not None:
             lower = max(lower, whole.bound)
             starts.insert(0, start_at(prices.plan_of(whole, y), whole.kinds.values))
-    for groups in searched(p, y, starts, pricings, share * budget * UPPER_WORK):
+    for groups in searched(
+        p, y, starts, pricings, share * budget * UPPER_WORK, part_of(tell, PRICES_PART[1], 1.0)
+    ):
         witness = class_frequencies(y, groups, k)
         if (reached := _distance(p, witness)) < upper:
             best, upper = witness, reached
@@ -221,62 +258,13 @@ def _of_two(
     return 2.0 * found.lower, witness, found.exact is not None
 
 
-def _groups_of(vectors: Floats) -> NDArray[np.intp]:
-    return np.unique(vectors, axis=0, return_inverse=True)[1].ravel()
-
-
 def _distance(p: Floats, q: Floats) -> float:
     return float(np.abs(p - q).sum())
-
-
-def _lower(p: Floats, y: NDArray[np.int64], budget: float) -> float:
-    k = p.shape[1]
-
-    def binary(classes: tuple[int, ...]) -> float:
-        event = np.minimum(p[:, classes].sum(axis=1), 1.0)
-        return calibration_distance(event, np.isin(y, classes), budget=budget).lower
-
-    singles = [binary((j,)) for j in range(k)]
-    best = max(sum(singles), 2 * max(singles))
-    if k <= MOST_SUBSETS:
-        for size in range(2, k // 2 + 1):
-            best = max([best, *(2 * binary(classes) for classes in combinations(range(k), size))])
-    return best
 
 
 def _nearest(p: Floats, y: NDArray[np.int64], groups: NDArray[np.intp]) -> Floats:
     """The witness of a grouping, after merging neighbouring groups as long as that pays."""
     names, groups = np.unique(groups, return_inverse=True)
-    if len(names) <= MERGES:
-        groups = _merged(p, y, groups.ravel())
+    if len(names) <= MOST_MERGED:
+        groups = merged(p, y, groups.ravel())
     return class_frequencies(y, groups.ravel(), p.shape[1])
-
-
-def _merged(p: Floats, y: NDArray[np.int64], groups: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Merge each group with the nearest other one if both then are nearer to their frequencies; repeat."""
-    k = p.shape[1]
-    members = {g: np.flatnonzero(groups == g) for g in range(groups.max() + 1)}
-
-    def cost(rounds: NDArray[np.intp]) -> float:
-        return float(np.abs(p[rounds] - np.bincount(y[rounds], minlength=k) / len(rounds)).sum())
-
-    costs = {g: cost(rounds) for g, rounds in members.items()}
-    places = {g: p[rounds].mean(axis=0) for g, rounds in members.items()}
-    waiting = sorted(members, key=lambda g: len(members[g]))
-    while waiting and len(members) > 1:
-        g = waiting.pop(0)
-        others = [h for h in members if h != g]
-        distances = np.abs(np.array([places[h] for h in others]) - places[g]).sum(axis=1)
-        for index in np.argsort(distances, kind="stable")[:4]:
-            h = others[index]
-            rounds = np.concatenate([members[g], members[h]])
-            if (together := cost(rounds)) < costs[g] + costs[h] - 1e-12:
-                members[h], costs[h], places[h] = rounds, together, p[rounds].mean(axis=0)
-                del members[g], costs[g], places[g]
-                if h not in waiting:
-                    waiting.append(h)
-                break
-    answer = np.empty(len(p), np.intp)
-    for place, rounds in enumerate(members.values()):
-        answer[rounds] = place
-    return answer

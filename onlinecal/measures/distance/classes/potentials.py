@@ -12,14 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.long_work import Tell, untold
 from onlinecal.measures.distance.classes.triangulation import Triangulation
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ROUNDING = 1e-13
 """More than the rounding errors of one round's potential, which is at most 2 in size."""
@@ -52,14 +53,17 @@ class Potentials:
         places, shares = self.mesh.corners(p)
         return np.asarray(np.einsum("tv,tvj->tj", shares, self.values[places]))
 
-    def of_rounds(self, p: Floats, y: Ints) -> Floats:
+    def of_rounds(self, p: Floats, y: NDArray[Any]) -> Floats:
         """What each round adds to the bound, shape (T,): less the way to the simplex, where p sums to 1."""
         places, shares = self.mesh.corners(p)
         on_simplex = np.einsum("tv,tvc->tc", shares, self.mesh.points[places] / self.mesh.m)
-        terms = np.einsum("tv,tv->t", shares, self.values[places, y[:, None]])
+        if y.ndim == 2:
+            terms = np.einsum("tv,tvj,tj->t", shares, self.values[places], y)
+        else:
+            terms = np.einsum("tv,tv->t", shares, self.values[places, y[:, None]])
         return np.asarray(terms - np.abs(p - on_simplex).sum(axis=1))
 
-    def bound(self, p: Floats, y: Ints) -> float:
+    def bound(self, p: Floats, y: NDArray[Any]) -> float:
         """The lower bound on the distance to calibration that they prove, rounding errors deducted."""
         return max(0.0, math.fsum(self.of_rounds(p, y)) - len(p) * ROUNDING)
 
@@ -71,13 +75,21 @@ def mesh_for(k: int, rounds: int, work: float) -> Triangulation:
     return Triangulation(k, int(max(2, min(allowed, FINENESS * rounds ** (1 / k)))))
 
 
-def best_potentials(mesh: Triangulation, p: Floats, y: Ints, work: float) -> Potentials:
-    """The potentials, linear on cells, that prove most after `work` multiplications or a standstill."""
+def best_potentials(
+    mesh: Triangulation, p: Floats, y: NDArray[Any], work: float, tell: Tell = untold
+) -> Potentials:
+    """The potentials, linear on cells, that prove most after `work` multiplications or a standstill.
+
+    y has labels (T,), or soft ones (T, k): parts of a round may then part.
+    """
     n, k = mesh.points.shape
     best, proved = Potentials(mesh, np.zeros((n, k))), 0.0
     places, shares = mesh.corners(p)
     gain = np.zeros((n, k))
-    np.add.at(gain, (places, np.broadcast_to(y[:, None], places.shape)), shares)
+    if y.ndim == 2:
+        np.add.at(gain, places, shares[:, :, None] * y[:, None, :])
+    else:
+        np.add.at(gain, (places, np.broadcast_to(y[:, None], places.shape)), shares)
     before = 0.0
     for values, spent in _ascent(mesh, gain / len(p)):
         found = repaired(mesh, values)
@@ -85,6 +97,7 @@ def best_potentials(mesh: Triangulation, p: Floats, y: Ints, work: float) -> Pot
         if reached > proved:
             best, proved = found, reached
         if spent % 2 == 0:
+            tell(spent * CHECK // 2 * _cost_of_step(mesh) / work)
             still = 0.0 < proved <= before * (1 + LEAST_GAIN)
             if still or spent * CHECK // 2 * _cost_of_step(mesh) > work:
                 break

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.long_work import Tell, untold
 from onlinecal.measures.distance.classes.packing import (
     LOOKS,
     PASSES,
@@ -71,7 +72,7 @@ class Prices:
     n_rows: int
 
 
-def best_prices(p: Floats, y: Ints, start: Floats, work: float) -> Prices | None:
+def best_prices(p: Floats, y: Ints, start: Floats, work: float, tell: Tell = untold) -> Prices | None:
     """The best prices found within the work, raised from those of the rounds, shape (T, k).
 
     None if even the smallest level sets would take more than the work.
@@ -87,6 +88,7 @@ def best_prices(p: Floats, y: Ints, start: Floats, work: float) -> Prices | None
     margin, rise, n = k / (2.0 * mesh.m), STEP * len(p) ** (-1.0 / k), 0
     close = np.zeros(len(sites.needs), np.bool_)
     for i in range(RISES):
+        tell(i / RISES)
         prices += rise - load
         if i % OFTEN == 0:
             offered = offers(prices, kinds, sites, margin, 2.0 * rise, room)

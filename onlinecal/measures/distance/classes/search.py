@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.long_work import Tell, untold
 from onlinecal.measures.distance.classes.members import Places, Rounds, exchanges, members_of
 from onlinecal.measures.distance.classes.pairs import better_pairs
 from onlinecal.measures.distance.classes.paths import improvements
@@ -34,6 +35,9 @@ PATHS = 6
 
 PAIRS = 20
 """Work with pairs, which mostly ends before, for each of the sweeps."""
+
+SWEEPS_PART, PATHS_PART = 0.3, 0.5
+"""At which shares of the time sweeps mostly end, and paths."""
 
 STANDSTILL = 10, 0.001
 """Paths are left when so many passes along them have gained less than this share."""
@@ -115,7 +119,7 @@ def sweeps(
 
 
 def searched(
-    p: Floats, y: Ints, starts: list[Start], potentials: list[Prices], work: float
+    p: Floats, y: Ints, starts: list[Start], potentials: list[Prices], work: float, tell: Tell = untold
 ) -> Iterator[Ints]:
     """Groupings of the rounds: one from each start with each prices, then more of the best kind.
 
@@ -138,6 +142,7 @@ def searched(
         done, group = next(search, (0, best))
         yield group
         spent += done
+        tell(SWEEPS_PART * min(spent / work, 1.0))
         if turn < len(searches):
             reached.append(cost(group))
         if cost(group) < least:
@@ -149,6 +154,7 @@ def searched(
         yield group
         best = group
         spent += done
+        tell(SWEEPS_PART + (PATHS_PART - SWEEPS_PART) * min(spent / (PATHS * work), 1.0))
         if passes % STANDSTILL[0] == 0:
             before, least = least, cost(group)
             if least >= before * (1.0 - STANDSTILL[1]):
@@ -159,6 +165,7 @@ def searched(
     for done, group in better_pairs(rounds, best):
         yield group
         spent += done
+        tell(PATHS_PART + (1.0 - PATHS_PART) * min(spent / (PAIRS * work), 1.0))
         if spent > PAIRS * work:
             break
 
