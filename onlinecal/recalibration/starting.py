@@ -166,7 +166,7 @@ def chosen_start(
     for fold in range(n_folds):
         out, rows = fold_of == fold, fold_of != fold
         for each, model in zip(losses, candidates, strict=True):
-            start = fitted_start(model, table[rows], labels[rows], part(weights, rows))
+            start, _ = fitted_start(model, table[rows], labels[rows], part(weights, rows))
             each[out] = _label_losses(started(start, table[out]), labels[out])
     means = mean(losses.T, weights)
     best = int(means.argmin())
@@ -181,23 +181,23 @@ def chosen_start(
 
 def fitted_start(
     model: ProbabilityRecalibrator | None, table: Floats, labels: Ints, weights: Weights
-) -> ProbabilityRecalibrator | None:
-    """A start fitted to these rows; None, none at all, if it would raise their squared error.
+) -> tuple[ProbabilityRecalibrator | None, Floats]:
+    """A start fitted to these rows, and what it makes of them; none if it would raise their squared error.
 
     Nor are there factors of logarithms where every label is the most probable class.
     """
-    if model is None:
-        return None
-    if isinstance(model, NEVER_WARM) and bool((table.argmax(axis=1) == labels).all()):
-        return None
+    if model is None or (isinstance(model, NEVER_WARM) and bool((table.argmax(axis=1) == labels).all())):
+        return None, as_doubles(table)
     if not model.any_precision:
         table = as_doubles(table)
     with threadpool_limits(1, "blas"):
         model = clone(model)._fit_checked(table, labels, weights)
     if isinstance(model, PerClassIsotonic):
         model.floor_ = least_probability(total_weight(table, weights), table.shape[1])
-    raised = squared_error(started(model, table), labels, weights) > squared_error(table, labels, weights)
-    return None if raised else model
+    begun = started(model, table)
+    if squared_error(begun, labels, weights) > squared_error(table, labels, weights):
+        return None, as_doubles(table)
+    return model, begun
 
 
 def started(model: ProbabilityRecalibrator | None, table: Floats) -> Floats:
