@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.special import log_softmax
 from sklearn.base import clone
 
 from onlinecal import (
@@ -15,6 +16,7 @@ from onlinecal import (
     decision_calibration_error,
     decision_loss_gap,
 )
+from onlinecal.measures.fixed_order import BLOCK
 from onlinecal.pieces import ENTRIES, sampled_rows
 from onlinecal.recalibration import (
     DirichletCalibration,
@@ -24,6 +26,8 @@ from onlinecal.recalibration import (
     starting,
 )
 from onlinecal.recalibration.classical import newton, temperature
+from onlinecal.recalibration.classical.newton import LocalRows, best_linear
+from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.decision import rounds
 from onlinecal.recalibration.groups import folds, start
 from onlinecal.recalibration.groups.history import Rows
@@ -64,6 +68,40 @@ def test_searches_that_begin_with_a_sample_end_where_others_do(monkeypatch, mode
     whole = model.fit(table, labels, weights).predict_proba(table)
     few_are_many(monkeypatch, partial(surest_rows, labels, table) if misled else sampled_rows)
     np.testing.assert_allclose(model.fit(table, labels, weights).predict_proba(table), whole, atol=1e-7)
+
+
+@pytest.mark.parametrize("dirichlet", [False, True])
+def test_sums_over_any_number_of_rows_are_those_of_numpy(dirichlet):
+    for n in (1, 31, 2 * BLOCK + 45):
+        table, labels = source(n, 3)
+        rng = np.random.default_rng(n)
+        weights, parameters = rng.random(n) + 0.5, rng.standard_normal((3, 4 if dirichlet else 2))
+        logs = np.log(table + FLOOR)
+        scores = logs @ parameters[:, :-1].T if dirichlet else logs * parameters[:, 0]
+        shares = log_softmax(scores + parameters[:, -1], axis=1)
+        excess = (np.exp(shares) - np.eye(3)[labels]) * weights[:, None]
+        own = excess.T @ logs if dirichlet else (excess * logs).sum(axis=0)[:, None]
+        found = LocalRows.of(table, labels, weights).sums(parameters)
+        assert found.loss == pytest.approx(-(shares[np.arange(n), labels] * weights).sum(), rel=1e-11)
+        expected = np.c_[own, excess.sum(axis=0)].ravel()
+        assert np.allclose(found.slope, expected, rtol=0, atol=1e-11 * np.abs(logs).sum())
+        assert found.rows == pytest.approx(weights.sum())
+
+
+def test_gradients_met_on_the_way_spare_most_passes_over_all_rows(monkeypatch):
+    """With the second derivatives of a sample alone it takes 10."""
+    few_are_many(monkeypatch)
+    passes = []
+
+    class Counted(LocalRows):
+        def sums(self, parameters):
+            passes.append(len(self.logs))
+            return super().sums(parameters)
+
+    table, labels = source(12_000, 6)
+    centre = np.tile([1.0, 0.0], (6, 1))
+    best_linear(Counted.of(table, labels), centre, np.zeros_like(centre))
+    assert passes.count(12_000) <= 8
 
 
 def test_a_sigmoid_begins_with_a_sample_too(monkeypatch):

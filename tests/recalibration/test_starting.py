@@ -24,7 +24,7 @@ from onlinecal.recalibration.classical.newton import TINY
 from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.flooring import limited
 from onlinecal.recalibration.mixing import LIMITS, SHARES, Rows, chosen_mixture, moments_of
-from onlinecal.recalibration.starting import STARTS, started
+from onlinecal.recalibration.starting import PULL, STARTS, started
 
 
 def source(n=400, n_classes=4, seed=0, power=2.0):
@@ -133,6 +133,48 @@ def test_auto_starts_with_the_simplest_map_that_is_as_good_as_any(best):
     assert few.start_name_ in ("none", "temperature")
     assert LpRecalibrator().fit(table[:9], labels[:9]).start_ is None
     assert LpRecalibrator(n_folds=0).fit(table, labels).start_name_ in ("temperature", "none")
+
+
+def test_few_rows_start_near_a_temperature_where_held_out_rows_are_sure_of_it():
+    fresh, truth = skewed(4000, 2, "dirichlet")
+    table, labels = skewed(400, 1, "dirichlet")
+    at = np.arange(4000), truth
+    model = LpRecalibrator(share=0).fit(table, labels)
+    assert (model.start_name_, model.start_.pull) == ("dirichlet", PULL)
+    assert DecisionRecalibrator(share=0).fit(table, labels).start_.pull == PULL
+    simpler = [LpRecalibrator(share=0, start=start).fit(table, labels) for start in ("temperature", "vector")]
+    least = min(-np.log(each.predict_proba(fresh)[at]).mean() for each in simpler)
+    assert -np.log(model.predict_proba(fresh)[at]).mean() < 0.99 * least
+    # nothing to be sure of, too few rows, and rows enough for the map without a pull
+    for n, leans in ((400, "none"), (400, "temperature"), (400, "vector"), (290, "dirichlet")):
+        start = LpRecalibrator(share=0).fit(*skewed(n, 1, leans)).start_
+        assert not isinstance(start, DirichletCalibration)
+    assert LpRecalibrator(share=0).fit(*skewed(600, 1, "dirichlet")).start_.pull == 0.0
+
+
+def test_a_pull_leads_from_the_free_map_to_temperature_scaling():
+    table, labels = skewed(300, 5, "dirichlet")
+    temperature = TemperatureScaling().fit(table, labels)
+    held = DirichletCalibration(0, 0, pull=1e9).fit(table, labels)
+    assert np.allclose(held.predict_proba(table), temperature.predict_proba(table), atol=1e-5)
+    logs, weight = np.log(table + FLOOR), np.arange(300) % 3 + 0.5
+    model = DirichletCalibration(0, 0, pull=7.0).fit(table, labels, sample_weight=weight)
+    beta = TemperatureScaling().fit(table, labels, sample_weight=weight).inverse_temperature_
+    pull = np.c_[np.full((4, 4), 7.0 + TINY), np.full(4, 0.7 + TINY)]
+
+    def loss(flat):
+        W = flat.reshape(4, 5)
+        scores = log_softmax(logs @ W[:, :4].T + W[:, 4], axis=1)[np.arange(300), labels]
+        away = W - np.c_[beta * np.eye(4), np.zeros(4)]
+        return (pull / 2 * away**2).sum() - (weight * scores).sum()
+
+    found = np.c_[model.coef_, model.intercept_]
+    end = minimize(loss, found.ravel(), method="BFGS", options={"gtol": 1e-6}).x.reshape(4, 5)
+    assert np.allclose(found, end, atol=1e-5)
+    with pytest.raises(ValueError, match="pull must be a number of at least 0, got -1"):
+        DirichletCalibration(pull=-1).fit(table, labels)
+    with pytest.raises(ValueError, match="pull must be 0 with more than 20 classes"):
+        DirichletCalibration(pull=1).fit(np.full((50, 21), 1 / 21), np.arange(50) % 21)
 
 
 def test_newtons_method_ends_where_scipy_does():

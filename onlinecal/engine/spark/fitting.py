@@ -132,16 +132,22 @@ def _fit_smooth(model: ProbabilityRecalibrator, rows: ClassTable) -> None:
     )
 
     n_classes = rows.size[1]
-    if isinstance(model, TemperatureScaling):
+
+    def temperature() -> float:
         P, y = rows.sample
-        sample = slopes_of(logs_of(P), y, np.ones(len(y)))
-        model.inverse_temperature_, model.fixed_order_ = best_factor(rows.slopes, sample), True
+        return best_factor(rows.slopes, slopes_of(logs_of(P), y, np.ones(len(y))))
+
+    if isinstance(model, TemperatureScaling):
+        model.inverse_temperature_, model.fixed_order_ = temperature(), True
         return
     if isinstance(model, DirichletCalibration) and n_classes > MOST_NEWTON_CLASSES:
         raise ValueError(
             f"recalibrator: DirichletCalibration takes at most {MOST_NEWTON_CLASSES} classes on Spark,"
             f" got {n_classes}"
         )
+    if isinstance(model, DirichletCalibration) and model.pull:
+        model._learn_rows(SparkRows(rows), n_classes, temperature())
+        return
     model._learn_rows(SparkRows(rows), n_classes)
 
 

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from onlinecal.measures.scores import class_scores
 from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.classical.newton import LinearRows, LocalRows, best_linear, softmax_of_logs
-from onlinecal.recalibration.classical.temperature import FLOOR
+from onlinecal.recalibration.classical.temperature import FLOOR, best_factor_of_logs
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.weights import Weights, mean, weighted
 from onlinecal.validation import check_number
@@ -26,6 +26,10 @@ MOST_NEWTON_CLASSES = 20
 """Time of a step of Newton's method grows like classes^4, of one of L-BFGS-B like classes^2."""
 
 
+PULLED_INTERCEPT = 0.1
+"""Of the pull on factors: logarithms of probabilities are some times as large as 1."""
+
+
 class DirichletCalibration(ProbabilityRecalibrator):
     """softmax(W log p + b), with penalties on what lies off W's diagonal and on b.
 
@@ -33,6 +37,10 @@ class DirichletCalibration(ProbabilityRecalibrator):
     `intercept` times the average square of b (ODIR). Convex; solved from the identity: up to
     20 classes by Newton's method, with the same bits on every processor; for more by scipy's L-BFGS-B. That
     calls BLAS and ends where the gradient is small, so probabilities can differ from one machine to another.
+
+    With few rows for so many numbers `pull` holds the map near temperature scaling: to the sum of log losses
+    it adds pull/2 (W_cd - beta [c = d])^2 for each number of W, beta being the temperature's exponent, and a
+    tenth of pull/2 b_c^2: a normal prior of variance 1/pull.
 
     Parameters
     ----------
@@ -42,6 +50,8 @@ class DirichletCalibration(ProbabilityRecalibrator):
         Of L-BFGS-B.
     classes
         The labels that the columns stand for; None: 0..C-1.
+    pull
+        How strongly numbers are pulled to those of temperature scaling, not negative; up to 20 classes.
 
     Attributes
     ----------
@@ -58,6 +68,8 @@ class DirichletCalibration(ProbabilityRecalibrator):
     any_precision = True
     fixed_order_ = False
     """Of models of more classes, or pickled before sums were the same on every processor."""
+    # of models pickled before there was this
+    pull = 0.0
 
     def __init__(
         self,
@@ -65,21 +77,29 @@ class DirichletCalibration(ProbabilityRecalibrator):
         intercept: float = 0.01,
         max_iterations: int = 500,
         classes: Sequence[Hashable] | None = None,
+        pull: float = 0.0,
     ) -> None:
         self.off_diagonal = off_diagonal
         self.intercept = intercept
         self.max_iterations = max_iterations
         self.classes = classes
+        self.pull = pull
 
     def _check_parameters(self) -> None:
-        for name in ("off_diagonal", "intercept"):
+        for name in ("off_diagonal", "intercept", "pull"):
             check_number(getattr(self, name), name, 0.0, math.inf, "[)", "a number of at least 0")
 
     def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
         k = table.shape[1]
         if k <= MOST_NEWTON_CLASSES:
-            self._learn_rows(LocalRows.of(table, labels, weights), k)
+            rows = LocalRows.of(table, labels, weights)
+            beta = best_factor_of_logs(rows.logs, labels, rows.counts) if self.pull else 1.0
+            self._learn_rows(rows, k, beta)
             return
+        if self.pull:
+            raise ValueError(
+                f"pull must be 0 with more than {MOST_NEWTON_CLASSES} classes, got {self.pull!r}"
+            )
         self.fixed_order_ = False
         start = np.concatenate([np.eye(k), np.zeros((k, 1))], axis=1)
         logs = np.log(as_doubles(table) + FLOOR)
@@ -96,12 +116,14 @@ class DirichletCalibration(ProbabilityRecalibrator):
         found = end.x.reshape(start.shape)
         self.coef_, self.intercept_ = found[:, :-1], found[:, -1]
 
-    def _learn_rows(self, rows: LinearRows, n_classes: int) -> None:
-        """By Newton's method, from rows that may be anywhere."""
+    def _learn_rows(self, rows: LinearRows, n_classes: int, beta: float = 1.0) -> None:
+        """By Newton's method, from rows that may be anywhere; beta is their temperature's, for a pull."""
         k = n_classes
-        start = np.concatenate([np.eye(k), np.zeros((k, 1))], axis=1)
+        start = np.concatenate([beta * np.eye(k), np.zeros((k, 1))], axis=1)
         ridge = np.full_like(start, 2.0 * self.off_diagonal / (k * (k - 1)))
         ridge[np.arange(k), np.arange(k)], ridge[:, k] = 0.0, 2.0 * self.intercept / k
+        ridge[:, :k] += self.pull / rows.weight
+        ridge[:, k] += PULLED_INTERCEPT * self.pull / rows.weight
         found = best_linear(rows, start, ridge)
         self.coef_, self.intercept_ = np.ascontiguousarray(found[:, :k]), found[:, k].copy()
         self.fixed_order_ = True

@@ -6,21 +6,22 @@ Newton's steps, halved while they do not lower it, end at its minimum. Sums run 
 `onlinecal.measures.fixed_order`).
 
 Second derivatives are what takes time. Of many rows a sample has them: steps then lead from the sample's
-minimum, found in the same way, to that of all rows, whose loss and gradient are always those of all. Each
-step takes some hundredth of what the one before promised, or less, and the end is the same.
+minimum, found in the same way, to that of all rows, whose loss and gradient are always those of all. What
+gradients differed by from step to step corrects the sample's derivatives (BFGS), and the end is the same.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from onlinecal.compiling import compiled
-from onlinecal.measures.fixed_order import BLOCK, Floats, by_columns, exponential, logarithm, product, soften
+from onlinecal.measures.fixed_order import Floats, by_columns, product, soften
 from onlinecal.pieces import SAMPLED, sampled_rows
+from onlinecal.recalibration.classical.linear_sums import fill_curve, fill_slope
 from onlinecal.recalibration.classical.temperature import fill_logs, logs_of
 from onlinecal.recalibration.probability_recalibrator import Ints
 from onlinecal.recalibration.weights import Weights, counts_of
@@ -35,8 +36,6 @@ NEGLIGIBLE = 1e-14
 """What a step promises to lower the log loss by, where steps end."""
 ROUNDING = 1e-13
 """Of a loss: by so much it may have risen for the order of its sum alone."""
-TOGETHER = 4
-"""Rows whose second derivatives are added to the sum at once: it is read and written less often."""
 TINY = 1e-3
 """The least ridge, in rows: without it, rows that can be told apart have no minimum, nor has a common offset
 of all classes a value."""
@@ -84,13 +83,13 @@ class LocalRows:
     def sums(self, parameters: Floats) -> LinearSums:
         """Of all rows, for parameters (C, m)."""
         slope = np.empty(parameters.size)
-        loss, rows = _fill_slope(self.logs, self.labels, self.counts, parameters, slope)
+        loss, rows = fill_slope(self.logs, self.labels, self.counts, parameters, slope)
         return LinearSums(loss, slope, rows)
 
     def curve(self, parameters: Floats) -> Floats:
         """The lower half of the second derivatives of the average log loss, shape (C m, C m)."""
         curve = np.empty((parameters.size, parameters.size))
-        _fill_curve(self.logs, self.counts, parameters, curve)
+        fill_curve(self.logs, self.counts, parameters, curve)
         return curve
 
     def sample(self) -> LocalRows:
@@ -113,16 +112,55 @@ def best_of_rows(rows: LinearRows, centre: Floats, ridge: Floats) -> Floats:
     if rows.from_sample:
         sample = rows.sample()
         begin = best_of_rows(sample, centre, ridge)
-        curve = sample.curve(begin)
-        found, is_minimum = _descended(rows, lambda _: curve, begin, centre, ridge, MOST_SAMPLED)
+        step_at = Secants(_with_ridge(sample.curve(begin), ridge)).step
+        found, is_minimum = _descended(rows, step_at, begin, centre, ridge, MOST_SAMPLED)
         if is_minimum:
             return found
-    return _descended(rows, rows.curve, centre, centre, ridge, MOST_STEPS)[0]
+
+    def newton(parameters: Floats, slope: Floats) -> Floats:
+        return _solved(_with_ridge(rows.curve(parameters), ridge), slope)
+
+    return _descended(rows, newton, centre, centre, ridge, MOST_STEPS)[0]
+
+
+class Secants:
+    """Steps by the inverse of second derivatives somewhere else, corrected by the gradients met: BFGS.
+
+    Nocedal & Wright, "Numerical Optimization" (2006), algorithm 7.4, with all steps in memory.
+    """
+
+    def __init__(self, curve: Floats) -> None:
+        self.curve = curve
+        self.before: tuple[Floats, Floats] | None = None
+        self.pairs: list[tuple[Floats, Floats, float]] = []
+
+    def step(self, parameters: Floats, slope: Floats) -> Floats:
+        """What to take off the parameters."""
+        if self.before is not None:
+            moved, bent = parameters.ravel() - self.before[0], slope - self.before[1]
+            # the loss is convex; by rounding alone it may not be
+            if (along := float((moved * bent).sum())) > 0.0:
+                self.pairs.append((moved, bent, along))
+        self.before = parameters.ravel(), slope
+        step, taken = slope.copy(), []
+        for moved, bent, along in reversed(self.pairs):
+            taken.append(float((moved * step).sum()) / along)
+            step -= taken[-1] * bent
+        step = _solved(self.curve.copy(), step)
+        for (moved, bent, along), much in zip(self.pairs, reversed(taken), strict=True):
+            step += (much - float((bent * step).sum()) / along) * moved
+        return step
+
+
+def _with_ridge(curve: Floats, ridge: Floats) -> Floats:
+    at = np.arange(ridge.size)
+    curve[at, at] += ridge.ravel()
+    return curve
 
 
 def _descended(
     rows: LinearRows,
-    curve_at: Callable[[Floats], Floats],
+    step_at: Callable[[Floats, Floats], Floats],
     begin: Floats,
     centre: Floats,
     ridge: Floats,
@@ -138,9 +176,7 @@ def _descended(
 
     found, (loss, slope) = begin, penalised(begin)
     for _ in range(most):
-        curve = curve_at(found).copy()
-        curve[np.arange(slope.size), np.arange(slope.size)] += ridge.ravel()
-        step = _solved(curve, slope).reshape(centre.shape)
+        step = step_at(found, slope).reshape(centre.shape)
         promised = float((step.ravel() * slope).sum())
         if not promised > NEGLIGIBLE:
             return (found - step if promised > 0.0 else found), True
@@ -165,114 +201,6 @@ def softmax_of_logs(table: Floats, factors: Floats, offsets: Floats) -> Floats:
     scores += offsets[:, None]
     soften(scores)
     return np.ascontiguousarray(scores.T)
-
-
-@compiled
-def _fill_scores(logs: Floats, parameters: Floats, scores: Floats) -> float:
-    """The classes' scores of one row of log-probabilities, and the largest of them."""
-    k, m = parameters.shape
-    if m == 2:
-        for c in range(k):
-            scores[c] = parameters[c, 1] + parameters[c, 0] * logs[c]
-    else:
-        for c in range(k):
-            score = parameters[c, k]
-            for d in range(k):
-                score += parameters[c, d] * logs[d]
-            scores[c] = score
-    largest = scores[0]
-    for c in range(1, k):
-        largest = max(largest, scores[c])
-    return largest
-
-
-@compiled
-def _fill_slope(logs: Floats, labels: Ints, weights: Floats, parameters: Floats, slope: Floats) -> Any:
-    """Sums of the log losses of the softmax of the scores, of their gradients, into `slope`, and of weights.
-
-    Rows are summed by blocks, blocks among themselves: rounding then grows with neither.
-    """
-    k, m = parameters.shape
-    shares, part = np.empty(k), np.empty((k, m))
-    loss, rows = 0.0, 0.0
-    for at in range(k * m):
-        slope[at] = 0.0
-    for start in range(0, logs.shape[0], BLOCK):
-        lost, counted = 0.0, 0.0
-        part[:] = 0.0
-        for i in range(start, min(start + BLOCK, logs.shape[0])):
-            weight = weights[i]
-            largest = _fill_scores(logs[i], parameters, shares)
-            own = shares[labels[i]]
-            for c in range(k):
-                shares[c] = exponential(shares[c] - largest)
-            total = 0.0
-            for share in shares:
-                total += share
-            lost += weight * (logarithm(total) + largest - own)
-            counted += weight
-            scale = weight / total
-            for c in range(k):
-                shares[c] *= scale
-            shares[labels[i]] -= weight
-            for c in range(k):
-                part[c, m - 1] += shares[c]
-            if m == 2:
-                for c in range(k):
-                    part[c, 0] += shares[c] * logs[i, c]
-                continue
-            for c in range(k):
-                for d in range(k):
-                    part[c, d] += shares[c] * logs[i, d]
-        loss += lost
-        rows += counted
-        for at in range(k * m):
-            slope[at] += part[at // m, at % m]
-    return loss, rows
-
-
-@compiled
-def _fill_curve(logs: Floats, weights: Floats, parameters: Floats, curve: Floats) -> None:
-    """The lower half of the matrix of second derivatives of the average log loss.
-
-    With s the softmax and x_c what class c sees, a row adds s_c x_c x_c' in the block of c, less the product
-    of all s_c x_c with themselves.
-    """
-    k, m = parameters.shape
-    shares, counts = np.empty(k), np.empty(TOGETHER)
-    seen, moved = np.ones((TOGETHER, k * m)), np.empty((TOGETHER, k * m))
-    curve[:] = 0.0
-    rows = 0.0
-    for start in range(0, logs.shape[0], TOGETHER):
-        for place in range(TOGETHER):
-            # behind the last row the last again, which counts for nothing
-            i = min(start + place, logs.shape[0] - 1)
-            counts[place] = weights[i] if start + place == i else 0.0
-            rows += counts[place]
-            largest = _fill_scores(logs[i], parameters, shares)
-            total = 0.0
-            for c in range(k):
-                shares[c] = exponential(shares[c] - largest)
-                total += shares[c]
-            for c in range(k):
-                share = shares[c] / total
-                for a in range(m - 1):
-                    log = logs[i, c] if m == 2 else logs[i, a]
-                    seen[place, c * m + a] = log
-                    moved[place, c * m + a] = share * log
-                moved[place, c * m + m - 1] = share
-        first, second, third, fourth = moved[0], moved[1], moved[2], moved[3]
-        for at in range(k * m):
-            row = curve[at]
-            u, v = counts[0] * first[at], counts[1] * second[at]
-            w, x = counts[2] * third[at], counts[3] * fourth[at]
-            for other in range(at + 1):
-                row[other] -= (u * first[other] + v * second[other]) + (w * third[other] + x * fourth[other])
-            for other in range(at - at % m, at + 1):
-                row[other] += (u * seen[0, other] + v * seen[1, other]) + (
-                    w * seen[2, other] + x * seen[3, other]
-                )
-    curve /= rows
 
 
 @compiled

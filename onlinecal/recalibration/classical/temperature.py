@@ -80,7 +80,11 @@ def temperature_start(inverse_temperature: float, n_classes: int, fixed_order: b
 
 def best_inverse_temperature(table: Floats, labels: Ints, weights: Weights = None) -> float:
     """The beta of the least log loss, in [exp(-10), exp(10)], to nine digits."""
-    logs, counts = logs_of(table), counts_of(table, weights)
+    return best_factor_of_logs(logs_of(table), labels, counts_of(table, weights))
+
+
+def best_factor_of_logs(logs: Floats, labels: Ints, counts: Floats) -> float:
+    """The same from log-probabilities (n, C), and for how many rows each counts."""
     sample = None
     if len(logs) > SAMPLED:
         rows = sampled_rows(len(logs))

@@ -138,10 +138,9 @@ class Fitting:
         asked = self.parameters
         tables = []
         for rows, out in deciding_folds(len(self.labels), asked.n_folds, asked.seed):
-            start = self._start(rows)
+            start, fitted = self._start(rows)
             begun = started(start, self.table[out])
-            corrected = self._corrected(started(start, self.table[rows]))
-            self.folds.append((out, begun, self._descent(corrected, rows, 1)))
+            self.folds.append((out, begun, self._descent(self._corrected(fitted), rows, 1)))
             tables.append(self._corrected(begun))
         course = [self._score(tables)]
         most = self.most_rounds
@@ -165,8 +164,7 @@ class Fitting:
         epsilon was left.
         """
         rows = np.arange(len(self.table))
-        start = self._start(rows)
-        begun = started(start, self.table)
+        start, begun = self._start(rows)
         descent = self._descent(self._corrected(begun), rows, 0)
         history: list[Progress] = []
         while len(descent.rounds) < most:
@@ -202,10 +200,10 @@ class Fitting:
         """The mean square gap of the decision makers that are watched."""
         return float((_gaps(table, labels, weights, self.watched) ** 2).mean())
 
-    def _start(self, rows: Ints) -> Begun:
-        """The start when only some rows are fitted."""
+    def _start(self, rows: Ints) -> tuple[Begun, Floats]:
+        """The start when only some rows are fitted, and what it makes of them."""
         if self.earlier is not None:
-            return self.earlier[0]
+            return self.earlier[0], started(self.earlier[0], self.table[rows])
         return fitted_start(self.model, self.table[rows], self.labels[rows], part(self.weights, rows))
 
     def _corrected(self, begun: Floats) -> Floats:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.pieces import pieces
 from onlinecal.validation import check_groups, check_share
 
 Bools = NDArray[np.bool_]
@@ -131,7 +132,11 @@ class GroupMaker:
                         columns.append(both)
         self.names_ = [" & ".join(c.name for c in cell) or EVERYONE for cell in self._cells]
         self.n_groups_ = len(columns)
-        return np.ascontiguousarray(np.column_stack(columns))
+        members = np.empty((n_rows, self.n_groups_), bool)
+        # some rows of all columns are in the cache together
+        for rows in pieces(members):
+            np.stack([inside[rows] for inside in columns], axis=1, out=members[rows])
+        return members
 
     def _place(self, frame: Any, n_rows: int) -> Bools:
         values = self._values(frame, n_rows)

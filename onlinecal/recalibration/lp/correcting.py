@@ -73,8 +73,7 @@ class Correcting:
         if rows is not None:
             table, labels, weights = table[rows], labels[rows], part(weights, rows)
         asked, needs = self.parameters, self.parameters.sample_complexity_
-        start = fitted_start(self.model, table, labels, weights)
-        begun = started(start, table)
+        start, begun = fitted_start(self.model, table, labels, weights)
         if asked.estimation == "plug-in":
             shift = asked.within_ == "shift"
             statistics = plug_in_statistics(begun, labels, needs.n_levels, needs.beta, shift, weights)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onlinecal.compiling import compiled
 from onlinecal.measures.lp.level_sets import Floats, Ints, levels_of, number_level_sets
 from onlinecal.recalibration.lp.sizes import SampleComplexity, laplace_scale
 from onlinecal.recalibration.lp.state import Pools
-from onlinecal.recalibration.weights import Weights, part, total_weight
+from onlinecal.recalibration.weights import Weights, counts_of, part, total_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +60,21 @@ def plug_in_statistics(
     means = None
     if with_means:
         means = np.zeros((len(bins), k))
-        for j in range(k):
-            column = table[inside, j] if mine is None else table[inside, j] * mine
-            means[:, j] = np.bincount(bin_of_row[inside], weights=column, minlength=len(bins))
+        _add_rows(table, bin_of_row, counts_of(table, weights), means)
         means /= counts[:, None]
     ones = _label_counts(bin_of_row, labels, len(bins), k, weights)
     levels = levels_of(table[first_rows[bins]], n_levels)
     return Statistics(levels, means, single_pool(counts, ones, total_weight(table, weights)))
+
+
+@compiled
+def _add_rows(table: Floats, bin_of_row: Ints, weights: Floats, sums: Floats) -> None:
+    """Add each row times its weight to its bin's sum (B, k); those of no bin, -1, to none."""
+    for i in range(table.shape[0]):
+        b = bin_of_row[i]
+        if b >= 0:
+            for j in range(table.shape[1]):
+                sums[b, j] += weights[i] * table[i, j]
 
 
 def single_pool(masses: Floats, labels: Floats, rows: float) -> Pools:
