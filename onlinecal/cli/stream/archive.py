@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from onlinecal.engine.ledger.chain import Link
+
 
 def archive(
-    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger.")],
+    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger, or the folder of --workers.")],
     into: Annotated[
         Path,
-        typer.Option("--into", help="The archive to make; or one whose making was interrupted: then go on."),
+        typer.Option(
+            "--into",
+            help="The archive to make; of a folder, a folder. Or one that was interrupted: then go on.",
+        ),
     ],
     before: Annotated[
         str | None,
@@ -23,7 +29,8 @@ def archive(
         ),
     ] = None,
     keep: Annotated[
-        int | None, typer.Option("--keep", min=0, help="Move all but so many of the last events.")
+        int | None,
+        typer.Option("--keep", min=0, help="Move all but so many of the last events, of each shard."),
     ] = None,
     shrink: Annotated[
         bool, typer.Option("--shrink", help="Give the space to the disk; else new events fill it.")
@@ -36,6 +43,9 @@ def archive(
     archive is made beside a running engine; for the move itself, one transaction, nobody else may write:
     stop the engine, and repeat the same command if it was running. Interrupted, the same command goes on.
 
+    Of a folder of shards each is archived by itself, into a folder with as many archives. Events are counted
+    within a shard; `before` is the same time for all.
+
     An archive is read as a ledger is, by `report`, `check` and `export`. An id that was moved cannot be used
     again: events about it are rejected as `archived`.
 
@@ -45,27 +55,39 @@ def archive(
     """
     from onlinecal.cli.output import print_json, results
     from onlinecal.cli.stream.far import telling
-    from onlinecal.cli.stream.shards.reading import refuse_shards
+    from onlinecal.cli.stream.shards.folder import manifest_of, named
+    from onlinecal.cli.stream.shards.making import archive_shards
     from onlinecal.engine.ledger.archive import archive_ledger
     from onlinecal.tables import number
 
-    refuse_shards(ledger, "archive each, 0.db into an archive of its own, and so on")
     when = None if before is None else seconds(before)
     if (keep is None) == (when is None):
         raise ValueError("give one of --keep and --before")
+    manifest = manifest_of(ledger)
     with telling("archiving") as tell:
-        moved = archive_ledger(ledger, into, keep=keep, before=when, shrink=shrink, tell=tell)
+        if manifest is None:
+            moved = [archive_ledger(ledger, into, keep=keep, before=when, shrink=shrink, tell=tell)]
+            places = [(ledger, into)]
+        else:
+            moved = archive_shards(ledger, manifest, into, keep=keep, before=when, shrink=shrink, tell=tell)
+            places = list(zip(named(ledger, manifest.shards), named(into, manifest.shards), strict=True))
     if as_json:
-        facts = None
-        if moved is not None:
-            facts = {"events": moved.events, "queries": moved.queries, "closings": moved.closings,
-                     "number": moved.number, "hash": moved.hash.hex()}  # fmt: skip
-        print_json({"path": str(ledger), "into": str(into), "archived": facts})
-    elif moved is None:
-        results().print(f"{ledger}: there is nothing older to move", markup=False, soft_wrap=True)
-    else:
-        events = f"{number(moved.events)} events up to number {moved.number}"
-        results().print(f"{into}: {events}, link {moved.hash.hex()[:16]}", markup=False, soft_wrap=True)
+        facts = [None if link is None else facts_of(link) for link in moved]
+        told = {"archived": facts[0]} if manifest is None else {"shards": facts}
+        print_json({"path": str(ledger), "into": str(into), **told})
+        return
+    for (source, target), link in zip(places, moved, strict=True):
+        said = f"{source}: there is nothing older to move"
+        if link is not None:
+            events = f"{number(link.events)} events up to number {link.number}"
+            said = f"{target}: {events}, link {link.hash.hex()[:16]}"
+        results().print(said, markup=False, soft_wrap=True)
+
+
+def facts_of(link: Link) -> dict[str, int | str]:
+    """What was archived, for machines."""
+    counts = {name: getattr(link, name) for name in ("events", "queries", "closings", "number")}
+    return {**counts, "hash": link.hash.hex()}
 
 
 def seconds(when: str) -> float:

@@ -22,7 +22,9 @@ def check(
     ],
     archives: Annotated[
         list[Path] | None,
-        typer.Option("--archive", help="An archive of it, to be checked, too; may be repeated."),
+        typer.Option(
+            "--archive", help="An archive of it, to be checked, too; may be repeated. Of a folder, a folder."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
@@ -39,16 +41,16 @@ def check(
 
     from onlinecal.cli.output import print_json, results
     from onlinecal.cli.stream.far import telling
-    from onlinecal.cli.stream.shards.reading import ledgers_in, refuse_shards
+    from onlinecal.cli.stream.shards.folder import shards_of
+    from onlinecal.cli.stream.shards.making import archives_of
     from onlinecal.engine.ledger.check import Check, check_ledger
     from onlinecal.tables import number
 
-    if archives:
-        refuse_shards(ledger, "an archive belongs to one of them; check 0.db with its own, and so on")
-    found = Check(0, 0, [])
-    for one in ledgers_in(ledger):
+    found, shards = Check(0, 0, []), shards_of(ledger)
+    for one in shards or [ledger]:
+        chain = archives or [] if shards is None else archives_of(one, archives or [])
         with telling("checking") as tell:
-            came = check_ledger(one, archives=archives or (), tell=tell)
+            came = check_ledger(one, archives=chain, tell=tell)
         found = Check(found.events + came.events, found.keys + came.keys, found.problems + came.problems)
     if as_json:
         print_json({"path": str(ledger), **msgspec.to_builtins(found)})
@@ -64,8 +66,10 @@ def check(
 
 
 def repair(
-    ledger: Annotated[Path, typer.Option("--ledger", help="The damaged ledger; it stays as it is.")],
-    into: Annotated[Path, typer.Option("--into", help="The ledger to make.")],
+    ledger: Annotated[
+        Path, typer.Option("--ledger", help="The damaged ledger, or folder of --workers; it stays as it is.")
+    ],
+    into: Annotated[Path, typer.Option("--into", help="The ledger, or folder, to make.")],
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Play what can be read of a damaged ledger into a new one.
@@ -80,12 +84,13 @@ def repair(
     import msgspec
 
     from onlinecal.cli.output import print_json, results
-    from onlinecal.cli.stream.shards.reading import refuse_shards
+    from onlinecal.cli.stream.shards.folder import manifest_of
+    from onlinecal.cli.stream.shards.making import repair_shards
     from onlinecal.engine.ledger.repair import repair_ledger
     from onlinecal.tables import number
 
-    refuse_shards(ledger, "`stream doctor` says which is damaged; repair that file, then put it in its place")
-    saved = repair_ledger(ledger, into)
+    manifest = manifest_of(ledger)
+    saved = repair_ledger(ledger, into) if manifest is None else repair_shards(ledger, manifest, into)
     if as_json:
         print_json({"path": str(into), **msgspec.to_builtins(saved)})
     else:

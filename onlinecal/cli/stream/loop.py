@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol, Self
+from typing import TYPE_CHECKING, BinaryIO, Protocol, Self
 
 from onlinecal.cli.errors import unread
 from onlinecal.cli.stream.answering import answer
@@ -16,11 +16,13 @@ from onlinecal.cli.stream.inputs import Stop, read_stream
 from onlinecal.cli.stream.lines import GARBAGE, Gathered, Piece, gather, key_of
 from onlinecal.cli.stream.progress import InMemory, Progress
 from onlinecal.cli.stream.shards.folder import in_shards, named
-from onlinecal.cli.stream.shards.pool import Deliver, Pool
 from onlinecal.compiling import counting
 from onlinecal.engine.engine import HOT_KEYS, PACKED_BYTES, Engine
 from onlinecal.engine.ledger.records import Noted
 from onlinecal.engine.settings import read_config
+
+if TYPE_CHECKING:
+    from onlinecal.cli.stream.shards.pool import Deliver
 
 
 class Answering(InMemory, Protocol):
@@ -94,6 +96,8 @@ def run(
         def answering() -> Answering:
             if shards is None:
                 return Alone(ledger, settings, **kept)
+            from onlinecal.cli.stream.shards.pool import Pool
+
             return Pool(ledger, shards, settings, kept, most, log_json, failed=stop.end)
 
         with counting() as compiled, answering() as engine:

@@ -56,7 +56,8 @@ def serve(
 
     refuse_shards(
         ledger,
-        "HTTP has one ledger; events of all keys go through `onlinecal stream`, or run a server for each",
+        f"HTTP has one ledger. Run a server for each, `--ledger {ledger}/0.db --port 8765` and so on, and "
+        "send an event to that of crc32(key) modulo their number; or send events through `onlinecal stream`",
     )
 
     try:

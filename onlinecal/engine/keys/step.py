@@ -6,7 +6,7 @@ The key's part of the bytes is what the engine on one machine keeps, and the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from zlib import crc32
 
@@ -14,12 +14,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from onlinecal.engine.batch import Batch, in_seconds, refuse
+from onlinecal.engine.batch import Asked, Row, refuse
+from onlinecal.engine.columns.columns import FEW, Columns, EventColumns
+from onlinecal.engine.columns.scanning import ODD, QUERY
 from onlinecal.engine.config import EDITION, PARAMETERS, EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Query, Rejected
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.own_states import note_own
-from onlinecal.engine.ledger.records import Record, Snapshot
+from onlinecal.engine.keys.packing import garbage_left_alone
+from onlinecal.engine.ledger.records import Record, Snapshot, loaded
+from onlinecal.engine.usual import UsualBatch
 from onlinecal.validation import check_count
 
 VERSION = EDITION
@@ -105,8 +109,14 @@ class KeyStep:
         ValueError
             The bytes are damaged, of another version, or were kept with another configuration.
         """
+        after, batch = self.turn(key, data, EventColumns(list(events)))
+        return after, batch.answers()
+
+    def turn(self, key: str, data: bytes | None, columns: Columns) -> tuple[bytes | None, UsualBatch]:
+        """The same of events in columns; the batch has the answers."""
         try:
-            return self._turn(key, data, events)
+            with garbage_left_alone():
+                return self._turn(key, data, columns)
         except BaseException:
             # what is left of the turn would be in the way of the next one
             self._start_over()
@@ -118,9 +128,7 @@ class KeyStep:
         }
         self._keys = self._keys_of[VERSION]
 
-    def _turn(
-        self, key: str, data: bytes | None, events: Iterable[Incoming | Rejected]
-    ) -> tuple[bytes | None, list[Answer]]:
+    def _turn(self, key: str, data: bytes | None, columns: Columns) -> tuple[bytes | None, UsualBatch]:
         # the first byte; 0, which no version is, if there is none
         version = VERSION if data is None else int.from_bytes(data[:1])
         place = self.config.place_for(key)
@@ -129,26 +137,24 @@ class KeyStep:
         if data is not None:
             keys.load([Snapshot(1, key, place, before.number, before.state)])
         records = {record.id: record for record in before.records}
-        batch = Batch(keys, records, before.number, 0)
-        judged = []
-        for event in events:
-            self._forget(event.id, records, batch)
-            judged.append(_foreign(event, key) or batch.judge(event))
+        batch = Turn(keys, records, before.number, columns, key, self.remember)
+        batch.judge_all()
         keys.run()
-        answers = list(map(batch.answer, judged))
         state = keys.states.get(key)
         if state is None:
-            return data, answers
+            return data, batch
+        waiting = {issued.number for issued in state.open.values()}
+        oldest = batch.number - self.remember
         kept = [
             record
-            for record in (*(_closed(record, batch) for record in records.values()), *_asked(batch))
-            if record.id in state.open or self._is_fresh(record.closed or record.number, batch)
+            for record in closed_by(before.records + asked_in(batch, key), batch.closing_rows())
+            if (record.closed or record.number) > oldest or record.number in waiting
         ]
         dumped = state.dump()
         note_own(key, state.settings.mark, dumped)
         after = self.adopt(key, batch.number, dumped, kept, version)
         keys.drop(state)
-        return after, answers
+        return after, batch
 
     def adopt(self, key: str, number: int, state: bytes, records: list[Record], edition: int) -> bytes:
         """A key's bytes that go on from a state of the engine.
@@ -173,17 +179,43 @@ class KeyStep:
             raise ValueError(f"the state of key {key!r} was kept with another configuration than the present")
         return kept
 
-    def _is_fresh(self, number: int, batch: Batch) -> bool:
-        return batch.number - number < self.remember
 
-    def _forget(self, id: Any, records: dict[str, Record], batch: Batch) -> None:
-        """Drop what is known of a forecast, if it is closed or expired and that is too long ago.
+class Turn(UsualBatch):
+    """A turn of `key`, which knows a closed or expired forecast for `remember` more events.
 
-        Looked at whenever an event names it, so that it does not matter where turns begin and end.
-        """
-        if not isinstance(id, str) or id in self._keys.open:
-            return
-        record, asked, closed = records.get(id), batch.asked.get(id), batch.closed.get(id)
+    Whether it still does is looked at whenever an event names it, so that it does not matter where turns
+    begin and end; what is judged with others is about new and open forecasts.
+    """
+
+    def __init__(
+        self,
+        keys: KeyCache,
+        records: dict[str, Record],
+        number: int,
+        columns: Columns,
+        key: str,
+        remember: int,
+    ) -> None:
+        super().__init__(keys, records, number, 0, columns)
+        self._key, self._remember = key, remember
+        # of forecasts that were asked for in this turn and are known no more
+        self._forgotten: set[str] = set()
+        if len(columns) >= FEW:
+            for i, name in enumerate(columns.keys):
+                if name != key and columns.kinds[i] == QUERY:
+                    columns.kinds[i] = ODD
+
+    def judge(self, event: Incoming | Rejected) -> Answer | Asked:
+        """The answer to an event, as of one key's turn."""
+        if isinstance(event.id, str) and event.id not in self.keys.open:
+            self._forget(event.id)
+        if type(event) is Query and event.key != self._key:
+            return refuse(event, "invalid", f"key must be that of the turn, {self._key!r}, got {event.key!r}")
+        return super().judge(event)
+
+    def _forget(self, id: str) -> None:
+        """Drop what is known of a forecast that is not open, if that is too long ago."""
+        record, asked, closed = self.records.get(id), self.asked_before(id), self.closed_before(id)
         if closed is not None:
             number = closed[0][0]
         elif record is not None:
@@ -192,9 +224,34 @@ class KeyStep:
             number = asked[3].number
         else:
             return
-        if not self._is_fresh(number, batch):
-            for known in (records, batch.asked, batch.closed, self._keys.given_up):
+        if self.number - number >= self._remember:
+            self._forgotten.add(id)
+            for known in (self.records, self.asked, self.closed, self.keys.given_up):
                 known.pop(id, None)
+
+    def asked_before(self, id: Any) -> Asked | None:
+        """A query of this turn."""
+        return self.asked.get(id) if id in self._forgotten else super().asked_before(id)
+
+    def closed_before(self, id: Any) -> tuple[Row, str] | None:
+        """A closing of this turn."""
+        return self.closed.get(id) if id in self._forgotten else super().closed_before(id)
+
+
+def asked_in(batch: UsualBatch, key: str) -> list[Record]:
+    """The records of a turn's queries."""
+    return [
+        Record(number, id, key, loaded(hint), time, loaded(probability), certificate, None, None, None)
+        for number, id, _, hint, time, probability, certificate in batch.query_rows()
+    ]
+
+
+def closed_by(records: list[Record], closings: Iterable[Row]) -> Iterator[Record]:
+    """The records, with their closing if it is one of these."""
+    closing = {asked: (number, value, time) for number, asked, value, time in closings}
+    for record in records:
+        found = closing.get(record.number)
+        yield record if found is None else Record(*record[:7], *found)
 
 
 def _values_of(config: KeyConfig) -> tuple[Any, ...]:
@@ -205,29 +262,3 @@ def _values_of(config: KeyConfig) -> tuple[Any, ...]:
         del values["window"]
     newer = [(name, values.pop(name)) for name in NEWER]
     return *values.values(), *(pair for pair in newer if pair[1] is not None)
-
-
-def _foreign(event: Incoming | Rejected, key: str) -> Rejected | None:
-    """The refusal of a query for another key."""
-    if type(event) is Query and event.key != key:
-        return refuse(event, "invalid", f"key must be that of the turn, {key!r}, got {event.key!r}")
-    return None
-
-
-def _closed(record: Record, batch: Batch) -> Record:
-    """A record, with its closing if it was in this turn."""
-    closed = batch.closed.get(record.id)
-    if closed is None:
-        return record
-    number, _, value, time = closed[0]
-    return record._replace(closed=number, value=value, closed_time=time)
-
-
-def _asked(batch: Batch) -> Iterable[Record]:
-    """The records of the queries of this turn."""
-    for event, _, hint, issued in batch.asked.values():
-        record = Record(
-            issued.number, issued.id, event.key, hint, in_seconds(event.time), issued.probability,
-            issued.certificate, None, None, None,
-        )  # fmt: skip
-        yield _closed(record, batch)

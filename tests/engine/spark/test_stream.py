@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import pytest
 
-from onlinecal.engine import Engine, EngineConfig, KeyConfig
+from onlinecal.engine import Engine, EngineConfig, KeyConfig, Query
 from onlinecal.engine.keys.step import KeyStep
 from tests import ROOT
 from tests.engine.key_events import CONFIG, everything
@@ -201,8 +201,8 @@ def test_what_cannot_work_is_refused_before_the_stream_starts(spark, tmp_path, m
 
 
 def test_outcomes_may_be_texts_numbers_or_booleans(spark):
-    from onlinecal.engine.spark.event_lines import line_of
-    from onlinecal.engine.spark.stream import event_of
+    from onlinecal.engine.spark.event_lines import columns_of
+    from onlinecal.engine.spark.rows import KeyRows, packed
 
     kinds = {
         "string": [" TRUE", "0.0", "2", "NaN", None],
@@ -218,9 +218,9 @@ def test_outcomes_may_be_texts_numbers_or_booleans(spark):
         rows = table.selectExpr(
             "'outcome' AS type", "'q' AS id", "'k' AS key", "position", f"`{kind}` AS value"
         )
-        lines = [row.line for row in rows.select(line_of(rows), "position").orderBy("position").collect()]
-        query = '{"type": "query", "id": "q", "key": "k"}'
-        events = [(event_of(0, query, True), event_of(1, line, True)) for line in lines]
+        read = rows.select(*columns_of(rows)).orderBy("position").toArrow()
+        alone = [packed(read.slice(i, 1).to_batches())[0].to_pylist() for i in range(len(read))]
+        events = [[Query("q", "k"), *KeyRows("k", one, True).events()] for one in alone]
         answers = [KeyStep(EngineConfig(), 1)("k", None, pair)[1][1] for pair in events]
         found[kind] = [getattr(answer, "reason", "settled") for answer in answers]
         assert len(found[kind]) == len(values)

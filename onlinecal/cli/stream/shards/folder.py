@@ -26,18 +26,22 @@ class Manifest(Struct, frozen=True):
     """How the keys of a folder are divided: by `hash` of the key in UTF-8, modulo `shards`.
 
     `config` is what forecasters they get: where a run is killed before it has made all ledgers, the next
-    makes the others by it.
+    makes the others by it. Of an `archive` the ledgers are archives, and there are those that were needed.
     """
 
     shards: int
     config: EngineConfig
     hash: Literal["crc32"] = "crc32"
+    archive: bool = False
 
 
 def shards_of(ledger: Path) -> list[Path] | None:
     """The ledgers of a folder of shards; None for anything else. LedgerError if its manifest is damaged."""
     manifest = manifest_of(ledger)
-    return None if manifest is None else named(ledger, manifest.shards)
+    if manifest is None:
+        return None
+    ledgers = named(ledger, manifest.shards)
+    return [one for one in ledgers if one.exists()] if manifest.archive else ledgers
 
 
 def manifest_of(folder: Path) -> Manifest | None:
@@ -65,8 +69,8 @@ def in_shards(ledger: Path, workers: int | None) -> int | None:
 
     Raises ValueError if `workers` is another number, or the ledger is something else.
     """
-    found = shards_of(ledger)
-    if found is None:
+    manifest = manifest_of(ledger)
+    if manifest is None:
         if workers is None:
             return None
         if ledger.is_dir() and not any(ledger.iterdir()):
@@ -77,12 +81,15 @@ def in_shards(ledger: Path, workers: int | None) -> int | None:
                 f"--ledger {ledger} is {what}: with --workers it is a folder that the first run makes"
             )
         return workers
-    if workers is not None and workers != len(found):
+    if manifest.archive:
+        raise ValueError(f"--ledger {ledger} is a folder of archives: they are only read")
+    shards = manifest.shards
+    if workers is not None and workers != shards:
         raise ValueError(
-            f"{ledger} has {len(found)} shards: --workers must be {len(found)}, or left out, got {workers}. "
+            f"{ledger} has {shards} shards: --workers must be {shards}, or left out, got {workers}. "
             "For another number play the same input into a new folder: the forecasts will be the same"
         )
-    return len(found)
+    return shards
 
 
 class Claimed:

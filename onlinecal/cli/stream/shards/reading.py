@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from onlinecal.engine.watch.watched import Alarm
 
 
-def ledgers_in(ledger: Path) -> list[Path]:
-    """The ledgers of a folder of shards, or the ledger itself."""
-    return shards_of(ledger) or [ledger]
-
-
 def refuse_shards(ledger: Path, advice: str) -> None:
     """ValueError, with what to do instead, for a folder of shards."""
     found = shards_of(ledger)
