@@ -12,13 +12,7 @@ from typing import Self
 from onlinecal.engine.batch import Batch
 from onlinecal.engine.columns.columns import Columns, EventColumns, columns_of
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.events import (
-    Answer,
-    Incoming,
-    Outcome,
-    Query,
-    Rejected,
-)
+from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.packing import garbage_left_alone
 from onlinecal.engine.keys.stored_key import Summary
@@ -32,7 +26,7 @@ from onlinecal.engine.ledger.replay import catch_up
 from onlinecal.engine.looking_up import unknown
 from onlinecal.engine.settings import NEVER, all_settings
 from onlinecal.engine.usual import UsualBatch
-from onlinecal.engine.watch.overview import Overview, Served, sides
+from onlinecal.engine.watch.overview import Overview, Served, overview_of
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
 
@@ -232,23 +226,10 @@ class Engine:
         """What an operator looks at, with up to `limit` keys of each kind; costs what `total` does."""
         check_count(limit, "limit")
         with self._mutex:
-            totals, served, keys = self._totals(), self._served, self._keys
+            totals, keys = self._totals(), self._keys
             total = totals.read(self._number, self._keys_known)
             reliability = keys.reliability or Reliability(self._number)
-            return Overview(
-                total,
-                totals.oldest(keys.states.values()),
-                *totals.alarms(),
-                totals.scores(),
-                reliability.since,
-                *sides(reliability, total.certificate, total.rounds),
-                totals.largest(limit),
-                totals.alarmed(limit),
-                len(keys.states),
-                served.batches,
-                served.seconds,
-                dict(served.refused),
-            )
+            return overview_of(total, totals, keys.states.values(), reliability, self._served, limit)
 
     def largest(self, limit: int = 10) -> list[Line]:
         """Names and summaries of the `limit` keys with the largest certificates per settled round."""
@@ -271,10 +252,9 @@ class Engine:
         with self._mutex:
             self._recover()
             live = self._live(key)
-            if live is None:
-                for snapshot in self._ledger.keys_named([key]):
-                    [line] = self._ledger.summaries(snapshot.number - 1, 1)
-                    live = self._cold(line)
+            for snapshot in self._ledger.keys_named([key]) if live is None else ():
+                [line] = self._ledger.summaries(snapshot.number - 1, 1)
+                live = self._cold(line)
             return live
 
     def _live(self, key: str) -> Summary | None:

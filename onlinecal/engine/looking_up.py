@@ -18,20 +18,24 @@ from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger.records import Record
 
 NONE = np.empty(0, np.int64)
+NO_EVENTS = Events(
+    np.empty(0, np.uint8), np.empty((0, 4), np.int64), np.empty(0, np.int8), np.empty(0, np.bool_),
+    np.empty(0), np.empty(0),
+)  # fmt: skip
 
 
 class Unknown(NamedTuple):
     """Ids and names of keys that the ledger may know something of; keys, and seats, that are to wake.
 
-    `events` and `judged` are what the register takes and gives; None of few events.
+    `events` and `judged` are what the register takes and gives; empty of few events.
     """
 
     ids: list[str]
     cold: list[str]
     packed: dict[KeyState, None]
     asleep: NDArray[np.int64]
-    events: Events | None = None
-    judged: Judged | None = None
+    events: Events = NO_EVENTS
+    judged: Judged = Judged(NONE, NONE, NONE, np.empty((3, 0), np.int64))
 
 
 def unknown(columns: Columns, keys: KeyCache) -> Unknown:
@@ -95,8 +99,6 @@ def _packed(found: list[KeyState | None]) -> dict[KeyState, None]:
 def take_seats(columns: Columns, keys: KeyCache, records: dict[str, Record], known: Unknown) -> None:
     """Give seats to all usual keys of a batch; what the ledger has answered before is judged alone."""
     events, judged, register = known.events, known.judged, keys.register
-    assert events is not None
-    assert judged is not None
     asks = events.kinds == QUERY
     if records:
         which = np.flatnonzero(asks)

@@ -13,12 +13,12 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onlinecal.engine.batch import Asked, Batch, Row
 from onlinecal.engine.columns.answering import answer_lines
 from onlinecal.engine.columns.columns import FEW, Columns, LineColumns, optional
 from onlinecal.engine.columns.scanning import ID, KEY, ODD, OUTCOME, QUERY
+from onlinecal.engine.columns.texts import Ints
 from onlinecal.engine.events import Answer, Forecast, Incoming, Query, Rejected, Settled, encode_lines
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.judging import (
@@ -45,7 +45,6 @@ MOST_OPEN = 1 << 20
 """No key is full if so many forecasts of all keys are open."""
 
 QueryRow = tuple[int, str, int, Any, float | None, Any, float]
-Ints = NDArray[np.int64]
 
 
 class UsualBatch(Batch):
@@ -66,13 +65,14 @@ class UsualBatch(Batch):
     ) -> None:
         super().__init__(keys, records, number, keys_known)
         self.columns, self._known = columns, known
+        keys.few = len(columns) < FEW
         self.judged: list[Answer | Asked | None] = [None] * len(columns)
         self.asks = self.tells = NONE
         # what was asked for with others, and again alone: to be answered as the first time
         self._repeated: list[tuple[int, Issued]] = []
         self._placed: dict[str, int] = {}
         self._closings: dict[str, int] = {}
-        self._indexed = 0
+        self._indexed = self._done = 0
 
     def judge_all(self) -> None:
         """Judge all events, in their order."""
@@ -117,8 +117,6 @@ class UsualBatch(Batch):
         """Judge events up to the first one that is not as usual; where that is."""
         keys, register, known = self.keys, self.keys.register, self._known
         events, judged = known.events, known.judged
-        assert events is not None
-        assert judged is not None
         n = len(events.kinds)
         if len(keys.open) + n - start > MOST_OPEN:
             return start
@@ -131,6 +129,7 @@ class UsualBatch(Batch):
                 self._create_all(judged.found[2, : done[BEGUN]])
             self._take_account(judged.found[0, : done[DIRTIED]], judged.found[1, : done[GUIDED]])
             self._note(start, end)
+            self._done = end
         return end
 
     def _create_all(self, seats: Ints) -> None:
@@ -156,7 +155,6 @@ class UsualBatch(Batch):
     def _note(self, start: int, end: int) -> None:
         """Leave steps for the arenas, and what is settled to be counted."""
         keys, columns, judged = self.keys, self.columns, self._known.judged
-        assert judged is not None
         register, span = keys.register, slice(start, end)
         seats, entries = judged.seats[span], judged.entries[span]
         asks, values = columns.kinds[span] == QUERY, columns.values[span]
@@ -181,7 +179,7 @@ class UsualBatch(Batch):
         """Keep what came of the events that were judged together, when the keys have run."""
         known, register = self._known, self.keys.register
         judged = known.judged
-        if judged is None:
+        if not len(judged.numbers):
             return
         together = judged.numbers > 0
         self.keys.touch_seats(judged.seats[together])
@@ -203,14 +201,13 @@ class UsualBatch(Batch):
 
     def _index(self) -> None:
         """List the ids of what was judged together so far."""
-        judged, columns = self._known.judged, self.columns
-        if judged is None:
+        start, columns, self._indexed = self._indexed, self.columns, self._done
+        if start == self._done:
             return
-        new = self._indexed + np.flatnonzero(judged.numbers[self._indexed :])
+        new = start + np.flatnonzero(self._known.judged.numbers[start : self._done])
         for kind, at in ((QUERY, self._placed), (OUTCOME, self._closings)):
             which = new[columns.kinds[new] == kind]
             at.update(zip(columns.texts(which, ID), which.tolist(), strict=True))
-        self._indexed = int(new[-1]) + 1 if len(new) else self._indexed
 
     def asked_before(self, id: Any) -> Asked | None:
         """A query of this batch."""
@@ -218,7 +215,7 @@ class UsualBatch(Batch):
         if found is None:
             self._index()
             i, judged = self._placed.get(id), self._known.judged
-            if i is not None and judged is not None:
+            if i is not None:
                 state = self.keys.register.states[int(judged.seats[i])]
                 assert state is not None
                 hint, time = optional(self.columns.hints[[i]])[0], optional(self.columns.times[[i]])[0]
@@ -233,7 +230,7 @@ class UsualBatch(Batch):
         if found is None:
             self._index()
             i, judged = self._closings.get(id), self._known.judged
-            if i is not None and judged is not None:
+            if i is not None:
                 state = self.keys.register.states[int(judged.seats[i])]
                 query = int(self.keys.register.book.entries[judged.entries[i], ASKED])
                 assert state is not None
@@ -279,7 +276,7 @@ class UsualBatch(Batch):
     def query_rows(self) -> Iterable[QueryRow]:
         """The rows of the new queries."""
         own, asks, judged = super().query_rows(), self.asks, self._known.judged
-        if not len(asks) or judged is None:
+        if not len(asks):
             return own
         columns = self.columns
         rows = zip(
@@ -297,7 +294,7 @@ class UsualBatch(Batch):
     def closing_rows(self) -> Iterable[Row]:
         """The rows of the new closings."""
         own, tells, judged = super().closing_rows(), self.tells, self._known.judged
-        if not len(tells) or judged is None:
+        if not len(tells):
             return own
         values = self.columns.values[tells].astype(np.int64).tolist()
         times = optional(self.columns.times[tells])

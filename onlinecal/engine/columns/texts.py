@@ -174,5 +174,8 @@ def with_room(texts: Texts, size: int, width: int) -> Texts:
 
 def joined(texts: list[str]) -> tuple[NDArray[np.uint8], Ints]:
     """The bytes of texts one behind the other, and their spans, (n, 2)."""
+    data = np.frombuffer("".join(texts).encode(), np.uint8)
+    if len(texts) == 1:
+        return data, np.array([[0, len(data)]])
     ends = np.cumsum([0, *map(len, texts)])
-    return np.frombuffer("".join(texts).encode(), np.uint8), np.column_stack([ends[:-1], ends[1:]])
+    return data, np.column_stack([ends[:-1], ends[1:]])

@@ -40,6 +40,7 @@ class KeyCache(Shelves):
     lacks, with the first event that it does.
     `raised` are alarms, with the names of their keys, that nobody has been told of yet; `reliability` is kept
     from `start_watching` on, of the forecasts in `settled`, with their outcomes, or many together.
+    While there are `few` events at a time keys go without seats: one event costs less so.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -52,6 +53,7 @@ class KeyCache(Shelves):
         self.settled = Settled()
         self.raised: list[tuple[str, Raised]] = []
         self._longest = 0
+        self.few = False
 
     def start_watching(self, reliability: bytes | None, number: int) -> None:
         """Go on from what the ledger knows of reliability, if anything; what was replayed is no news."""
@@ -135,6 +137,20 @@ class KeyCache(Shelves):
             if state.packed is None:
                 state.arena.let_go([state.player])
 
+    def _drop_all(self, states: list[KeyState]) -> None:
+        """Forget keys of which the ledger lacks nothing; those with seats are packed."""
+        seats = np.array([state.seat for state in states if state.seat >= 0], np.int64)
+        for state in states:
+            if state.seat < 0:
+                self.drop(state)
+                continue
+            del self.states[state.name]
+            if self.totals is not None:
+                self.totals.dropped(state)
+            state.seat, state.open = -1, {}
+        for arena, which in self.arenas_of(seats) if len(seats) else ():
+            arena.open.free += self.register.dismiss(seats[which]).tolist()
+
     def fetch(self, names: Iterable[str], ledger: Ledger) -> None:
         """Load those of the keys that are cold; keys that the ledger does not know stay unknown."""
         cold = [name for name in names if name not in self.states]
@@ -148,7 +164,7 @@ class KeyCache(Shelves):
         if state.packed is not None:
             self.wake([state])
         self._give_up(state, state.expire(time))
-        if state.seat >= 0 and not id.isascii():
+        if state.seat >= 0 and (self.few or not id.isascii()):
             self._out_of_seat(state)
         issued = state.ask(id, number, hint, time)
         if state.seat < 0:
@@ -160,7 +176,7 @@ class KeyCache(Shelves):
         """Settle or withdraw a forecast; ValueError, and nothing changed, if the class is one too many."""
         if state.packed is not None:
             self.wake([state])
-        if state.seat >= 0 and type(value) is float:
+        if state.seat >= 0 and (self.few or type(value) is float):
             issued = self._out_of_seat(state)[issued.id]
         seated = state.seat >= 0
         self._give_up(state, state.close(issued, value, time, number))
@@ -258,9 +274,7 @@ class KeyCache(Shelves):
         if due:
             self.register.clean(due)
         rows = self._rows_of(due, upto)
-        for state in gone:
-            self.drop(state)
-        self.register.forget()
+        self._drop_all(gone)
         return rows
 
     def _rows_of(self, states: list[KeyState], upto: int) -> list[StateRow]:
@@ -272,10 +286,14 @@ class KeyCache(Shelves):
             there = [state for state in states if state.arena is arena and state.packed is None]
             packed = arena.packed([state.player for state in there])
             held.update(zip(there, map(apart, packed), strict=True))
-        rows = []
+        rows, waiting = [], dict[KeyState, list[Issued]]()
+        seats = np.array([state.seat for state in states if state.seat >= 0], np.int64)
+        for arena, which in self.arenas_of(seats) if len(seats) else ():
+            mine = seats[which]
+            waiting.update(zip(self._seated(mine), self.register.open_of(mine, arena.state), strict=True))
         for state in states:
             player = held.get(state) or (state.held() if state.arena is not None else None)
-            data = state.dump(player)
+            data = state.dump(player, waiting.get(state))
             note_own(state.number, state.settings.mark, data)
             rows.append((state.number, upto, state.summary(player), data))
         return rows

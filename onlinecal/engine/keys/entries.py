@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba import typeof
 
+from onlinecal.compiling import entry_point
 from onlinecal.engine.columns.columns import optional
 from onlinecal.engine.columns.texts import (
     SEED,
@@ -33,12 +36,27 @@ from onlinecal.engine.keys.judging import (
     waiting_of,
 )
 from onlinecal.engine.keys.lanes import Issued
+from onlinecal.engine.keys.playing import Players
 from onlinecal.engine.keys.room import Stack, grown, longer, taken
 
 if TYPE_CHECKING:
     from onlinecal.engine.keys.register import Register
-    from onlinecal.engine.keys.seated import Seated
     from onlinecal.engine.keys.state import KeyState
+
+
+def at_once(kernel: Any) -> Callable[..., None]:
+    """A kernel that is always given the same types: to look at them takes longer than what it does."""
+    entry: list[Callable[..., None]] = []
+
+    def call(*given: Any) -> None:
+        if not entry:
+            entry.append(entry_point(kernel, *map(typeof, given)))
+        entry[0](*given)
+
+    return call
+
+
+_find, _put, _enter, _close = map(at_once, (find_texts, put_texts, enter_one, close_one))
 
 
 class Entries:
@@ -64,7 +82,7 @@ class Entries:
     def _take_entries(self, ids: list[str]) -> Ints:
         self._room_for_entries(len(ids), -(-max(map(len, ids), default=1) // WORD))
         entries = np.array(taken(self.entries.free, len(ids)), np.int64)
-        put_texts(self.book.ids, *joined(ids), SEED, entries)
+        _put(self.book.ids, *joined(ids), SEED, entries)
         return entries
 
     def hold(self, id: str) -> None:
@@ -75,10 +93,10 @@ class Entries:
 
     def find(self, id: Any) -> int:
         """The entry of an id, -1 if none waits."""
-        if type(id) is not str or not id.isascii() or "\0" in id:
+        if not self.entries.size or type(id) is not str or not id.isascii() or "\0" in id:
             return -1
         found = np.empty(1, np.int64)
-        find_texts(self.book.ids, *joined([id]), SEED, found)
+        _find(self.book.ids, *joined([id]), SEED, found)
         entry = int(found[0])
         return entry if entry >= 0 and self.book.entries[entry, OPEN] else -1
 
@@ -87,37 +105,40 @@ class Entries:
         entries = self._take_entries([issued.id])
         self.book.entries[entries, PLACE] = issued.cell
         time = np.nan if issued.time is None else issued.time
-        enter_one(self.book, seat, int(entries[0]), issued.number, time)
+        _enter(self.book, seat, int(entries[0]), issued.number, time)
 
     def close(self, id: str) -> None:
         """A forecast waits no longer. Its id is known until `forget`."""
         entry = self.find(id)
-        close_one(self.book, entry)
+        _close(self.book, entry)
         self._closed.append(np.array([entry]))
 
-    def _entries_of(self, seat: int) -> Ints:
-        found = np.empty(self.book.seats[seat, WAITING], np.int64)
-        waiting_of(self.book, seat, found)
-        return found
+    def entries_of(self, seats: Ints) -> tuple[Ints, list[int]]:
+        """The entries of keys, the oldest first, key after key, and where each one's end."""
+        ends = np.cumsum(self.book.seats[seats, WAITING])
+        found = np.empty(ends[-1], np.int64)
+        waiting_of(self.book, seats, found)
+        return found, ends.tolist()
 
-    def open_of(self, state: Seated) -> dict[str, Issued]:
-        """A key's open forecasts, the oldest first, as objects."""
-        entries, arena = self._entries_of(state.seat), state.arena
-        if not len(entries) or arena is None:
-            return {}
-        numbers, places = self.book.entries[entries][:, [ASKED, PLACE]].T.tolist()
-        told = arena.state.forecasts[places], arena.state.certificates[places]
-        times, hints = optional(self.book.times[entries]), optional(arena.state.hints[places])
-        columns = numbers, times, hints, *(one.tolist() for one in told), places
-        ids = self.ids_of(entries)
-        return {
-            id: Issued(id, number, time, hint, 0, forecast, certificate, place)
-            for id, number, time, hint, forecast, certificate, place in zip(ids, *columns, strict=True)
-        }
+    def open_of(self, seats: Ints, players: Players) -> list[list[Issued]]:
+        """The open forecasts of keys in one arena, the oldest first, as objects."""
+        entries, ends = self.entries_of(seats)
+        numbers, places = self.book.entries[entries][:, [ASKED, PLACE]].T
+        told = players.forecasts[places], players.certificates[places]
+        times, hints = optional(self.book.times[entries]), optional(players.hints[places])
+        columns = times, hints, repeat(0), *(one.tolist() for one in (*told, places))
+        found = list(map(Issued, self.ids_of(entries), numbers.tolist(), *columns))
+        return [found[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+    def waiting(self) -> int:
+        """How many forecasts are open."""
+        return self.entries.size - len(self.entries.free) - sum(map(len, self._closed))
 
     def ids_of(self, entries: Ints) -> list[str]:
         """The texts of ids."""
-        return [row.tobytes().rstrip(b"\0").decode() for row in self.book.ids.words[entries]]
+        words = self.book.ids.words[entries]
+        data, size = words.tobytes(), WORD * words.shape[1]
+        return [data[at : at + size].rstrip(b"\0").decode() for at in range(0, len(data), size)]
 
     def oldest(self, seat: int) -> int | None:
         """The number of a key's oldest query that waits."""
@@ -168,4 +189,4 @@ class Open(Mapping[str, "KeyState"]):
         yield from self._register.ids_of(np.flatnonzero(used & (entries[:, OPEN] > 0)))
 
     def __len__(self) -> int:
-        return len(self.own) + int(self._register.book.seats[:, WAITING].sum())
+        return len(self.own) + self._register.waiting()

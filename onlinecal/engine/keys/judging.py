@@ -220,9 +220,12 @@ def close_one(book: Book, entry: int) -> None:
 
 
 @compiled
-def waiting_of(book: Book, seat: int, found: Ints) -> None:
-    """A key's entries, the oldest first; as many as it has."""
-    entry = book.seats[seat, FIRST]
-    for i in range(len(found)):
-        found[i] = entry
-        entry = book.entries[entry, NEXT]
+def waiting_of(book: Book, seats: Ints, found: Ints) -> None:
+    """The entries of keys, the oldest first, one key after the other; as many as they have."""
+    place = 0
+    for seat in seats:
+        entry = book.seats[seat, FIRST]
+        while entry >= 0:
+            found[place] = entry
+            place += 1
+            entry = book.entries[entry, NEXT]

@@ -152,7 +152,8 @@ class Register(Entries):
     def leave(self, state: Seated) -> list[Issued]:
         """Take a key's seat away; its open forecasts, as they were."""
         waiting = list(state.open.values())
-        entries, seat = self._entries_of(state.seat), state.seat
+        seat = state.seat
+        entries, _ = self.entries_of(np.array([seat]))
         self.book.entries[entries, OPEN] = 0
         self._closed.append(entries)
         # of what was judged before in this batch it is known whose it was
@@ -167,6 +168,20 @@ class Register(Entries):
         self._left.append(seat)
         state.seat = -1
         return waiting
+
+    def dismiss(self, seats: Ints) -> Ints:
+        """Forget keys that are packed, and their open forecasts; the places of these."""
+        rows, (entries, _) = self.book.seats, self.entries_of(seats)
+        forget_texts(self.book.ids, entries)
+        forget_texts(self.book.names, seats)
+        self.packed_bytes -= int(rows[seats, SIZE].sum())
+        for column, word in ((PLAYER, GONE), (WAITING, 0), (SIZE, 0)):
+            rows[seats, column] = word
+        for seat in seats.tolist():
+            self.states[seat] = self.packed[seat] = None
+        self.entries.free += entries.tolist()
+        self.seats.free += seats.tolist()
+        return self.book.entries[entries, PLACE]
 
     def _take_seats(self, names: list[str]) -> Ints:
         width = -(-max(map(len, names)) // WORD)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from onlinecal.engine.keys.judging import ASKED, PLACE, PLAYER, SPENT, STEERED, WAITING
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.waiting import Waiting
@@ -44,7 +46,11 @@ class Seated(Waiting):
     @property
     def open(self) -> dict[str, Issued]:
         """The forecasts that wait, by id, the oldest first; with a seat a copy, as of the last run."""
-        return self._open if self.seat < 0 else self.register.open_of(self)
+        if self.seat < 0:
+            return self._open
+        assert self.arena is not None
+        [waiting] = self.register.open_of(np.array([self.seat]), self.arena.state)
+        return {one.id: one for one in waiting}
 
     @open.setter
     def open(self, waiting: dict[str, Issued]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from onlinecal.engine.keys.arena import Arena
-from onlinecal.engine.keys.lanes import BinaryLane, Lane, Step, window_bounds
+from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane, Step, window_bounds
 from onlinecal.engine.keys.packed_players import Packed, apart
 from onlinecal.engine.keys.packing import unpack, with_sum
 from onlinecal.engine.keys.seated import Seated
@@ -94,12 +94,12 @@ class Storing(Seated):
         if apart(self.packed).rounds > RESERVE:
             self.spent = is_spent(BinaryLane(arena.model, unpack(stored.lanes[0])))
 
-    def dump(self, held: Packed | None = None) -> bytes:
+    def dump(self, held: Packed | None = None, waiting: list[Issued] | None = None) -> bytes:
         """The state in bytes: equal for equal histories, however they were cut into batches.
 
-        `held` is its player, if that is known.
+        `held` is its player, `waiting` what is open, if these are known.
         """
-        waiting = list(self.open.values())
+        waiting = list(self.open.values()) if waiting is None else waiting
         if self.arena is not None:
             held = held or self.held()
             told, learnt, watched = self.arena.dump(held, waiting)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from onlinecal.engine.events import Rejected
-from onlinecal.engine.keys.totals import Line, Total
+from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.totals import Line, Total, Totals
 from onlinecal.engine.watch.key_watch import Raised
 from onlinecal.engine.watch.logs import tell_alarms, tell_refusals
 from onlinecal.engine.watch.reliability import Reliability, Side
@@ -87,3 +89,28 @@ def sides(reliability: Reliability, certificate: float, rounds: int) -> tuple[Si
         low, high = forecasts.distance
         forecasts = Side(forecasts.rounds, forecasts.bins, (low, max(low, min(high, certificate))))
     return forecasts, hints
+
+
+def overview_of(
+    total: Total,
+    totals: Totals,
+    in_memory: Collection[KeyState],
+    reliability: Reliability,
+    served: Served,
+    limit: int,
+) -> Overview:
+    """All that is known now, with up to `limit` keys of each kind."""
+    return Overview(
+        total,
+        totals.oldest(in_memory),
+        *totals.alarms(),
+        totals.scores(),
+        reliability.since,
+        *sides(reliability, total.certificate, total.rounds),
+        totals.largest(limit),
+        totals.alarmed(limit),
+        len(in_memory),
+        served.batches,
+        served.seconds,
+        dict(served.refused),
+    )
