@@ -65,7 +65,7 @@ class UsualBatch(Batch):
     ) -> None:
         super().__init__(keys, records, number, keys_known)
         self.columns, self._known = columns, known
-        keys.few = len(columns) < FEW
+        self.few = keys.few = len(columns) < FEW
         self.judged: list[Answer | Asked | None] = [None] * len(columns)
         self.asks = self.tells = NONE
         # what was asked for with others, and again alone: to be answered as the first time
@@ -77,7 +77,7 @@ class UsualBatch(Batch):
     def judge_all(self) -> None:
         """Judge all events, in their order."""
         n = len(self.columns)
-        if n < FEW:
+        if self.few:
             self._one_by_one(0, n)
             return
         take_seats(self.columns, self.keys, self.records, self._known)
@@ -99,7 +99,7 @@ class UsualBatch(Batch):
         """The answer to an event, as `Batch` has it; of many events none asks under its id again."""
         before = len(self.asked)
         answer = super().judge(event)
-        if len(self.asked) > before and len(self.columns) >= FEW:
+        if len(self.asked) > before and not self.few:
             _, state, _, issued = self.asked[event.id]  # type: ignore[index]
             if state.seat < 0 and issued.id.isascii():
                 self.keys.register.hold(issued.id)

@@ -11,18 +11,20 @@ from typing import Any
 from zlib import crc32
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from onlinecal.engine.batch import Asked, Row, refuse
 from onlinecal.engine.columns.columns import FEW, Columns, EventColumns
-from onlinecal.engine.columns.scanning import ODD, QUERY
+from onlinecal.engine.columns.scanning import ID, KEY, ODD, QUERY
 from onlinecal.engine.config import EDITION, PARAMETERS, EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Query, Rejected
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.own_states import note_own
 from onlinecal.engine.keys.packing import garbage_left_alone
 from onlinecal.engine.ledger.records import Record, Snapshot, loaded
+from onlinecal.engine.looking_up import Unknown, unknown
 from onlinecal.engine.usual import UsualBatch
 from onlinecal.validation import check_count
 
@@ -137,9 +139,12 @@ class KeyStep:
         if data is not None:
             keys.load([Snapshot(1, key, place, before.number, before.state)])
         records = {record.id: record for record in before.records}
-        batch = Turn(keys, records, before.number, columns, key, self.remember)
+        if len(columns) >= FEW:
+            asks = np.flatnonzero(columns.kinds == QUERY)
+            columns.kinds[asks[[name != key for name in columns.texts(asks, KEY)]]] = ODD
+        batch = Turn(keys, records, before.number, columns, unknown(columns, keys), key, self.remember)
         batch.judge_all()
-        keys.run()
+        keys.run(batch.collect)
         state = keys.states.get(key)
         if state is None:
             return data, batch
@@ -184,7 +189,8 @@ class Turn(UsualBatch):
     """A turn of `key`, which knows a closed or expired forecast for `remember` more events.
 
     Whether it still does is looked at whenever an event names it, so that it does not matter where turns
-    begin and end; what is judged with others is about new and open forecasts.
+    begin and end; what is judged with others is about new and open forecasts. A turn that may forget one of
+    its own and be asked for it anew is judged one by one.
     """
 
     def __init__(
@@ -193,17 +199,16 @@ class Turn(UsualBatch):
         records: dict[str, Record],
         number: int,
         columns: Columns,
+        known: Unknown,
         key: str,
         remember: int,
     ) -> None:
-        super().__init__(keys, records, number, 0, columns)
+        super().__init__(keys, records, number, 0, columns, known)
+        if len(columns) > remember and asks_again(columns):
+            self.few = keys.few = True
         self._key, self._remember = key, remember
         # of forecasts that were asked for in this turn and are known no more
         self._forgotten: set[str] = set()
-        if len(columns) >= FEW:
-            for i, name in enumerate(columns.keys):
-                if name != key and columns.kinds[i] == QUERY:
-                    columns.kinds[i] = ODD
 
     def judge(self, event: Incoming | Rejected) -> Answer | Asked:
         """The answer to an event, as of one key's turn."""
@@ -236,6 +241,16 @@ class Turn(UsualBatch):
     def closed_before(self, id: Any) -> tuple[Row, str] | None:
         """A closing of this turn."""
         return self.closed.get(id) if id in self._forgotten else super().closed_before(id)
+
+
+def asks_again(columns: Columns) -> bool:
+    """Whether queries have the same id."""
+    if len(columns) < FEW:
+        return False
+    odd = [columns.event(i) for i in np.flatnonzero(columns.kinds == ODD).tolist()]
+    ids: list[Any] = columns.texts(np.flatnonzero(columns.kinds == QUERY), ID)
+    ids += [event.id for event in odd if type(event) is Query and isinstance(event.id, str)]
+    return len(set(ids)) < len(ids)
 
 
 def asked_in(batch: UsualBatch, key: str) -> list[Record]:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
-from onlinecal.engine.columns.columns import FEW, Columns, EventColumns
-from onlinecal.engine.columns.scanning import ODD, OUTCOME, QUERY
+from onlinecal.engine.columns.columns import FEW, Columns, EventColumns, is_plain
+from onlinecal.engine.columns.scanning import ID, ODD, OUTCOME, QUERY
+from onlinecal.engine.columns.texts import joined
 from onlinecal.engine.events import (
     LONGEST_NAME,
     Answer,
@@ -145,17 +147,29 @@ class KeyRows(Columns):
         codes, n = self._codes, len(self)
         self.kinds = np.where(codes == ASKS, QUERY, np.where(codes < ASKS, ODD, OUTCOME)).astype(np.int8)
         self.values = np.where(codes > ASKS, _AS_BINARY[np.maximum(codes, ASKS + 1) - ASKS - 1], np.nan)
-        self.keys = [self._key] * n
-        for i in np.flatnonzero(self.kinds == OUTCOME).tolist():
-            self.keys[i] = None
-        self.keyed = np.zeros(n, np.bool_)
-        if not self._is_binary or not _is_plain(self._key):
+        whole = "".join(self.ids)
+        if not self._is_binary or not is_plain(self._key):
             self.kinds[:] = ODD
-        elif max(map(len, self.ids)) > LONGEST_NAME or not "".join(self.ids).isprintable() or "" in self.ids:
-            self.kinds[[not _is_plain(id) for id in self.ids]] = ODD
+        elif (
+            not (whole.isascii() and whole.isprintable())
+            or not 0 < min(sizes := list(map(len, self.ids))) <= max(sizes) <= LONGEST_NAME
+        ):
+            self.kinds[[not is_plain(id) for id in self.ids]] = ODD
+        usual = (self.kinds != ODD).tolist()
+        texts = [id if one else "" for id, one in zip(self.ids, usual, strict=True)]
+        self.bytes, spans = joined([*texts, (self._key or "") if any(usual) else ""])
+        self.spans = np.zeros((n, 4), np.int64)
+        self.spans[:, :2] = spans[:-1]
+        self.spans[self.kinds == QUERY, 2:] = spans[-1]
 
     def __len__(self) -> int:
         return len(self._codes)
+
+    def texts(self, which: NDArray[np.int64], column: int) -> list[str]:
+        """Those of the rows."""
+        if column == ID:
+            return [self.ids[i] for i in which.tolist()]
+        return [self._key or ""] * len(which)
 
     def columns(self) -> Columns:
         """These, or the events if there are few."""
@@ -195,11 +209,6 @@ def _order(positions: Any, codes: Any, hints: Any, times: Any, ids: list[str], l
     bits = (codes.tolist(), hints.view(np.int64).tolist(), times.view(np.int64).tolist())
     keys = list(zip((codes != UNPLACED).tolist(), positions.tolist(), said, *bits, strict=True))
     return sorted(range(len(keys)), key=keys.__getitem__)
-
-
-def _is_plain(name: str | None) -> bool:
-    """Whether a judge of columns takes it for a name."""
-    return name is not None and 0 < len(name) <= LONGEST_NAME and name.isprintable()
 
 
 def event_of(line: bytes, is_binary: bool) -> Incoming | Rejected:
