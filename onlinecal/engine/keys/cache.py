@@ -130,6 +130,8 @@ class KeyCache(Shelves):
             self.totals.dropped(state)
         if state.seat >= 0:
             state.leave_seat()
+            # it may be back before anything runs
+            self.register.forget()
         for id in state.open:
             self.open.own.pop(id, None)
         if state.arena is not None:
