@@ -9,7 +9,7 @@ from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
 LOWERED = r"(?<=[A-Za-zΑ-Ωα-ω)|])_(\{[^{}]+\}|[A-Za-z0-9∞](?![A-Za-z0-9_]))"
-RAISED = r"(?<=[\w)])\^(\{[^{}]+\}|\((?:[^()]|\([^()]*\))+\)|\|[^|]+\||[-−]?[\d.]*\d|[A-Za-zα-ω+*](?!\w))"
+RAISED = r"(?<=[\w)])\^(\{[^{}]+\}|\((?:[^()]|\([^()]*\))+\)|\|[^|]+\||[-−]?[\d.]*\d|[A-Za-zα-ω]+|[+*])"
 SCRIPT = re.compile(f"{LOWERED}|{RAISED}")
 LITERAL = (nodes.literal, nodes.math, nodes.FixedTextElement, nodes.raw, addnodes.desc_signature)
 LITERAL += (addnodes.literal_strong, addnodes.literal_emphasis)
