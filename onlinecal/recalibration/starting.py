@@ -88,6 +88,7 @@ class StartedRecalibrator(ProbabilityRecalibrator):
     limit_ = math.inf
 
     def _check_parameters(self) -> None:
+        check_count(self.seed, "seed", least=0)
         check_choice(self.start, STARTS, "start")
         if self.share is not None:
             check_number(self.share, "share", 0.0, 1.0, allowed="None or a number from 0 to 1")

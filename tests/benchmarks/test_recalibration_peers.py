@@ -114,15 +114,15 @@ SLOW = {"beta, netcal", "vector, netcal", "Dirichlet, here"}
 
 
 def timed(mapped: Callable[..., Any], *rows: Any) -> tuple[Any, float]:
-    """What a method makes of new rows, and its seconds on one core; None where a package is missing."""
+    """What a method makes of new rows, and the processor's seconds; None where a package is missing."""
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             answers = mapped(*rows)
         except ModuleNotFoundError:
             return None, 0.0
-        return np.asarray(answers), time.perf_counter() - start
+        return np.asarray(answers), time.process_time() - start
 
 
 def network(name: str) -> tuple[Any, Any, Any, Any]:

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from onlinecal import DecisionRecalibrator, LpRecalibrator
+from onlinecal import BoostedRecalibrator, DecisionRecalibrator, GroupRecalibrator, LpRecalibrator
 from onlinecal.measures.decision.partitions import residuals
 from onlinecal.recalibration import (
     BetaCalibration,
@@ -204,6 +204,19 @@ def test_newtons_method_ends_where_scipy_does():
     # rows that can be told apart: finite all the same
     sure = VectorScaling().fit(np.full((9, 3), 0.1) + 0.7 * np.eye(3)[np.arange(9) % 3], np.arange(9) % 3)
     assert np.isfinite(sure.factors_).all()
+
+
+@pytest.mark.parametrize("seed", ["a", -1, 0.5, None])
+def test_a_seed_that_is_none_is_named(seed):
+    table, labels = source(60)
+    for make in (LpRecalibrator, DecisionRecalibrator):
+        with pytest.raises(ValueError, match=r"seed must be a whole number of at least 0, got"):
+            make(seed=seed).fit(table, labels)
+    outcomes = labels == 0
+    with pytest.raises(ValueError, match=r"seed must be a whole number of at least 0, got"):
+        GroupRecalibrator(seed=seed).fit(table[:, 0], outcomes, table > 0.5)
+    with pytest.raises(ValueError, match=r"seed must be a whole number of at least 0, got"):
+        BoostedRecalibrator(seed=seed).fit(table, outcomes)
 
 
 def test_a_share_that_raises_what_the_correction_is_for_is_none():

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from onlinecal.cli.recalibrating.large import SCORED, rows_to_write, scored_rows
 from onlinecal.cli.recalibrating.options import ClassColumns, Rows
 from onlinecal.cli.recalibrating.parts import fitted_rows, gathered_warnings
+from onlinecal.cli.recalibrating.recognised import LABELS, usual
 from onlinecal.cli.recalibrating.report import NONE, Report, Scores, measure_lines
 from onlinecal.cli.recalibrating.tables import Part, Table, read_names, read_table
+from onlinecal.formats import is_pipe
 from onlinecal.measures.scores import BINS, class_scores
 from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
@@ -99,7 +101,9 @@ def read_labelled(file: Path, columns: ClassColumns) -> tuple[Table, list[str]]:
     label = columns.label
     table = read_table(file, columns.probabilities, label)
     if table.labels is None:
-        raise ValueError(f"{file} has no labels to fit to: name their column with --label")
+        found = None if is_pipe(file) or file.suffix.lower() == ".npz" else usual(read_names(file), LABELS)
+        guess = "" if found is None else f", perhaps --label {found}"
+        raise ValueError(f"{file} has no labels to fit to: name their column with --label{guess}")
     if len(table.classes) < 2:
         raise ValueError(f"{file} has one class only")
     return table, label_remarks(table.probabilities, table.labels, table.classes, label or "the labels")

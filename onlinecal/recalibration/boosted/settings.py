@@ -29,6 +29,7 @@ class Settings(NamedTuple):
 
 def settings_of(model: BoostedRecalibrator) -> Settings:
     """Check all parameters, and fill in those that are None."""
+    check_count(model.seed, "seed", least=0)
     check_choice(model.step, STEPS, "step")
     check_choice(model.start, STARTS, "start")
     folds = None if model.n_folds is None else check_count(model.n_folds, "n_folds", least=2)
