@@ -14,16 +14,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from onlinecal.engine.batch import Asked, Row, refuse
-from onlinecal.engine.columns.columns import FEW, Columns, EventColumns
-from onlinecal.engine.columns.scanning import ODD, QUERY
+from onlinecal.engine.batch import Asked, Batch, Row, refuse
 from onlinecal.engine.config import EDITION, PARAMETERS, EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Query, Rejected
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.own_states import note_own
 from onlinecal.engine.keys.packing import garbage_left_alone
 from onlinecal.engine.ledger.records import Record, Snapshot, loaded
-from onlinecal.engine.usual import UsualBatch
 from onlinecal.validation import check_count
 
 VERSION = EDITION
@@ -109,14 +106,9 @@ class KeyStep:
         ValueError
             The bytes are damaged, of another version, or were kept with another configuration.
         """
-        after, batch = self.turn(key, data, EventColumns(list(events)))
-        return after, batch.answers()
-
-    def turn(self, key: str, data: bytes | None, columns: Columns) -> tuple[bytes | None, UsualBatch]:
-        """The same of events in columns; the batch has the answers."""
         try:
             with garbage_left_alone():
-                return self._turn(key, data, columns)
+                return self._turn(key, data, events)
         except BaseException:
             # what is left of the turn would be in the way of the next one
             self._start_over()
@@ -128,7 +120,9 @@ class KeyStep:
         }
         self._keys = self._keys_of[VERSION]
 
-    def _turn(self, key: str, data: bytes | None, columns: Columns) -> tuple[bytes | None, UsualBatch]:
+    def _turn(
+        self, key: str, data: bytes | None, events: Iterable[Incoming | Rejected]
+    ) -> tuple[bytes | None, list[Answer]]:
         # the first byte; 0, which no version is, if there is none
         version = VERSION if data is None else int.from_bytes(data[:1])
         place = self.config.place_for(key)
@@ -137,12 +131,13 @@ class KeyStep:
         if data is not None:
             keys.load([Snapshot(1, key, place, before.number, before.state)])
         records = {record.id: record for record in before.records}
-        batch = Turn(keys, records, before.number, columns, key, self.remember)
-        batch.judge_all()
+        batch = Turn(keys, records, before.number, key, self.remember)
+        judged = list(map(batch.judge, events))
         keys.run()
+        answers = list(map(batch.answer, judged))
         state = keys.states.get(key)
         if state is None:
-            return data, batch
+            return data, answers
         waiting = {issued.number for issued in state.open.values()}
         oldest = batch.number - self.remember
         kept = [
@@ -154,7 +149,7 @@ class KeyStep:
         note_own(key, state.settings.mark, dumped)
         after = self.adopt(key, batch.number, dumped, kept, version)
         keys.drop(state)
-        return after, batch
+        return after, answers
 
     def adopt(self, key: str, number: int, state: bytes, records: list[Record], edition: int) -> bytes:
         """A key's bytes that go on from a state of the engine.
@@ -180,30 +175,18 @@ class KeyStep:
         return kept
 
 
-class Turn(UsualBatch):
+class Turn(Batch):
     """A turn of `key`, which knows a closed or expired forecast for `remember` more events.
 
     Whether it still does is looked at whenever an event names it, so that it does not matter where turns
-    begin and end; what is judged with others is about new and open forecasts.
+    begin and end.
     """
 
     def __init__(
-        self,
-        keys: KeyCache,
-        records: dict[str, Record],
-        number: int,
-        columns: Columns,
-        key: str,
-        remember: int,
+        self, keys: KeyCache, records: dict[str, Record], number: int, key: str, remember: int
     ) -> None:
-        super().__init__(keys, records, number, 0, columns)
+        super().__init__(keys, records, number, 0)
         self._key, self._remember = key, remember
-        # of forecasts that were asked for in this turn and are known no more
-        self._forgotten: set[str] = set()
-        if len(columns) >= FEW:
-            for i, name in enumerate(columns.keys):
-                if name != key and columns.kinds[i] == QUERY:
-                    columns.kinds[i] = ODD
 
     def judge(self, event: Incoming | Rejected) -> Answer | Asked:
         """The answer to an event, as of one key's turn."""
@@ -215,7 +198,7 @@ class Turn(UsualBatch):
 
     def _forget(self, id: str) -> None:
         """Drop what is known of a forecast that is not open, if that is too long ago."""
-        record, asked, closed = self.records.get(id), self.asked_before(id), self.closed_before(id)
+        record, asked, closed = self.records.get(id), self.asked.get(id), self.closed.get(id)
         if closed is not None:
             number = closed[0][0]
         elif record is not None:
@@ -225,20 +208,11 @@ class Turn(UsualBatch):
         else:
             return
         if self.number - number >= self._remember:
-            self._forgotten.add(id)
             for known in (self.records, self.asked, self.closed, self.keys.given_up):
                 known.pop(id, None)
 
-    def asked_before(self, id: Any) -> Asked | None:
-        """A query of this turn."""
-        return self.asked.get(id) if id in self._forgotten else super().asked_before(id)
 
-    def closed_before(self, id: Any) -> tuple[Row, str] | None:
-        """A closing of this turn."""
-        return self.closed.get(id) if id in self._forgotten else super().closed_before(id)
-
-
-def asked_in(batch: UsualBatch, key: str) -> list[Record]:
+def asked_in(batch: Batch, key: str) -> list[Record]:
     """The records of a turn's queries."""
     return [
         Record(number, id, key, loaded(hint), time, loaded(probability), certificate, None, None, None)

@@ -14,10 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from onlinecal.engine.columns.columns import FEW, Columns, EventColumns
-from onlinecal.engine.columns.scanning import ODD, OUTCOME, QUERY
 from onlinecal.engine.events import (
-    LONGEST_NAME,
     Answer,
     Forecast,
     Incoming,
@@ -51,7 +48,7 @@ PACKED = "key string, position binary, code binary, hint binary, time binary, id
 """Rows of a key: bytes of numbers, and texts with a newline between any two."""
 
 BINARY = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
-_AS_BINARY = np.array([BINARY[str(value).lower()] for value in VALUES], np.float64)
+_AS_BINARY = [BINARY[str(value).lower()] for value in VALUES]
 
 PACK = 32 << 20
 """Bytes of rows that are packed together before they are shuffled."""
@@ -113,7 +110,7 @@ def packed(batches: list[pyarrow.RecordBatch]) -> list[pyarrow.RecordBatch]:
     return pyarrow.table(joined).to_batches()
 
 
-class KeyRows(Columns):
+class KeyRows:
     """Rows of `key` in the order of their positions.
 
     Attributes
@@ -133,46 +130,29 @@ class KeyRows(Columns):
             order = _order(placed, codes, hints, times, ids, lines)
             placed, codes, hints, times = (one[order] for one in (placed, codes, hints, times))
             ids, lines = ([one[i] for i in order] for one in (ids, lines))
-        self._codes, self._lines, self.ids = codes, lines, ids
+        self._codes, self._lines, self._ids = codes.tolist(), lines, ids
         self.positions: list[int | None] = placed.tolist()
         for i in np.flatnonzero(codes == UNPLACED).tolist():
             self.positions[i] = None
-        self.hints, self.times = hints + 0.0, times + 0.0
-        if len(self) >= FEW:
-            self._look()
+        # zeros without sign
+        self._hints, self._times = (hints + 0.0).tolist(), (times + 0.0).tolist()
 
-    def _look(self) -> None:
-        codes, n = self._codes, len(self)
-        self.kinds = np.where(codes == ASKS, QUERY, np.where(codes < ASKS, ODD, OUTCOME)).astype(np.int8)
-        self.values = np.where(codes > ASKS, _AS_BINARY[np.maximum(codes, ASKS + 1) - ASKS - 1], np.nan)
-        self.keys = [self._key] * n
-        for i in np.flatnonzero(self.kinds == OUTCOME).tolist():
-            self.keys[i] = None
-        self.keyed = np.zeros(n, np.bool_)
-        if not self._is_binary or not _is_plain(self._key):
-            self.kinds[:] = ODD
-        elif max(map(len, self.ids)) > LONGEST_NAME or not "".join(self.ids).isprintable() or "" in self.ids:
-            self.kinds[[not _is_plain(id) for id in self.ids]] = ODD
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    def columns(self) -> Columns:
-        """These, or the events if there are few."""
-        return EventColumns(self.events()) if len(self) < FEW else self
+    def events(self) -> list[Incoming | Rejected]:
+        """The events, or what is wrong with them."""
+        return [self.event(i) for i in range(len(self._codes))]
 
     def event(self, i: int) -> Incoming | Rejected:
         """The event of a row, or what is wrong with it."""
-        code, time = int(self._codes[i]), float(self.times[i])
+        code, time = self._codes[i], self._times[i]
         if code < ASKS:
             line = self._lines[i].encode()
             return refused(line, "position") if code == UNPLACED else event_of(line, self._is_binary)
         at = None if time != time else time
         if code == ASKS:
-            hint = float(self.hints[i])
-            return Query(self.ids[i], self._key, None if hint != hint else hint, at)  # type: ignore[arg-type]
+            hint = self._hints[i]
+            return Query(self._ids[i], self._key, None if hint != hint else hint, at)  # type: ignore[arg-type]
         value = VALUES[code - ASKS - 1]
-        return Outcome(self.ids[i], int(_AS_BINARY[code - ASKS - 1]) if self._is_binary else value, None, at)
+        return Outcome(self._ids[i], _AS_BINARY[code - ASKS - 1] if self._is_binary else value, None, at)
 
     def refusals(self) -> list[Answer]:
         """What rows are answered that have no key."""
@@ -195,11 +175,6 @@ def _order(positions: Any, codes: Any, hints: Any, times: Any, ids: list[str], l
     bits = (codes.tolist(), hints.view(np.int64).tolist(), times.view(np.int64).tolist())
     keys = list(zip((codes != UNPLACED).tolist(), positions.tolist(), said, *bits, strict=True))
     return sorted(range(len(keys)), key=keys.__getitem__)
-
-
-def _is_plain(name: str | None) -> bool:
-    """Whether a judge of columns takes it for a name."""
-    return name is not None and 0 < len(name) <= LONGEST_NAME and name.isprintable()
 
 
 def event_of(line: bytes, is_binary: bool) -> Incoming | Rejected:

@@ -4,7 +4,7 @@ A key's state is the state that the engine on one machine keeps, in the same byt
 at its events; Spark keeps the states, spreads the keys over machines, and makes it happen exactly once.
 
 Spark hands rows to Python one value at a time, which takes longer than a forecast: `rows` puts all of a key's
-into one, and `KeyStep` judges them in columns.
+into one.
 """
 
 from __future__ import annotations
@@ -56,10 +56,9 @@ class Calibrator(StatefulProcessor):
             before = bytes(held[0]) if held else None
             is_binary = self._config.at(self._config.place_for(name)).kind == "binary"
             columns = KeyRows(name, rows, is_binary)
-            after, batch = self._step.turn(name, before, columns.columns())
+            after, answers = self._step(name, before, columns.events())
             if after is not None and after != before:
                 self._state.update((bytearray(after),))
-            answers = batch.answers()
         for row in told(columns.positions, answers):
             yield self._row(name, *row)
 
