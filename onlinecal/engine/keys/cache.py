@@ -288,7 +288,7 @@ class KeyCache:
             player = held.get(state) or (state.held() if state.arena is not None else None)
             data = state.dump(player)
             note_own(state.number, state.settings.mark, data)
-            rows.append((state.number, upto, state.summary(player), data))
+            rows.append((state.number, upto, state.written(player), data))
         return rows
 
     def tail(self, upto: int) -> int:
@@ -298,4 +298,4 @@ class KeyCache:
 
 def row_of(state: KeyState, upto: int) -> StateRow:
     """What the ledger keeps of a state."""
-    return state.number, upto, state.summary(), state.dump()
+    return state.number, upto, state.written(), state.dump()

@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from onlinecal.engine.keys.arena import Arena, ArenaLane
 from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane, Step, run_together, window_bounds
@@ -329,14 +330,20 @@ class KeyState(Waiting):
             self.steering = new()
         return self.steering.steered(steps, self.open.values())
 
-    def summary(self, held: Packed | None = None) -> Summary:
-        """What there is to know of the key; `held` as in `dump`."""
+    def summary(self) -> Summary:
+        """What there is to know of the key."""
+        if self.arena is not None:
+            held = self.held()
+            return replace(self.written(held), watched=self.arena.watched(held))
+        return replace(self.written(), watched=None if self.watch is None else self.watch.watched())
+
+    def written(self, held: Packed | None = None) -> Summary:
+        """The same without what came of watching, which is in the state; `held` as in `dump`."""
         oldest = next(iter(self.open.values()), None)
         number = None if oldest is None else oldest.number
         if self.arena is not None:
-            rounds, certificate, promise, watched = self.arena.summary(held or self.held())
-            waiting = len(self.open)
-            return Summary(rounds, waiting, self.expired, certificate, promise, number, watched=watched)
+            rounds, certificate, promise = self.arena.summary(held or self.held())
+            return Summary(rounds, len(self.open), self.expired, certificate, promise, number)
         return Summary(
             sum(lane.rounds for lane in self.lanes),
             len(self.open),
@@ -345,7 +352,6 @@ class KeyState(Waiting):
             sum(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
             number,
             *window_bounds(self.settings.config.window, self.lanes, self.late),
-            None if self.watch is None else self.watch.watched(),
         )
 
 
