@@ -201,6 +201,17 @@ def _problem_of_time(time: Any) -> str | None:
     return f"time must be a finite number of seconds, got {time!r}"
 
 
+def only_names(given: list[Any]) -> list[str]:
+    """Those that can be names."""
+    try:
+        # the usual ones, all at once
+        if "".join(given).isprintable() and max(map(len, given)) <= LONGEST_NAME and all(given):
+            return given
+    except (TypeError, ValueError):
+        pass
+    return [one for one in given if is_name(one)]
+
+
 def is_name(name: Any) -> bool:
     """Whether something can be an id, a key or a class label: text that every database takes."""
     if not (isinstance(name, str) and 0 < len(name) <= LONGEST_NAME):

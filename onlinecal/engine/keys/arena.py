@@ -72,8 +72,8 @@ class Arena(Lodging):
         """The most others that were open when it was asked."""
         return int(self.state.counts[player, 1])
 
-    def summary(self, held: Packed) -> tuple[int, float, float, Watched | None]:
-        """Of a packed player: settled rounds, their certificate, its promise, what came of watching."""
+    def summary(self, held: Packed) -> tuple[int, float, float]:
+        """Of a packed player: settled rounds, their certificate, its promise."""
         head = _head.unpack_from(held.lane, 1)
         asked = held.late, *itemgetter(ROUNDS, SCALE, REPORT, TUNED, PACE)(head)
         promise = self._promises.get(asked) if head[FORMAT] == FORMAT_DYADIC else None
@@ -82,10 +82,13 @@ class Arena(Lodging):
                 self._promises.clear()
             lane = BinaryLane(self.model, unpack(held.lane))
             promise = self._promises[asked] = lane.promise(held.late)
-        watched = None
-        if self._watcher is not None and held.account is not None:
-            watched = self._watcher.watched_by(first_floats(held.account, MONEY, ACCOUNT))
-        return held.rounds, held.certificate, promise, watched
+        return held.rounds, held.certificate, promise
+
+    def watched(self, held: Packed) -> Watched | None:
+        """What came of watching a packed player."""
+        if self._watcher is None or held.account is None:
+            return None
+        return self._watcher.watched_by(first_floats(held.account, MONEY, ACCOUNT))
 
     def watch_of(self, player: int, waiting: Iterable[Issued]) -> KeyWatch | None:
         """Those who watch a player, as they are outside; they look at what happens here, until it leaves."""

@@ -297,7 +297,7 @@ class KeyCache(Shelves):
             player = held.get(state) or (state.held() if state.arena is not None else None)
             data = state.dump(player, waiting.get(state))
             note_own(state.number, state.settings.mark, data)
-            rows.append((state.number, upto, state.summary(player), data))
+            rows.append((state.number, upto, state.written(player), data))
         return rows
 
     def tail(self, upto: int) -> int:
@@ -307,4 +307,4 @@ class KeyCache(Shelves):
 
 def row_of(state: KeyState, upto: int) -> StateRow:
     """What the ledger keeps of a state."""
-    return state.number, upto, state.summary(), state.dump()
+    return state.number, upto, state.written(), state.dump()

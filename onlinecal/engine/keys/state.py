@@ -12,6 +12,8 @@ from heapq import heappush
 from itertools import count
 from typing import Any
 
+from msgspec.structs import replace
+
 from onlinecal.engine.keys.arena import ArenaLane
 from onlinecal.engine.keys.lanes import Issued, Step, in_turn, run_together, window_bounds
 from onlinecal.engine.keys.packed_players import Packed
@@ -237,12 +239,19 @@ class KeyState(Storing):
             self.steering = new()
         return self.steering.steered(steps, self.open.values())
 
-    def summary(self, held: Packed | None = None) -> Summary:
-        """What there is to know of the key; `held` as in `dump`."""
+    def summary(self) -> Summary:
+        """What there is to know of the key."""
+        if self.arena is not None:
+            held = self.held()
+            return replace(self.written(held), watched=self.arena.watched(held))
+        return replace(self.written(), watched=None if self.watch is None else self.watch.watched())
+
+    def written(self, held: Packed | None = None) -> Summary:
+        """The same without what came of watching, which is in the state; `held` as in `dump`."""
         waiting, number = self.waiting, self.oldest
         if self.arena is not None:
-            rounds, certificate, promise, watched = self.arena.summary(held or self.held())
-            return Summary(rounds, waiting, self.expired, certificate, promise, number, watched=watched)
+            rounds, certificate, promise = self.arena.summary(held or self.held())
+            return Summary(rounds, waiting, self.expired, certificate, promise, number)
         return Summary(
             sum(lane.rounds for lane in self.lanes),
             waiting,
@@ -251,5 +260,4 @@ class KeyState(Storing):
             in_turn(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
             number,
             *window_bounds(self.settings.config.window, self.lanes, self.late),
-            None if self.watch is None else self.watch.watched(),
         )

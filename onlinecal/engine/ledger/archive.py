@@ -289,10 +289,6 @@ def _move(ledger: Ledger, marker: Marker) -> None:
         which[:1],
     )
     execute(
-        "INSERT OR REPLACE INTO main.watched SELECT w.* FROM archive.watched AS w JOIN main.states AS s"
-        " ON s.key = w.key AND s.number = w.number"
-    )
-    execute(
         "INSERT OR REPLACE INTO main.about VALUES ('tail', max(?, ?))",
         (link.number, ledger.about("tail") or 0),
     )

@@ -14,7 +14,7 @@ from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger.chain import Marker, broken_links, digest_events, links, marker_of
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import Logged, Snapshot, stored_watched
+from onlinecal.engine.ledger.records import Logged, Snapshot
 from onlinecal.engine.ledger.replay import check_same
 from onlinecal.engine.ledger.report import config_of
 from onlinecal.engine.watch.reliability import Reliability
@@ -133,11 +133,6 @@ def replay_key(
                 f"{ledger.path}: the state of key {snapshot.name!r} is not what its events up to number "
                 f"{snapshot.upto} come to"
             )
-        watched = ledger.rows(
-            "SELECT found FROM watched WHERE key = ? AND number = ?", (number, snapshot.upto)
-        )
-        if watched and watched[0][0] != stored_watched(state.summary().watched):
-            raise LedgerError(f"{ledger.path}: what came of watching key {snapshot.name!r} is damaged")
 
     for event in log:
         if not compared and event.number > snapshot.upto:

@@ -10,7 +10,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from onlinecal.engine.events import is_name
+from msgspec.json import encode
+
+from onlinecal.engine.events import only_names
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.ledger.file import LedgerFile
 from onlinecal.engine.ledger.records import (
@@ -132,12 +134,11 @@ class Ledger(LedgerFile):
         with self.content_errors():
             for row in self.connection.execute(
                 "SELECT k.name, k.config, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest,"
-                " w.found FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
-                " LEFT JOIN watched AS w ON w.key = s.key AND w.number = s.number"
+                " s.state FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
                 " WHERE k.number > ? ORDER BY k.number LIMIT ?",
                 (after, most),
             ):
-                yield row[0], row[1], summary_in(row[2:])
+                yield row[0], row[1], summary_in(row[0], row[2:])
 
     def counts(self) -> tuple[int, int]:
         """How many queries were accepted, and how many of them were closed, those in archives included."""
@@ -203,4 +204,4 @@ def names_in(given: Iterable[Any]) -> str:
 
     It must not come as far as SQLite, which cuts a text in JSON at a NUL and would find another name.
     """
-    return json.dumps([name for name in given if is_name(name)])
+    return encode(only_names(list(given))).decode()

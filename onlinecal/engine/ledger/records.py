@@ -9,10 +9,8 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-import msgspec
-
 from onlinecal.engine.keys.stored_key import Summary
-from onlinecal.engine.watch.watched import Watched
+from onlinecal.engine.watch.stored_watch import watched_in
 
 
 class Record(NamedTuple):
@@ -112,44 +110,44 @@ def loaded(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
-def summary_in(row: tuple[Any, ...]) -> Summary:
-    """The summary of a state's columns `rounds` to `oldest` and of what came of watching; empty if None."""
+def summary_in(key: str, row: tuple[Any, ...]) -> Summary:
+    """The summary in the columns `rounds` to `state` of a key's state; empty if these are None."""
     if row[0] is None:
         return NOTHING
-    rounds, waiting, expired, certificate, guarantee, oldest, watched = row
-    found = None if watched is None else _watched.decode(watched)
-    return Summary(rounds, waiting, expired, certificate, guarantee, oldest, watched=found)
+    rounds, waiting, expired, certificate, guarantee, oldest, state = row
+    watched = watched_in(key, state)
+    return Summary(rounds, waiting, expired, certificate, guarantee, oldest, watched=watched)
 
 
 class Into:
     """Rows into a table: the beginning of a statement, up to VALUES, and how many columns there are.
 
-    Many rows are one statement, as far as SQLite's parameters reach (999 before 3.32): that is half the work.
+    Many rows are one statement, as far as SQLite's parameters reach (999 before 3.32): that saves a call for
+    each row.
     """
 
     def __init__(self, beginning: str, columns: int) -> None:
         row = f"({', '.join('?' * columns)})"
-        self._columns, self._together = columns, 999 // columns
+        self._together = 999 // columns
         self._one = f"{beginning} VALUES {row}"
         self._many = f"{beginning} VALUES {', '.join([row] * self._together)}"
 
     def write(self, connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
         """Write rows in their order."""
-        values, width = list(chain.from_iterable(rows)), self._columns
-        size = width * self._together
-        whole = len(values) // size * size
-        for start in range(0, whole, size):
-            connection.execute(self._many, values[start : start + size])
-        for start in range(whole, len(values), width):
-            connection.execute(self._one, values[start : start + width])
+        listed, together = list(rows), self._together
+        whole = len(listed) - len(listed) % together
+        for start in range(0, whole, together):
+            values = list(chain.from_iterable(listed[start : start + together]))
+            connection.execute(self._many, values)
+        if whole < len(listed):
+            connection.executemany(self._one, listed[whole:])
 
 
 INTO_STATES = Into("INSERT OR REPLACE INTO states", 9)
-INTO_WATCHED = Into("INSERT OR REPLACE INTO watched", 3)
 
 
 def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> None:
-    """Write states, and what came of watching their keys, in the place of older ones."""
+    """Write states in the place of older ones."""
     # neighbours share a page
     listed = sorted(states, key=itemgetter(0))
     INTO_STATES.write(
@@ -159,15 +157,3 @@ def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> 
             for key, upto, s, state in listed
         ),
     )
-    INTO_WATCHED.write(
-        connection,
-        ((key, upto, stored_watched(s.watched)) for key, upto, s, _ in listed if s.watched is not None),
-    )
-
-
-def stored_watched(watched: Watched | None) -> bytes | None:
-    """What came of watching a key as the tables keep it."""
-    return None if watched is None else msgspec.msgpack.encode(watched)
-
-
-_watched = msgspec.msgpack.Decoder(Watched)

@@ -76,12 +76,7 @@ CREATE TABLE archived (         -- the ids that are only in archives
 );
 """
 
-WATCHED = """
-CREATE TABLE watched (          -- what came of watching a key, as of the state that is written
-    key INTEGER PRIMARY KEY,
-    number INTEGER NOT NULL,    -- that of the state
-    found BLOB NOT NULL
-);
+RELIABILITY = """
 CREATE TABLE reliability (
     number INTEGER PRIMARY KEY, -- 0, the only row
     bins BLOB NOT NULL          -- of all keys together
@@ -95,10 +90,19 @@ def add_marks(connection: sqlite3.Connection) -> None:
 
 
 def add_tables(connection: sqlite3.Connection, tables: str, create: str = "CREATE TABLE") -> None:
-    """From 2 to 3, what has left the ledger; from 3 to 4, what came of watching keys."""
+    """From 2 to 3, what has left the ledger; from 3 to 4, what came of watching all keys together."""
     # executescript would end the transaction
     for statement in tables.split(";")[:-1]:
         connection.execute(statement.replace("CREATE TABLE", create))
+
+
+def drop_watched(connection: sqlite3.Connection) -> None:
+    """From 4 to 5: what came of watching a key is read in its state, and stands nowhere else."""
+    connection.execute("DROP TABLE IF EXISTS watched")
+
+
+def nothing(connection: sqlite3.Connection) -> None:
+    """What there is of version 4 is enough to be read."""
 
 
 def lend_tables(connection: sqlite3.Connection, tables: str) -> None:
@@ -110,16 +114,17 @@ def lend_tables(connection: sqlite3.Connection, tables: str) -> None:
 Step = Callable[[sqlite3.Connection], None]
 
 MIGRATIONS: dict[int, Step] = {
-    1: add_marks, 2: partial(add_tables, tables=ARCHIVES), 3: partial(add_tables, tables=WATCHED)
+    1: add_marks, 2: partial(add_tables, tables=ARCHIVES), 3: partial(add_tables, tables=RELIABILITY),
+    4: drop_watched,
 }  # fmt: skip
 """From each old version to the next, inside one transaction."""
 
 LENT: dict[int, Step] = {
-    2: partial(lend_tables, tables=ARCHIVES), 3: partial(lend_tables, tables=WATCHED)
+    2: partial(lend_tables, tables=ARCHIVES), 3: partial(lend_tables, tables=RELIABILITY), 4: nothing
 }  # fmt: skip
 """What those who only read need of the next version, where it is no more than new tables."""
 
-VERSION = 4
+VERSION = 5
 WITH_ARCHIVES = 3
 """The first version that knows of archives."""
 
@@ -133,7 +138,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application == 0 and version == 0 and is_empty(connection):
         connection.executescript(
-            f"BEGIN; {TABLES} {ARCHIVES} {WATCHED} PRAGMA application_id = {APPLICATION};"
+            f"BEGIN; {TABLES} {ARCHIVES} {RELIABILITY} PRAGMA application_id = {APPLICATION};"
             f"PRAGMA user_version = {VERSION}; COMMIT;"
         )
         return

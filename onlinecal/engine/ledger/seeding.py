@@ -79,5 +79,5 @@ def _write_states(new: sqlite3.Connection, config: EngineConfig) -> None:
     for number, name, place, data in new.execute(
         "SELECT k.number, k.name, k.config, c.state FROM checkpoints AS c JOIN keys AS k ON k.number = c.key"
     ).fetchall():
-        summary = KeyState(name, number, settings[place], data).summary()
+        summary = KeyState(name, number, settings[place], data).written()
         write_states(new, [(number, upto, summary, data)])

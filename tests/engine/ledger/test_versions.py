@@ -9,7 +9,7 @@ import sqlite3
 
 import pytest
 
-from onlinecal.engine import Engine, read_report
+from onlinecal.engine import Engine, Outcome, Query, check_ledger, read_report
 from onlinecal.engine.ledger import schema
 from tests.engine.fault_tools import in_child, opened, raises_for
 from tests.engine.scripts import (
@@ -36,6 +36,28 @@ def test_an_older_ledger_is_brought_up_to_date(ledger, sound, answers, monkeypat
         assert connection.execute("SELECT count(*) FROM new").fetchone() == (0,)
     assert tables_of(ledger) == tables
     assert_sound(ledger)
+
+
+def test_what_version_4_has_of_watching_keys_is_in_their_states(tmp_path):
+    path = tmp_path / "ledger.db"
+    with Engine(path) as engine:
+        engine.handle([Query(f"{i}", f"key/{i % 3}", hint=0.5) for i in range(30)])
+        engine.handle([Outcome(f"{i}", i % 2) for i in range(30)])
+    before = read_report(path)
+    assert [one.summary.watched.scores.rounds for one in before.keys] == [10, 10, 10]
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE watched (key INTEGER PRIMARY KEY, number INTEGER, found BLOB)")
+        connection.execute("INSERT INTO watched VALUES (1, 60, x'00')")
+        connection.execute("PRAGMA user_version = 4")
+        connection.commit()
+    assert read_report(path) == before
+    assert check_ledger(path).problems == []
+    Engine(path).close()
+    assert read_report(path) == before
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (5,)
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
+    assert "watched" not in tables
 
 
 def failing(connection):
