@@ -109,8 +109,16 @@ def warm_engine() -> None:
             for t, value in enumerate((0, 1, 0.5)):
                 engine.handle([Query(f"q{t}", "k", 0.8), Outcome(f"q{t}", value)])
     with Engine() as engine:
-        lines = [b'{"type":"query","id":"q%d","key":"k"}\n' % t for t in range(ROUNDS)]
-        engine.handle_lines(b"".join(lines))
+        asks = [b'{"type":"query","id":"q%d","key":"k%d"}\n' % (t, t) for t in range(ROUNDS)]
+        tells = [b'{"type":"outcome","id":"q%d","value":1}\n' % t for t in range(2, ROUNDS)]
+        # what comes alone among many
+        tells += [
+            b'{"type":"query","id":"a\\/b","key":"k2"}\n',
+            b'{"type":"withdraw","id":"q0"}\n',
+            b'{"type":"outcome","id":"q1","value":0.5}\n',
+        ]
+        engine.handle_lines(b"".join(asks))
+        engine.handle_lines(b"".join(tells))
     with Engine(config=EngineConfig(KeyConfig(kind="simplex"))) as engine:
         for t, label in enumerate("aba"):
             engine.handle([Query(f"q{t}", "k", {"a": 0.8, "b": 0.2}), Outcome(f"q{t}", label)])
