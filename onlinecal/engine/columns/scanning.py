@@ -37,11 +37,13 @@ _LONGEST = len("outcome")
 
 _SEEN_TYPE, _SEEN_ID, _SEEN_KEY, _SEEN_HINT, _SEEN_VALUE, _SEEN_TIME = (1 << i for i in range(6))
 
-MOST_DIGITS = 18
-"""So many digits fit an integer."""
+ROOM = 10**17
+"""One digit more fits an integer below this."""
 EXACT, LARGEST_POWER = 1 << 53, 22
 """Integers up to the first and powers of ten up to the second are floats: one operation rounds once."""
 POWERS = np.array([float(10**i) for i in range(LARGEST_POWER + 1)])
+HALVES = float((1 << 27) + 1)
+"""Times this a float is parted into halves (Dekker 1971)."""
 
 
 @inlined
@@ -79,6 +81,33 @@ def word(data: Any, at: int, end: int) -> int:
 
 
 @inlined
+def remainder(mantissa: int, of: float, times: float) -> float:
+    """The mantissa less a product near it, next to exactly: products of halves are floats."""
+    low = mantissa & 1023
+    part = HALVES * of
+    of_high = part - (part - of)
+    part = HALVES * times
+    times_high = part - (part - times)
+    of_low, times_low = of - of_high, times - times_high
+    product = of * times
+    rest = ((of_high * times_high - product) + of_high * times_low + of_low * times_high) + of_low * times_low
+    return ((float(mantissa - low) - product) + float(low)) - rest
+
+
+@inlined
+def quotient(mantissa: int, power: float) -> float:
+    """The float nearest to their quotient, of more digits than a float has; NaN where that is in doubt.
+
+    What division leaves over says how far the quotient is from its float; half-way between two floats it
+    might be either.
+    """
+    near = float(mantissa) / power
+    rest = remainder(mantissa, near, power) / power
+    least, most = near + rest * (1 - 2.0**-30), near + rest * (1 + 2.0**-30)
+    return least if least == most else np.nan
+
+
+@inlined
 def number(data: Any, at: int, end: int) -> tuple[int, float]:
     """Where a number ends, and its float; -1 if it is none or an unusual one. `null` is NaN."""
     if at + 4 <= end and data[at] == 110 and data[at + 1] == 117 and data[at + 2] == data[at + 3] == 108:
@@ -87,19 +116,17 @@ def number(data: Any, at: int, end: int) -> tuple[int, float]:
     if negative:
         at += 1
     mantissa: Any = 0
-    first, digits, power = at, 0, 0
-    while at < end and 48 <= data[at] <= 57 and digits < MOST_DIGITS:
+    first, power = at, 0
+    while at < end and 48 <= data[at] <= 57 and mantissa < ROOM:
         mantissa = 10 * mantissa + np.int64(data[at]) - 48
-        digits += 1
         at += 1
-    if digits == 0 or (digits > 1 and data[first] == 48):
+    if at == first or (at > first + 1 and data[first] == 48):
         return -1, 0.0
     if at < end and data[at] == 46:
         at += 1
         point = at
-        while at < end and 48 <= data[at] <= 57 and digits < MOST_DIGITS:
+        while at < end and 48 <= data[at] <= 57 and mantissa < ROOM:
             mantissa = 10 * mantissa + np.int64(data[at]) - 48
-            digits += 1
             at += 1
         power = point - at
         if power == 0:
@@ -119,10 +146,15 @@ def number(data: Any, at: int, end: int) -> tuple[int, float]:
             return -1, 0.0
         power += sign * exponent
     # a digit too many ends here, too: what comes next is then neither comma nor brace
-    if mantissa > EXACT or abs(power) > LARGEST_POWER:
+    if abs(power) > LARGEST_POWER or (mantissa > EXACT and power > 0):
         return -1, 0.0
-    value = float(mantissa)
-    value = value * POWERS[power] if power >= 0 else value / POWERS[-power]
+    if mantissa <= EXACT or power == 0:
+        value = float(mantissa)
+        value = value * POWERS[power] if power >= 0 else value / POWERS[-power]
+    else:
+        value = quotient(mantissa, POWERS[-power])
+        if value != value:
+            return -1, 0.0
     return at, -value if negative else value
 
 

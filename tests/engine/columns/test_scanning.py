@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import random
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -63,7 +65,7 @@ ODD_ONES = (
     b'{"type":"query","id":"q1","key":"k","time":1e}', b'{"type":"query","id":"q1","key":"k","time":+1}',
     b'{"type":"query","id":"q1","key":"k","time":1e400}', b'{"type":"query","id":"q1","key":"k",}',
     b'{"type":"query","id":"q1","key":"k"}}', b'{{"type":"query","id":"q1","key":"k"}', b"{}", b"", b"{",
-    b'{"type":"query","id":"q1","key":"k","time":9007199254740993}',
+    b'{"type":"query","id":"q1","key":"k","time":9007199254740993e1}',
     b'{"type":"query","id":"q1","key":"k","time":1e23}', b'{"type":"query","id":"q1","key":"k","time":nul}',
     b'{"type":"query","id":"q1","key":"k"' + b" " * LONGEST_LINE + b"}",
     b'{"type":"query","id":"' + b"i" * (LONGEST_NAME + 1) + b'","key":"k"}',
@@ -101,19 +103,36 @@ NUMBERS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
     st.integers(-(10**25), 10**25).map(str),
     st.from_regex(r"\A-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,3})?\Z"),
+    st.tuples(st.floats(1e-4, 1e8), st.integers(16, 19)).map(lambda drawn: half_way(*drawn)),
 )
+
+
+def half_way(x, digits):
+    """A decimal of so many digits next to the middle between two floats."""
+    return f"{(Decimal(x) + Decimal(math.nextafter(x, math.inf))) / 2:.{digits}g}"
 
 
 @settings(max_examples=300)
 @given(st.lists(NUMBERS, min_size=1, max_size=40))
-@example(["9007199254740992", "9007199254740993", "0.1", "1e22", "1e-22", "123456789012345678e-22"])
+@example(
+    [
+        "9007199254740992",
+        "9007199254740993",
+        "0.1",
+        "1e22",
+        "1e-22",
+        "123456789012345678e-22",
+        "0.0012345678901234567",
+    ]
+)
 def test_numbers_are_the_nearest_floats(texts):
     check([f'{{"type":"query","id":"a","key":"k","time":{text},"hint":{text}}}'.encode() for text in texts])
 
 
 def test_numbers_as_programs_write_them_are_read():
     rng = random.Random(0)
-    given = [round(rng.random(), rng.randrange(1, 16)) for _ in range(2_000)]
+    given = [rng.random() * 10.0 ** -rng.randrange(4) for _ in range(4_000)]
+    given[::2] = [round(one, rng.randrange(1, 16)) for one in given[::2]]
     lines = [json.dumps({"type": "query", "id": "a", "key": "k", "hint": one}).encode() for one in given]
     assert check(lines) == len(lines)
 
