@@ -193,7 +193,10 @@ def test_a_key_has_a_seat_or_leaves_it_whatever_is_unusual(tmp_path, seed):
                 batch += unusual_turn(rng, id, key) if rng.random() < 0.1 else [Outcome(id, rng.randrange(2))]
         assert seated.handle(batch) == apart.handle(batch)
         keys = seated._keys
-        assert set(keys.open) == set(apart._keys.open)
+        # which keys are in memory may differ: one with a seat takes other bytes
+        both = keys.states.keys() & apart._keys.states.keys()
+        ids = ({id for id in of if of[id].name in both} for of in (keys.open, apart._keys.open))
+        assert next(ids) == next(ids)
         assert sum(len(state.open) for state in keys.states.values()) == len(keys.open)
         moved += sum(state.seat >= 0 for state in keys.states.values())
         left += sum(state.seat < 0 for state in keys.states.values())

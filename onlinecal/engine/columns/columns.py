@@ -21,7 +21,7 @@ from onlinecal.engine.columns.scanning import (
 from onlinecal.engine.columns.texts import joined
 from onlinecal.engine.events import LONGEST_NAME, Incoming, Outcome, Query, Rejected, decode, decode_lines
 
-FEW = 12
+FEW = 40
 """So many events are judged as fast one by one."""
 LATEST = sys.float_info.max
 """Times are finite."""
