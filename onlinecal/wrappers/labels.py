@@ -83,9 +83,8 @@ class Labels:
     def both(self, answer: Mapping[Label, float], p: float) -> dict[Label, float]:
         """The forecast p of the positive label as a river answer over the labels known so far."""
         if self.positive is None:
-            if True in answer or False in answer:
-                return {False: 1.0 - p, True: p}
-            return {}
+            # 0 and 1 are False and True, and may be two of many
+            return {False: 1.0 - p, True: p} if answer and answer.keys() <= {False, True} else {}
         names = self.known if len(self.known) > 1 else {**self.known, **dict.fromkeys(answer)}
         if len(names) == 1:
             return {self.positive: 1.0}

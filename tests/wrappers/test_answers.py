@@ -56,6 +56,14 @@ def test_equal_labels_get_equal_forecasts(kind):
     assert [tuple(one.answer.values()) for one in plain] == [tuple(one.answer.values()) for one in other]
 
 
+@pytest.mark.parametrize("strategy", ["auto", "binary"])
+def test_zero_and_one_among_ten_labels_are_not_false_and_true(strategy):
+    model = CalibratedClassifier(Scripted(), strategy=strategy)
+    assert model.predict_proba_one({"answer": {label: 0.1 for label in range(10)}}) == {}
+    both = model.predict_proba_one({"answer": {0: 0.9, 1: 0.1}})
+    assert set(both) == {False, True}
+
+
 def test_the_positive_label_does_not_matter_to_the_names():
     """Strings: the first label met is the one that is calibrated, and its probability stays its own."""
     rounds = named(coins(400, seed=1), ("no", "yes"))
