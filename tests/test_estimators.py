@@ -59,7 +59,7 @@ def test_a_new_one_that_nobody_added_is_missed(monkeypatch):
         assert_all_have_settings(public_estimators())
 
 
-@pytest.mark.parametrize(("name", "check"), river_checks())
+@pytest.mark.parametrize(("name", "check"), list(river_checks()))
 def test_river_checks(name, check):
     check(EXAMPLES[name].build())
 

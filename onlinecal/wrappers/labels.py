@@ -96,7 +96,7 @@ def checked_label(y: Any) -> Label:
     """The label of a round; ValueError if it is none, or a soft label, which models cannot learn from."""
     if is_soft(y):
         raise ValueError(
-            f"y must be a label, since models learn from labels, got {y!r}: soft labels go with "
+            f"y must be a class label, got {y!r}: models learn from labels; soft labels go with "
             "SimplexAlmostOneStepAhead, whose observe takes them, and a model's probabilities as hint"
         )
     return check_label(y, "y")

@@ -335,7 +335,7 @@ def test_a_label_that_never_comes_is_not_the_choice_for_long():
 def test_soft_labels_are_refused_with_what_takes_them(soft):
     model = CalibratedClassifier(Scripted(), classes=["a", "b"])
     with pytest.raises(
-        ValueError, match=r"y must be a label, .* soft labels go with SimplexAlmostOneStepAhead"
+        ValueError, match=r"y must be a class label, .* soft labels go with SimplexAlmostOneStepAhead"
     ):
         model.learn_one({"answer": {"a": 0.5, "b": 0.5}}, soft)
     assert model.n_rounds == 0
