@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 # uv takes a third of pip's time; pip has the last word where it is set up for another index
 install = $(BIN)/python -m uv pip install --quiet --python $(1) $(2) || $(1) -m pip install --quiet $(2)
 
+# many processes start here: what they import is parsed once, whatever the shell has set
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: demo demo-spark test style types docs docs-serve benchmarks wheel clean
 
 $(VENV)/.run: pyproject.toml
