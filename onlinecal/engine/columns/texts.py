@@ -105,11 +105,13 @@ def put_text(texts: Any, number: int, data: Any, start: int, end: int, seed: int
 
 @inlined
 def take_away(texts: Any, number: int) -> None:
-    """Forget a number's text; others that it had sent further come nearer."""
+    """Forget a number's text, if it has it still; others that it had sent further come nearer."""
     slots, hashes = texts.slots, texts.hashes
     mask = len(slots) - 1
     free = hashes[number] & mask
     while slots[free] != number + 1:
+        if slots[free] == 0:
+            return
         free = (free + 1) & mask
     at = free
     while True:
@@ -150,7 +152,7 @@ def find_texts(texts: Texts, data: Any, spans: Ints, seed: int, found: Ints) -> 
 
 @compiled
 def put_texts(texts: Texts, data: Any, spans: Ints, seed: int, numbers: Ints) -> None:
-    """Give numbers, which have none, texts that nobody has and that have room in a row."""
+    """Give numbers, which have none, texts that have room in a row; who had the same has it no longer."""
     for i in range(len(spans)):
         start, end = spans[i, 0], spans[i, 1]
         put_text(texts, numbers[i], data, start, end, seed, place_of(texts, data, start, end, seed))

@@ -78,7 +78,8 @@ class Lodging(PackingRoom):
 
     def _open_all(self, waiting: list[Issued], tickets: bytes, stakes: bytes) -> None:
         """Give open forecasts places, with what steering keeps of those with hints and what is bet on all."""
-        places, state, n = [self.take_place() for _ in waiting], self.state, len(waiting)
+        places, n = [self.take_place() for _ in waiting], len(waiting)
+        # which more places may have moved
         state = self.state
         state.cells[places] = [one.cell for one in waiting]
         state.forecasts[places] = [one.probability for one in waiting]

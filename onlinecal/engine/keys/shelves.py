@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 import numpy as np
@@ -88,10 +88,7 @@ class Shelves:
         seats = [state.seat for state in asleep if state.seat >= 0]
         if seats:
             self.wake_seats(np.array(seats))
-        for arena in self._arenas:
-            there = [state for state in asleep if state.arena is arena and state.seat < 0]
-            if not there:
-                continue
+        for arena, there in self._without_seats(asleep):
             players = arena.unpack([state.packed for state in there])  # type: ignore[misc]
             for state, player in zip(there, players, strict=True):
                 state.player, state.packed = player, None
@@ -113,10 +110,7 @@ class Shelves:
         seats = [state.seat for state in states if state.seat >= 0]
         if seats:
             self.pack_seats(np.array(seats))
-        for arena in self._arenas:
-            there = [state for state in states if state.arena is arena and state.seat < 0]
-            if not there:
-                continue
+        for arena, there in self._without_seats(states):
             players = [state.player for state in there]
             for state, packed in zip(there, arena.packed(players), strict=True):
                 state.player, state.packed, state.usual = -1, packed, False
@@ -178,6 +172,13 @@ class Shelves:
         if len(self._arenas) == 1:
             return [(self._arenas[0], np.arange(len(states)))]
         return self._parts(np.array([state.arena.number for state in states]))  # type: ignore[union-attr]
+
+    def _without_seats(self, states: list[KeyState]) -> Iterator[tuple[Arena, list[KeyState]]]:
+        """The arenas in which keys without seats live, with these."""
+        for arena in self._arenas:
+            there = [state for state in states if state.arena is arena and state.seat < 0]
+            if there:
+                yield arena, there
 
     def arenas_of(self, seats: Ints) -> list[tuple[Arena, Ints]]:
         """The same of keys with seats."""

@@ -244,13 +244,20 @@ class Turn(UsualBatch):
 
 
 def asks_again(columns: Columns) -> bool:
-    """Whether queries have the same id."""
+    """Whether a query has an id that an event before it has named."""
     if len(columns) < FEW:
         return False
-    odd = [columns.event(i) for i in np.flatnonzero(columns.kinds == ODD).tolist()]
-    ids: list[Any] = columns.texts(np.flatnonzero(columns.kinds == QUERY), ID)
-    ids += [event.id for event in odd if type(event) is Query and isinstance(event.id, str)]
-    return len(set(ids)) < len(ids)
+    usual = np.flatnonzero(columns.kinds != ODD)
+    ids: dict[int, Any] = dict(zip(usual.tolist(), columns.texts(usual, ID), strict=True))
+    asks, named = columns.kinds == QUERY, set[Any]()
+    for i in range(len(columns)):
+        event = None if i in ids else columns.event(i)
+        id = ids[i] if event is None else event.id
+        if isinstance(id, str):
+            if (asks[i] or type(event) is Query) and id in named:
+                return True
+            named.add(id)
+    return False
 
 
 def asked_in(batch: UsualBatch, key: str) -> list[Record]:

@@ -149,6 +149,27 @@ def test_an_open_forecast_is_never_forgotten_and_a_forgotten_id_is_a_new_one():
     assert len(data) < 3000
 
 
+@pytest.mark.parametrize("named_by", ["outcome", "query and outcome", "odd outcome"])
+def test_an_id_that_a_long_turn_forgets_may_be_asked_for_anew_in_it(named_by):
+    """It was settled there, or asked for and settled, or settled by an event that is not as usual."""
+    before = [] if named_by == "query and outcome" else [Query("x", "k", 0.3)]
+    first = [Query("x", "k", 0.3)] if not before else []
+    others = [event for i in range(30) for event in (Query(f"q{i}", "k", 0.5), Outcome(f"q{i}", i % 2))]
+    again = [Query("x", "k", 0.7), Outcome("x", 1), Outcome("x", 1)]
+    told_of = Outcome("x", 1, "k" if named_by == "odd outcome" else None)
+    turn = [*first, told_of, *others, *again]
+    results = []
+    for most in (len(turn), 1):
+        step = KeyStep(EngineConfig(), 5)
+        data, _ = step("k", None, [Query("y", "k"), *before])
+        told = []
+        for start in range(0, len(turn), most):
+            data, answers = step("k", data, turn[start : start + most])
+            told += answers
+        results.append((data, told))
+    assert results[0] == results[1]
+
+
 def test_what_is_no_event_is_refused_and_the_others_are_answered():
     lines = b'{"type":"query","id":"a","key":"k"}\nnonsense\n{"type":"outcome","id":"a","value":[1]}\n'
     lines += b'{"type":"outcome","id":"a","value":7}\n{"type":"outcome","id":"a","value":1}\n'

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
@@ -111,3 +113,8 @@ def chase(memory, rounds, kind, seed=0):
         played.append(outcome)
         assert MACHINE.advance(memory, NO_WINDOW, outcome)
     return played
+
+
+def lattice(k, n):
+    """All distributions over k classes in multiples of 1/n."""
+    return [np.array(y) / n for y in product(range(n + 1), repeat=k) if sum(y) == n]
