@@ -52,7 +52,7 @@ def test_resume_goes_on_with_a_ledger_of_version_1(ledger, file):
     with contextlib.closing(sqlite3.connect(ledger)) as connection:
         connection.executescript(
             "DROP TABLE archives; DROP TABLE archived; DROP TABLE checkpoints;"
-            "DROP TABLE watched; DROP TABLE reliability;"
+            "DROP TABLE reliability;"
             "ALTER TABLE inputs DROP COLUMN mark; PRAGMA user_version = 1;"
         )
     append(file, queries(12))
