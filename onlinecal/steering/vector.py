@@ -51,7 +51,7 @@ from onlinecal.steering.curves import (
     write_features,
     write_knots,
 )
-from onlinecal.steering.mixing import mix_vectors, reweigh_vectors
+from onlinecal.steering.mixing import mix_vectors, part_of, reweigh_vectors
 
 Floats = NDArray[np.float64]
 
@@ -202,15 +202,16 @@ def steer(state: Any, k: int, row: Any, out: Any) -> None:
 
 
 @kernel_part
-def learn_power(state: Any, k: int, label: int, part: float) -> None:
-    """Let the temperature learn the label of the ticket, or a part of it: an extended Kalman filter."""
+def learn_power(state: Any, k: int, label: int, soft: Any, part: float) -> None:
+    """Let the temperature learn the ticket's outcome, or a part of it: an extended Kalman filter."""
     shared, answer = ANSWERS + (N_ANSWERS + 1) * k, ANSWERS + TEMPERATURE * k
-    mean, square = 0.0, 0.0
+    mean, square, came = 0.0, 0.0, 0.0
     for c in range(k):
         x = depth(state[ANSWERS + c])
         mean += state[answer + c] * x
         square += state[answer + c] * x * x
-    error = depth(state[ANSWERS + label]) - mean
+        came += part_of(label, soft, c) * x
+    error = came - mean
     v = part * max(square - mean * mean, CAUTION * error * error)
     variance = state[shared + VARIANCE] / (1.0 + v * state[shared + VARIANCE])
     power = state[shared + POWER] + part * variance * error
@@ -219,16 +220,16 @@ def learn_power(state: Any, k: int, label: int, part: float) -> None:
 
 
 @kernel_part
-def learn(state: Any, k: int, label: int) -> None:
-    """Learn the label of the ticket: weights, temperature, curves."""
+def learn(state: Any, k: int, label: int, soft: Any) -> None:
+    """Learn the ticket's outcome, a label or a soft one (see `part_of`): weights, temperature, curves."""
     shared = shared_of(k)
     features, knots = shared + FEATURES, shared + KNOTS
     rounds = state[shared + ROUNDS]
     part = 1.0 / (1.0 + state[shared + EVENTS] - state[ASKED])
-    reweigh_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, label, part, 1.0 / (rounds + 2.0))
-    learn_power(state, k, label, part)
+    reweigh_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, label, soft, part, 1.0 / (rounds + 2.0))
+    learn_power(state, k, label, soft, part)
     for c in range(k):
-        at, own, outcome = ANSWERS + c, shared + SHARED + c * EACH, int(c == label)
+        at, own, outcome = ANSWERS + c, shared + SHARED + c * EACH, part_of(label, soft, c)
         p, u = state[at], state[at + N_ANSWERS * k]
         write_features(state, features, p, u)
         write_knots(state, knots, p, u)
@@ -267,7 +268,7 @@ def hint(state: Floats, row: Floats, out: Floats) -> None:
 @compiled
 def learn_label(state: Floats, label: int) -> None:
     """See `VectorSteering`."""
-    learn(state, classes_of(state), label)
+    learn(state, classes_of(state), label, state)
 
 
 @cache

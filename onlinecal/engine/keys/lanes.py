@@ -76,8 +76,12 @@ class Lane(Protocol):
     def rounds_left(self) -> int:
         """So many more rounds fit its integers, whatever they are."""
 
-    def admits(self, outcome: Any) -> bool:
-        """Whether the outcome can be told apart from all others; if so, it will come in a step."""
+    def admits(self, outcome: Any, late: int) -> bool:
+        """Whether the outcome can be told apart from all others; if so, it will come in a step.
+
+        `late`: how many other forecasts of its were open at most. ValueError if it is a soft label that the
+        lane, as it is now, cannot take.
+        """
 
     def window_certificate(self, now: int) -> float:
         """A proven bound on the distance of its rounds in the window of that moment; 0 if it keeps none."""
@@ -229,7 +233,7 @@ class BinaryLane:
         cells, forecasts = map(attrgetter("cell"), waiting), map(attrgetter("probability"), waiting)
         check_cells(zip(cells, forecasts, strict=True), self.memory)
 
-    def admits(self, outcome: float) -> bool:
+    def admits(self, outcome: float, late: int) -> bool:
         """All outcomes are known."""
         return True
 

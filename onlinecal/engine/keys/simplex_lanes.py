@@ -12,14 +12,17 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane
+from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane, ClassOutcome
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import over_known
+from onlinecal.forecasters.simplex.machine.soft_windows import entry_size
 from onlinecal.forecasters.simplex.machine.table import HEADER, REPORT
-from onlinecal.forecasters.simplex.machine.windows import most_of_window
+from onlinecal.forecasters.simplex.machine.windows import ENTRY, most_of_window
 from onlinecal.forecasters.simplex.run import SimplexRun
+from onlinecal.forecasters.simplex.soft import observe_soft
+from onlinecal.forecasters.simplex.soft_labels import MOST_PARTS, soft_of
 from onlinecal.forecasters.simplex.soundness import check_simplex_cell, length_of
 from onlinecal.forecasters.simplex.tokens import Cell
 
@@ -40,10 +43,14 @@ class SimplexState(Struct, array_like=True):
 
 
 class LaterState(SimplexState, array_like=True):
-    """The same from edition 5 on: with the number of forecasts that were late, and the window's table."""
+    """The same from edition 5 on: with the number of forecasts that were late, and the window's table.
+
+    Of any edition once a soft label came: with the parts that rounds are divided into.
+    """
 
     late: int = 0
     window: bytes = b""
+    parts: int = 1
 
 
 class SimplexLanes(ClassLabels):
@@ -71,16 +78,18 @@ class SimplexLanes(ClassLabels):
         run = self._run()
         if run.fixed and list(run.numbers) != state.labels:
             raise ValueError(f"its classes are {state.labels!r}, not those of its configuration")
-        run.numbers = {self.outcome_of(label): number for number, label in enumerate(state.labels)}
+        run.numbers = self.numbered(state.labels)
         run.memory = unpacked(state.memory, len(run.numbers))
         if not state.past.replace("/", "", 1).isdecimal():
             raise ValueError(f"its distance must be a fraction, got {state.past[:40]!r}")
         require(state.late >= 0, "its account")
-        run.late = state.late
+        require(type(state.parts) is int and 1 <= state.parts <= MOST_PARTS, "its parts")
+        run.late, run.parts = state.late, state.parts
         if run.undecided and len(run.memory) > REPORT and run.memory[REPORT]:
             run.restore_heeding(state.grids)
         if run.window is not None:
-            run.table = inflated(state.window, most_of_window(run.memory, run.window))
+            entry = int(entry_size(run.memory)) if run.notes_parts else ENTRY
+            run.table = inflated(state.window, most_of_window(run.memory, run.window, entry))
         run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
         run.check()
         return SimplexLane(run)
@@ -153,11 +162,21 @@ class SimplexLane(ClassLane):
         run = self.run_state
         memory = zlib.compress(run.memory.astype("<i8").tobytes(), 1)
         past, since, newcomers, grids = run.account()
-        parts = list(run.numbers), memory, str(past), since, newcomers, grids
-        if not run.tunes and run.window is None:
-            return msgspec.msgpack.encode(SimplexState(*parts))
+        state = list(run.numbers), memory, str(past), since, newcomers, grids
+        if not run.tunes and run.window is None and run.parts == 1:
+            return msgspec.msgpack.encode(SimplexState(*state))
         window = zlib.compress(run.table.astype("<i8").tobytes(), 1) if len(run.table) else b""
-        return msgspec.msgpack.encode(LaterState(*parts, run.late, window))
+        # without soft labels as it was before there were any
+        later = (*state, run.late, window)
+        return msgspec.msgpack.encode(LaterState(*later, run.parts) if run.parts > 1 else later)
+
+    def admits(self, outcome: ClassOutcome, late: int) -> bool:
+        """Whether there are not too many classes; ValueError if its grid is too fine for soft labels."""
+        if not isinstance(outcome, str):
+            run = self.run_state
+            run.late = max(run.late, late)
+            run.parts_for(len(soft_of(outcome, run.numbers, run.fixed, "value").vector))
+        return super().admits(outcome, late)
 
     def check_open(self, waiting: list[Issued]) -> None:
         """ValueError unless each cell is one of the grid, or there is none since no class was known."""
@@ -178,11 +197,16 @@ class SimplexLane(ClassLane):
                 cell, vector = run.announce(self._guide(hint))
                 if run.tunes:
                     run.note_late(others)
+                run.late = max(run.late, others)
                 issued.cell = cell
                 issued.probability = dict(zip(run.numbers, vector, strict=True))
             else:
                 cell = None if issued.cell is None else Cell(*issued.cell)
-                run.observe(cell, tuple(issued.probability.values()), outcome)
+                told = tuple(issued.probability.values())
+                if isinstance(outcome, str):
+                    run.observe(cell, told, outcome)
+                else:
+                    observe_soft(run, cell, told, soft_of(outcome, run.numbers, run.fixed, "value"))
             certificates.append(self.certificate)
         return certificates
 

@@ -175,11 +175,16 @@ class KeyState(Storing):
 
         `number` is that of the event.
 
-        Raises ValueError, and changes nothing, if the outcome is one class too many.
+        Raises ValueError, and changes nothing, if the outcome has too many classes, or is a soft label that
+        its lane cannot take.
         """
         if outcome is not None:
-            if not self.lanes[issued.lane].admits(outcome):
-                raise ValueError(f"value {outcome!r} is one class more than can be told apart")
+            if type(outcome) is dict:
+                # whether a lane admits a soft label is seen by where it is now
+                self.run()
+            late = 0 if self.arena is not None else self.late[issued.lane]
+            if not self.lanes[issued.lane].admits(outcome, late):
+                raise ValueError(f"value {outcome!r} has more classes than can be told apart")
             if type(outcome) is float:
                 self.move_out()
             if self.arena is None:
