@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -27,6 +28,7 @@ from onlinecal.forecasters.simplex.soundness import check_simplex_cell, length_o
 from onlinecal.forecasters.simplex.tokens import Cell
 
 NO_HINT = np.empty(0)
+NO_MOMENTS = np.empty(0, np.int64)
 HEEDED, TUNED = 4, 5
 """From these editions on the first hint changes report and slack, unless configured; grids are tuned."""
 
@@ -45,27 +47,35 @@ class SimplexState(Struct, array_like=True):
 class LaterState(SimplexState, array_like=True):
     """The same from edition 5 on: with the number of forecasts that were late, and the window's table.
 
-    Of any edition once a soft label came: with the parts that rounds are divided into.
+    Of any edition once a soft label came: with the parts that rounds are divided into; and where several
+    lanes share a window with the moments of its rounds.
     """
 
     late: int = 0
     window: bytes = b""
     parts: int = 1
+    moments: bytes = b""
 
 
 class SimplexLanes(ClassLabels):
-    """Forecasters of several classes that share their parameters."""
+    """Forecasters of several classes that share their parameters; with `shared` several may be of one key."""
 
-    def __init__(self, classes: tuple[str, ...] | None, edition: int, **parameters: Any) -> None:
+    def __init__(
+        self, classes: tuple[str, ...] | None, edition: int, shared: bool = False, **parameters: Any
+    ) -> None:
         super().__init__(classes)
-        self.edition = edition
+        self.edition, self.shared = edition, shared
         if edition < HEEDED:
             parameters = {"report": REPORTS[0], **parameters}
         self.model = SimplexAlmostOneStepAhead(labels=classes, **parameters)
 
     def new(self) -> SimplexLane:
         """A lane before its first round."""
-        return SimplexLane(self._run())
+        return self._lane(self._run(), NO_MOMENTS)
+
+    def _lane(self, run: SimplexRun, moments: NDArray[np.int64]) -> SimplexLane:
+        shares = self.shared and run.window is not None
+        return SimplexLane(run, deque(moments.tolist(), run.window) if shares else None)
 
     def _run(self) -> SimplexRun:
         run = self.model.new_run(self.edition)
@@ -92,7 +102,9 @@ class SimplexLanes(ClassLabels):
             run.table = inflated(state.window, most_of_window(run.memory, run.window, entry))
         run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
         run.check()
-        return SimplexLane(run)
+        moments = inflated(state.moments, min(run.rounds, run.window or 0)) if state.moments else NO_MOMENTS
+        require(bool((np.diff(moments, prepend=0) > 0).all()), "its window")
+        return self._lane(run, moments)
 
 
 def unpacked(data: bytes, classes: int) -> NDArray[np.int64]:
@@ -115,13 +127,21 @@ def inflated(data: bytes, size: int) -> NDArray[np.int64]:
 
 
 class SimplexLane(ClassLane):
-    """One run; a forecast's cell is what `SimplexRun.announce` answered."""
+    """One run; a forecast's cell is what `SimplexRun.announce` answered.
 
-    __slots__ = ("run_state",)
+    Attributes
+    ----------
+    run_state
+        The run.
+    moments
+        Those of its last rounds, of a lane that shares its key's window with others; else None.
+    """
 
-    def __init__(self, run: SimplexRun) -> None:
+    __slots__ = ("moments", "run_state")
+
+    def __init__(self, run: SimplexRun, moments: deque[int] | None) -> None:
         super().__init__(run.numbers)
-        self.run_state = run
+        self.run_state, self.moments = run, moments
 
     @property
     def most_open(self) -> int:
@@ -149,11 +169,19 @@ class SimplexLane(ClassLane):
         return self.run_state.guarantee
 
     def window_certificate(self, now: int) -> float:
-        """Of the rounds in its window, which is the key's; 0 if it keeps none."""
-        return self.run_state.window_certificate or 0.0
+        """Of its rounds in the key's window of that moment; 0 if it keeps none."""
+        run, moments = self.run_state, self.moments
+        if run.window is None or moments is None:
+            return run.window_certificate or 0.0
+        while moments and moments[0] <= now - run.window:
+            moments.popleft()
+        return run.certificate_of_last(len(moments))
 
     def window_promise(self, late: int, rounds: int) -> float | None:
-        """What the distance of any so many of its consecutive rounds cannot exceed."""
+        """What the distance of any so many of its consecutive rounds cannot exceed.
+
+        With 0 the part of it that does not depend on how many they are.
+        """
         self.run_state.late = late
         return float(self.run_state.window_promise(rounds))
 
@@ -166,9 +194,13 @@ class SimplexLane(ClassLane):
         if not run.tunes and run.window is None and run.parts == 1:
             return msgspec.msgpack.encode(SimplexState(*state))
         window = zlib.compress(run.table.astype("<i8").tobytes(), 1) if len(run.table) else b""
-        # without soft labels as it was before there were any
-        later = (*state, run.late, window)
-        return msgspec.msgpack.encode(LaterState(*later, run.parts) if run.parts > 1 else later)
+        later: tuple[Any, ...] = (*state, run.late, window)
+        # without soft labels and shared windows as it was before there were any
+        if self.moments is not None:
+            later += run.parts, zlib.compress(np.array(self.moments, "<i8").tobytes(), 1)
+        elif run.parts > 1:
+            later += (run.parts,)
+        return msgspec.msgpack.encode(later)
 
     def admits(self, outcome: ClassOutcome, late: int) -> bool:
         """Whether there are not too many classes; ValueError if its grid is too fine for soft labels."""
@@ -207,6 +239,8 @@ class SimplexLane(ClassLane):
                     run.observe(cell, told, outcome)
                 else:
                     observe_soft(run, cell, told, soft_of(outcome, run.numbers, run.fixed, "value"))
+                if self.moments is not None:
+                    self.moments.append(next(moments))
             certificates.append(self.certificate)
         return certificates
 
