@@ -133,8 +133,8 @@ def classes_of(state: Any) -> int:
 
 
 @kernel_part
-def take_in(state: Any, k: int, row: Any) -> None:
-    """Note a model's row as the first answer: moved into [0, 1], NaN as 0, and divided by its sum."""
+def take_in(state: Any, k: int, row: Any) -> float:
+    """Note a model's row as the first answer, in [0, 1], NaN as 0, and divided by its sum: that sum."""
     total = 0.0
     for c in range(k):
         p = float(row[c])
@@ -143,6 +143,7 @@ def take_in(state: Any, k: int, row: Any) -> None:
         total += p
     for c in range(k):
         state[ANSWERS + c] = state[ANSWERS + c] / total if total > 0.0 else 1.0 / k
+    return total
 
 
 @kernel_part
@@ -190,15 +191,16 @@ def consult(state: Any, k: int) -> None:
 
 
 @kernel_part
-def steer(state: Any, k: int, row: Any, out: Any) -> None:
-    """Write what is made of a model's row; the ticket is left in the state."""
+def steer(state: Any, k: int, row: Any, out: Any) -> float:
+    """Write what is made of a model's row, and give back its sum; the ticket is left in the state."""
     shared = shared_of(k)
     state[shared + EVENTS] += 1.0
     state[ASKED] = state[shared + EVENTS]
-    take_in(state, k, row)
+    total = take_in(state, k, row)
     consult(state, k)
     least = 0.5 / (k * (state[shared + ROUNDS] + 2.0))
     mix_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, least, out)
+    return total
 
 
 @kernel_part
@@ -250,19 +252,19 @@ def learn(state: Any, k: int, label: int, soft: Any) -> None:
 class VectorSteering:
     """Steering of vectors as compiled entry points: a `namespace`.
 
-    hint(state, row, out) writes what is made of a model's row, both of shape (k,); its ticket is left in the
-    state.
+    hint(state, row, out) writes what is made of a model's row, both of shape (k,), and gives back the row's
+    sum, of what is in [0, 1]; its ticket is left in the state.
     learn(state, label) learns the number of the ticket's label.
     """
 
-    hint: ClassVar[Callable[[Floats, Floats, Floats], None]]
+    hint: ClassVar[Callable[[Floats, Floats, Floats], float]]
     learn: ClassVar[Callable[[Floats, int], None]]
 
 
 @compiled
-def hint(state: Floats, row: Floats, out: Floats) -> None:
+def hint(state: Floats, row: Floats, out: Floats) -> float:
     """See `VectorSteering`."""
-    steer(state, classes_of(state), row, out)
+    return steer(state, classes_of(state), row, out)
 
 
 @compiled

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from onlinecal.engine.keys.arena import ArenaLane
-from onlinecal.engine.keys.lanes import Issued, Step, in_turn, run_together, window_bounds
+from onlinecal.engine.keys.lanes import Issued, Step, run_together, window_bounds
 from onlinecal.engine.keys.packed_players import Packed
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of
 from onlinecal.engine.keys.stored_key import Summary
@@ -23,6 +23,7 @@ from onlinecal.engine.keys.storing import Storing, decoder, is_spent
 from onlinecal.engine.keys.waiting import FEW
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP
+from onlinecal.summing import in_turn
 
 
 class KeyState(Storing):
