@@ -23,6 +23,7 @@ from onlinecal.engine.keys.storing import Storing, decoder, is_spent
 from onlinecal.engine.keys.waiting import FEW
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP
+from onlinecal.forecasters.simplex.input import shown
 from onlinecal.summing import in_turn
 
 
@@ -185,7 +186,7 @@ class KeyState(Storing):
                 self.run()
             late = 0 if self.arena is not None else self.late[issued.lane]
             if not self.lanes[issued.lane].admits(outcome, late):
-                raise ValueError(f"value {outcome!r} has more classes than can be told apart")
+                raise ValueError(f"value {shown(outcome)} has more classes than can be told apart")
             if type(outcome) is float:
                 self.move_out()
             if self.arena is None:
