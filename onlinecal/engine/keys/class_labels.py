@@ -90,6 +90,10 @@ class ClassLane:
         self.labels.update(new)
         return True
 
+    def looks_at_itself(self, outcome: ClassOutcome) -> bool:
+        """Whether it depends on the steps before if it admits that outcome: it does not."""
+        return False
+
     def window_certificate(self, now: int) -> float:
         """There is none."""
         return 0.0

@@ -181,11 +181,10 @@ class KeyState(Storing):
         its lane cannot take.
         """
         if outcome is not None:
-            if type(outcome) is dict:
-                # whether a lane admits a soft label is seen by where it is now
+            lane, late = self.lanes[issued.lane], 0 if self.arena is not None else self.late[issued.lane]
+            if self.steps and lane.looks_at_itself(outcome):
                 self.run()
-            late = 0 if self.arena is not None else self.late[issued.lane]
-            if not self.lanes[issued.lane].admits(outcome, late):
+            if not lane.admits(outcome, late):
                 raise ValueError(f"value {shown(outcome)} has more classes than can be told apart")
             if type(outcome) is float:
                 self.move_out()
