@@ -133,7 +133,11 @@ def as_markdown(text: str) -> str:
     text = re.sub(r"\[/?bold\]", "", text)
     text = re.sub(r"^(#+ )`(.*)`$", r"\1\2", text, flags=re.M)
     text = re.sub(r"\bdocs/([\w-]+)\.md\b", r"[docs/\1.md](../../\1.md)", text)
-    return re.sub(r"(?<!^)\$(?! onlinecal)", r"\\$", text)
+    text = re.sub(r"^\* `([A-Z]+)[^`]*`", r"* `\1`", text, flags=re.M)
+    text = re.sub(r"(?<!^)\$(?! onlinecal)", r"\\$", text)
+    parts = re.split(r"(```.*?```|`[^`]*`)", text, flags=re.S)
+    parts[::2] = (re.sub(r"(?<!^)(?<!\*)\*(?!\*)", r"\\*", part, flags=re.M) for part in parts[::2])
+    return "".join(parts)
 
 
 def links() -> dict[str, str]:

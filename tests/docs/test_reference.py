@@ -150,4 +150,12 @@ def test_every_option_of_a_verb_is_described(name, verb):
     for option in verb.params:
         if not option.hidden:
             said = max(option.opts, key=len)
+            if option.param_type_name == "argument":
+                said = said.upper()
             assert re.search(rf"^\* `[^`]*{re.escape(said)}\b[^`]*`: \S", part, re.M), said
+
+
+def test_what_help_says_with_stars_and_dollars_is_said_on_the_page():
+    text = "Files *.jsonl, columns p_*, in $HOME.\n\n**Options**:\n\n* `--x {*}`: A p_*.\n"
+    expected = "Files \\*.jsonl, columns p_\\*, in \\$HOME.\n\n**Options**:\n\n* `--x {*}`: A p_\\*.\n"
+    assert reference.as_markdown(text) == expected
