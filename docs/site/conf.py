@@ -109,6 +109,7 @@ def setup(app):
     app.connect("doctree-resolved", titled)
     app.connect("doctree-resolved", fitted)
     app.connect("config-inited", lambda app, _config: reference.write(Path(app.srcdir) / "reference"))
+    app.connect("builder-inited", lambda _app: reference.forget_overloads())
     app.connect("autodoc-process-docstring", reference.as_restructured, priority=400)
     app.connect("autodoc-process-docstring", reference.with_returns, priority=600)
     app.connect("object-description-transform", reference.with_short_types, priority=400)

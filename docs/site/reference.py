@@ -190,7 +190,7 @@ RETURNS = re.compile(r"^( *)\.\. rubric:: Returns\n+(.*?)(?=^\1(?::raises |\.\. 
 def with_returns(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
     """What a function returns stands beside its parameters; of which type its annotation says."""
     text = RETURNS.sub(lambda found: found[1] + returns(found[2]) + "\n\n", "\n".join(lines))
-    lines[:] = text.split("\n")
+    lines[:] = [short_type(line) if line.lstrip().startswith(":type ") else line for line in text.split("\n")]
 
 
 def returns(told: str) -> str:
@@ -203,6 +203,7 @@ def returns(told: str) -> str:
 
 ARRAYS = {
     re.escape(stringify_annotation(ArrayLike, "smart")): "ArrayLike",
+    re.escape(stringify_annotation(ArrayLike, "fully-qualified-except-typing")): "ArrayLike",
     r"~?numpy\.ndarray\[tuple\[[^]]*\], ~?numpy\.dtype\[~?(?:numpy\.)?(\w+)\]\]": r"NDArray[\1]",
     r"~?collections\.abc\.": "",
 }
@@ -211,10 +212,24 @@ ARRAYS = {
 def with_short_types(app: Any, *_: Any) -> None:
     """Types of arrays as the sources have them, before they are written beside the parameters."""
     for kinds in app.env.current_document.autodoc_annotations.values():
-        for name, kind in kinds.items():
-            for long, short in ARRAYS.items():
-                kind = re.sub(long, short, kind)
-            kinds[name] = kind
+        kinds.update({name: short_type(kind) for name, kind in kinds.items()})
+
+
+def short_type(text: str) -> str:
+    """The text with types of arrays, and of what takes and holds them, as the sources have them."""
+    for long, short in ARRAYS.items():
+        text = re.sub(long, short, text)
+    return text
+
+
+def forget_overloads() -> None:
+    """One signature each: what a switch changes in the answer its description says."""
+    for things in public_names().values():
+        for base in {base for thing in things.values() for base in getattr(thing, "__mro__", ())}:
+            if base.__module__.startswith(OURS):
+                analyzer = ModuleAnalyzer.for_module(base.__module__)
+                analyzer.analyze()
+                analyzer.overloads.clear()
 
 
 def piece(text: str) -> str:
