@@ -46,9 +46,19 @@ def export_ledger(path: str | Path, into: str | Path, *, tell: Tell = silent) ->
     import polars as pl
 
     target = Path(into)
-    with closing(Ledger(Path(path), read_only=True)) as ledger:
+    try:
+        return _exported(Path(path), target, tell)
+    except pl.exceptions.ComputeError as error:
+        raise LedgerError(f"{target}: could not be written: {error}") from error
+
+
+def _exported(path: Path, target: Path, tell: Tell) -> int:
+    """Write parts of bounded memory, then all of them as one file."""
+    import polars as pl
+
+    with closing(Ledger(path, read_only=True)) as ledger:
         last, start, rows = ledger.last_numbers()[0], ledger.checkpoint(), 0
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
+        with _folder_beside(target) as folder:
             parts: list[Path] = []
             for frame in _frames(ledger, last):
                 parts.append(Path(folder) / f"{len(parts)}.parquet")
@@ -64,6 +74,14 @@ def export_ledger(path: str | Path, into: str | Path, *, tell: Tell = silent) ->
                 _frame([]).write_parquet(whole)
             os.replace(whole, target)
     return rows
+
+
+def _folder_beside(target: Path) -> tempfile.TemporaryDirectory[str]:
+    """Where the parts of a file are kept until it is complete."""
+    try:
+        return tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise LedgerError(f"{target}: cannot be written here: {error.strerror}") from error
 
 
 def _frames(ledger: Ledger, last: int) -> Iterator[pl.DataFrame]:
