@@ -52,7 +52,7 @@ def soft_of(outcome: Any, known: dict[Any, int], fixed: bool, name: str) -> Soft
             raise ValueError(f"{name} must be {wanted}, got {shown(outcome)}")
         return Soft(normalised(check_distributions(outcome, (len(known),), name)))
     if not outcome:
-        raise ValueError(f"{name} must be a label, or a dict of probabilities, got {outcome!r}")
+        raise ValueError(f"{name} must be a label, or probabilities that sum to 1, got {outcome!r}")
     vector: list[Any] = [0.0] * len(known)
     newcomers: list[Any] = []
     for label, value in outcome.items():
