@@ -192,7 +192,9 @@ RETURNS = re.compile(r"^( *)\.\. rubric:: Returns\n+(.*?)(?=^\1(?::raises |\.\. 
 def with_returns(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
     """What a function returns stands beside its parameters; of which type its annotation says."""
     text = RETURNS.sub(lambda found: found[1] + returns(found[2]) + "\n\n", "\n".join(lines))
-    lines[:] = [short_type(line) if line.lstrip().startswith(":type ") else line for line in text.split("\n")]
+    # fields of attributes are written out, with a dash of two signs
+    text = re.sub(r"^( *(?::\w+: )?(?:\* )?\*\*[^*]+\*\*[^\n]*?) -- ", r"\1 – ", text, flags=re.M)
+    lines[:] = short_type(text).split("\n")
 
 
 def returns(told: str) -> str:
