@@ -209,6 +209,9 @@ ARRAYS = {
     re.escape(stringify_annotation(ArrayLike, "smart")): "ArrayLike",
     re.escape(stringify_annotation(ArrayLike, "fully-qualified-except-typing")): "ArrayLike",
     r"~?numpy\.ndarray\[tuple\[[^]]*\], ~?numpy\.dtype\[~?(?:numpy\.)?(\w+)\]\]": r"NDArray[\1]",
+    # an alias that has a name of its own, as numpy has it for newer Pythons
+    r"~?numpy\._typing\._array_like\.NDArray\[~?(?:numpy\.)?(\w+)\]": r"NDArray[\1]",
+    r"~?numpy\._typing\._array_like\.ArrayLike\b": "ArrayLike",
     r"~?collections\.abc\.": "",
 }
 
