@@ -54,6 +54,11 @@ def number(value: float | None) -> str:
     return f"{value:,.1f}" if size >= 100 else f"{value:.2f}" if size >= 0.1 else f"{value:.3g}"
 
 
+def counted(count: int, what: str) -> str:
+    """So many of what has a plural in -s: "1 event", "2 events"."""
+    return f"{number(count)} {what}{'s' * (count != 1)}"
+
+
 def check_columns(columns: Iterable[str], wanted: Iterable[str], owner: object = "the table") -> None:
     """Refuse the first name that is no column; the error says whose columns they are, and which there are."""
     known = list(columns)

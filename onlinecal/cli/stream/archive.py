@@ -58,7 +58,7 @@ def archive(
     from onlinecal.cli.stream.shards.folder import manifest_of, named
     from onlinecal.cli.stream.shards.making import archive_shards
     from onlinecal.engine.ledger.archive import archive_ledger
-    from onlinecal.tables import number
+    from onlinecal.tables import counted
 
     when = None if before is None else seconds(before)
     if (keep is None) == (when is None):
@@ -79,7 +79,7 @@ def archive(
     for (source, target), link in zip(places, moved, strict=True):
         said = f"{source}: there is nothing older to move"
         if link is not None:
-            events = f"{number(link.events)} events up to number {link.number}"
+            events = f"{counted(link.events, 'event')} up to number {link.number}"
             said = f"{target}: {events}, link {link.hash.hex()[:16]}"
         results().print(said, markup=False, soft_wrap=True)
 
@@ -133,7 +133,7 @@ def export(
     from onlinecal.cli.stream.shards.folder import shards_of
     from onlinecal.cli.stream.shards.reading import export_shards
     from onlinecal.engine.ledger.export import export_ledger
-    from onlinecal.tables import number
+    from onlinecal.tables import counted
 
     shards = shards_of(ledger)
     with telling("exporting") as tell:
@@ -141,4 +141,4 @@ def export(
     if as_json:
         print_json({"path": str(ledger), "into": str(into), "rows": rows})
     else:
-        results().print(f"{into}: {number(rows)} forecasts", markup=False, soft_wrap=True)
+        results().print(f"{into}: {counted(rows, 'forecast')}", markup=False, soft_wrap=True)

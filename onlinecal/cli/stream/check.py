@@ -44,7 +44,7 @@ def check(
     from onlinecal.cli.stream.shards.folder import shards_of
     from onlinecal.cli.stream.shards.making import archives_of
     from onlinecal.engine.ledger.check import Check, check_ledger
-    from onlinecal.tables import number
+    from onlinecal.tables import counted, number
 
     found, shards = Check(0, 0, []), shards_of(ledger)
     for one in shards or [ledger]:
@@ -58,7 +58,7 @@ def check(
         console = results()
         for problem in found.problems[:SHOWN]:
             console.print(problem, markup=False, soft_wrap=True)
-        replayed = f"{ledger}: {number(found.events)} events of {number(found.keys)} keys replayed"
+        replayed = f"{ledger}: {counted(found.events, 'event')} of {counted(found.keys, 'key')} replayed"
         how = "differences: " + number(len(found.problems)) if found.problems else "all as written"
         console.print(f"{replayed}, {how}", markup=False, soft_wrap=True)
     if found.problems:
@@ -87,7 +87,7 @@ def repair(
     from onlinecal.cli.stream.shards.folder import manifest_of
     from onlinecal.cli.stream.shards.making import repair_shards
     from onlinecal.engine.ledger.repair import repair_ledger
-    from onlinecal.tables import number
+    from onlinecal.tables import counted
 
     manifest = manifest_of(ledger)
     saved = repair_ledger(ledger, into) if manifest is None else repair_shards(ledger, manifest, into)
@@ -99,7 +99,7 @@ def repair(
             console.print(f"lost: {sentence}", markup=False, soft_wrap=True)
         for key in saved.changed:
             console.print(f"changed: forecasts of key {key!r}", markup=False, soft_wrap=True)
-        kept = f"{into}: {number(saved.events)} events of {number(saved.keys)} keys saved"
+        kept = f"{into}: {counted(saved.events, 'event')} of {counted(saved.keys, 'key')} saved"
         console.print(kept + ("" if saved.lost else ", nothing lost"), markup=False, soft_wrap=True)
     if saved.lost or saved.changed:
         raise typer.Exit(CHECK_FAILED)

@@ -94,6 +94,8 @@ def spelt(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Facts as lines for people."""
     from datetime import UTC, datetime
 
+    from onlinecal.tables import counted
+
     lines = []
     for name, told in facts.items():
         if name.endswith("bytes"):
@@ -108,7 +110,8 @@ def spelt(facts: dict[str, Any]) -> list[tuple[str, str]]:
         elif name == "archives":
             shown = ", ".join(f"{one['path']}{'' if one['there'] else ' (not there)'}" for one in told)
         elif name == "oldest_open":
-            shown = f"{told['id']} of {told['key']}, {told['events_ago']:,} events ago, time {told['time']}"
+            past = counted(told["events_ago"], "event")
+            shown = f"{told['id']} of {told['key']}, {past} ago, time {told['time']}"
         else:
             shown = f"{told:,}" if isinstance(told, int) and not isinstance(told, bool) else str(told)
         lines.append((name.replace("_", " "), shown or "none"))

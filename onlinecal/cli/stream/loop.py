@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, Self
 
-from onlinecal.cli.errors import unread
+from onlinecal.cli.errors import DONE, INTERRUPTED, UNREAD, unread
 from onlinecal.cli.stream.answering import answer
 from onlinecal.cli.stream.follow import Files, check_inputs
 from onlinecal.cli.stream.inputs import Stop, read_stream
@@ -72,11 +73,11 @@ def run(
     workers: int | None,
     quiet: bool,
     log_json: bool,
-) -> int | None:
-    """Answer the inputs, or standard input if there are none, on standard output.
+) -> int:
+    """Answer the inputs, or standard input if there are none, on standard output; the exit code.
 
-    Ends with the inputs, when nobody reads the answers any more, or by a signal, whose number it returns.
-    Raises OSError at the end if there were inputs that could not be read.
+    Ends with the inputs, when nobody reads the answers any more, or by a signal. Raises OSError at the end if
+    there were inputs that could not be read.
     """
     paths = list(inputs)
     settings = None if config is None else read_config(config)
@@ -101,14 +102,15 @@ def run(
             return Pool(ledger, shards, settings, kept, most, log_json, failed=stop.end)
 
         with counting() as compiled, answering() as engine:
-            progress = Progress(engine, quiet)
+            progress, is_read = Progress(engine, quiet), True
 
             def deliver(answers: bytes, kinds: Counter[type]) -> bool:
+                nonlocal is_read
                 progress.count(kinds)
-                if not write(answers):
+                is_read = write(answers)
+                if not is_read:
                     progress.note("nobody reads the answers any more")
-                    return False
-                return True
+                return is_read
 
             def idle() -> None:
                 engine.check()
@@ -130,17 +132,25 @@ def run(
         progress.summarise([ledger] if shards is None else named(ledger, shards))
     if files.unread and not follow:
         raise OSError(f"not read, or not to the end: {', '.join(files.unread)}")
-    return stop.signal
+    if not is_read:
+        return UNREAD
+    return INTERRUPTED if stop.signal == signal.SIGINT else DONE
 
 
 def write(data: bytes) -> bool:
-    """Write on standard output; whether anybody reads it."""
+    """Write on standard output; whether anybody reads it. OSError if it cannot be written."""
     try:
         write_all(sys.stdout.buffer, data)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         unread()
         return False
+    except OSError as error:
+        unread()
+        raise OSError(
+            f"the answers cannot be written: {error.strerror}. Their events are in the ledger: make room, "
+            "and start without --resume"
+        ) from error
     return True
 
 

@@ -224,10 +224,9 @@ def comparisons(found: Report) -> list[str]:
 
 def ago(found: Report, number_then: int) -> str:
     """How long ago the event of that number was, counted in events."""
-    from onlinecal.tables import number
+    from onlinecal.tables import counted
 
-    events = found.events - number_then
-    return f"{number(events)} event{'s' * (events != 1)} ago"
+    return f"{counted(found.events - number_then, 'event')} ago"
 
 
 def both(value: float, summary: Summary) -> str:

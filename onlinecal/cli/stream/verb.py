@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from onlinecal.cli.errors import INTERRUPTED, Verbs
+from onlinecal.cli.errors import DONE, Verbs
 from onlinecal.cli.helping import Verb
 from onlinecal.cli.stream.archive import archive, export
 from onlinecal.cli.stream.check import check, repair
@@ -91,8 +90,9 @@ def stream(
     they are rejected with a reason, and the exit code stays 0.
 
     Stop it with SIGTERM (or Ctrl-C, exit code 130): it writes the answers of the batch at hand and leaves;
-    --resume then goes on from there. After a crash, start it without --resume: answers may have been lost on
-    their way out, and events that come again are answered as the first time.
+    --resume then goes on from there. After a crash, or when nobody reads the answers any more (exit code
+    141), start it without --resume: answers may have been lost on their way out, and events that come again
+    are answered as the first time.
 
     Examples:
 
@@ -116,7 +116,7 @@ def stream(
 
     if log_json:
         log_to_stderr(as_json=True)
-    ended_by = run(
+    code = run(
         ledger,
         inputs or [],
         config,
@@ -129,5 +129,5 @@ def stream(
         quiet=quiet or log_json,
         log_json=log_json,
     )
-    if ended_by == signal.SIGINT:
-        raise typer.Exit(INTERRUPTED)
+    if code != DONE:
+        raise typer.Exit(code)

@@ -36,6 +36,7 @@ from onlinecal.engine.ledger.chain import (
 from onlinecal.engine.ledger.check import Tell, replay_key, silent
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.making import made
 from onlinecal.engine.ledger.records import write_states
 from onlinecal.engine.ledger.report import config_of
 from onlinecal.validation import check_count
@@ -108,14 +109,12 @@ def _check_continues(source: Path, target: Path) -> None:
 
 def _make(source: Path, target: Path, keep: int | None, before: float | None, tell: Tell) -> bool:
     """Write the archive and put it in its place; whether there was anything to write."""
-    part = target.with_name(f"{target.name}.part")
     with closing(Ledger(source, read_only=True)) as ledger, ledger.snapshot():
         refuse_archive(ledger)
         upto = last_to_move(ledger, keep, before)
         if upto <= ledger.checkpoint():
             return False
-        part.unlink(missing_ok=True)
-        try:
+        with made(target) as part:
             with ledger.ledger_errors(), closing(sqlite3.connect(part, isolation_level=None)) as new:
                 new.execute("PRAGMA journal_mode = OFF")
                 schema.prepare(new)
@@ -123,12 +122,6 @@ def _make(source: Path, target: Path, keep: int | None, before: float | None, te
                 _fill(ledger, new, target, upto, tell)
                 new.execute("COMMIT")
             _seal(part)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-    _sync(part)
-    os.replace(part, target)
-    _sync(target.parent)
     return True
 
 
@@ -210,15 +203,6 @@ def _seal(part: Path) -> None:
     with closing(sqlite3.connect(part, isolation_level=None)) as new:
         written = msgspec.json.encode(msgspec.structs.replace(marker, link=sealed)).decode()
         new.execute("UPDATE about SET value = ? WHERE name = 'archive'", (written,))
-
-
-def _sync(path: Path) -> None:
-    """Have a file, or a folder's names, on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _shrink(source: Path, target: Path, vacuum: bool) -> Link:

@@ -39,6 +39,8 @@ class LedgerFile:
             if self._lock is not None:
                 self._files = OpenFiles(self._file)
         except BaseException:
+            if self._lock is not None:
+                self._lock.abandon()
             self.close()
             raise
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import LAST_NUMBER
-from onlinecal.engine.ledger.records import loaded
+from onlinecal.engine.ledger.making import made
+from onlinecal.engine.ledger.records import loaded, loaded_outcome
 from onlinecal.engine.ledger.seeding import seed
 
 BATCH = 4096
@@ -46,22 +48,26 @@ class Repaired(Struct, frozen=True):
 def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
     """Play the readable events of a damaged ledger into a new one; the damaged file is left as it is.
 
-    From `path` to `into`. States and indexes are made anew, so damage to them costs nothing. Raises
-    LedgerError if not even the configuration can be read, ValueError if `into` exists.
+    From `path` to `into`, which gets its name when it is complete. States and indexes are made anew, so
+    damage to them costs nothing. Raises LedgerError if not even the configuration can be read, or if there is
+    no room, ValueError if `into` exists.
     """
     source, target = Path(path), Path(into)
     if target.exists():
         raise ValueError(f"{target}: there is a file already; name one that is to be made")
     if not source.is_file():
         raise LedgerError(f"{source}: there is no such ledger")
-    connection = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
-    try:
-        lost: list[str] = []
+    with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as connection:
         config = _config(connection, source)
-        start = seed(connection, source, target, config)
-        events, answered = _salvage(connection, lost, start)
-    finally:
-        connection.close()
+        with made(target) as part:
+            return _played(connection, source, part, config)
+
+
+def _played(connection: sqlite3.Connection, source: Path, target: Path, config: EngineConfig) -> Repaired:
+    """Make the new ledger."""
+    lost: list[str] = []
+    start = seed(connection, source, target, config)
+    events, answered = _salvage(connection, lost, start)
     changed: dict[str, None] = {}
     refused = 0
     with Engine(target, config) as engine:
@@ -115,8 +121,12 @@ def _salvage(
             lost.append(f"event {number} closes query {closes}, which is lost")
             continue
         id, key = asked[closes]
-        event = Withdraw(id, key, time) if value is None else Outcome(id, value, key, time)
-        numbered[number, True] = event
+        try:
+            came = loaded_outcome(value)
+        except ValueError as error:
+            lost.append(f"event {number}, an outcome of {id!r}, makes no sense: {error}")
+            continue
+        numbered[number, True] = Withdraw(id, key, time) if came is None else Outcome(id, came, key, time)
     return [numbered[place] for place in sorted(numbered)], answered
 
 

@@ -27,6 +27,7 @@ class WriterLock:
 
     def __init__(self, file: str) -> None:
         self._path, self._process = f"{file}-lock", os.getpid()
+        self._made = identity_of(self._path) is None
         self._descriptor: int | None = take(self._path)
         _held.add(self)
 
@@ -38,6 +39,13 @@ class WriterLock:
             again = take(self._path)
             os.close(self._descriptor)
             self._descriptor = again
+
+    def abandon(self) -> None:
+        """Let go of what turned out to be no ledger, with no trace of the lock if it was not there before."""
+        if self._made and self._descriptor is not None and is_at(self._path, self._descriptor):
+            # still locked: who opened it meanwhile sees that it is gone, and makes another one
+            os.unlink(self._path)
+        self.release()
 
     def release(self) -> None:
         """Let others write; in a forked child, only forget."""

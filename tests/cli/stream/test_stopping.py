@@ -99,12 +99,24 @@ def test_when_nobody_reads_the_answers_it_stops_quietly(ledger, tmp_path):
         process.stdout.readline()
         process.stdout.close()
         told = process.stderr.read().decode()
-        assert process.wait(60) == 0
+        assert process.wait(60) == 141
     assert told.count("\n") == 1
     assert "nobody reads the answers" in told
     assert is_sound(ledger)
     again = stream("--ledger", ledger, "--input", file)
     assert again.stdout_bytes == expected(file.read_bytes())
+
+
+def test_answers_that_find_no_room_are_not_lost(ledger, tmp_path):
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(late(50))
+    arguments = ["--ledger", ledger, "--input", file, "--quiet"]
+    with open("/dev/full", "wb") as full, started(*arguments, stdout=full) as process:
+        told = process.stderr.read()
+        assert process.wait(60) == 2
+    assert told.startswith(b"onlinecal: the answers cannot be written: No space left")
+    assert told.count(b"\n") == 1
+    assert stream("--ledger", ledger, "--input", file).stdout_bytes == expected(file.read_bytes())
 
 
 def test_following_answers_what_is_added_and_files_that_appear(ledger, tmp_path):

@@ -42,6 +42,7 @@ def test_a_file_of_something_else_is_refused_and_stays_as_it_is(folder, make, ve
     assert found[1] == b""
     assert path.read_bytes() == before
     assert not into.exists()
+    assert not list(folder.glob("*-lock"))
 
 
 def test_an_empty_file_becomes_a_ledger_but_is_none_yet(folder):

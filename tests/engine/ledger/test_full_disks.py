@@ -10,11 +10,13 @@ import resource
 import shutil
 import subprocess
 
+import polars as pl
 import pytest
 
 from onlinecal.engine import (
     Engine,
     LedgerError,
+    export_ledger,
 )
 from tests.engine.fault_tools import INPUT, LINES, assert_refused, command, raises_for
 from tests.engine.scripts import (
@@ -106,6 +108,31 @@ def test_the_command_on_a_disk_that_is_full_says_so_and_finishes_when_there_is_r
     code, told, said = command(folder, *arguments, source=INPUT)
     assert (code, told, said) == (0, answers, "")
     assert_same_ledgers(path, sound)
+
+
+@pytest.mark.parametrize("verb", [["archive", "--keep", 10], ["repair"]])
+def test_what_is_made_of_a_ledger_finds_no_room_and_leaves_nothing(folder, sound, verb):
+    def limit():
+        # room for what SQLite keeps beside a ledger that is read
+        resource.setrlimit(resource.RLIMIT_FSIZE, (33_000, 33_000))
+
+    into, before = folder / "made", tables_of(sound)
+    code, _, said = command(folder, "stream", *verb, "--ledger", sound, "--into", into, before=limit)
+    assert (code, said.count("\n")) == (2, 1)
+    assert said.startswith(f"onlinecal: {into}: ")
+    assert not list(folder.glob("*made*"))
+    assert tables_of(sound) == before
+
+
+def test_an_export_that_finds_no_room_leaves_nothing(folder, sound, monkeypatch):
+    def full(frame, file):
+        file.write_bytes(b"PAR1")
+        raise pl.exceptions.ComputeError("No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    with raises_for(folder / "made", "No space left"):
+        export_ledger(sound, folder / "made")
+    assert not list(folder.glob("*made*"))
 
 
 def test_a_small_disk_that_fills_up(folder, sound, answers):
