@@ -21,19 +21,30 @@ PROVEN = ("certificate", "certificates", "guarantee", "n_rounds")
 
 
 def river_checks() -> Iterator[Any]:
-    """River's, with each of its data; what grows with the rounds is looked at by default with the first."""
+    """River's, with each of its data for a class's first settings, by default with the last data for others.
+
+    What grows with 2,000 rounds is looked at by default with the first data and the first settings.
+    """
+    known: set[type] = set()
     for name, example in EXAMPLES.items():
         learner = example.build()
         # river feeds labels of its own, which one with fixed classes refuses
         if not isinstance(learner, base.Estimator) or {"n_classes", "classes"} & set(example.settings):
             continue
-        found = list(checks.yield_checks(learner))
+        first = type(learner) not in known
+        known.add(type(learner))
+        found = [
+            one for one in checks.yield_checks(learner) if one.__name__ not in learner._unit_test_skips()
+        ]
         names = [check.__name__ for check in found]
         for i, check in enumerate(found):
-            if names[i] not in learner._unit_test_skips():
-                again = names[i] == "check_bounded_memory_growth" and names[i] in names[:i]
-                marks = [pytest.mark.slow] if again else []
-                yield pytest.param(name, check, id=f"{name}-{names[i]}-{i}", marks=marks)
+            last = names[i] not in names[i + 1 :]
+            if names[i] == "check_bounded_memory_growth":
+                by_default = first and names[i] not in names[:i]
+            else:
+                by_default = first or last
+            marks = [] if by_default else [pytest.mark.slow]
+            yield pytest.param(name, check, id=f"{name}-{names[i]}-{i}", marks=marks)
 
 
 def assert_all_have_settings(kinds: list[type]) -> None:

@@ -92,7 +92,10 @@ def titled(app, doctree, page):
 
 
 def fitted(_app, doctree, _page):
-    """Pictures lead to themselves in full size; texts in tables keep a legible width on a telephone."""
+    """Pictures lead to themselves in full size, texts in tables keep a legible width, dashes are dashes."""
+    for text in list(doctree.findall(nodes.Text)):
+        if text == " -- ":
+            text.parent.replace(text, nodes.Text(" – "))
     for picture in doctree.findall(nodes.image):
         picture["width"] = "100%"
     for cell in doctree.findall(nodes.entry):
@@ -106,5 +109,8 @@ def setup(app):
     app.connect("doctree-resolved", titled)
     app.connect("doctree-resolved", fitted)
     app.connect("config-inited", lambda app, _config: reference.write(Path(app.srcdir) / "reference"))
+    app.connect("builder-inited", lambda _app: reference.forget_overloads())
     app.connect("autodoc-process-docstring", reference.as_restructured, priority=400)
+    app.connect("autodoc-process-docstring", reference.with_returns, priority=600)
+    app.connect("object-description-transform", reference.with_short_types, priority=400)
     app.connect("autodoc-skip-member", reference.skipped)

@@ -6,6 +6,7 @@ import re
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.ext.autosummary import autosummary_table
 from sphinx.transforms import SphinxTransform
 
 LOWERED = r"(?<=[A-Za-zΑ-Ωα-ω)|])_(\{[^{}]+\}|[A-Za-z0-9∞](?![A-Za-z0-9_]))"
@@ -38,7 +39,10 @@ class Scripts(SphinxTransform):
         """Replace the texts that have any, but for code and formulas."""
         for text in list(self.document.findall(nodes.Text)):
             above = text.parent
-            while above is not None and not isinstance(above, LITERAL):
+            # tables of names are comments by their class alone
+            while above is not None and (
+                isinstance(above, autosummary_table) or not isinstance(above, LITERAL)
+            ):
                 above = above.parent
             if above is None and (new := pieces(text)):
                 text.parent.replace(text, new)

@@ -9,10 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import typer
+from numpy.typing import ArrayLike
 from sphinx.pycode import ModuleAnalyzer
+from sphinx.util.typing import stringify_annotation
 from typer.cli import get_docs_for_click
 
 from simulations.cli.console import app as command
@@ -133,7 +136,11 @@ def as_markdown(text: str) -> str:
     text = re.sub(r"\[/?bold\]", "", text)
     text = re.sub(r"^(#+ )`(.*)`$", r"\1\2", text, flags=re.M)
     text = re.sub(r"\bdocs/([\w-]+)\.md\b", r"[docs/\1.md](../../\1.md)", text)
-    return re.sub(r"(?<!^)\$(?! onlinecal)", r"\\$", text)
+    text = re.sub(r"^\* `([A-Z]+)[^`]*`", r"* `\1`", text, flags=re.M)
+    text = re.sub(r"(?<!^)\$(?! onlinecal)", r"\\$", text)
+    parts = re.split(r"(```.*?```|`[^`]*`)", text, flags=re.S)
+    parts[::2] = (re.sub(r"(?<!^)(?<!\*)\*(?!\*)", r"\\*", part, flags=re.M) for part in parts[::2])
+    return "".join(parts)
 
 
 def links() -> dict[str, str]:
@@ -168,13 +175,61 @@ def as_restructured(_app: Any, what: str, _name: str, thing: Any, _options: Any,
     if what == "class":
         lines[:] = [*docstring_of(thing).split("\n"), ""]
     elif what in ("property", "attribute", "data"):
-        # what the first line says before a colon would be taken for a type
-        lines.insert(0, "")
+        # what the first line says before a colon would be taken for a type: a comment comes first
+        lines[:0] = ["..", ""]
     example = False
     for i, line in enumerate(lines):
         example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
         if not example and not re.fullmatch(r"\s*[-=~*]+", line):
             lines[i] = "".join(map(piece, CODE.split(line)))
+
+
+RETURNS = re.compile(r"^( *)\.\. rubric:: Returns\n+(.*?)(?=^\1(?::raises |\.\. rubric::)|\Z)", re.M | re.S)
+
+
+def with_returns(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
+    """What a function returns stands beside its parameters; of which type its annotation says."""
+    text = RETURNS.sub(lambda found: found[1] + returns(found[2]) + "\n\n", "\n".join(lines))
+    lines[:] = [short_type(line) if line.lstrip().startswith(":type ") else line for line in text.split("\n")]
+
+
+def returns(told: str) -> str:
+    """A field made of a section: a sentence, or as numpy has it, a type with words below it."""
+    first, *rest = dedent(told).strip().split("\n")
+    if rest and rest[0].startswith(" "):
+        first, *rest = dedent("\n".join(rest)).split("\n")
+    return "\n    ".join([f":returns: {first}", *rest])
+
+
+ARRAYS = {
+    re.escape(stringify_annotation(ArrayLike, "smart")): "ArrayLike",
+    re.escape(stringify_annotation(ArrayLike, "fully-qualified-except-typing")): "ArrayLike",
+    r"~?numpy\.ndarray\[tuple\[[^]]*\], ~?numpy\.dtype\[~?(?:numpy\.)?(\w+)\]\]": r"NDArray[\1]",
+    r"~?collections\.abc\.": "",
+}
+
+
+def with_short_types(app: Any, *_: Any) -> None:
+    """Types of arrays as the sources have them, before they are written beside the parameters."""
+    for kinds in app.env.current_document.autodoc_annotations.values():
+        kinds.update({name: short_type(kind) for name, kind in kinds.items()})
+
+
+def short_type(text: str) -> str:
+    """The text with types of arrays, and of what takes and holds them, as the sources have them."""
+    for long, short in ARRAYS.items():
+        text = re.sub(long, short, text)
+    return text
+
+
+def forget_overloads() -> None:
+    """One signature each: what a switch changes in the answer its description says."""
+    for things in public_names().values():
+        for base in {base for thing in things.values() for base in getattr(thing, "__mro__", ())}:
+            if base.__module__.startswith(OURS):
+                analyzer = ModuleAnalyzer.for_module(base.__module__)
+                analyzer.analyze()
+                analyzer.overloads.clear()
 
 
 def piece(text: str) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from inspect import cleandoc
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from onlinecal.cli.helping import Told, reflowed
 from onlinecal.cli.output import printable
 
 DONE, CHECK_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
@@ -26,7 +26,7 @@ class Refused(Exception):
         self.verb = verb
 
 
-class Verbs(TyperGroup):
+class Verbs(Told, TyperGroup):
     """A group of verbs in which every refusal is one line on stderr, never a traceback.
 
     Wrong options, and any ValueError or OSError that a verb raises (a bad spec, a bad value in a file, a
@@ -86,11 +86,6 @@ class Verbs(TyperGroup):
         if standalone_mode:
             sys.exit(code)
         return code
-
-
-def reflowed(text: str) -> str:
-    """Help with each paragraph, or example, on one line, for whoever prints it to break."""
-    return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
 
 
 def given(words: list[str], option: Any) -> str:

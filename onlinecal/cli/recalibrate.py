@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
-from typer.core import TyperCommand
 
 from onlinecal.cli.errors import INTERRUPTED, Verbs, warn
+from onlinecal.cli.helping import Verb
 from onlinecal.cli.recalibrating.options import CHOOSE, METHODS, ChooseSettings, ClassColumns, Results, Rows
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def method_first(args: list[str]) -> list[str]:
     return [CHOOSE, *args] if first.startswith("-") or "." in first or Path(first).exists() else args
 
 
-class MethodVerb(TyperCommand):
+class MethodVerb(Verb):
     """A method's verb; it knows which other methods an option belongs to."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

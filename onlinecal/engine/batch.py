@@ -26,7 +26,7 @@ from onlinecal.engine.events import (
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.state import KeyState
-from onlinecal.engine.ledger.records import Record, stored
+from onlinecal.engine.ledger.records import Record, stored, stored_outcome
 
 Asked = tuple[Query, KeyState, Any, Issued]
 """A query of this batch, its key, its hint as it is kept, and the forecast."""
@@ -190,7 +190,10 @@ class Batch:
 
     def closing_rows(self) -> Iterable[Row]:
         """The rows of the new closings."""
-        return [row for row, _ in self.closed.values()]
+        return [
+            (number, query, stored_outcome(value), time)
+            for (number, query, value, time), _ in self.closed.values()
+        ]
 
 
 def refuse(event: Incoming, reason: str, detail: str) -> Rejected:

@@ -39,9 +39,9 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     horizon, n_cells, grid, rule, slack, report
         Parameters of the forecaster; None: its default. A horizon counts the rounds of one lane.
     window
-        Keep a certificate of the key's last so many settled rounds, too (of binary outcomes, or with one lane
-        of classes that are given); its state then holds these rounds. Also a parameter of the forecaster: it
-        chooses the grid unless others do.
+        Keep a certificate of the key's last so many settled rounds, too (of binary outcomes, or of classes
+        that are given); its state then holds these rounds. Also a parameter of the forecaster: it chooses the
+        grid unless others do.
     p, epsilon, n_levels, tolerance, within, first_fit, fading
         Parameters of "lp", as of `LpCalibratedClassifier`; None: 2, .1, 5, its own for epsilon, "shift", 100
         and none. p is finite.
@@ -102,8 +102,11 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
             check_open_unit(self.alarm, "alarm")
         if self.kind == "lp" and self.lanes > 1:
             raise ValueError(f"lanes must be 1 with kind 'lp', got {self.lanes!r}")
-        if self.kind == "simplex" and self.window is not None and self.lanes > 1:
-            raise ValueError(f"lanes must be 1 with a window and kind 'simplex', got {self.lanes!r}")
+        if self.kind == "simplex" and self.window is not None and self.classes is None:
+            raise ValueError(
+                "window needs classes with kind 'simplex' (a class that is discovered changes the grid, and "
+                f"nothing is proven of windows then), got {self.window!r} and none"
+            )
         named = dict.fromkeys(name for names in PARAMETERS.values() for name in names)
         for name in named:
             if name not in PARAMETERS[self.kind] and getattr(self, name) is not None:

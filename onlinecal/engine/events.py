@@ -52,9 +52,12 @@ class Query(Event, tag="query", frozen=True):
 
 
 class Outcome(Event, tag="outcome", frozen=True):
-    """Says what came. `value`: 0, 1, false or true, or the label of a class."""
+    """Says what came. `value`: a number from 0 to 1, false or true, the label of a class, or a soft label.
 
-    value: bool | int | float | str
+    A soft label is an object of the classes' probabilities.
+    """
+
+    value: bool | int | float | str | dict[str, float]
     key: str | None = None
     time: float | None = None
 

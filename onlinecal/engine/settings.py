@@ -41,7 +41,7 @@ def lanes_of(config: KeyConfig, edition: int) -> Lanes:
         return LpLanes(config.classes, **given)
     from onlinecal.engine.keys.simplex_lanes import SimplexLanes
 
-    return SimplexLanes(config.classes, edition, **given)
+    return SimplexLanes(config.classes, edition, config.lanes > 1, **given)
 
 
 def steering_of(config: KeyConfig) -> Callable[[], KeySteering] | None:

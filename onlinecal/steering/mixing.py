@@ -80,7 +80,7 @@ def size_of(state: Any, at: int, k: int) -> float:
 def mix_vectors(state: Any, answers: int, weights: int, n: int, k: int, least: float, out: Any) -> None:
     """Write one distribution over k classes for n weighted ones, which follow each other in the state.
 
-    But for that no part is below `least`, no label costs it more than the pooled loss at the learning rate 1.
+    But for that no part is below `least`, no outcome costs more than the pooled loss at the learning rate 1.
     """
     for c in range(k):
         out[c] = 0.0
@@ -118,13 +118,34 @@ def fill(out: Any, k: int, least: float) -> None:
 
 
 @kernel_part
+def part_of(label: int, soft: Any, c: int) -> float:
+    """How much of an outcome is class c: of a label, or with `label` < 0 of a soft one, shape (k,)."""
+    if label >= 0:
+        return 1.0 if c == label else 0.0
+    return float(soft[c])
+
+
+@kernel_part
+def mean_under(state: Any, at: int, k: int, label: int, soft: Any) -> float:
+    """The mean of k numbers, one a class, under an outcome as in `part_of`."""
+    if label >= 0:
+        return float(state[at + label])
+    total = 0.0
+    for c in range(k):
+        total += soft[c] * state[at + c]
+    return total
+
+
+@kernel_part
 def reweigh_vectors(
-    state: Any, answers: int, weights: int, n: int, k: int, label: int, eta: float, share: float
+    state: Any, answers: int, weights: int, n: int, k: int, label: int, soft: Any, eta: float, share: float
 ) -> None:
-    """Weigh n vectors by a label; of the share the first gets half, the others the other half."""
+    """Weigh n vectors by an outcome (see `part_of`); of the share the first gets half, the rest the other."""
     total = 0.0
     for i in range(n):
         at = answers + i * k
-        state[weights + i] *= math.exp(eta * (2.0 * state[at + label] - 1.0 - size_of(state, at, k)))
+        # the squared error, but for what a soft label has in it for all vectors alike
+        given = mean_under(state, at, k, label, soft)
+        state[weights + i] *= math.exp(eta * (2.0 * given - 1.0 - size_of(state, at, k)))
         total += state[weights + i]
     give_out(state, weights, n, total, share, 2.0, 2.0 * (n - 1))

@@ -51,7 +51,7 @@ from onlinecal.steering.curves import (
     write_features,
     write_knots,
 )
-from onlinecal.steering.mixing import mix_vectors, reweigh_vectors
+from onlinecal.steering.mixing import mix_vectors, part_of, reweigh_vectors
 
 Floats = NDArray[np.float64]
 
@@ -133,8 +133,8 @@ def classes_of(state: Any) -> int:
 
 
 @kernel_part
-def take_in(state: Any, k: int, row: Any) -> None:
-    """Note a model's row as the first answer: moved into [0, 1], NaN as 0, and divided by its sum."""
+def take_in(state: Any, k: int, row: Any) -> float:
+    """Note a model's row as the first answer, in [0, 1], NaN as 0, and divided by its sum: that sum."""
     total = 0.0
     for c in range(k):
         p = float(row[c])
@@ -143,6 +143,7 @@ def take_in(state: Any, k: int, row: Any) -> None:
         total += p
     for c in range(k):
         state[ANSWERS + c] = state[ANSWERS + c] / total if total > 0.0 else 1.0 / k
+    return total
 
 
 @kernel_part
@@ -190,27 +191,29 @@ def consult(state: Any, k: int) -> None:
 
 
 @kernel_part
-def steer(state: Any, k: int, row: Any, out: Any) -> None:
-    """Write what is made of a model's row; the ticket is left in the state."""
+def steer(state: Any, k: int, row: Any, out: Any) -> float:
+    """Write what is made of a model's row, and give back its sum; the ticket is left in the state."""
     shared = shared_of(k)
     state[shared + EVENTS] += 1.0
     state[ASKED] = state[shared + EVENTS]
-    take_in(state, k, row)
+    total = take_in(state, k, row)
     consult(state, k)
     least = 0.5 / (k * (state[shared + ROUNDS] + 2.0))
     mix_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, least, out)
+    return total
 
 
 @kernel_part
-def learn_power(state: Any, k: int, label: int, part: float) -> None:
-    """Let the temperature learn the label of the ticket, or a part of it: an extended Kalman filter."""
+def learn_power(state: Any, k: int, label: int, soft: Any, part: float) -> None:
+    """Let the temperature learn the ticket's outcome, or a part of it: an extended Kalman filter."""
     shared, answer = ANSWERS + (N_ANSWERS + 1) * k, ANSWERS + TEMPERATURE * k
-    mean, square = 0.0, 0.0
+    mean, square, came = 0.0, 0.0, 0.0
     for c in range(k):
         x = depth(state[ANSWERS + c])
         mean += state[answer + c] * x
         square += state[answer + c] * x * x
-    error = depth(state[ANSWERS + label]) - mean
+        came += part_of(label, soft, c) * x
+    error = came - mean
     v = part * max(square - mean * mean, CAUTION * error * error)
     variance = state[shared + VARIANCE] / (1.0 + v * state[shared + VARIANCE])
     power = state[shared + POWER] + part * variance * error
@@ -219,16 +222,16 @@ def learn_power(state: Any, k: int, label: int, part: float) -> None:
 
 
 @kernel_part
-def learn(state: Any, k: int, label: int) -> None:
-    """Learn the label of the ticket: weights, temperature, curves."""
+def learn(state: Any, k: int, label: int, soft: Any) -> None:
+    """Learn the ticket's outcome, a label or a soft one (see `part_of`): weights, temperature, curves."""
     shared = shared_of(k)
     features, knots = shared + FEATURES, shared + KNOTS
     rounds = state[shared + ROUNDS]
     part = 1.0 / (1.0 + state[shared + EVENTS] - state[ASKED])
-    reweigh_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, label, part, 1.0 / (rounds + 2.0))
-    learn_power(state, k, label, part)
+    reweigh_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, label, soft, part, 1.0 / (rounds + 2.0))
+    learn_power(state, k, label, soft, part)
     for c in range(k):
-        at, own, outcome = ANSWERS + c, shared + SHARED + c * EACH, int(c == label)
+        at, own, outcome = ANSWERS + c, shared + SHARED + c * EACH, part_of(label, soft, c)
         p, u = state[at], state[at + N_ANSWERS * k]
         write_features(state, features, p, u)
         write_knots(state, knots, p, u)
@@ -249,25 +252,25 @@ def learn(state: Any, k: int, label: int) -> None:
 class VectorSteering:
     """Steering of vectors as compiled entry points: a `namespace`.
 
-    hint(state, row, out) writes what is made of a model's row, both of shape (k,); its ticket is left in the
-    state.
+    hint(state, row, out) writes what is made of a model's row, both of shape (k,), and gives back the row's
+    sum, of what is in [0, 1]; its ticket is left in the state.
     learn(state, label) learns the number of the ticket's label.
     """
 
-    hint: ClassVar[Callable[[Floats, Floats, Floats], None]]
+    hint: ClassVar[Callable[[Floats, Floats, Floats], float]]
     learn: ClassVar[Callable[[Floats, int], None]]
 
 
 @compiled
-def hint(state: Floats, row: Floats, out: Floats) -> None:
+def hint(state: Floats, row: Floats, out: Floats) -> float:
     """See `VectorSteering`."""
-    steer(state, classes_of(state), row, out)
+    return steer(state, classes_of(state), row, out)
 
 
 @compiled
 def learn_label(state: Floats, label: int) -> None:
     """See `VectorSteering`."""
-    learn(state, classes_of(state), label)
+    learn(state, classes_of(state), label, state)
 
 
 @cache

@@ -82,15 +82,15 @@ def ask(state: Floats, ticket: Floats, row: Floats, out: Floats) -> None:
 
 
 @compiled
-def settle(state: Floats, ticket: Floats, k: int, label: int) -> None:
-    """Learn the number of the label that followed the row with this ticket."""
+def settle(state: Floats, ticket: Floats, k: int, label: int, soft: Floats) -> None:
+    """Learn what followed the row with this ticket: the number of a label, or -1 and a soft one, (k,)."""
     shared, weights = shared_of(k), weights_of(k)
     for i in range(shared):
         state[i] = ticket[i]
     write_answers(state, ticket, k)
     eta = 1.0 / (1.0 + state[shared + EVENTS] - state[ASKED])
-    reweigh_vectors(state, weights + 2, weights, 2, k, label, eta, LEAST)
-    learn(state, k, label)
+    reweigh_vectors(state, weights + 2, weights, 2, k, label, soft, eta, LEAST)
+    learn(state, k, label, soft)
 
 
 @kernel_part

@@ -8,6 +8,7 @@ from typing import Any
 from river import base
 
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
+from onlinecal.summing import in_turn
 from onlinecal.wrappers.incremental import Estimator, IncrementalClassifier, for_river
 from onlinecal.wrappers.labels import Label, checked_label, plain
 from onlinecal.wrappers.late_labels import NOTHING, LateLabels
@@ -212,12 +213,12 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         With "simplex" and "classwise" also a sum over the labels, with "tree" over its nodes; `certificates`
         has those of "classwise" one by one.
         """
-        return sum(part.certificate for part in self._parts())
+        return in_turn(part.certificate for part in self._parts())
 
     @property
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the labels."""
-        return sum(part.guarantee for part in self._parts())
+        return in_turn(part.guarantee for part in self._parts())
 
     @property
     def window_certificate(self) -> float | None:
@@ -227,7 +228,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         """
         if self.window is None:
             return None
-        return sum(part.window_certificate for part in self._windowed())
+        return in_turn(part.window_certificate for part in self._windowed())
 
     @property
     def window_guarantee(self) -> float | None:
@@ -237,7 +238,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         """
         if self.window is None:
             return None
-        return sum(part.window_guarantee for part in self._windowed())
+        return in_turn(part.window_guarantee for part in self._windowed())
 
     @property
     def certificates(self) -> dict[Label, float]:

@@ -16,6 +16,7 @@ from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 from onlinecal.remarks import LabelWarning, label_remarks, warn_of
+from onlinecal.summing import in_turn
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label, normalised, plain
 from onlinecal.wrappers.refitted import Answer, Floats, Refitted
@@ -186,14 +187,14 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
             return answer
         width = self.recalibrator.n_features_in_
         names = [*self._columns][:width]
-        known = sum(max(0.0, answer.get(label, 0.0)) for label in names)
+        known = in_turn(max(0.0, answer.get(label, 0.0)) for label in names)
         later = {label: p for label, p in answer.items() if self._columns.get(label, width) >= width}
         if known <= 0.0:
             return answer
         mapped = self.recalibrator.predict_proba(
             np.array([[max(0.0, answer.get(label, 0.0)) / known for label in names]])
         )[0]
-        left = known / (known + sum(later.values()))
+        left = known / (known + in_turn(later.values()))
         return normalised({**{k: left * p for k, p in zip(names, mapped.tolist(), strict=True)}, **later})
 
     def _table(self, answers: list[Answer]) -> Floats:

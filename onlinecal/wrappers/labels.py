@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from onlinecal.forecasters.simplex.input import check_label, class_of
 from onlinecal.forecasters.simplex.soft_labels import is_soft
 from onlinecal.recalibration.spread import spread_rest
 from onlinecal.remarks import LabelWarning
+from onlinecal.summing import in_turn
 
 Label = Any
 
@@ -78,7 +80,7 @@ class Labels:
                 LabelWarning,
                 stacklevel=3,
             )
-        return 1.0 - sum(answer.values())
+        return 1.0 - in_turn(answer.values())
 
     def both(self, answer: Mapping[Label, float], p: float) -> dict[Label, float]:
         """The forecast p of the positive label as a river answer over the labels known so far."""
@@ -93,11 +95,16 @@ class Labels:
 
 
 def checked_label(y: Any) -> Label:
-    """The label of a round; ValueError if it is none, or a soft label, which models cannot learn from."""
+    """The label of a round; ValueError if it is none, or a share or soft label: no model learns from it."""
     if is_soft(y):
         raise ValueError(
             f"y must be a class label, got {y!r}: models learn from labels; soft labels go with "
             "SimplexAlmostOneStepAhead, whose observe takes them, and a model's probabilities as hint"
+        )
+    if isinstance(y, (float, np.floating)) and math.isfinite(y) and not float(y).is_integer():
+        raise ValueError(
+            f"y must be a class label, got {y!r}: models learn from labels; outcomes between 0 and 1 go with "
+            "AlmostOneStepAhead, whose observe takes them, and a model's probability as hint"
         )
     return check_label(y, "y")
 
@@ -118,9 +125,7 @@ def spread_top(masses: dict[Label, float], best: Label, p: float) -> dict[Label,
 
 def normalised(masses: dict[Label, float]) -> dict[Label, float]:
     """Non-negative masses divided by their sum; equal shares if all are zero."""
-    total = 0.0
-    for mass in masses.values():  # not `sum`, which from Python 3.12 on rounds otherwise
-        total += mass
+    total = in_turn(masses.values())
     if total <= 0.0:
         return {label: 1.0 / len(masses) for label in masses}
     return {label: mass / total for label, mass in masses.items()}
@@ -146,14 +151,9 @@ def completed(masses: list[float], hints: list[float]) -> list[float]:
 
     No distribution is nearer to the masses in l1: what is moved in all is how far their sum is from 1.
     """
-    missing, total = 0.0, 0.0
-    for mass in masses:  # not `sum`, which from Python 3.12 on rounds otherwise
-        missing += mass
-    missing = 1.0 - missing
+    missing = 1.0 - in_turn(masses)
     way = [(hint - mass) * missing for mass, hint in zip(masses, hints, strict=True)]
-    for towards in way:
-        if towards > 0.0:
-            total += towards
+    total = in_turn(towards for towards in way if towards > 0.0)
     if total <= 0.0:
         return list(normalised(dict(enumerate(masses))).values())
     # masses that do not move are given back as they are, but for the sign of a zero

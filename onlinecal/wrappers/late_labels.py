@@ -133,11 +133,26 @@ class LateLabels(ClassifierWrapper, LateRounds[T]):
         self.predict_proba_one(x)
 
 
+class ThisOne:
+    """An object told apart from all others; kept, so that no later one can be taken for it."""
+
+    __slots__ = ("x",)
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __hash__(self) -> int:
+        return id(self.x)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ThisOne) and self.x is other.x
+
+
 def features_key(x: Any) -> Hashable:
-    """Equal for equal features; the object's identity where they cannot be hashed."""
+    """Equal for equal features; where they cannot be hashed, for the same object."""
     try:
         key: Hashable = frozenset(x.items()) if isinstance(x, Mapping) else x
         hash(key)
     except TypeError:
-        return id(x)
+        return ThisOne(x)
     return key

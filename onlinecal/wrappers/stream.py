@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.html import Shown, Table
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
+from onlinecal.summing import in_turn
 from onlinecal.wrappers.labels import Labels
 from onlinecal.wrappers.strategies.binary import Binary
 from onlinecal.wrappers.strategies.catalogue import (
@@ -158,7 +159,7 @@ def recalibrate_stream(
         parts,
         lambda: new_strategy(kind, slack, 1, horizon, declared=given.classes, steering=SteeredVectors()),
     )
-    certificate, guarantee = (float(sum(each)) for each in zip(*bounds, strict=True))
+    certificate, guarantee = (float(in_turn(each)) for each in zip(*bounds, strict=True))
     report = report_of(given, out, certificate, guarantee)
     warn_of(report.remarks)
     by_group = None if groups is None else ByGroup(given, out, parts, bounds)
@@ -196,7 +197,7 @@ def _played(
         before[begin + 1 : end] = tapes.certificates[:-1]
         begin = end
         proven = list(strategy.bounded())
-        bounds.append((sum(one.certificate for one in proven), sum(one.guarantee for one in proven)))
+        bounds.append((in_turn(one.certificate for one in proven), in_turn(one.guarantee for one in proven)))
     # sums of differences of doubles: in more digits, so that of one group they are its certificates again
     jumps = np.zeros_like(certificates)
     np.add.at(jumps, np.concatenate([part.known for part in parts]) - 1, certificates - before)

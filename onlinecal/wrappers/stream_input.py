@@ -19,6 +19,7 @@ from onlinecal.validation import (
     check_probabilities,
     check_probability_rows,
     check_same_length,
+    check_shares,
     check_vector,
 )
 
@@ -63,7 +64,7 @@ def read_stream(probabilities: Any, outcomes: Any) -> Given:
     except ValueError:  # ragged, which the check below says
         dimensions = 1
     if dimensions != 2:
-        p, y = check_probabilities(probabilities, "probabilities"), check_outcomes(outcomes)
+        p, y = check_probabilities(probabilities, "probabilities"), _events(outcomes)
         check_same_length(p, y, "probabilities and outcomes")
         return Given(np.column_stack([1.0 - p, p]), y.astype(np.int64), (0, 1), True)
     table = check_probability_rows(probabilities)
@@ -71,6 +72,21 @@ def read_stream(probabilities: Any, outcomes: Any) -> Given:
     numbers = _numbers(outcomes, classes, numbered)
     check_same_length(table, numbers, "probabilities and outcomes")
     return Given(table, numbers, classes, False)
+
+
+def _events(outcomes: ArrayLike) -> NDArray[np.uint8]:
+    """Outcomes 0 and 1; ValueError says what takes shares."""
+    try:
+        return check_outcomes(outcomes)
+    except ValueError as error:
+        try:
+            check_shares(outcomes)
+        except ValueError:
+            raise error from None
+        raise ValueError(
+            f"{error}: steering learns from events; outcomes between 0 and 1 go with "
+            "AlmostOneStepAhead, whose replay takes them with the probabilities as hints"
+        ) from None
 
 
 def _classes(given: Any, k: int) -> tuple[Sequence[Hashable], bool]:

@@ -9,11 +9,11 @@ import typer
 
 def adversaries(
     several: Annotated[
-        bool, typer.Option("--classes", help="Those for games of several classes: simulate --classes K.")
+        bool, typer.Option("--classes", help="Those of games of several classes, as of simulate --classes 3.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
-    """List the adversaries: what they play, what they see, and the settings of their specs.
+    """List the adversaries: what they play, what they see, and the settings behind their names.
 
     Examples:
 

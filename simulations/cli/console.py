@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from onlinecal.cli.errors import Verbs
+from onlinecal.cli.helping import Verb
 from onlinecal.cli.measure import measure
 from onlinecal.cli.recalibrate import app as recalibrate
 from onlinecal.cli.stream.verb import app as stream
@@ -31,13 +32,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verb in (
-    simulate, sweep, plot, measure, evaluate, experiment, forecasters, adversaries, worst,
-    search, warmup_with(demonstration_games),
-):  # fmt: skip
-    app.command(verb.__name__)(verb)
-app.add_typer(recalibrate, name="recalibrate")
-app.add_typer(stream, name="stream")
+YOURS, GAMES, HERE = "Your own forecasts", "Games against adversaries", "This machine"
+for panel, verbs in {
+    YOURS: (measure, evaluate, experiment),
+    GAMES: (simulate, sweep, plot, worst, search, forecasters, adversaries),
+    HERE: (warmup_with(demonstration_games),),
+}.items():
+    for verb in verbs:
+        app.command(verb.__name__, cls=Verb, rich_help_panel=panel)(verb)
+app.add_typer(recalibrate, name="recalibrate", rich_help_panel=YOURS)
+app.add_typer(stream, name="stream", rich_help_panel=YOURS)
 
 
 def _show_version(wanted: bool) -> None:

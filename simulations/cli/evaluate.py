@@ -60,13 +60,19 @@ Streams = Annotated[
 ]
 Rounds = Annotated[
     int | None,
-    typer.Option("--rounds", min=1, help=f"T. Default: all there are; {DEFAULT_ROUNDS} of a --stream."),
+    typer.Option(
+        "--rounds", min=1, help=f"Rounds to play. Default: all there are; {DEFAULT_ROUNDS} of a --stream."
+    ),
 ]
 Late = Annotated[
     int, typer.Option("--late", min=0, help="Each label comes so many rounds after its forecast.")
 ]
 BucketNumber = Annotated[
-    str, typer.Option("--buckets", help='Of the calibrated classifier: a number, or "auto".')
+    str,
+    typer.Option(
+        "--buckets",
+        help="Of the calibrated classifier, with biases of their own: a number, or auto: halved with time.",
+    ),
 ]
 Budget = Annotated[
     float, typer.Option("--budget", help="Effort for each distance; 1 is about a second at most.")
@@ -91,7 +97,12 @@ def evaluate(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of a --stream.")] = 0,
     late: Late = 0,
     slack: Annotated[
-        float | None, typer.Option("--slack", help="Of the calibrated classifier; by default its own.")
+        float | None,
+        typer.Option(
+            "--slack",
+            help="Of the calibrated classifier: more follows the model more closely, for a weaker guarantee. "
+            "Default: its own.",
+        ),
     ] = None,
     buckets: BucketNumber = "1",
     budget: Budget = 1.0,

@@ -35,20 +35,20 @@ def experiment(
     ] = None,
     label: Annotated[str | None, typer.Option(help="The column (array) of labels.")] = None,
     actions: Annotated[
-        int, typer.Option(min=1, help="Of the decision makers in steps, classes and drift.")
+        int, typer.Option(min=1, help="Actions of the decision makers in steps, classes and drift.")
     ] = 3,
-    rounds: Annotated[int, typer.Option(min=1, help="The length of the curves in steps.")] = 32,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of decision recalibration in steps.")] = 32,
     splits: Annotated[int, typer.Option(min=1, help="Random splits into fitted and tested rows.")] = 5,
     losses: Annotated[int, typer.Option(min=1, help="Random losses that gaps are taken over.")] = 500,
     test_share: Annotated[float, typer.Option(help="Share of the rows to test on.")] = 0.5,
-    seed: Annotated[int, typer.Option(min=0, help="Of the first split; the next ones count on.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first split; the next ones count on.")] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: all cores.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the pictures and their numbers.")] = Path(
         "results/experiment"
     ),
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
-    """Draw the decision paper's figures: what recalibrations are worth to random decision makers.
+    """Draw what recalibrations are worth to random decision makers, as in the paper on decision calibration.
 
     steps: gaps and loss against the rounds of decision recalibration, on fitted and on tested rows. actions,
     classes: gaps from 1 action or 2 of the classes to as many as there are classes, beside temperature,

@@ -15,7 +15,7 @@ def forecasters(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
-    """List the forecasters: what they do, the settings of their specs, what is known of them, and from where.
+    """List the forecasters: what they do, the settings behind their names, what is known of them, and whence.
 
     Examples:
 

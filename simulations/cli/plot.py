@@ -31,7 +31,9 @@ def plot(
     ] = None,
     adversary: Annotated[
         str | None,
-        typer.Option("--adversary", help="Of landscape: this one alone, large, each forecaster named."),
+        typer.Option(
+            "--adversary", help="Of landscape: this one alone, large, each forecaster named. Default: all."
+        ),
     ] = None,
     load: Annotated[
         list[Path] | None,

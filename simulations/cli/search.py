@@ -16,13 +16,21 @@ if TYPE_CHECKING:
 
 def search(
     forecaster: Annotated[
-        str, typer.Option("--forecaster", help="Any of the catalogue, with options: balanced:slack=1.")
+        str,
+        typer.Option("--forecaster", help="Any of `onlinecal forecasters`, with settings: balanced:slack=1."),
     ] = "balanced",
     rounds: Annotated[
-        int, typer.Option("--rounds", min=1, help="T; a few hundred are measured in milliseconds.")
+        int,
+        typer.Option(
+            "--rounds", min=1, help="Rounds of a game, T; a few hundred are measured in milliseconds."
+        ),
     ] = 300,
-    generations: Annotated[int, typer.Option("--generations", min=1, help="How many, all in all.")] = 100,
-    population: Annotated[int, typer.Option("--population", min=1, help="Genomes kept in each.")] = 40,
+    generations: Annotated[
+        int, typer.Option("--generations", min=1, help="How many, with those before --resume.")
+    ] = 100,
+    population: Annotated[
+        int, typer.Option("--population", min=1, help="Genomes that each generation keeps.")
+    ] = 40,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the search and of draws.")] = 0,
     draws: Annotated[
         int, typer.Option("--draws", min=1, help="A randomised forecaster is averaged over so many games.")

@@ -31,11 +31,18 @@ def simulate(
         ),
     ] = None,
     adversary: Annotated[
-        str | None, typer.Option("--adversary", help="Who chooses the outcomes. Default: coin.")
+        str | None,
+        typer.Option(
+            "--adversary",
+            help="Who chooses the outcomes: any of `onlinecal adversaries`, with settings: threshold:at=0.3. "
+            "Default: coin.",
+        ),
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option("--rounds", min=1, help=f"T. Default: {DEFAULT_ROUNDS}, or the whole stream."),
+        typer.Option(
+            "--rounds", min=1, help=f"Rounds to play. Default: {DEFAULT_ROUNDS}, or the whole stream."
+        ),
     ] = None,
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Seed of the adversary's draws and of the forecasters'.")

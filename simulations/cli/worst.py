@@ -29,10 +29,14 @@ class WorstBy(StrEnum):
 
 def worst(
     forecaster: Annotated[
-        str, typer.Option("--forecaster", help="Any of the catalogue, with options: balanced:slack=1.")
+        str,
+        typer.Option("--forecaster", help="Any of `onlinecal forecasters`, with settings: balanced:slack=1."),
     ] = "balanced",
     rounds: Annotated[
-        int, typer.Option("--rounds", min=1, help="T, at most 24; every round more doubles the time.")
+        int,
+        typer.Option(
+            "--rounds", min=1, help="Rounds of a game, T, at most 24; every round more doubles the time."
+        ),
     ] = 16,
     measure: Annotated[
         WorstBy, typer.Option("--measure", help="The exact distance to calibration, or the ECE.")
@@ -40,7 +44,9 @@ def worst(
     draws: Annotated[
         int, typer.Option("--draws", min=1, help="A randomised forecaster is averaged over so many games.")
     ] = 8,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of its first draws.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Seed of a randomised forecaster's first draws.")
+    ] = 0,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; default: all cores.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for table and picture.")] = None,
     plot: Annotated[

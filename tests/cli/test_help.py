@@ -46,3 +46,15 @@ def test_examples_stand_alone(monkeypatch, capsys):
         ["onlinecal forecasters"],
         ["onlinecal simulate --forecaster foster:draw=seen --adversary threshold"],
     ]
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_an_option_says_in_a_word_what_it_takes_and_a_flag_nothing(name, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    VERBS[name].main(["--help"], prog_name=name, standalone_mode=False)
+    shown = capsys.readouterr().out
+    assert not re.search(r"^ Usage:.*[{}]", shown, flags=re.M)
+    for line in shown.splitlines():
+        assert not re.search(r"--.*(BOOL|list\[|<bool|<int|<str|range\b)", line, flags=re.I), line
+        if re.match(r"│\s+--(json|help|plot|follow|minimax)\b", line):
+            assert re.match(r"│\s+--\w+(\s+-h)?\s\s+[A-Z]\w", line), line

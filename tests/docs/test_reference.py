@@ -7,9 +7,14 @@ import inspect
 import pkgutil
 import re
 import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import get_type_hints
 
+import numpy as np
 import pytest
 import typer
+from numpy.typing import ArrayLike, NDArray
 
 import adversaries
 import onlinecal
@@ -20,6 +25,7 @@ pytest.importorskip("sphinx", reason="needs the extra docs")
 sys.path.insert(0, str(ROOT / "docs" / "site"))
 
 import reference
+from sphinx.util.typing import stringify_annotation
 
 HOUSE = {"onlinecal.compiling"}
 """Packages whose names are for the house."""
@@ -150,4 +156,49 @@ def test_every_option_of_a_verb_is_described(name, verb):
     for option in verb.params:
         if not option.hidden:
             said = max(option.opts, key=len)
+            if option.param_type_name == "argument":
+                said = said.upper()
             assert re.search(rf"^\* `[^`]*{re.escape(said)}\b[^`]*`: \S", part, re.M), said
+
+
+def test_what_help_says_with_stars_and_dollars_is_said_on_the_page():
+    text = "Files *.jsonl, columns p_*, in $HOME.\n\n**Options**:\n\n* `--x {*}`: A p_*.\n"
+    expected = "Files \\*.jsonl, columns p_\\*, in \\$HOME.\n\n**Options**:\n\n* `--x {*}`: A p_\\*.\n"
+    assert reference.as_markdown(text) == expected
+
+
+def test_what_a_function_returns_is_a_field_between_its_parameters_and_errors():
+    def shown(text):
+        lines = [
+            "It does.",
+            "",
+            ":param x: One.",
+            "",
+            ".. rubric:: Returns",
+            *text,
+            "",
+            ":raises ValueError: Bad.",
+        ]
+        reference.with_returns(None, "function", "", None, None, lines)
+        return lines[3:-1]
+
+    assert shown(["", "bool", "    True if so,", "    else not."]) == [
+        "",
+        ":returns: True if so,",
+        "    else not.",
+        "",
+    ]
+    assert shown(["", "The sum: of", "all."]) == ["", ":returns: The sum: of", "    all.", ""]
+
+
+def test_types_of_arrays_are_called_as_in_the_sources():
+    def typed(x: ArrayLike | None, y: Callable[[NDArray[np.int64]], int]) -> NDArray[np.float64]: ...
+
+    kinds = {name: stringify_annotation(kind, "smart") for name, kind in get_type_hints(typed).items()}
+    document = SimpleNamespace(autodoc_annotations={"typed": kinds})
+    reference.with_short_types(SimpleNamespace(env=SimpleNamespace(current_document=document)))
+    assert kinds == {
+        "x": "ArrayLike | None",
+        "y": "Callable[[NDArray[int64]], int]",
+        "return": "NDArray[float64]",
+    }

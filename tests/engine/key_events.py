@@ -6,6 +6,7 @@ import random
 from collections import defaultdict
 
 from onlinecal.engine import EngineConfig, KeyConfig, Match, Outcome, Query, Withdraw
+from tests.engine.scripts import CLASSES, soft_label
 
 CONFIG = EngineConfig(
     KeyConfig(lanes=3, expire_after=400.0, report="hint", slack=1.0),
@@ -16,7 +17,6 @@ CONFIG = EngineConfig(
         Match("u/*", KeyConfig(horizon=400)),
     ),
 )
-CLASSES = ("sun", "rain", "snow")
 
 
 def everything(count, keys, seed=0, wait=20, hints=True):
@@ -41,6 +41,8 @@ def everything(count, keys, seed=0, wait=20, hints=True):
         elif len(waiting) > wait or (waiting and chance < 0.5):
             id = waiting.pop(rng.randrange(len(waiting)))
             value = rng.choice(CLASSES) if key.startswith("w/") else rng.randrange(2)
+            if key.startswith("w/") and not key.startswith("w/lp") and rng.random() < 0.15:
+                value = soft_label(rng)
             event = Outcome(id, value, key, float(i)) if chance > 0.13 else Withdraw(id, key, float(i))
         else:
             hint = rng.random() if hints and rng.random() < 0.7 else None

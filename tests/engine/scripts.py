@@ -83,7 +83,18 @@ def hint_for(rng, key):
 
 def value_for(rng, key):
     """An outcome that goes with the key."""
-    return rng.choice(CLASSES) if is_simplex(key) else rng.choice([0, 1, 1, True, False])
+    if not is_simplex(key):
+        return rng.choice([0, 1, 1, True, False])
+    if not key.startswith("words/") and rng.random() < 0.2:
+        return rng.choice([{"rain": 0.75, "sun": 0.25}, {"sun": 1.0, "snow": 0.0}, soft_label(rng)])
+    return rng.choice(CLASSES)
+
+
+def soft_label(rng):
+    """Probabilities of classes, in any order, that sum to 1 up to rounding."""
+    labels = rng.sample(CLASSES, rng.choice([2, 3]))
+    weights = [rng.random() + 0.01 for _ in labels]
+    return {label: weight / sum(weights) for label, weight in zip(labels, weights, strict=True)}
 
 
 def script(seed, queries, keys=30, kinds=KINDS, latest=60):

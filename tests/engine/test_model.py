@@ -121,9 +121,12 @@ class Key:
 
     def learn(self, id, value):
         if id in self.tickets and self.config.kind == "simplex":
-            self.meet([value])
+            soft = value if isinstance(value, dict) else {value: 1.0}
+            self.meet(soft)
             ticket, k = self.tickets.pop(id), len(self.classes)
-            vector_trust.settle(self.steering, ticket, k, self.classes.index(value))
+            number = -1 if soft is value else self.classes.index(value)
+            row = np.array([soft.get(label, 0.0) for label in self.classes])
+            vector_trust.settle(self.steering, ticket, k, number, row)
         elif id in self.tickets:
             trust.settle(self.steering, self.tickets.pop(id), value)
 
@@ -147,11 +150,16 @@ class Key:
 
 def is_outcome(key, value):
     """Whether the value can be an outcome: a share, or a class; any text where classes are discovered."""
-    if key.startswith("weather/"):
-        return isinstance(value, str)
     if is_simplex(key):
-        return value in CLASSES
-    return not isinstance(value, str) and 0 <= value <= 1
+        labels = value if isinstance(value, dict) else [value]
+        return all(isinstance(c, str) and (key.startswith("weather/") or c in CLASSES) for c in labels)
+    return not isinstance(value, str | dict) and 0 <= value <= 1
+
+
+def kept(value):
+    """An outcome as it is told apart from others: a soft label without what is no part of it."""
+    soft = {label: p for label, p in value.items() if p} if isinstance(value, dict) else None
+    return value if soft is None else soft if len(soft) > 1 else next(iter(soft))
 
 
 class Model:
@@ -186,7 +194,7 @@ class Model:
             return "unknown"
         known = self.ids[event.id]
         key = self.keys[known["key"]]
-        value = event.value if isinstance(event, Outcome) else None
+        value = kept(event.value) if isinstance(event, Outcome) else None
         answer = Settled(event.id) if isinstance(event, Outcome) else Withdrawn(event.id)
         if event.key not in (None, known["key"]):
             return "invalid"
@@ -278,7 +286,8 @@ HINTS = {
     False: st.none() | st.floats(0, 1),
     True: st.sampled_from([None, {"sun": 1.0}, {"rain": 0.25, "sun": 0.75}, dict.fromkeys(CLASSES, 1 / 3)]),
 }
-VALUES = st.sampled_from([0, 1, True, 1.0, 2, 0.5, "rain", "sun", "1"])
+SOFT_VALUES = {"sun": 0.5, "rain": 0.5}, {"fog": 1.0}, {"sun": 1, "rain": 0}
+VALUES = st.sampled_from([0, 1, True, 1.0, 2, 0.5, "rain", "sun", "1", *SOFT_VALUES])
 
 
 class Machine(RuleBasedStateMachine):

@@ -24,11 +24,13 @@ TO_RAW, TO_STEERED = 0.2, 2.4
 def errors(rounds, k, known=None):
     """Brier scores of what came out, of the vectors and of steering, shape (T, 3); and the state.
 
-    With `known` fewer classes the others are met when they have weight, or when they come.
+    With `known` fewer classes the others are met when they have weight, or when they come. A label may be a
+    distribution, too.
     """
     now = k if known is None else known
     state, found, eye = new_trusted_steering(now), [], np.eye(k)
     for t, (row, label) in enumerate(rounds):
+        number, y = (-1, label) if isinstance(label, np.ndarray) else (label, eye[label])
         wanted = max([now, *(np.flatnonzero(row) + 1)])
         state, now = trusted_with_classes(state, now, wanted), wanted
         ticket, out = np.empty(ticket_size(now)), np.empty(now)
@@ -37,11 +39,12 @@ def errors(rounds, k, known=None):
         assert abs(out.sum() - 1) < 1e-9
         told, steered = np.zeros((2, k))
         told[:now], steered[:now] = out, ticket[-now:]
-        found.append([((one - eye[label]) ** 2).sum() for one in (told, row / row.sum(), steered)])
-        if label >= now:
-            state = trusted_with_classes(state, now, label + 1)
-            ticket, now = trusted_ticket_with_classes(ticket, now, label + 1), label + 1
-        settle(state, ticket, now, label)
+        found.append([((one - y) ** 2).sum() for one in (told, row / row.sum(), steered)])
+        wanted = max([now, *(np.flatnonzero(y) + 1)])
+        if wanted > now:
+            state = trusted_with_classes(state, now, wanted)
+            ticket, now = trusted_ticket_with_classes(ticket, now, wanted), wanted
+        settle(state, ticket, now, number, y[:now].copy())
     return np.array(found), state, now
 
 
@@ -57,7 +60,8 @@ def check(rounds, k, known=None):
 def sequences(draw):
     k = draw(st.integers(1, 5))
     masses = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0, 1e-300]), min_size=k, max_size=k)
-    rounds = draw(st.lists(st.tuples(masses, st.integers(0, k - 1)), min_size=1, max_size=40))
+    soft = st.lists(st.integers(0, 4), min_size=k, max_size=k).filter(any).map(lambda w: np.array(w) / sum(w))
+    rounds = draw(st.lists(st.tuples(masses, st.integers(0, k - 1) | soft), min_size=1, max_size=40))
     rows = [np.array(row) if sum(row) > 0 else np.ones(k) for row, _ in rounds]
     return [(row / row.sum(), label) for row, (_, label) in zip(rows, rounds, strict=True)], k
 

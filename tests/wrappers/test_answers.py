@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import base, datasets, dummy, naive_bayes, tree
 
-from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling, calibration_distance
+from onlinecal import BinnedMean, CalibratedClassifier, LabelWarning, PlattScaling, calibration_distance
 from tests.wrappers.scripted import Said, Scripted, coins, distance, events, played
 
 KINDS = {
@@ -103,6 +104,7 @@ def test_an_empty_answer_is_no_forecast_and_a_sure_one_costs_one_when_wrong():
     assert model.certificate == 1.0 <= model.guarantee
 
 
+@pytest.mark.filterwarnings("ignore:classifier answers with probabilities:onlinecal.LabelWarning")
 @pytest.mark.parametrize("strategy", ["auto", "simplex", "top-label", "classwise", "tree"])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -3.0, 7.0])
 def test_a_model_that_answers_nonsense_gets_probabilities_all_the_same(strategy, bad):
@@ -329,6 +331,32 @@ def test_a_label_that_never_comes_is_not_the_choice_for_long():
     ((best, p),) = forecasts.items()
     assert best in "vw"
     assert answer[best] == p == pytest.approx(0.5, abs=0.15)
+
+
+@pytest.mark.parametrize("share", [0.7, np.float64(0.25), np.float32(0.5)])
+@pytest.mark.parametrize("strategy", ["auto", "binary"])
+def test_shares_are_refused_with_what_takes_them(share, strategy):
+    model = CalibratedClassifier(Said(), strategy=strategy)
+    with pytest.raises(ValueError, match=r"y must be .*, got .* between 0 and 1 go with AlmostOneStepAhead"):
+        model.learn_one({"p": 0.5}, share)
+    assert model.n_rounds == 0
+    # whole numbers are labels, whatever their type
+    model.learn_one({"p": 0.5}, 2.0)
+
+
+@pytest.mark.parametrize("strategy", ["simplex", "classwise", "top-label", "tree"])
+def test_an_answer_that_does_not_sum_to_one_is_warned_of_once(strategy):
+    model, odd = CalibratedClassifier(Scripted(), strategy=strategy), {"u": 0.9, "v": 0.3, "w": 0.3}
+    for t, label in enumerate("uvwuvw"):
+        x = {"answer": {"u": np.float32(0.5), "v": np.float32(0.3), "w": np.float32(0.2)}, "t": t}
+        model.predict_proba_one(x)
+        model.learn_one(x, label)
+    with pytest.warns(LabelWarning, match=r"classifier .* sum to 1\.5: they are divided by that") as warned:
+        model.predict_proba_one({"answer": odd})
+    assert warned[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_proba_one({"answer": odd, "t": 1})
 
 
 @pytest.mark.parametrize("soft", [{"a": 0.5, "b": 0.5}, [0.5, 0.5], np.array([0.5, 0.5])])

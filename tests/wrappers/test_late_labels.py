@@ -1,6 +1,8 @@
 """Labels that come late, out of order, or never: the certificate speaks of the very forecasts answered."""
 
 import datetime as dt
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -184,3 +186,18 @@ def test_a_second_label_that_appears_late(build, late):
     assert all(answer["a"] == forecasts["a"] for answer, forecasts, _ in record if answer)
     p, y = events(record)
     assert calibration_distance(p, y).upper <= model.certificate <= model.guarantee
+
+
+def test_features_that_cannot_be_hashed_are_kept_while_they_wait_so_no_other_is_taken_for_them():
+    class Features(dict):
+        """That can be referred to weakly."""
+
+    pending, x = late_labels.Pending(), Features(words=["a", "b"])
+    pending.add(x, "forecast")
+    known = weakref.ref(x)
+    assert pending.take(Features(words=["a", "b"])) is None
+    del x
+    gc.collect()
+    assert pending.take(known()) == "forecast"
+    gc.collect()
+    assert known() is None

@@ -167,6 +167,7 @@ TIMES = {"times": [1, 2, 3, 4]}
         ({"probabilities": [0.5]}, "probabilities and outcomes must have the same length, got 1 and 4"),
         ({"outcomes": [0, 1, 2, 0]}, "outcomes must be 0/1 or boolean, got 2 at row 2"),
         ({"outcomes": [0, 1, np.nan, 0]}, "outcomes must be 0/1 or boolean, got nan at row 2"),
+        ({"outcomes": [0, 1, 0.5, 0]}, "got 0.5 at row 2: .* between 0 and 1 go with AlmostOneStepAhead"),
         ({"settled_at": [0, 1, 2]}, "probabilities and settled_at must have the same length, got 4 and 3"),
         ({"settled_at": [0, 0, 2, 3]}, "settled_at has 0 at row 1, before the forecast .* of row 1"),
         ({"settled_at": [0, 1.5, 2, 3]}, "settled_at holds no row numbers .* give the forecasts' as times="),

@@ -19,7 +19,7 @@ class Rows:
         float | None, Option(rich_help_panel=RESULTS, help="Share of the rows to test on. Default: 0.5.")
     ] = None
     seed: Annotated[
-        int, Option(min=0, rich_help_panel=RESULTS, help="Of the split, and of the method's chance.")
+        int, Option(min=0, rich_help_panel=RESULTS, help="Seed of the split and of the method's draws.")
     ] = 0
     apply: Annotated[
         Path | None,
@@ -114,16 +114,19 @@ class LpSettings(Started):
     [bold]onlinecal recalibrate lp cifar.npz --out results/lp[/bold]
     """
 
-    p: Annotated[float, Option("--p", help="Order of the error, up to inf.")] = 2.0
-    epsilon: Annotated[float, Option(help="The error to reach.")] = 0.05
+    p: Annotated[float, Option("--p", help="Order of the error, above 1, or inf.")] = 2.0
+    epsilon: Annotated[float, Option(help="The error to reach, 0 to 1.")] = 0.05
     levels: Annotated[int, Option(min=0, help="Levels per class, 0 as in the paper.")] = 3
     tolerance: Annotated[
         float | None, Option(help="Error of a group and class that may stay. Default: by epsilon and rows.")
     ] = None
-    estimation: Annotated[str, Option(help="plug-in or pools.")] = "plug-in"
-    within: Annotated[str | None, Option(help="shift or constant. Default: shift; with pools constant.")] = (
-        None
-    )
+    estimation: Annotated[
+        str, Option(help="plug-in: every estimate from all rows; pools: from fresh rows, as in the paper.")
+    ] = "plug-in"
+    within: Annotated[
+        str | None,
+        Option(help="Of a level set: shift its rows, or one constant. Default: shift; with pools constant."),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -136,10 +139,12 @@ class DecisionSettings(Started):
     """
 
     actions: Annotated[
-        int | None, Option(min=1, help="For all decision makers with so many. Default: 2.")
+        int | None, Option(min=1, help="For all decision makers with so many actions. Default: 2.")
     ] = None
-    epsilon: Annotated[float, Option(help="The error to reach.")] = 0.01
-    partition: Annotated[str | None, Option(help="soft or hard. Default: soft.")] = None
+    epsilon: Annotated[float, Option(help="The error to reach, 0 to 1.")] = 0.01
+    partition: Annotated[
+        str | None, Option(help="Regions that are corrected: soft or hard. Default: soft.")
+    ] = None
     losses: Annotated[
         Path | None, Option(help="A CSV loss table, a line per action, a column per class.")
     ] = None
@@ -164,7 +169,12 @@ class GroupSettings(EventColumns):
         list[str] | None,
         Option(help="A column whose values are groups, also with those of another; repeatable."),
     ] = None
-    patch: Annotated[str, Option(help="log-odds, shift, value or unrounded; see the docs.")] = "log-odds"
+    patch: Annotated[
+        str,
+        Option(
+            help="What a patch moves: log-odds, forecasts (shift), or all to one value, rounded or unrounded."
+        ),
+    ] = "log-odds"
     alpha: Annotated[
         float | None, Option(help="Violation at which patches end. Default: where held-out rows say.")
     ] = None
@@ -194,7 +204,7 @@ class BoostSettings(EventColumns):
             help="Violation that may stay, as the paper has it: level set by level set, as with the next two."
         ),
     ] = None
-    bound: Annotated[float | None, Option(help="On squared test functions.")] = None
+    bound: Annotated[float | None, Option(help="Of squared test functions, as the paper has it.")] = None
     levels: Annotated[int | None, Option(min=0, help="Levels of the forecasts, 0: by alpha and bound.")] = (
         None
     )

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from onlinecal.cli.errors import DONE, Verbs
+from onlinecal.cli.helping import Verb
 from onlinecal.cli.stream.archive import archive, export
 from onlinecal.cli.stream.check import check, repair
 from onlinecal.cli.stream.doctor import doctor
@@ -17,7 +18,7 @@ from onlinecal.cli.stream.shards import MOST
 
 app = typer.Typer(cls=Verbs, rich_markup_mode="rich")
 for verb in (report, check, repair, serve, archive, export, doctor):
-    app.command(verb.__name__)(verb)
+    app.command(verb.__name__, cls=Verb)(verb)
 
 
 @app.callback(invoke_without_command=True)

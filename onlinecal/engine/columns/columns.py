@@ -117,7 +117,8 @@ class EventColumns(Columns):
         asks, tells = np.flatnonzero(self.kinds == QUERY), np.flatnonzero(self.kinds == OUTCOME)
         hints: Any = [events[i].hint for i in asks.tolist()]  # type: ignore[union-attr]
         self.hints[asks] = np.array(hints, np.float64) + 0.0
-        self.values[tells] = [events[i].value for i in tells.tolist()]  # type: ignore[union-attr]
+        values: Any = [events[i].value for i in tells.tolist()]  # type: ignore[union-attr]
+        self.values[tells] = values
 
     def __len__(self) -> int:
         return len(self._events)

@@ -1,4 +1,7 @@
-"""Hints and outcomes of several classes, as the engine's lanes of either kind take them."""
+"""Hints and outcomes of several classes, as the engine's lanes of either kind take them.
+
+An outcome is kept as the label of its class; a soft label as its probabilities above zero, by class.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,13 @@ from typing import Any
 
 from onlinecal.engine.events import LONGEST_NAME, is_name
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions
+
+ClassOutcome = str | dict[str, float]
+
+
+def parts_of(outcome: ClassOutcome) -> dict[str, float]:
+    """How much of an outcome each class is, but for those that are nothing of it."""
+    return {outcome: 1.0} if isinstance(outcome, str) else outcome
 
 
 class ClassLabels:
@@ -21,13 +31,29 @@ class ClassLabels:
             return None
         if not isinstance(hint, dict) or not hint:
             raise ValueError(f"hint must be an object with the classes' probabilities, got {hint!r}")
-        for label in hint:
-            self.outcome_of(label, "the labels of hint")
-        values = check_distributions(list(hint.values()), (len(hint),), "hint")
-        return dict(zip(hint, values.tolist(), strict=True))
+        return self._distribution(hint, "hint")
 
-    def outcome_of(self, value: Any, name: str = "value") -> str:
-        """The label of a class."""
+    def outcome_of(self, value: Any) -> ClassOutcome:
+        """A class, or a soft label of several; ValueError if it is neither."""
+        if not isinstance(value, dict):
+            return self.label_of(value, "value")
+        if not value:
+            raise ValueError(f"value must be a class label, or an object of probabilities, got {value!r}")
+        soft = {label: p for label, p in self._distribution(value, "value").items() if p > 0.0}
+        return soft if len(soft) > 1 else next(iter(soft))
+
+    def _distribution(self, told: dict[Any, Any], name: str) -> dict[str, float]:
+        for label in told:
+            self.label_of(label, f"the labels of {name}")
+        values = check_distributions(list(told.values()), (len(told),), name)
+        return dict(zip(told, values.tolist(), strict=True))
+
+    def numbered(self, labels: list[str]) -> dict[str, int]:
+        """The classes of a state, numbered; ValueError if they cannot be."""
+        return {self.label_of(label, "its classes"): number for number, label in enumerate(labels)}
+
+    def label_of(self, value: Any, name: str) -> str:
+        """The label of a class; ValueError if it is none."""
         if not is_name(value):
             raise ValueError(
                 f"{name} must be a class label, a text of 1 to {LONGEST_NAME} characters without NUL, "
@@ -52,11 +78,12 @@ class ClassLane:
     def __init__(self, labels: Iterable[str]) -> None:
         self.labels = set(labels)
 
-    def admits(self, outcome: str) -> bool:
-        """Whether the class is known, or one more can be told apart; it is known from now on."""
-        if outcome not in self.labels and len(self.labels) >= MOST_CLASSES:
+    def admits(self, outcome: ClassOutcome, late: int) -> bool:
+        """Whether the classes are known, or as many more can be told apart; they are known from now on."""
+        new = [label for label in parts_of(outcome) if label not in self.labels]
+        if len(self.labels) + len(new) > MOST_CLASSES:
             return False
-        self.labels.add(outcome)
+        self.labels.update(new)
         return True
 
     def window_certificate(self, now: int) -> float:

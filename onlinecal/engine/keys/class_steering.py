@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
 from onlinecal.engine.events import is_name
+from onlinecal.engine.keys.class_labels import ClassOutcome, parts_of
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.steering import Floats, KeySteering, hinted, packed, unpacked
 from onlinecal.forecasters.binary.soundness import require
@@ -61,7 +62,7 @@ class ClassSteering(KeySteering):
 
     def _ask(self, number: int, hint: dict[str, float]) -> dict[str, float]:
         self._meet(label for label, p in hint.items() if p > 0.0)
-        row, out = np.array([hint.get(label, 0.0) for label in self.numbers]), np.empty(len(self.numbers))
+        row, out = self._vector(hint), np.empty(len(self.numbers))
         self.tickets[number] = ticket = np.empty(ticket_size(len(row)))
         ask(self.state, ticket, row, out)
         # only a state that somebody made up can lead beyond [0, 1] or to NaN
@@ -69,10 +70,15 @@ class ClassSteering(KeySteering):
             return hint
         return dict(zip(self.numbers, out.tolist(), strict=True))
 
-    def _learn(self, ticket: Floats, outcome: str) -> None:
-        self._meet((outcome,))
-        if outcome in self.numbers:
-            settle(self.state, self._grown(ticket), len(self.numbers), self.numbers[outcome])
+    def _learn(self, ticket: Floats, outcome: ClassOutcome) -> None:
+        soft = parts_of(outcome)
+        self._meet(soft)
+        if all(label in self.numbers for label in soft):
+            number, k = self.numbers[outcome] if isinstance(outcome, str) else -1, len(self.numbers)
+            settle(self.state, self._grown(ticket), k, number, self._vector(soft))
+
+    def _vector(self, told: Mapping[str, float]) -> Floats:
+        return np.array([told.get(label, 0.0) for label in self.numbers])
 
     def _grown(self, ticket: Floats) -> Floats:
         """A ticket for all classes met by now."""

@@ -6,9 +6,8 @@ a label settles one. Both kinds of lanes are the compiled machines that the rive
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import reduce
-from operator import add, attrgetter
+from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +21,7 @@ from onlinecal.forecasters.binary.compiled import FULL, certain_rounds, enlarged
 from onlinecal.forecasters.binary.defaults import REPORT_WITHOUT_HINTS, SLACK_WITHOUT_HINTS
 from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory
 from onlinecal.forecasters.binary.windowing.windows import NO_ROUNDS, Window
+from onlinecal.summing import in_turn
 from onlinecal.validation import check_probability, share_of
 
 
@@ -76,8 +76,12 @@ class Lane(Protocol):
     def rounds_left(self) -> int:
         """So many more rounds fit its integers, whatever they are."""
 
-    def admits(self, outcome: Any) -> bool:
-        """Whether the outcome can be told apart from all others; if so, it will come in a step."""
+    def admits(self, outcome: Any, late: int) -> bool:
+        """Whether the outcome can be told apart from all others; if so, it will come in a step.
+
+        `late`: how many other forecasts of its were open at most. ValueError if it is a soft label that the
+        lane, as it is now, cannot take.
+        """
 
     def window_certificate(self, now: int) -> float:
         """A proven bound on the distance of its rounds in the window of that moment; 0 if it keeps none."""
@@ -112,11 +116,6 @@ class Lanes(Protocol):
 
     def load(self, data: bytes) -> Lane:
         """The lane that was dumped; ValueError if it cannot be played on."""
-
-
-def in_turn(certificates: Iterable[float]) -> float:
-    """Their sum, rounded after each: what `sum` gave before Python 3.12, and ledgers compare every bit."""
-    return reduce(add, certificates, 0)
 
 
 def run_together(lanes: list[Lane], steps: list[Step]) -> list[Iterator[float]]:
@@ -229,7 +228,7 @@ class BinaryLane:
         cells, forecasts = map(attrgetter("cell"), waiting), map(attrgetter("probability"), waiting)
         check_cells(zip(cells, forecasts, strict=True), self.memory)
 
-    def admits(self, outcome: float) -> bool:
+    def admits(self, outcome: float, late: int) -> bool:
         """All outcomes are known."""
         return True
 

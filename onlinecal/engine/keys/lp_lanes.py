@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -90,6 +91,15 @@ class LpLanes(ClassLabels):
         )
         self.settings.settings_for(2)
         self.n_levels = n_levels
+
+    def outcome_of(self, value: Any) -> str:
+        """A class; ValueError for a soft label, too."""
+        if isinstance(value, dict):
+            raise ValueError(
+                "value must be a class label with kind 'lp', whose errors speak of labels "
+                f"(kind 'simplex' takes soft ones), got {value!r}"
+            )
+        return self.label_of(value, "value")
 
     def new(self) -> LpLane:
         """A lane before its first round."""
@@ -201,7 +211,7 @@ class LpLane(ClassLane):
         k, kind = len(state.labels), self.kind
         require(len(set(state.labels)) == k <= MOST_CLASSES, "its classes")
         require(not kind.known or list(kind.known) == state.labels, "its classes")
-        self.numbers = {kind.outcome_of(label): number for number, label in enumerate(state.labels)}
+        self.numbers = kind.numbered(state.labels)
         self.labels = set(self.numbers)
         require(0 <= state.rest <= state.rounds < MOST_ROUNDS, "its rounds")
         require(state.fits >= 0 and state.next_fit > state.rounds, "its runs")

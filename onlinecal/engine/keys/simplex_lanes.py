@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -12,18 +13,22 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane
+from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane, ClassOutcome
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import over_known
+from onlinecal.forecasters.simplex.machine.soft_windows import entry_size
 from onlinecal.forecasters.simplex.machine.table import HEADER, REPORT
-from onlinecal.forecasters.simplex.machine.windows import most_of_window
+from onlinecal.forecasters.simplex.machine.windows import ENTRY, most_of_window
 from onlinecal.forecasters.simplex.run import SimplexRun
+from onlinecal.forecasters.simplex.soft import observe_soft
+from onlinecal.forecasters.simplex.soft_labels import MOST_PARTS, soft_of
 from onlinecal.forecasters.simplex.soundness import check_simplex_cell, length_of
 from onlinecal.forecasters.simplex.tokens import Cell
 
 NO_HINT = np.empty(0)
+NO_MOMENTS = np.empty(0, np.int64)
 HEEDED, TUNED = 4, 5
 """From these editions on the first hint changes report and slack, unless configured; grids are tuned."""
 
@@ -40,25 +45,37 @@ class SimplexState(Struct, array_like=True):
 
 
 class LaterState(SimplexState, array_like=True):
-    """The same from edition 5 on: with the number of forecasts that were late, and the window's table."""
+    """The same from edition 5 on: with the number of forecasts that were late, and the window's table.
+
+    Of any edition once a soft label came: with the parts that rounds are divided into; and where several
+    lanes share a window with the moments of its rounds.
+    """
 
     late: int = 0
     window: bytes = b""
+    parts: int = 1
+    moments: bytes = b""
 
 
 class SimplexLanes(ClassLabels):
-    """Forecasters of several classes that share their parameters."""
+    """Forecasters of several classes that share their parameters; with `shared` several may be of one key."""
 
-    def __init__(self, classes: tuple[str, ...] | None, edition: int, **parameters: Any) -> None:
+    def __init__(
+        self, classes: tuple[str, ...] | None, edition: int, shared: bool = False, **parameters: Any
+    ) -> None:
         super().__init__(classes)
-        self.edition = edition
+        self.edition, self.shared = edition, shared
         if edition < HEEDED:
             parameters = {"report": REPORTS[0], **parameters}
         self.model = SimplexAlmostOneStepAhead(labels=classes, **parameters)
 
     def new(self) -> SimplexLane:
         """A lane before its first round."""
-        return SimplexLane(self._run())
+        return self._lane(self._run(), NO_MOMENTS)
+
+    def _lane(self, run: SimplexRun, moments: NDArray[np.int64]) -> SimplexLane:
+        shares = self.shared and run.window is not None
+        return SimplexLane(run, deque(moments.tolist(), run.window) if shares else None)
 
     def _run(self) -> SimplexRun:
         run = self.model.new_run(self.edition)
@@ -71,19 +88,23 @@ class SimplexLanes(ClassLabels):
         run = self._run()
         if run.fixed and list(run.numbers) != state.labels:
             raise ValueError(f"its classes are {state.labels!r}, not those of its configuration")
-        run.numbers = {self.outcome_of(label): number for number, label in enumerate(state.labels)}
+        run.numbers = self.numbered(state.labels)
         run.memory = unpacked(state.memory, len(run.numbers))
         if not state.past.replace("/", "", 1).isdecimal():
             raise ValueError(f"its distance must be a fraction, got {state.past[:40]!r}")
         require(state.late >= 0, "its account")
-        run.late = state.late
+        require(type(state.parts) is int and 1 <= state.parts <= MOST_PARTS, "its parts")
+        run.late, run.parts = state.late, state.parts
         if run.undecided and len(run.memory) > REPORT and run.memory[REPORT]:
             run.restore_heeding(state.grids)
         if run.window is not None:
-            run.table = inflated(state.window, most_of_window(run.memory, run.window))
+            entry = int(entry_size(run.memory)) if run.notes_parts else ENTRY
+            run.table = inflated(state.window, most_of_window(run.memory, run.window, entry))
         run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
         run.check()
-        return SimplexLane(run)
+        moments = inflated(state.moments, min(run.rounds, run.window or 0)) if state.moments else NO_MOMENTS
+        require(bool((np.diff(moments, prepend=0) > 0).all()), "its window")
+        return self._lane(run, moments)
 
 
 def unpacked(data: bytes, classes: int) -> NDArray[np.int64]:
@@ -106,13 +127,21 @@ def inflated(data: bytes, size: int) -> NDArray[np.int64]:
 
 
 class SimplexLane(ClassLane):
-    """One run; a forecast's cell is what `SimplexRun.announce` answered."""
+    """One run; a forecast's cell is what `SimplexRun.announce` answered.
 
-    __slots__ = ("run_state",)
+    Attributes
+    ----------
+    run_state
+        The run.
+    moments
+        Those of its last rounds, of a lane that shares its key's window with others; else None.
+    """
 
-    def __init__(self, run: SimplexRun) -> None:
+    __slots__ = ("moments", "run_state")
+
+    def __init__(self, run: SimplexRun, moments: deque[int] | None) -> None:
         super().__init__(run.numbers)
-        self.run_state = run
+        self.run_state, self.moments = run, moments
 
     @property
     def most_open(self) -> int:
@@ -140,11 +169,19 @@ class SimplexLane(ClassLane):
         return self.run_state.guarantee
 
     def window_certificate(self, now: int) -> float:
-        """Of the rounds in its window, which is the key's; 0 if it keeps none."""
-        return self.run_state.window_certificate or 0.0
+        """Of its rounds in the key's window of that moment; 0 if it keeps none."""
+        run, moments = self.run_state, self.moments
+        if run.window is None or moments is None:
+            return run.window_certificate or 0.0
+        while moments and moments[0] <= now - run.window:
+            moments.popleft()
+        return run.certificate_of_last(len(moments))
 
     def window_promise(self, late: int, rounds: int) -> float | None:
-        """What the distance of any so many of its consecutive rounds cannot exceed."""
+        """What the distance of any so many of its consecutive rounds cannot exceed.
+
+        With 0 the part of it that does not depend on how many they are.
+        """
         self.run_state.late = late
         return float(self.run_state.window_promise(rounds))
 
@@ -153,11 +190,25 @@ class SimplexLane(ClassLane):
         run = self.run_state
         memory = zlib.compress(run.memory.astype("<i8").tobytes(), 1)
         past, since, newcomers, grids = run.account()
-        parts = list(run.numbers), memory, str(past), since, newcomers, grids
-        if not run.tunes and run.window is None:
-            return msgspec.msgpack.encode(SimplexState(*parts))
+        state = list(run.numbers), memory, str(past), since, newcomers, grids
+        if not run.tunes and run.window is None and run.parts == 1:
+            return msgspec.msgpack.encode(SimplexState(*state))
         window = zlib.compress(run.table.astype("<i8").tobytes(), 1) if len(run.table) else b""
-        return msgspec.msgpack.encode(LaterState(*parts, run.late, window))
+        later: tuple[Any, ...] = (*state, run.late, window)
+        # without soft labels and shared windows as it was before there were any
+        if self.moments is not None:
+            later += run.parts, zlib.compress(np.array(self.moments, "<i8").tobytes(), 1)
+        elif run.parts > 1:
+            later += (run.parts,)
+        return msgspec.msgpack.encode(later)
+
+    def admits(self, outcome: ClassOutcome, late: int) -> bool:
+        """Whether there are not too many classes; ValueError if its grid is too fine for soft labels."""
+        if not isinstance(outcome, str):
+            run = self.run_state
+            run.late = max(run.late, late)
+            run.parts_for(len(soft_of(outcome, run.numbers, run.fixed, "value").vector))
+        return super().admits(outcome, late)
 
     def check_open(self, waiting: list[Issued]) -> None:
         """ValueError unless each cell is one of the grid, or there is none since no class was known."""
@@ -178,11 +229,18 @@ class SimplexLane(ClassLane):
                 cell, vector = run.announce(self._guide(hint))
                 if run.tunes:
                     run.note_late(others)
+                run.late = max(run.late, others)
                 issued.cell = cell
                 issued.probability = dict(zip(run.numbers, vector, strict=True))
             else:
                 cell = None if issued.cell is None else Cell(*issued.cell)
-                run.observe(cell, tuple(issued.probability.values()), outcome)
+                told = tuple(issued.probability.values())
+                if isinstance(outcome, str):
+                    run.observe(cell, told, outcome)
+                else:
+                    observe_soft(run, cell, told, soft_of(outcome, run.numbers, run.fixed, "value"))
+                if self.moments is not None:
+                    self.moments.append(next(moments))
             certificates.append(self.certificate)
         return certificates
 

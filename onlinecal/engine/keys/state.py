@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from onlinecal.engine.keys.arena import ArenaLane
-from onlinecal.engine.keys.lanes import Issued, Step, in_turn, run_together, window_bounds
+from onlinecal.engine.keys.lanes import Issued, Step, run_together, window_bounds
 from onlinecal.engine.keys.packed_players import Packed
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of
 from onlinecal.engine.keys.stored_key import Summary
@@ -23,6 +23,7 @@ from onlinecal.engine.keys.storing import Storing, decoder, is_spent
 from onlinecal.engine.keys.waiting import FEW
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP
+from onlinecal.summing import in_turn
 
 
 class KeyState(Storing):
@@ -175,11 +176,16 @@ class KeyState(Storing):
 
         `number` is that of the event.
 
-        Raises ValueError, and changes nothing, if the outcome is one class too many.
+        Raises ValueError, and changes nothing, if the outcome has too many classes, or is a soft label that
+        its lane cannot take.
         """
         if outcome is not None:
-            if not self.lanes[issued.lane].admits(outcome):
-                raise ValueError(f"value {outcome!r} is one class more than can be told apart")
+            if type(outcome) is dict:
+                # whether a lane admits a soft label is seen by where it is now
+                self.run()
+            late = 0 if self.arena is not None else self.late[issued.lane]
+            if not self.lanes[issued.lane].admits(outcome, late):
+                raise ValueError(f"value {outcome!r} has more classes than can be told apart")
             if type(outcome) is float:
                 self.move_out()
             if self.arena is None:

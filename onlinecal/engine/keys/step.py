@@ -23,7 +23,7 @@ from onlinecal.engine.events import Answer, Incoming, Query, Rejected
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.own_states import note_own
 from onlinecal.engine.keys.packing import garbage_left_alone
-from onlinecal.engine.ledger.records import Record, Snapshot, loaded
+from onlinecal.engine.ledger.records import Record, Snapshot, loaded, loaded_outcome
 from onlinecal.engine.looking_up import Unknown, unknown
 from onlinecal.engine.usual import UsualBatch
 from onlinecal.validation import check_count
@@ -277,7 +277,7 @@ def asked_in(batch: UsualBatch, key: str) -> list[Record]:
 
 def closed_by(records: list[Record], closings: Iterable[Row]) -> Iterator[Record]:
     """The records, with their closing if it is one of these."""
-    closing = {asked: (number, value, time) for number, asked, value, time in closings}
+    closing = {asked: (number, loaded_outcome(value), time) for number, asked, value, time in closings}
     for record in records:
         found = closing.get(record.number)
         yield record if found is None else Record(*record[:7], *found)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from onlinecal.engine.ledger.check import Tell, silent
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import loaded
+from onlinecal.engine.ledger.records import loaded, loaded_outcome
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,7 +32,8 @@ def export_ledger(path: str | Path, into: str | Path, *, tell: Tell = silent) ->
 
     Columns: `id`, `key`; `hint` and `probability` of outcome 1, or where there are classes
     `hint_of_classes` and `probability_of_classes`, lists of (label, probability); `status` ("open", which
-    includes expired ones, "settled" or "withdrawn"); `outcome` from 0 to 1, or `outcome_class`;
+    includes expired ones, "settled" or "withdrawn"); `outcome` from 0 to 1, or `outcome_class`, or of a soft
+    label `outcome_of_classes`;
     `certificate` of the key when the forecast was made; `asked_at` and `settled_at`, times as in the events;
     `asked_number` and `settled_number`, places in the order of all accepted events. What does not apply is
     null.
@@ -100,7 +101,8 @@ def _frame(rows: list[Any]) -> pl.DataFrame:
         "id": pl.String, "key": pl.String,
         "hint": pl.Float64, "hint_of_classes": by_class,
         "probability": pl.Float64, "probability_of_classes": by_class,
-        "status": pl.String, "outcome": pl.Float64, "outcome_class": pl.String,
+        "status": pl.String,
+        "outcome": pl.Float64, "outcome_class": pl.String, "outcome_of_classes": by_class,
         "certificate": pl.Float64, "asked_at": pl.Float64, "settled_at": pl.Float64,
         "asked_number": pl.Int64, "settled_number": pl.Int64,
     }  # fmt: skip
@@ -112,14 +114,15 @@ def _line(
     closed: int | None, closed_time: float | None, value: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     status = "open" if closed is None else "withdrawn" if value is None else "settled"
-    outcome = (None, value) if isinstance(value, str) else (value, None)
-    said = *_either(hint), *_either(probability)
+    came = loaded_outcome(value)
+    number, of_classes = _either(came)
+    outcome = (None, came, None) if isinstance(came, str) else (number, None, of_classes)
+    said = *_either(loaded(hint)), *_either(loaded(probability))
     return id, key, *said, status, *outcome, certificate, time, closed_time, asked, closed
 
 
-def _either(stored: Any) -> tuple[float | None, list[dict[str, Any]] | None]:
+def _either(given: Any) -> tuple[float | None, list[dict[str, Any]] | None]:
     """A probability of outcome 1 and none of classes, or the other way round."""
-    given = loaded(stored)
     if isinstance(given, dict):
         return None, [{"label": label, "probability": p} for label, p in given.items()]
     return given, None

@@ -22,8 +22,8 @@ from onlinecal.engine.ledger.records import (
     Noted,
     Record,
     Snapshot,
-    loaded,
     logged,
+    recalled,
     summary_in,
     write_states,
 )
@@ -86,9 +86,7 @@ class Ledger(LedgerFile):
             (names_in(ids),),
         )
         with self.content_errors():
-            return {
-                row[1]: Record(*row)._replace(hint=loaded(row[3]), probability=loaded(row[5])) for row in rows
-            }
+            return {row[1]: recalled(row) for row in rows}
 
     def keys_named(self, names: Iterable[str]) -> list[Snapshot]:
         """The keys among these names that the ledger knows."""

@@ -93,10 +93,17 @@ class Changes(NamedTuple):
 NOTHING = Summary(0, 0, 0, 0.0, 0.0, None)
 
 
+def recalled(row: tuple[Any, ...]) -> Record:
+    """A query's row with that of its closing, in the order of a record."""
+    found = Record(*row)
+    hint, probability, value = loaded(found.hint), loaded(found.probability), loaded_outcome(found.value)
+    return found._replace(hint=hint, probability=probability, value=value)
+
+
 def logged(row: tuple[Any, ...]) -> Logged:
     """A row of LOG."""
     number, key, id, closes, time, value, probability, certificate = row
-    kept = value if closes else loaded(value)
+    kept = loaded_outcome(value) if closes else loaded(value)
     return Logged(number, key, id, bool(closes), time, kept, loaded(probability), certificate)
 
 
@@ -108,6 +115,19 @@ def stored(value: Any) -> Any:
 def loaded(value: Any) -> Any:
     """What `stored` was given."""
     return json.loads(value) if isinstance(value, str) else value
+
+
+def stored_outcome(value: Any) -> Any:
+    """An outcome as the tables keep it: a number or a label as it is, a soft label as JSON in bytes.
+
+    So no label, which is any text, can be taken for one.
+    """
+    return json.dumps(value).encode() if isinstance(value, dict) else value
+
+
+def loaded_outcome(value: Any) -> Any:
+    """What `stored_outcome` was given."""
+    return json.loads(value) if isinstance(value, bytes) else value
 
 
 def summary_in(key: str, row: tuple[Any, ...]) -> Summary:

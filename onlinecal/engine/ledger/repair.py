@@ -18,7 +18,7 @@ from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import LAST_NUMBER
 from onlinecal.engine.ledger.making import made
-from onlinecal.engine.ledger.records import loaded
+from onlinecal.engine.ledger.records import loaded, loaded_outcome
 from onlinecal.engine.ledger.seeding import seed
 
 BATCH = 4096
@@ -121,8 +121,12 @@ def _salvage(
             lost.append(f"event {number} closes query {closes}, which is lost")
             continue
         id, key = asked[closes]
-        event = Withdraw(id, key, time) if value is None else Outcome(id, value, key, time)
-        numbered[number, True] = event
+        try:
+            came = loaded_outcome(value)
+        except ValueError as error:
+            lost.append(f"event {number}, an outcome of {id!r}, makes no sense: {error}")
+            continue
+        numbered[number, True] = Withdraw(id, key, time) if came is None else Outcome(id, came, key, time)
     return [numbered[place] for place in sorted(numbered)], answered
 
 

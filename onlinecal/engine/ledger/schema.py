@@ -35,7 +35,7 @@ CREATE TABLE queries (
 CREATE TABLE closings (
     number INTEGER PRIMARY KEY,
     query INTEGER NOT NULL UNIQUE,
-    value,                      -- NULL: withdrawn
+    value,                      -- a number or a label; of a soft label JSON in bytes; NULL: withdrawn
     time REAL
 );
 CREATE TABLE states (

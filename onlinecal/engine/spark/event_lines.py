@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 EVENTS = (
     "type string, id string, key string, position long, hint double, hints map<string, double>, "
-    "value string, time double"
+    "value string, values map<string, double>, time double"
 )
-"""A schema for reading events; `hint`, `hints` and `time` may be missing, `value` may have another type."""
+"""A schema for reading events; `hint`, `hints`, `values` (soft labels) and `time` may be missing, `value` may
+have another type."""
 
 NEEDED = ("type", "id", "key", "position", "value")
 
@@ -53,8 +54,11 @@ def columns_of(events: DataFrame) -> list[Column]:
     if "hints" in events.columns:
         asks &= F.col("hints").isNull()
     usual = F.when(asks, ASKS)
+    tells = type == "outcome"
+    if "values" in events.columns:
+        tells &= F.col("values").isNull()
     for code, value in _codes(events):
-        usual = usual.when((type == "outcome") & (F.col("value") == F.lit(value)), code)
+        usual = usual.when(tells & (F.col("value") == F.lit(value)), code)
     code = F.when(number.isNull(), UNPLACED).when(is_named & is_timed, F.coalesce(usual, F.lit(LINE)))
     code = F.coalesce(code, F.lit(LINE))
     as_line = code < ASKS
@@ -91,7 +95,7 @@ def line_of(events: DataFrame) -> Column:
         **dict.fromkeys(("type", "id", "key"), (StringType,)),
         "position": (IntegralType,),
         **dict.fromkeys(("hint", "time"), (NumericType, NullType)),
-        "hints": (MapType, NullType),
+        **dict.fromkeys(("hints", "values"), (MapType, NullType)),
         "value": (StringType, NumericType, BooleanType, NullType),
     }
     for name in wanted.keys() & set(events.columns):
@@ -109,9 +113,11 @@ def line_of(events: DataFrame) -> Column:
     kind, id, key = F.col("type"), F.col("id"), valid_key().alias("key")
     time, value = column("time", "double"), F.col("value")
     hint, hints = column("hint", "double"), column("hints", "map<string, double>", "hint")
+    values = column("values", "map<string, double>", "value")
     return (
         F.when((kind == "query") & hints.isNotNull(), F.to_json(F.struct(kind, id, key, hints, time)))
         .when(kind == "query", F.to_json(F.struct(kind, id, key, hint, time)))
+        .when((kind == "outcome") & values.isNotNull(), F.to_json(F.struct(kind, id, values, time)))
         .when(kind == "outcome", F.to_json(F.struct(kind, id, value, time)))
         .when(kind == "withdraw", F.to_json(F.struct(kind, id, time)))
         .otherwise(F.to_json(F.struct(kind, id)))

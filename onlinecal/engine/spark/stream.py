@@ -84,11 +84,12 @@ def calibrated_stream(
     Parameters
     ----------
     events
-        A streaming (or batch) DataFrame with the columns type, id, key, position and value, and hint, hints
-        and time as far as they are used: see EVENTS. Other columns are ignored. Outcomes need the key too,
-        since it decides where they go. `position` orders the events of a key; Spark does not keep the order
-        of rows in a micro-batch, and a later micro-batch must hold later positions. `value` may be a number,
-        a boolean or a text; "0", "1", "true", "false" are understood where outcomes are 0 and 1.
+        A streaming (or batch) DataFrame with the columns type, id, key, position and value, and hint, hints,
+        values and time as far as they are used: see EVENTS. Other columns are ignored. Outcomes need the key
+        too, since it decides where they go. `position` orders the events of a key; Spark does not keep the
+        order of rows in a micro-batch, and a later micro-batch must hold later positions. `value` may be a
+        number, a boolean or a text; "0", "1", "true", "false" are understood where outcomes are 0 and 1. A
+        soft label stands in `values`, by class.
     config
         What forecasters the keys get; always the same for a checkpoint.
     remember

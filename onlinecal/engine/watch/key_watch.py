@@ -40,6 +40,8 @@ ASKED, GIVEN_UP = object(), object()
 """What may happen to a forecast instead of an outcome: it is made; it will never have one."""
 Note = tuple[Issued, Any, int]
 """A forecast, what happened to it, and the number of the event if that was its outcome."""
+Counts = dict[str, tuple[int | float, int | float]]
+"""How often each class came, without a hint and with one; whole as long as no soft label came."""
 NO_TICKET = np.zeros(TICKET, np.float32)
 
 
@@ -54,7 +56,7 @@ class StoredWatch(Struct, array_like=True):
     """The floats of account and tickets; of classes, how often each came: without a hint, with one."""
 
     floats: bytes
-    labels: dict[str, tuple[int, int]] | None = None
+    labels: Counts | None = None
 
 
 class KeyWatch(ABC):
@@ -161,7 +163,7 @@ class KeyWatch(ABC):
         floats = pack_floats(self.account) + pack_floats(np.array(tickets, np.float32).ravel())
         return msgspec.msgpack.encode(StoredWatch(floats, self._labels()))
 
-    def _labels(self) -> dict[str, tuple[int, int]] | None:
+    def _labels(self) -> Counts | None:
         return None
 
     def take(self, data: bytes, waiting: Collection[Issued]) -> None:
@@ -182,7 +184,7 @@ class KeyWatch(ABC):
         self.tickets = {number: one.copy() for number, one in zip(numbers, tickets, strict=True)}
         self._take_labels(stored.labels)
 
-    def _take_labels(self, labels: dict[str, tuple[int, int]] | None) -> None:
+    def _take_labels(self, labels: Counts | None) -> None:
         require(labels is None, "its classes")
 
 

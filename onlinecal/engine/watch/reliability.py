@@ -12,6 +12,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled
+from onlinecal.engine.keys.class_labels import parts_of
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.packing import SUM, sum_of, with_sum
 from onlinecal.engine.watch.class_watch import likeliest
@@ -92,20 +93,19 @@ class Reliability:
         """Count settled forecasts with their outcomes."""
         if not settled:
             return
-        shares = [(one, y) for one, y in settled if type(y) is not str]
+        shares = [(one, y) for one, y in settled if type(y) not in (str, dict)]
         if shares:
             told = ([x.probability for x, _ in shares], [x.hint for x, _ in shares], [y for _, y in shares])
             count(self._sums[EVENTS], *(np.array(some, np.float64) for some in told))
         if len(shares) < len(settled):
-            classes = [(one, y) for one, y in settled if type(y) is str]
+            classes = [(one, parts_of(y)) for one, y in settled if type(y) in (str, dict)]
             nothing = np.full(len(classes), nan)
             for whose, of in enumerate(("probability", "hint")):
                 likely = [likeliest(getattr(one, of)) for one, _ in classes]
                 chances = np.array([p for _, p in likely])
-                came = np.array(
-                    [label == y for (label, _), (_, y) in zip(likely, classes, strict=True)], np.float64
-                )
-                count(self._sums[LIKELIEST], *((nothing, chances) if whose else (chances, nothing)), came)
+                came = [y.get(label or "", 0.0) for (label, _), (_, y) in zip(likely, classes, strict=True)]
+                sides = (nothing, chances) if whose else (chances, nothing)
+                count(self._sums[LIKELIEST], *sides, np.array(came, np.float64))
         self.is_written = False
 
     def add_events(

@@ -105,6 +105,13 @@ class Fitted(Account):
         """Whether it keeps a window of rounds that may be divided."""
         return self.parts > 1 and self.window is not None
 
+    def parts_for(self, k: int) -> int:
+        """Into how many parts rounds with soft labels over k classes are divided; ValueError if too many."""
+        if self.parts > 1:
+            return self.parts
+        scale = int(self.memory[SCALE]) if len(self.memory) else 1
+        return parts_for(k, scale, self.slack, self.changing, self.late)
+
     def divide(self, k: int) -> None:
         """Be ready for rounds with soft labels over k classes from now on; the cell stays as it is.
 
@@ -112,9 +119,7 @@ class Fitted(Account):
         """
         if self.parts > 1:
             return
-        memory = self.memory
-        scale = int(memory[SCALE]) if len(memory) else 1
-        parts = parts_for(k, scale, self.slack, self.changing, self.late)
+        memory, parts = self.memory, self.parts_for(k)
         if len(memory):
             if memory[ROUNDS] >= memory[LIMIT]:
                 self.grow()

@@ -73,10 +73,10 @@ def window_guarantee(
     """T reach/m plus the most that biases can change by: a bound of any so many consecutive rounds.
 
     A round changes them by 2 (1 - v_j) at most, and v_j is at least 1/m where j is the label of v. If rounds
-    may be `divided` computed biases do not hold.
+    may be `divided` computed biases do not hold. With 0 rounds the part that depends on no number of them.
     """
     swings = bias_formula(k, m, slack, late, point_swing) if divided else swing_bound(k, m, slack, late)
-    changes = min(swings, rounds * (2 - Fraction(2, m)))
+    changes = min(swings, rounds * (2 - Fraction(2, m))) if rounds else Fraction(swings)
     return rounds * reach(k, m, follows) / m + changes
 
 

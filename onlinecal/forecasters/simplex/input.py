@@ -17,6 +17,10 @@ from onlinecal.validation import check_count, check_number, check_vector
 MOST_CLASSES = 1 << 10
 MOST_SLACK = 1000.0
 SUM_TOLERANCE = 1e-6
+FEW_SHOWN = 12
+"""So many items of a list are shown in an error."""
+LONGEST_SHOWN = 300
+"""Characters."""
 
 
 def check_label(label: Any, name: str) -> Any:
@@ -25,7 +29,7 @@ def check_label(label: Any, name: str) -> Any:
     try:
         hash(plain)
     except TypeError as error:
-        raise ValueError(f"{name} must be a hashable class label, got {label!r}") from error
+        raise ValueError(f"{name} must be a hashable class label, got {shown(label)}") from error
     if plain is None or (isinstance(plain, float) and not math.isfinite(plain)):
         raise ValueError(f"{name} must be a class label, got {label!r}")
     return plain
@@ -34,14 +38,22 @@ def check_label(label: Any, name: str) -> Any:
 def check_labels(labels: Any, name: str) -> tuple[Any, ...]:
     """Different labels, at least one, in the order given."""
     if isinstance(labels, (str, bytes)) or not isinstance(labels, (Sequence, np.ndarray)):
-        raise ValueError(f"{name} must be a list of class labels, got {labels!r}")
+        raise ValueError(f"{name} must be a list of class labels, got {shown(labels)}")
     known = tuple(check_label(label, name) for label in labels)
     if not 1 <= len(known) <= MOST_CLASSES:
         raise ValueError(f"{name} must hold 1 to {MOST_CLASSES} class labels, got {len(known)}")
     if len(set(known)) < len(known):
         twice = next(label for label in known if known.count(label) > 1)
-        raise ValueError(f"{name} must be different from each other, got {twice!r} twice")
+        raise ValueError(f"{name} must be different from each other, got {shown(twice)} twice")
     return known
+
+
+def shown(value: Any) -> str:
+    """A value as errors show it: not all of one that is long."""
+    text = repr(value) if not isinstance(value, (list, tuple)) else repr(value[:FEW_SHOWN])
+    if isinstance(value, (list, tuple)) and len(value) > FEW_SHOWN:
+        text = f"{text[:-1]}, ... {len(value):,} in all{text[-1]}"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 def class_of(label: Any, known: dict[Any, int], name: str) -> int:
@@ -51,7 +63,7 @@ def class_of(label: Any, known: dict[Any, int], name: str) -> int:
     except TypeError:
         number = None
     if number is None:
-        raise ValueError(f"{name} must be one of the classes {list(known)!r}, got {label!r}")
+        raise ValueError(f"{name} must be one of the classes {shown(list(known))}, got {shown(label)}")
     return number
 
 
@@ -73,7 +85,7 @@ def classes_of(
         found, newcomers = number_labels(labels, rows, known, fixed, name)
         return found[ranks[places]], newcomers
     if isinstance(outcomes, (str, bytes, Mapping)) or not hasattr(outcomes, "__iter__"):
-        raise ValueError(f"{name} must be a flat sequence of class labels, got {outcomes!r}")
+        raise ValueError(f"{name} must be a flat sequence of class labels, got {shown(outcomes)}")
     labels = check_vector(outcomes, name).tolist() if isinstance(outcomes, np.ndarray) else list(outcomes)
     if not labels:
         raise ValueError(f"{name} is empty")
@@ -110,14 +122,15 @@ def check_distributions(values: Any, shape: tuple[int, ...], name: str) -> NDArr
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
     if array.dtype.kind not in "iufb":
-        raise ValueError(f"{name} must be numbers in [0, 1], got {values!r}")
+        raise ValueError(f"{name} must be numbers in [0, 1], got {shown(values)}")
     array = array.astype(np.float64)
     rows = array.reshape(-1, shape[-1])
     bad = ~((rows >= 0.0) & (rows <= 1.0)).all(axis=1) | ~(np.abs(rows.sum(axis=1) - 1.0) <= SUM_TOLERANCE)
     if bad.any():
         row = int(np.argmax(bad))
         place = f" at row {row}" if len(shape) > 1 else ""
-        raise ValueError(f"{name} must be numbers in [0, 1] that sum to 1, got {rows[row].tolist()!r}{place}")
+        got = shown(rows[row].tolist())
+        raise ValueError(f"{name} must be numbers in [0, 1] that sum to 1, got {got}{place}")
     return array
 
 
@@ -129,7 +142,7 @@ def hint_of(hint: Any, known: dict[Any, int], name: str = "hint") -> NDArray[np.
             vector[class_of(label, known, f"the labels of {name}")] = value
         return check_distributions(vector, (len(known),), name)
     if not isinstance(hint, (Sequence, np.ndarray)) or isinstance(hint, str):
-        raise ValueError(f"{name} must be a dict or a sequence of {len(known)} numbers, got {hint!r}")
+        raise ValueError(f"{name} must be a dict or a sequence of {len(known)} numbers, got {shown(hint)}")
     return check_distributions(hint, (len(known),), name)
 
 

@@ -106,6 +106,20 @@ class SimplexRun(Fitted):
         """The certificate of the rounds in the window alone."""
         return None if self.window is None else windows.window_certificate(self.memory, self.table)
 
+    def certificate_of_last(self, rounds: int) -> float:
+        """The same of the last so many rounds of the window."""
+        memory, table = self.memory, self.table
+        if self.notes_parts:
+            held = soft_windows.held(memory, table)
+            if rounds < len(held):
+                last = held[len(held) - rounds :]
+                table = soft_windows.table_of(max(1, rounds), memory, last, self.parts)
+        else:
+            held = windows.held(memory, table)
+            if rounds < len(held):
+                table = windows.table_of(max(1, rounds), memory, held[len(held) - rounds :])
+        return windows.window_certificate(memory, table)
+
     @property
     def window_guarantee(self) -> float | None:
         """What that of any window cannot exceed."""

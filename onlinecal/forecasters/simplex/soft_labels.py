@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.forecasters.simplex.input import check_distributions, check_label, class_of
+from onlinecal.forecasters.simplex.input import check_distributions, check_label, class_of, shown
 
 MOST_PARTS = 1 << 16
 """Into so many parts a round is divided at most: soft labels are rounded to multiples of one over this."""
@@ -44,11 +44,15 @@ def soft_of(outcome: Any, known: dict[Any, int], fixed: bool, name: str) -> Soft
     """
     if not isinstance(outcome, Mapping):
         if not known:
-            raise ValueError(f"{name} must be a label or a dict while no class is known, got {outcome!r}")
+            raise ValueError(
+                f"{name} must be a label or a dict while no class is known, got {shown(outcome)}"
+            )
         if any(not isinstance(p, (Real, np.generic)) for p in outcome) or len(outcome) != len(known):
-            wanted = f"one of the classes {list(known)!r}, or {len(known)} probabilities"
-            raise ValueError(f"{name} must be {wanted}, got {outcome!r}")
+            wanted = f"one of the classes {shown(list(known))}, or {len(known)} probabilities"
+            raise ValueError(f"{name} must be {wanted}, got {shown(outcome)}")
         return Soft(normalised(check_distributions(outcome, (len(known),), name)))
+    if not outcome:
+        raise ValueError(f"{name} must be a label, or a dict of probabilities, got {outcome!r}")
     vector: list[Any] = [0.0] * len(known)
     newcomers: list[Any] = []
     for label, value in outcome.items():

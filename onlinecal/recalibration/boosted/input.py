@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from onlinecal.validation import check_probabilities
 
 
-def check_features(X: Any) -> int:
-    """The number of rows of a table; its contents are the regressor's affair."""
+def check_features(X: Any) -> tuple[int, int]:
+    """The shape of a table, its rows and its columns; its contents are the regressor's affair."""
     shape = getattr(X, "shape", None)
     if shape is None:
         try:
@@ -22,7 +22,7 @@ def check_features(X: Any) -> int:
         raise ValueError(f"X must be two-dimensional, (rounds, features), got shape {tuple(shape)}")
     if 0 in shape:
         raise ValueError(f"X is empty, its shape is {tuple(shape)}")
-    return int(shape[0])
+    return int(shape[0]), int(shape[1])
 
 
 def initial_forecasts(initial: Any, X: Any, n_rows: int) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
+from onlinecal.recalibration.boosted.input import check_features
 from onlinecal.recalibration.groups.folds import lowers, numbered_folds
 from onlinecal.recalibration.groups.start import log_losses, plain_sigmoids
 
@@ -108,8 +109,8 @@ def boost_log_odds(
         losses.append(np.concatenate([held.losses() for _, held in parts]))
         if losses[-1].sum() < losses[best].sum():
             best = len(losses) - 1
-    # regressors may split anywhere between two rows, and go up or down
-    if not lowers(losses[best], losses[0], "log-odds", 2 * len(y)):
+    # answers may follow any column, the forecast's too, up or down
+    if not lowers(losses[best], losses[0], "log-odds", 2 * (check_features(X)[1] + 1)):
         best = 0
     whole, models = Part(*rows), []
     for _ in range(best):

@@ -183,7 +183,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         """
         settings = settings_of(self)
         outcomes = check_probabilities(y, "y")
-        n = check_features(X)
+        n, _ = check_features(X)
         if n != len(outcomes):
             raise ValueError(f"X and y must have the same length, got {n} and {len(outcomes)}")
         weights = check_weights(sample_weight, n)
@@ -273,7 +273,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         `X` and `initial` and errors as of `predict`.
         """
         check_is_fitted(self, "rounds_")
-        n = check_features(X)
+        n, _ = check_features(X)
         validate_data(self, X, reset=False, skip_check_array=True)
         start = self._initial if initial is None else initial
         if start is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, softplus
+from scipy.special import expit
 
 from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
@@ -73,7 +73,7 @@ def _beta_map(p: Floats, targets: Floats, weights: Weights) -> Floats:
     def log_loss(abc: Floats) -> tuple[float, Floats]:
         scores = features @ abc
         excess = expit(scores) - targets
-        return float(mean(softplus(scores) - targets * scores, weights)), mean(
+        return float(mean(np.logaddexp(0, scores) - targets * scores, weights)), mean(
             features * excess[:, None], weights
         )
 

@@ -15,6 +15,7 @@ from onlinecal.forecasters.binary.guarantees import Biases, window_cells
 from onlinecal.steering import three_maps, unsteered
 from onlinecal.steering.binary import CELL_LOWER, CELL_STEP, FORECAST, new_steering, steered
 from onlinecal.steering.replaying import Schedule, Tapes, replayed
+from onlinecal.summing import in_turn
 from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
 from onlinecal.wrappers.strategies.moments import Moments, Surprises
 
@@ -189,12 +190,12 @@ class Projection:
     @property
     def certificate(self) -> float:
         """Proven bound on the distance to calibration of the settled forecasts: a sum over buckets."""
-        return self.surprises + sum(table.certificate for table in self.tables)
+        return self.surprises + in_turn(table.certificate for table in self.tables)
 
     @property
     def guarantee(self) -> float:
         """What the certificate cannot exceed."""
-        return self.surprises + sum(table.guarantee for table in self.tables)
+        return self.surprises + in_turn(table.guarantee for table in self.tables)
 
     def promise(self, rounds: int) -> float:
         """The guarantee after so many rounds, shared evenly by the buckets that there are now."""
@@ -206,7 +207,7 @@ class Projection:
         if self._moments is None:
             return 0.0
         now = self._moments.now
-        return self._recent.within(self._moments) + sum(
+        return self._recent.within(self._moments) + in_turn(
             table.window_certificate_at(now) for table in self.tables
         )
 
@@ -215,7 +216,7 @@ class Projection:
         """What the distance of no window can exceed: its rounds are those of all tables together."""
         first, *others = self.tables
         promised = [first.window_promise(None), *(table.window_promise(0) for table in others)]
-        return self.surprises + sum(promise or 0.0 for promise in promised)
+        return self.surprises + in_turn(promise or 0.0 for promise in promised)
 
 
 def ask_each(projections: list[Projection], raw: list[float]) -> list[float]:

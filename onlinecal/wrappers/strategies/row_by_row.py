@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.steering.replaying import Schedule, Tapes
+from onlinecal.summing import in_turn
 from onlinecal.wrappers.labels import Label, Labels
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def played_row_by_row(
             strategy.present(late)
             names = late.asked
         strategy.settle(names, classes[numbers[row]], labels)
-        tapes.certificates[settled] = sum(part.certificate for part in strategy.bounded())
+        tapes.certificates[settled] = in_turn(part.certificate for part in strategy.bounded())
         here = -1
     strategy.note_late(schedule.most_late)
     return tapes

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.remarks import LabelWarning
 from onlinecal.steering.replaying import Schedule
 from onlinecal.steering.vector import (
     new_vector_steering,
@@ -19,6 +21,9 @@ from onlinecal.steering.vector import (
 from onlinecal.wrappers.labels import Label, normalised
 
 Floats = NDArray[np.float64]
+
+ROUNDED = 1e-3
+"""The sum of probabilities may be so far from 1: those of many classes in single precision are."""
 
 
 class SteeredVectors:
@@ -34,6 +39,8 @@ class SteeredVectors:
     """The labels of the last answer, which have been met."""
     _in_order = False
     """Whether these are all labels, in their order."""
+    _strange = False
+    """Whether the model has been found to answer with what is no distribution."""
 
     def __init__(self) -> None:
         self.numbers: dict[Label, int] = {}
@@ -52,17 +59,24 @@ class SteeredVectors:
     def ask_in_order(self, answer: Mapping[Label, float], names: list[Label]) -> list[float]:
         """The same as a list, in the order of the labels asked about."""
         if names is self._named and self._in_order:
-            return self._steered(answer, names)
+            return self._steered(answer, names, 7)
         return [*map(self.ask(answer, names).__getitem__, names)]
 
-    def _steered(self, answer: Mapping[Label, float], names: list[Label]) -> list[float]:
-        """The steered vector over all labels met so far, those of the answer among them."""
+    def _steered(self, answer: Mapping[Label, float], names: list[Label], level: int = 8) -> list[float]:
+        """The steered vector over all labels met so far, those of the answer among them.
+
+        A remark is on the line so many levels up, which has asked the wrapper.
+        """
         if names is not self._named:
             self._meet(names)
             self._named, self._in_order = names, names == list(self.numbers)
         row = np.fromiter(map(answer.get, self.numbers, repeat(0.0)), np.float64, len(self.numbers))
         hint = np.empty(len(row))
-        vector_steering().hint(self._state, row, hint)
+        total = vector_steering().hint(self._state, row, hint)
+        # none at all, or nothing but zeros, is what a new model has to say
+        if not abs(total - 1.0) <= ROUNDED and not self._strange and total:
+            self._strange = True
+            warn_of_sum(total, level)
         found: list[float] = hint.tolist()
         return found
 
@@ -107,3 +121,13 @@ class SteeredVectors:
             self.numbers |= {label: len(self.numbers) + i for i, label in enumerate(unknown)}
             self._state = with_classes(self._state, len(self.numbers))
             self._named = None
+
+
+def warn_of_sum(total: float, level: int) -> None:
+    """Say that an answer was no distribution."""
+    warnings.warn(
+        f"classifier answers with probabilities that, moved into [0, 1], sum to {total:.6g}: they are "
+        "divided by that, here and whenever it happens again",
+        LabelWarning,
+        stacklevel=level,
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from onlinecal.summing import in_turn
 from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.moments import Moments
@@ -135,7 +136,7 @@ class Tree(Strategy):
         depths = range((n_labels - 1).bit_length())
         nodes = [min(1 << depth, n_labels - (1 << depth)) for depth in depths]
         promises = [number * self.promise_of_one(-(-rounds // number)) for number in nodes]
-        return Outlook(sum(promises), len(nodes) * rounds / 2)
+        return Outlook(in_turn(promises), len(nodes) * rounds / 2)
 
     def window_outlook(self, n_labels: int, window: int) -> Outlook | None:
         """Of all nodes; each may have all rounds of the window."""

@@ -71,7 +71,10 @@ def play(state, rng, rounds, number=10_000):
         state.run()
         while len(state.open) > 4 or (state.open and rng.random() < 0.4):
             issued = rng.choice(list(state.open.values()))
-            state.close(issued, rng.choice(classes) if simplex else rng.randrange(2), None)
+            value = rng.choice(classes) if simplex else rng.randrange(2)
+            if state.settings.config.kind == "simplex" and rng.random() < 0.2:
+                value = dict(zip(rng.sample(classes, 2), (0.25, 0.75), strict=True))
+            state.close(issued, value, None)
         state.run()
     state.summary()
     return state

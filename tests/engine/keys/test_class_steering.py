@@ -36,7 +36,13 @@ def stream(seed=0):
 ROWS, NUMBERS = stream()
 
 
-def events(n=N, late=0, seed=None):
+def value_at(t, every):
+    """What came; every so manieth time a soft label instead, half of it the class that came."""
+    label, next_one = LABELS[NUMBERS[t]], LABELS[(NUMBERS[t] + 1) % K]
+    return {next_one: 0.5, label: 0.5} if every and t % every == 0 else label
+
+
+def events(n=N, late=0, seed=None, every=None):
     """Queries and outcomes of one key, in time; or late, in another order, some withdrawn or without hint."""
     rng, waiting = random.Random(seed), []
     for t in range(n):
@@ -44,7 +50,7 @@ def events(n=N, late=0, seed=None):
         if late and rng.random() < 0.3:
             hint = {"rain": 0.75, "hail": 0.25} if rng.random() < 0.2 else None
         yield Query(f"q{t}", "k", hint)
-        waiting.append((f"q{t}", LABELS[NUMBERS[t]]))
+        waiting.append((f"q{t}", value_at(t, every)))
         while len(waiting) > late:
             id, value = waiting.pop(rng.randrange(len(waiting)))
             yield Withdraw(id) if late and rng.random() < 0.05 else Outcome(id, value)
@@ -73,20 +79,23 @@ def test_it_is_the_steering_of_hints_in_the_order_of_events_whatever_the_lanes(s
     ticket = np.empty(vector_trust.ticket_size(K))
     forecaster, wanted = SimplexAlmostOneStepAhead(labels=LABELS), []
     forecaster._run.tunes = True
-    for row, number in zip(ROWS[:300], NUMBERS[:300].tolist(), strict=True):
+    for t, (row, number) in enumerate(zip(ROWS[:300], NUMBERS[:300].tolist(), strict=True)):
         vector_trust.ask(state, ticket, row, out)
         token = forecaster.forecast(over_known(out))
         wanted.append(token.probabilities)
-        forecaster.observe(token, LABELS[number])
-        vector_trust.settle(state, ticket, K, number)
-    assert forecasts(answered(config(classes=LABELS, **settings), events(300))) == wanted
+        value, soft = value_at(t, every=3), np.eye(K)[number]
+        if isinstance(value, dict):
+            number, soft = -1, np.array([value.get(label, 0.0) for label in LABELS])
+        forecaster.observe(token, value)
+        vector_trust.settle(state, ticket, K, number, soft)
+    assert forecasts(answered(config(classes=LABELS, **settings), events(300, every=3))) == wanted
 
 
 @pytest.mark.parametrize(
     "settings", [{}, {"n_cells": 8, "report": "hint"}, {"classes": (*LABELS, "hail"), "lanes": 4}]
 )
 def test_the_answers_are_the_same_however_events_are_cut_and_after_restarts(settings, tmp_path):
-    given, chosen = list(events(150, late=6, seed=1)), config(**settings)
+    given, chosen = list(events(150, late=6, seed=1, every=4)), config(**settings)
     wanted = answered(chosen, given)
     assert answered(chosen, given, most=9, rng=random.Random(2)) == wanted
     assert answered(chosen, given, 60, tmp_path / "ledger", random.Random(3)) == wanted

@@ -11,6 +11,7 @@ from onlinecal.engine.keys.packing import pack_rounds, unpack_rounds
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.settings import Settings
 from onlinecal.forecasters.simplex.input import over_known
+from onlinecal.measures import multiclass_calibration_distance
 
 TOLERANCE = 1e-6
 
@@ -207,16 +208,70 @@ def test_a_key_of_several_classes_is_the_forecaster_with_that_window(hinted, mos
         assert found.window_certificate <= found.window_guarantee + TOLERANCE
 
 
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        (
-            {"classes": ["a", "b"], "window": 9, "lanes": 2},
-            "lanes must be 1 with a window",
-        ),
-        ({"window": 9}, "window=9 needs n_classes or labels"),
-    ],
-)
-def test_windows_that_classes_cannot_have_are_refused(settings, match):
-    with pytest.raises(ValueError, match=match):
-        Settings(KeyConfig(kind="simplex", **settings))
+class Twin:
+    """A lane's forecaster; after each round its moment, the distance moved, each point's biases."""
+
+    def __init__(self, settings):
+        self.forecaster = SimplexAlmostOneStepAhead(labels=LABELS, window=WINDOW, **settings)
+        self.history = [(0, 0.0, {})]
+
+    def settled(self, moment):
+        points, biases = self.forecaster._run.look_ahead()
+        known = {tuple(point): bias for point, bias in zip(points.tolist(), biases, strict=True)}
+        moved = self.forecaster.certificate - np.abs(biases).sum()
+        self.history.append((moment, moved, known))
+
+    def certificate(self, now):
+        """Theorem 21 by its definition: of the rounds of the last moments, which are consecutive here."""
+        before = max(
+            one for one in range(len(self.history)) if self.history[one][0] <= now - WINDOW or not one
+        )
+        (_, moved, old), (_, then, new) = self.history[before], self.history[-1]
+        return then - moved + sum(np.abs(bias - old.get(point, 0.0)).sum() for point, bias in new.items())
+
+
+LABELS, WINDOW = ("a", "b", "c"), 25
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_cells": 7, "slack": 1.0, "report": "hint"}], ids=str)
+@pytest.mark.parametrize("soft", [False, True])
+def test_lanes_of_several_classes_share_a_window(settings, soft):
+    rng, waiting, told = np.random.default_rng(len(settings) + soft), [], []
+    config = KeyConfig(kind="simplex", classes=LABELS, window=WINDOW, lanes=3, steering=False, **settings)
+    state, twins = KeyState("k", 1, Settings(config)), [Twin(settings) for _ in range(3)]
+    for i in range(160):
+        issued = state.ask(str(i), 2 * i, None, None)
+        waiting.append((issued, issued.lane, twins[issued.lane].forecaster.forecast()))
+        state.run()
+        while len(waiting) > (4 if i % 7 else 0):
+            issued, lane, token = waiting.pop(int(rng.integers(len(waiting))))
+            assert issued.probability == token.probabilities
+            value = LABELS[int(rng.integers(3)) if i < 80 else 0]
+            if soft and i > 60 and i % 3 == 0:
+                value = dict(zip(LABELS, (0.25, 0.5, 0.25), strict=True))
+            state.close(issued, value, None)
+            told.append((list(issued.probability.values()), value))
+            twins[lane].forecaster.observe(token, value)
+            twins[lane].settled(len(told))
+            if i % 2:
+                state.run()
+        state.run()
+        if i % 40 == 39:
+            again = KeyState("k", 1, state.settings, state.dump())
+            assert again.dump() == state.dump()
+            waiting = [(again.open[issued.id], *rest) for issued, *rest in waiting]
+            state = again
+        found = state.summary()
+        wanted = sum(twin.certificate(len(told)) for twin in twins[: len(state.lanes)])
+        assert found.window_certificate == pytest.approx(wanted)
+        assert found.window_certificate <= found.window_guarantee
+    assert len(state.lanes) == 3
+    assert len(state.lanes[2].moments) < min(WINDOW, state.lanes[2].rounds)
+    rows = [[1.0 * (c == y) if isinstance(y, str) else y[c] for c in LABELS] for _, y in told[-WINDOW:]]
+    p = np.array([one for one, _ in told[-WINDOW:]])
+    assert multiclass_calibration_distance(p, np.array(rows)).lower <= found.window_certificate + TOLERANCE
+
+
+def test_a_window_of_classes_that_are_discovered_is_refused():
+    with pytest.raises(ValueError, match=r"window needs classes with kind 'simplex' .* got 9 and none"):
+        Settings(KeyConfig(kind="simplex", window=9))

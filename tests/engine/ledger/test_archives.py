@@ -19,6 +19,7 @@ from onlinecal.engine import (
 )
 from onlinecal.engine.ledger import archive, archived
 from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.records import loaded_outcome
 from tests.engine.fault_tools import INPUT, LINES, command, raises_for
 from tests.engine.ledger.archiving import HALF, PARTS, SMALL, assert_whole, changed, feed, make_moved
 from tests.engine.scripts import (
@@ -225,9 +226,11 @@ def test_an_export_is_every_forecast_with_its_outcome(moved, sound, folder):
                 stored = json.loads(stored)
                 by_class = {one["label"]: one["probability"] for one in by_class}
             assert stored == (line[name] if by_class is None else by_class)
-        value = line["outcome"] if line["outcome_class"] is None else line["outcome_class"]
+        of_classes = line["outcome_of_classes"]
+        soft = None if of_classes is None else {one["label"]: one["probability"] for one in of_classes}
+        value = next((one for one in (line["outcome"], line["outcome_class"]) if one is not None), soft)
         assert (line["settled_number"], value, line["settled_at"]) == (
-            (None, None, None) if end is None else (end[0], end[2], end[3])
+            (None, None, None) if end is None else (end[0], loaded_outcome(end[2]), end[3])
         )
         status = "open" if end is None else "withdrawn" if end[2] is None else "settled"
         assert line["status"] == status

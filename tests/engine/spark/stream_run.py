@@ -34,7 +34,8 @@ def as_row(event, position):
     row = {"type": event.__struct_config__.tag, "id": event.id, "key": event.key, "position": position}
     row["time"] = event.time
     if isinstance(event, Outcome):
-        row["value"] = str(event.value)
+        soft = isinstance(event.value, dict)
+        row["values" if soft else "value"] = event.value if soft else str(event.value)
     elif getattr(event, "hint", None) is not None:
         row["hints" if isinstance(event.hint, dict) else "hint"] = event.hint
     return row

@@ -135,11 +135,11 @@ def refitted(
     return table_of(size, memory, rounds)
 
 
-def most_of_window(memory: NDArray[np.int64], size: int) -> int:
-    """How long the table of a window of that size beside this memory can be; 0 beside none."""
+def most_of_window(memory: NDArray[np.int64], size: int, entry: int = ENTRY) -> int:
+    """How long the table of a window of that size, by the length of a round, can be; 0 beside no memory."""
     if len(memory) <= WIDTH:
         return 0
-    return RING + ENTRY * size + int(capacity(memory)) * int(memory[CLASSES])
+    return RING + entry * size + int(capacity(memory)) * int(memory[CLASSES])
 
 
 def window_certificate(memory: NDArray[np.int64], table: NDArray[np.int64]) -> float:

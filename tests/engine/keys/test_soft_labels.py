@@ -1,0 +1,244 @@
+"""Soft labels as outcomes of keys: against the forecaster itself, all through the engine, and refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from random import Random
+
+import numpy as np
+import polars as pl
+import pytest
+
+from onlinecal import SimplexAlmostOneStepAhead
+from onlinecal.engine import (
+    Engine,
+    EngineConfig,
+    Forecast,
+    KeyConfig,
+    Match,
+    Outcome,
+    Query,
+    Rejected,
+    Settled,
+    archive_ledger,
+    check_ledger,
+    export_ledger,
+    read_report,
+    repair_ledger,
+)
+from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.step import KeyStep
+from onlinecal.engine.settings import Settings
+
+LABELS = ("a", "b", "c")
+
+
+def outcome(rng):
+    """A class, or a soft label: of some of the classes, in any order."""
+    if rng.random() < 0.5:
+        return str(rng.choice(LABELS))
+    some = rng.permutation(LABELS)[: rng.integers(1, 4)]
+    return dict(zip(some.tolist(), rng.dirichlet(np.ones(len(some))).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("most", [0, 4])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"classes": LABELS},
+        {"classes": LABELS, "horizon": 300},
+        {"classes": LABELS, "window": 40},
+        {"classes": LABELS, "slack": 1.0, "report": "hint", "window": 40, "n_cells": 7},
+        {"slack": 2.0, "report": "hint"},
+    ],
+    ids=str,
+)
+def test_answers_are_those_of_the_forecaster_bit_for_bit(settings, most):
+    rng, waiting = np.random.default_rng(len(str(settings)) + most), []
+    state = KeyState("k", 1, Settings(KeyConfig(kind="simplex", steering=False, **settings)))
+    given = {name: value for name, value in settings.items() if name != "classes"}
+    forecaster = SimplexAlmostOneStepAhead(labels=settings.get("classes"), **given)
+    for i in range(250):
+        hint = None
+        if "report" in settings and set(forecaster.classes) == set(LABELS):
+            hint = dict(zip(LABELS, rng.choice([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]]).tolist(), strict=True))
+        waiting.append((forecaster.forecast(hint), state.ask(str(i), 2 * i, hint, None)))
+        state.run()
+        while len(waiting) > (most if i % 5 else 0):
+            token, issued = waiting.pop(int(rng.integers(len(waiting))))
+            assert issued.probability == token.probabilities
+            value = outcome(rng)
+            state.close(issued, state.settings.kind.outcome_of(value), None)
+            state.run()
+            forecaster.observe(token, value)
+        found = state.summary()
+        assert (found.certificate, found.guarantee) == (forecaster.certificate, forecaster.guarantee)
+        if "window" in settings:
+            assert found.window_certificate == forecaster.window_certificate <= forecaster.window_guarantee
+        if i % 50 == 49:
+            again = KeyState("k", 1, state.settings, state.dump())
+            assert again.dump() == state.dump()
+            waiting = [(token, again.open[issued.id]) for token, issued in waiting]
+            state = again
+    assert state.summary().rounds > 200
+
+
+CONFIG = EngineConfig(
+    KeyConfig(kind="simplex", lanes=2),
+    (Match("sky", KeyConfig(kind="simplex", classes=LABELS)), Match("lp", KeyConfig(kind="lp"))),
+)
+
+
+def events(count, seed=0, keys=("sky", "sea")):
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(count):
+        hint = dict(zip(LABELS, rng.dirichlet(np.ones(3)).tolist(), strict=True)) if i % 3 else None
+        found.append(Query(f"q{i}", keys[i % len(keys)], hint))
+        if i >= 3:
+            found.append(Outcome(f"q{i - 3}", outcome(rng)))
+    return found
+
+
+def test_a_ledger_with_soft_labels_is_played_on_checked_archived_exported_and_repaired(tmp_path):
+    path, given = tmp_path / "ledger", events(200)
+    with Engine(None, CONFIG) as engine:
+        wanted = engine.handle(given)
+    assert not any(isinstance(one, Rejected) for one in wanted)
+    rng, told, rest = Random(1), [], given
+    while rest:
+        with Engine(path, CONFIG, window=rng.choice([0, 5, 1000])) as engine:
+            for _ in range(4):
+                most = rng.randrange(1, 20)
+                told += engine.handle(rest[:most])
+                rest = rest[most:]
+    assert told == wanted
+    check_ledger(path)
+    with Engine(path) as engine:
+        # what came before is known, and as it was
+        assert engine.handle(given[:40]) == wanted[:40]
+        other = Outcome("q0", {"a": 0.5, "b": 0.5})
+        [refused] = engine.handle([other])
+        assert refused.reason == "settled"
+    assert read_report(path, scores=True).keys[0].scores is not None
+    soft = {one.id: one.value for one in given if isinstance(one, Outcome) and isinstance(one.value, dict)}
+    export_ledger(path, tmp_path / "table.parquet")
+    for row in pl.read_parquet(tmp_path / "table.parquet").iter_rows(named=True):
+        if row["id"] in soft:
+            value = {label: p for label, p in soft[row["id"]].items() if p > 0.0}
+            of_classes = row["outcome_of_classes"]
+            if len(value) == 1:
+                assert value.keys() == {row["outcome_class"]}
+            else:
+                assert {one["label"]: one["probability"] for one in of_classes} == value
+    assert repair_ledger(path, tmp_path / "repaired").lost == []
+    check_ledger(tmp_path / "repaired")
+    archive_ledger(path, tmp_path / "archive", keep=20)
+    check_ledger(path)
+
+
+@pytest.mark.parametrize("edition", [1, 3, 5])
+def test_turns_of_a_key_are_the_same_however_they_are_cut(edition):
+    config = EngineConfig(KeyConfig(kind="simplex", lanes=2, report="hint", slack=1.0), edition=edition)
+    given = events(60, keys=("k",))
+    step, told, states = KeyStep(config, remember=10), [], set()
+    for most in (1, 7, 10**6):
+        state, rest = None, given
+        while rest:
+            state, answers = step("k", state, rest[:most])
+            rest = rest[most:]
+            told += answers if most == 1 else []
+        states.add(state)
+    assert len(states) == 1
+    assert sum(isinstance(one, Settled) for one in told) == 57
+
+
+def test_a_label_that_reads_like_a_soft_one_is_a_label(tmp_path):
+    text, soft = '{"a": 0.5, "b": 0.5}', {"a": 0.5, "b": 0.5}
+    with Engine(tmp_path / "ledger", EngineConfig(KeyConfig(kind="simplex"))) as engine:
+        engine.handle([Query("q", "k"), Outcome("q", text), Query("r", "k"), Outcome("r", soft)])
+    with Engine(tmp_path / "ledger") as engine:
+        again = engine.handle(
+            [Outcome("q", text), Outcome("r", soft), Outcome("q", soft), Outcome("r", text)]
+        )
+        assert [type(one) for one in again] == [Settled, Settled, Rejected, Rejected]
+        [told] = engine.handle([Query("s", "k")])
+        assert list(told.probability) == [text, "a", "b"]
+    with closing(sqlite3.connect(tmp_path / "ledger")) as connection:
+        connection.execute("UPDATE closings SET value = x'7B22' WHERE typeof(value) = 'blob'")
+        connection.commit()
+    repaired = repair_ledger(tmp_path / "ledger", tmp_path / "again")
+    assert ["makes no sense" in one for one in repaired.lost] == [True]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({}, "value must be a class label, or an object of probabilities, got {}"),
+        ({"a": 0.5}, "value must be numbers in [0, 1] that sum to 1, got [0.5]"),
+        ({"a": 0.9, "b": 0.6}, "value must be numbers in [0, 1] that sum to 1, got [0.9, 0.6]"),
+        ({"a": 1.5, "b": -0.5}, "value must be numbers in [0, 1] that sum to 1, got [1.5, -0.5]"),
+        ({"a": float("nan"), "b": 1.0}, "value must be numbers in [0, 1] that sum to 1, got [nan, 1.0]"),
+        ({"a": "1"}, "value must be numbers in [0, 1], got ['1']"),
+        ({"d": 0.0, "a": 1.0}, "the labels of value must be one of the classes ['a', 'b', 'c'], got 'd'"),
+        ({"": 1.0}, "the labels of value must be a class label, a text"),
+        ({7: 1.0}, "the labels of value must be a class label, a text"),
+        ([0.5, 0.5, 0.0], "value must be a class label, a text"),
+    ],
+)
+def test_what_is_no_soft_label_is_refused_and_leaves_no_trace(value, why):
+    with Engine(None, CONFIG) as engine:
+        engine.handle([Query("q", "sky")])
+        [refused] = engine.handle([Outcome("q", value)])
+        assert refused.reason == "invalid"
+        assert refused.detail.startswith(why)
+        [settled] = engine.handle([Outcome("q", {"a": np.float64(0.25), "b": 0.75})])
+        assert isinstance(settled, Settled)
+
+
+def test_kinds_without_soft_labels_say_so():
+    with Engine(None, EngineConfig(KeyConfig(), CONFIG.matches)) as engine:
+        engine.handle([Query("q", "lp"), Query("r", "binary")])
+        of_lp, of_binary = engine.handle([Outcome("q", {"a": 1.0}), Outcome("r", {"0": 0.5, "1": 0.5})])
+    assert "kind 'lp', whose errors speak of labels (kind 'simplex' takes soft ones)" in of_lp.detail
+    assert of_binary.detail.startswith("value must be")
+
+
+def test_a_soft_label_with_all_its_weight_on_one_class_is_that_class():
+    with Engine(None, CONFIG) as engine:
+        engine.handle([Query("q", "sea"), Outcome("q", {"new": 1.0, "never": 0.0})])
+        again = engine.handle([Outcome("q", "new"), Query("r", "sea")])
+        assert again[0] == Settled("q")
+        assert again[1].probability == {"new": 1.0}
+
+
+def test_a_grid_too_fine_for_soft_labels_refuses_them_and_takes_classes():
+    labels = tuple(f"c{i}" for i in range(40))
+    config = EngineConfig(KeyConfig(kind="simplex", classes=labels, n_cells=1 << 17))
+    with Engine(None, config) as engine:
+        [_, refused] = engine.handle([Query("q", "k"), Outcome("q", {"c0": 0.5, "c1": 0.5})])
+        assert "too fine for soft labels over 40 classes" in refused.detail
+        assert engine.handle([Outcome("q", "c0")]) == [Settled("q")]
+
+
+@pytest.mark.parametrize("edition", [4, 5])
+def test_scores_are_those_of_means(tmp_path, edition):
+    """Read in the log, and from the fifth edition on watched as they come."""
+    given = events(90, keys=("sea",))
+    with Engine(tmp_path / "ledger", EngineConfig(CONFIG.default, edition=edition)) as engine:
+        told = {one.id: one.probability for one in engine.handle(given) if isinstance(one, Forecast)}
+    hints = {one.id: one.hint for one in given if isinstance(one, Query)}
+    rows = []
+    for one in given:
+        if isinstance(one, Outcome) and hints[one.id] is not None:
+            y = one.value if isinstance(one.value, dict) else {one.value: 1.0}
+            parts = hints[one.id], told[one.id], y
+            rows.append([[part.get(label, 0.0) for label in LABELS] for part in parts])
+    hint, p, y = np.array(rows).transpose(1, 0, 2)
+    scores = read_report(tmp_path / "ledger", scores=True).keys[0].scores
+    wanted = [((one - y) ** 2).sum(1).mean() for one in (hint, p, y.mean(0))]
+    assert [scores.brier_hint, scores.brier, scores.brier_constant] == pytest.approx(wanted)
+    losses = [-(y * np.log(one)).sum(1).mean() for one in (hint, y.mean(0))]
+    assert [scores.log_loss_hint, scores.log_loss_constant] == pytest.approx(losses)
