@@ -43,8 +43,9 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         `predict_proba(P)`, its `classes` are set; None: AveragedCalibration(), the average of temperature
         scaling, vector scaling and isotonic regression.
     cv
-        Number of folds, dealt with equal shares of every class and in the order of the rows; a splitter; or
-        an iterable of (train, test) row numbers, which need not cover all rows.
+        Number of folds, dealt with equal shares of every class and in the order of the rows, no more than
+        there are rows of the rarest class; a splitter; or an iterable of (train, test) row numbers, which
+        need not cover all rows.
     ensemble
         True: a recalibrator for each fold's classifier; the answer is the average of these pairs. False: one
         recalibrator for all held-out answers, and the classifier fitted to all rows. "auto": False for a
@@ -122,7 +123,12 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         Raises
         ------
         ValueError
-            A bad parameter; labels of one class only, or fewer of a class than folds; a fold without rows.
+            A bad parameter; labels of one class only, or one row of a class; a fold without rows.
+
+        Warns
+        -----
+        UserWarning
+            A class has fewer rows than `cv` is; estimator or recalibrator takes no weights.
         """
         frozen = isinstance(self.estimator, FrozenEstimator)
         self._check_parameters()
@@ -185,15 +191,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         rows = np.arange(len(y))
         if frozen:
             return [(rows, rows)]
-        if self.cv is None or isinstance(self.cv, (int, np.integer)):
-            folds = 5 if self.cv is None else int(self.cv)
-            known, counts = np.unique(y, return_counts=True)
-            if folds > 1 and counts.min() < folds:
-                raise ValueError(
-                    f"cv={folds} needs at least {folds} rows of every class, got {counts.min()} of class "
-                    f"{known.tolist()[counts.argmin()]!r}: take fewer folds, or a splitter"
-                )
-        cv = check_cv(self.cv, y, classifier=True)
+        cv = check_cv(_enough_folds(self.cv, y), y, classifier=True)
         splits = [(rows[train], rows[test]) for train, test in cv.split(X, y, **routed.splitter.split)]
         for fold, (train, test) in enumerate(splits):
             if not (len(train) and len(test)):
@@ -265,6 +263,25 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         given = get_tags(self.estimator).input_tags
         tags.input_tags.sparse, tags.input_tags.allow_nan = given.sparse, given.allow_nan
         return tags
+
+
+def _enough_folds(cv: Any, y: Labels) -> Any:
+    """A number of folds, no more than there are rows of the rarest class; anything else as it is."""
+    if cv is not None and not isinstance(cv, (int, np.integer)):
+        return cv
+    folds = 5 if cv is None else int(cv)
+    known, counts = np.unique(y, return_counts=True)
+    fewest, rarest = int(counts.min()), known.tolist()[counts.argmin()]
+    if folds <= max(fewest, 1):
+        return folds
+    if fewest < 2:
+        raise ValueError(
+            f"cv={folds} needs at least 2 rows of every class, got 1 of class {rarest!r}: take a splitter"
+        )
+    warnings.warn(
+        f"cv={folds} becomes {fewest}: there are {fewest} rows of class {rarest!r}", UserWarning, stacklevel=4
+    )
+    return fewest
 
 
 def _known_classes(y: Labels, fitted: Any | None) -> Labels:
