@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinecal.measures.groups.multicalibration import grid_level
-from onlinecal.recalibration.boosted.input import check_features, initial_forecasts
+from onlinecal.recalibration.boosted.input import check_features, check_numbers, initial_forecasts
 from onlinecal.recalibration.boosted.log_odds import MOST, boost_log_odds, play_round
 from onlinecal.recalibration.boosted.rounds import BoostingRound, boost, play
 from onlinecal.recalibration.boosted.settings import Settings, Step, settings_of
@@ -190,6 +190,8 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         warn_of(outcome_remarks(outcomes, outcome="y"))
         start: Any = float(np.average(outcomes, weights=weights)) if initial is None else initial
         forecasts = initial_forecasts(start, X, n)
+        if self.regressor is None:
+            check_numbers(X)
         regressor = self.regressor if self.regressor is not None else default_regressor()
         learn = self._learn_log_odds if self.step == "log-odds" else self._learn_level_sets
         learn(regressor, X, outcomes, forecasts, weights, settings)

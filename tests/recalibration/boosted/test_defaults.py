@@ -127,6 +127,18 @@ def test_bad_parameters_are_named(parameters, message):
         BoostedRecalibrator(**parameters).fit([[0.0], [1.0]], [0, 1])
 
 
+def test_features_that_are_texts_are_named():
+    frame = pd.DataFrame({"age": [40, 50], "job": ["cook", "smith"]})
+    for table in (frame, pl.from_pandas(frame)):
+        with pytest.raises(
+            ValueError, match="X must hold numbers, got 'cook' in column 'job' at row 0: encode"
+        ):
+            BoostedRecalibrator().fit(table, [0, 1])
+    with pytest.raises(ValueError, match="got 'cook' in column 1 at row 0"):
+        BoostedRecalibrator().fit([[1, "cook"], [2, "smith"]], [0, 1])
+    BoostedRecalibrator().fit(np.array([[1, 0.5], [None, 2]], dtype=object), [0, 1])
+
+
 def test_one_row_is_enough():
     with pytest.warns(UserWarning, match="y is 1 in all 1 rounds"):
         model = BoostedRecalibrator().fit([[0.0]], [1], [0.3])
