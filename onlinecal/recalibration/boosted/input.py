@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.tree import DecisionTreeRegressor
 
 from onlinecal.recalibration.labels import column_names
 from onlinecal.validation import check_probabilities
@@ -26,8 +27,13 @@ def check_features(X: Any) -> tuple[int, int]:
     return int(shape[0]), int(shape[1])
 
 
-def check_numbers(X: Any) -> None:
-    """Refuse features that trees cannot read as numbers; the message names the column and the value."""
+def default_regressor(X: Any) -> DecisionTreeRegressor:
+    """A shallow regression tree for features that are numbers; a ValueError names others."""
+    _check_numbers(X)
+    return DecisionTreeRegressor(max_depth=3, min_samples_leaf=20, random_state=0)
+
+
+def _check_numbers(X: Any) -> None:
     if hasattr(X, "tocsr"):
         return
     table, names = np.asarray(X), column_names(X)

@@ -31,6 +31,9 @@ LONGEST = 4.0
 PATIENCE, MOST = 5, 60
 """Rounds without a new least held-out loss that end the search, and rounds at most."""
 
+MOST_ROWS = 500_000
+"""So many rows, drawn at random, are fitted of more: a tree of eight leaves needs no more to find them."""
+
 
 class Part:
     """Some rows on their way through rounds: features, outcomes, weights, and log odds so far."""

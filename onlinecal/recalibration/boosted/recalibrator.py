@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinecal.measures.groups.multicalibration import grid_level
-from onlinecal.recalibration.boosted.input import check_features, check_numbers, initial_forecasts
-from onlinecal.recalibration.boosted.log_odds import MOST, boost_log_odds, play_round
+from onlinecal.recalibration.boosted.input import check_features, default_regressor, initial_forecasts
+from onlinecal.recalibration.boosted.log_odds import MOST, MOST_ROWS, boost_log_odds, play_round
 from onlinecal.recalibration.boosted.rounds import BoostingRound, boost, play
 from onlinecal.recalibration.boosted.settings import Settings, Step, settings_of
 from onlinecal.recalibration.groups.folds import best_start, default_folds, fold_parts
@@ -29,7 +28,7 @@ from onlinecal.recalibration.groups.start import (
     nearest_ends,
     plain_sigmoids,
 )
-from onlinecal.recalibration.weights import check_weights, repeats
+from onlinecal.recalibration.weights import check_weights, part, repeats
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import check_probabilities, check_same_length
 
@@ -42,7 +41,8 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     A smooth map of the forecasts comes first. In each round the regressor is fitted to what is left of the
     outcomes, with the log odds of the forecast as a further column, and a share of its answers is added to
     the log odds: what the predictor knew stays. Which map, and how many rounds, is decided by rows that are
-    held out, fold by fold; what does not lower their log loss by more than chance would is not done.
+    held out, fold by fold; what does not lower their log loss by more than chance would is not done. Of more
+    than 500,000 rows so many, drawn at random, are fitted.
 
     `BoostedRecalibrator.as_in_paper(regressor, alpha)` is regression-multicalibrate (`step="level sets"`):
     forecasts are rounded to the grid 0, 1/m, ..., 1 with m = ceil(2 bound/alpha), the regressor is fitted on
@@ -66,7 +66,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         weaker. Share of the rows to hold out, in [0, 1): the rounds after the lowest squared error on them
         are not kept; what is left may then violate alpha, and nothing is promised.
     seed
-        Chooses the held-out rows.
+        Chooses the held-out rows, and those of many that are fitted.
     step
         "log-odds" or "level sets".
     start, n_folds
@@ -190,9 +190,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         warn_of(outcome_remarks(outcomes, outcome="y"))
         start: Any = float(np.average(outcomes, weights=weights)) if initial is None else initial
         forecasts = initial_forecasts(start, X, n)
-        if self.regressor is None:
-            check_numbers(X)
-        regressor = self.regressor if self.regressor is not None else default_regressor()
+        regressor = default_regressor(X) if self.regressor is None else self.regressor
         learn = self._learn_log_odds if self.step == "log-odds" else self._learn_level_sets
         learn(regressor, X, outcomes, forecasts, weights, settings)
         validate_data(self, X, skip_check_array=True)
@@ -225,6 +223,9 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         if weights is not None:
             some = np.flatnonzero(weights)
             X, y, p, weights = _safe_indexing(X, some), y[some], p[some], weights[some]
+        if len(y) > MOST_ROWS:
+            some = np.sort(np.random.default_rng(self.seed).choice(len(y), MOST_ROWS, replace=False))
+            X, y, p, weights = _safe_indexing(X, some), y[some], p[some], part(weights, some)
         n_folds = min(settings.n_folds or default_folds(len(y)), len(y))
         self._edge, self._least = nearest_ends(p, len(y) if weights is None else float(weights.sum()))
         w = np.ones(len(y)) if weights is None else weights
@@ -295,8 +296,3 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         forecasts, outcomes = self.predict(X), check_probabilities(y, "y")
         check_same_length(forecasts, outcomes, "X and y")
         return -float(np.average((forecasts - outcomes) ** 2, weights=sample_weight))
-
-
-def default_regressor() -> DecisionTreeRegressor:
-    """A shallow regression tree."""
-    return DecisionTreeRegressor(max_depth=3, min_samples_leaf=20, random_state=0)

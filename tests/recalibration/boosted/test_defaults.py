@@ -139,6 +139,17 @@ def test_features_that_are_texts_are_named():
     BoostedRecalibrator().fit(np.array([[1, 0.5], [None, 2]], dtype=object), [0, 1])
 
 
+def test_of_many_rows_some_are_fitted(monkeypatch):
+    X, p, y = rows(2000, 7)
+    monkeypatch.setattr("onlinecal.recalibration.boosted.recalibrator.MOST_ROWS", 500)
+    some = np.sort(np.random.default_rng(3).choice(2000, 500, replace=False))
+    weights = np.where(np.arange(2000) % 2, 1.0, 2.0)
+    model = BoostedRecalibrator(seed=3).fit(X, y, p, weights)
+    assert model.held_out_ == pytest.approx(
+        BoostedRecalibrator(seed=3).fit(X[some], y[some], p[some], weights[some]).held_out_
+    )
+
+
 def test_one_row_is_enough():
     with pytest.warns(UserWarning, match="y is 1 in all 1 rounds"):
         model = BoostedRecalibrator().fit([[0.0]], [1], [0.3])
