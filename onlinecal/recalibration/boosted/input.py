@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
+from onlinecal.recalibration.boosted.linear import MOST_COLUMNS, LinearRound
 from onlinecal.recalibration.labels import column_names
 from onlinecal.validation import check_probabilities
 
@@ -27,10 +28,11 @@ def check_features(X: Any) -> tuple[int, int]:
     return int(shape[0]), int(shape[1])
 
 
-def default_regressor(X: Any) -> DecisionTreeRegressor:
-    """A shallow regression tree for features that are numbers; a ValueError names others."""
+def default_regressors(X: Any) -> list[Any]:
+    """A linear regressor, then a shallow tree, for features that are numbers; ValueError for others."""
     _check_numbers(X)
-    return DecisionTreeRegressor(max_depth=3, min_samples_leaf=20, random_state=0)
+    tree = DecisionTreeRegressor(max_depth=3, min_samples_leaf=20, random_state=0)
+    return [LinearRound(), tree] if check_features(X)[1] <= MOST_COLUMNS else [tree]
 
 
 def _check_numbers(X: Any) -> None:
