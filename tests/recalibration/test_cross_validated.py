@@ -176,6 +176,15 @@ def test_who_takes_no_weights_is_named():
         RecalibratedClassifierCV(GaussianNB(), Unweighted()).fit(X, Y, sample_weight=weights)
 
 
+def test_one_classifier_for_all_rows_has_equal_shares():
+    labels = X[:, 0] > 13.0
+    pairs = RecalibratedClassifierCV(GaussianNB(), ensemble=False).fit(X, labels).calibrated_classifiers_
+    assert np.ptp(pairs[0].recalibrator.shares_) == 0.0
+    frozen = FrozenEstimator(GaussianNB().fit(X[::2], labels[::2]))
+    pairs = RecalibratedClassifierCV(frozen).fit(X[1::2], labels[1::2]).calibrated_classifiers_
+    assert np.ptp(pairs[0].recalibrator.shares_) > 0.0
+
+
 def test_there_are_no_more_folds_than_rows_of_the_rarest_class():
     labels = np.where(np.arange(len(Y)) % 60 == 0, "rare", "often")
     with pytest.warns(UserWarning, match=r"cv=5 becomes 3: there are 3 rows of class 'rare'"):

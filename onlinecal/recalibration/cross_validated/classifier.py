@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted, has_
 
 from onlinecal.measures.fixed_order import Floats
 from onlinecal.recalibration.classical.averaged import AveragedCalibration
+from onlinecal.recalibration.cross_validated.folds import enough_folds
 from onlinecal.recalibration.cross_validated.pairs import Labels, Rows, fit_and_ask, recalibrated
 from onlinecal.recalibration.cross_validated.responses import Response, has_response
 from onlinecal.validation import check_same_length, check_vector
@@ -152,10 +153,12 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             values, kinds = zip(*(answer for _, answer in asked), strict=True)
             asked = [(estimator, Response(np.concatenate(values), kinds[0]))]
             splits = [(np.arange(len(y)), np.concatenate([test for _, test in splits]))]
+        # shares chosen on the answers of other classifiers suit the one that is asked less than equal ones
+        default = AveragedCalibration(n_folds=5 if frozen or self.ensemble else 0)
         pairs = pool(
             delayed(recalibrated)(
                 estimator,
-                AveragedCalibration() if self.recalibrator is None else clone(self.recalibrator),
+                default if self.recalibrator is None else clone(self.recalibrator),
                 answer,
                 y[test],
                 _check_method_params(X, routed.recalibrator.fit, test),
@@ -191,7 +194,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         rows = np.arange(len(y))
         if frozen:
             return [(rows, rows)]
-        cv = check_cv(_enough_folds(self.cv, y), y, classifier=True)
+        cv = check_cv(enough_folds(self.cv, y), y, classifier=True)
         splits = [(rows[train], rows[test]) for train, test in cv.split(X, y, **routed.splitter.split)]
         for fold, (train, test) in enumerate(splits):
             if not (len(train) and len(test)):
@@ -263,25 +266,6 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         given = get_tags(self.estimator).input_tags
         tags.input_tags.sparse, tags.input_tags.allow_nan = given.sparse, given.allow_nan
         return tags
-
-
-def _enough_folds(cv: Any, y: Labels) -> Any:
-    """A number of folds, no more than there are rows of the rarest class; anything else as it is."""
-    if cv is not None and not isinstance(cv, (int, np.integer)):
-        return cv
-    folds = 5 if cv is None else int(cv)
-    known, counts = np.unique(y, return_counts=True)
-    fewest, rarest = int(counts.min()), known.tolist()[counts.argmin()]
-    if folds <= max(fewest, 1):
-        return folds
-    if fewest < 2:
-        raise ValueError(
-            f"cv={folds} needs at least 2 rows of every class, got 1 of class {rarest!r}: take a splitter"
-        )
-    warnings.warn(
-        f"cv={folds} becomes {fewest}: there are {fewest} rows of class {rarest!r}", UserWarning, stacklevel=4
-    )
-    return fewest
 
 
 def _known_classes(y: Labels, fitted: Any | None) -> Labels:
