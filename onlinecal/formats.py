@@ -75,6 +75,8 @@ def check_file(path: Path) -> None:
             f"cannot tell what {path} is from its extension; known: {known}, those of text also with .gz. "
             'Standard input, "-", is read without one'
         )
+    if path.suffix.lower() == ".npz" and not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} cannot be read as npz: it is no archive of arrays")
 
 
 def _form(path: Path) -> str | None:

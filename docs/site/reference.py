@@ -8,9 +8,10 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import Any, get_type_hints
 
 import typer
 from numpy.typing import ArrayLike
@@ -38,6 +39,7 @@ PACKAGES = {
 }
 
 
+@cache
 def public_names() -> dict[str, dict[str, Any]]:
     """For each public package, its names with what they stand for, each object in one package alone."""
     found: dict[str, dict[str, Any]] = {}
@@ -190,7 +192,9 @@ RETURNS = re.compile(r"^( *)\.\. rubric:: Returns\n+(.*?)(?=^\1(?::raises |\.\. 
 def with_returns(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
     """What a function returns stands beside its parameters; of which type its annotation says."""
     text = RETURNS.sub(lambda found: found[1] + returns(found[2]) + "\n\n", "\n".join(lines))
-    lines[:] = [short_type(line) if line.lstrip().startswith(":type ") else line for line in text.split("\n")]
+    # fields of attributes are written out, with a dash of two signs
+    text = re.sub(r"^( *(?::\w+: )?(?:\* )?\*\*[^*]+\*\*[^\n]*?) -- ", r"\1 – ", text, flags=re.M)
+    lines[:] = short_type(text).split("\n")
 
 
 def returns(told: str) -> str:
@@ -205,14 +209,28 @@ ARRAYS = {
     re.escape(stringify_annotation(ArrayLike, "smart")): "ArrayLike",
     re.escape(stringify_annotation(ArrayLike, "fully-qualified-except-typing")): "ArrayLike",
     r"~?numpy\.ndarray\[tuple\[[^]]*\], ~?numpy\.dtype\[~?(?:numpy\.)?(\w+)\]\]": r"NDArray[\1]",
+    # an alias that has a name of its own, as numpy has it for newer Pythons
+    r"~?numpy\._typing\._array_like\.NDArray\[~?(?:numpy\.)?(\w+)\]": r"NDArray[\1]",
+    r"~?numpy\._typing\._array_like\.ArrayLike\b": "ArrayLike",
     r"~?collections\.abc\.": "",
 }
 
 
 def with_short_types(app: Any, *_: Any) -> None:
     """Types of arrays as the sources have them, before they are written beside the parameters."""
-    for kinds in app.env.current_document.autodoc_annotations.values():
-        kinds.update({name: short_type(kind) for name, kind in kinds.items()})
+    for full, kinds in app.env.current_document.autodoc_annotations.items():
+        kinds.update({name: short_type(kind) for name, kind in (kinds | parameter_types(full)).items()})
+
+
+def parameter_types(full: str) -> dict[str, str]:
+    """Of a public class the types of its parameters, if all can be found: Sphinx takes names for classes."""
+    package, _, name = full.rpartition(".")
+    thing = public_names().get(package, {}).get(name)
+    try:
+        hints = get_type_hints(thing.__init__) if inspect.isclass(thing) else {}
+    except NameError:
+        return {}
+    return {name: stringify_annotation(kind, "smart") for name, kind in hints.items() if name != "return"}
 
 
 def short_type(text: str) -> str:
@@ -235,7 +253,8 @@ def forget_overloads() -> None:
 def piece(text: str) -> str:
     """Of a line of a docstring: code, as a link where it is a public name, or what stands between."""
     if not CODE.fullmatch(text):
-        return re.sub(r"([|*\\`]|(?<=\w)_(?!\w))", r"\\\1", text)
+        text = re.sub(r"([|*\\`]|(?<=\w)_(?!\w))", r"\\\1", text)
+        return re.sub(r"\bdocs/([\w-]+)\.md\b", r":doc:`docs/\1.md </\1>`", text)
     name = text.strip("`")
     return f":py:obj:`{name} <{LINKS[name]}>`" if name in LINKS else f"``{name}``"
 

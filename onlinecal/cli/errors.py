@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -47,6 +48,8 @@ class Verbs(Told, TyperGroup):
             raise Refused(str(error), f"{ctx.command_path} {ctx.invoked_subcommand or ''}".strip()) from error
         except BrokenPipeError:
             raise
+        except (FileExistsError, NotADirectoryError) as error:
+            raise Refused(f"{error.filename} cannot be a folder to write into: there is a file") from error
         except OSError as error:
             raise Refused(str(error)) from error
 
@@ -80,12 +83,19 @@ class Verbs(Told, TyperGroup):
                 raise
             context = getattr(error, "ctx", None)
             words = list(sys.argv[1:] if args is None else args)
-            text = error.format_message().rstrip(".") + given(words, getattr(error, "param", None))
+            text = plain(error.format_message()) + given(words, getattr(error, "param", None))
             code = refuse(text, "onlinecal" if context is None else context.command_path)
         code = code if isinstance(code, int) else DONE
         if standalone_mode:
             sys.exit(code)
         return code
+
+
+def plain(text: str) -> str:
+    """What typer says of a wrong value, without the names that things have inside of it."""
+    text = re.sub(r"Value error, |, unable to parse string as an? \w+", "", text.rstrip("."))
+    text = re.sub(r"Input should be|'[^']*' is not(?= one of)", "it must be", text)
+    return text.replace("a valid integer", "a whole number").replace("a valid number", "a number")
 
 
 def given(words: list[str], option: Any) -> str:

@@ -169,7 +169,8 @@ def recalibrate_stream(
 def _kind(strategy: StrategyName, given: Given, slack: float | None, horizon: int | None) -> str:
     """The name of the strategy that is played."""
     k = len(given.classes)
-    strategies = new_strategies(slack, 1, horizon, None, given.classes)
+    # two classes leave no choice that depends on what they promise, and all are much to compile
+    strategies = new_strategies(slack, 1, horizon, None, given.classes) if k > 2 else {}
     kind = chosen(strategy, k, None, strategies, horizon)
     if kind == Simplex.name and horizon is not None and k > 2:
         warn_of(vacuous_remarks(*strategies[kind].outlook(k, horizon), k, horizon), GuaranteeWarning, level=4)

@@ -64,6 +64,7 @@ def experiment(
 
     [bold]onlinecal experiment cifar.npz --figure drift --figure classes --splits 10[/bold]
     """
+    from onlinecal.catalogue import did_you_mean
     from onlinecal.cli.output import notices, print_json, results, table
     from onlinecal.cli.recalibrating.parts import split_rows
     from onlinecal.cli.recalibrating.tables import read_table
@@ -76,6 +77,8 @@ def experiment(
             raise ValueError(f"unknown figure {name!r}; known: {', '.join(FIGURES)}")
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file, not a folder to write into")
+    if file != MADE_UP and not Path(file).exists():
+        raise FileNotFoundError(f"no such file: {file}{did_you_mean(file, [MADE_UP], 'Without a file')}")
     data = made_up_table() if file == MADE_UP else read_table(Path(file), probabilities, label)
     if data.labels is None:
         raise ValueError(f"{file} has no labels to fit to: name their column with --label")

@@ -72,7 +72,7 @@ def read_config(path: Path, load: Sequence[Path] = ()) -> Config:
         or adversary, or a number of rounds that some adversary cannot play; the message names the key.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
+        raise FileNotFoundError(f"no such file: {path}{did_you_mean(path, PACKAGED, 'Without a file')}")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -202,3 +202,15 @@ def test_types_of_arrays_are_called_as_in_the_sources():
         "y": "Callable[[NDArray[int64]], int]",
         "return": "NDArray[float64]",
     }
+
+
+def test_the_types_of_a_class_are_looked_up_where_it_stands():
+    kinds = reference.parameter_types("onlinecal.AlmostOneStepAhead")
+    assert kinds["report"] == "~typing.Literal['midpoint', 'lower', 'upper', 'hint'] | None"
+    assert reference.parameter_types("onlinecal.recalibrate_stream") == {}
+
+
+def test_a_page_that_a_docstring_names_is_a_link():
+    assert (
+        reference.piece("see docs/theory.md, section 2") == "see :doc:`docs/theory.md </theory>`, section 2"
+    )

@@ -194,3 +194,9 @@ def test_bad_input_is_named(changed, message):
     given = {"probabilities": [0.1, 0.5, 0.5, 0.9], "outcomes": [0, 1, 1, 1], **changed}
     with pytest.raises(ValueError, match=message):
         recalibrate_stream(**given)
+
+
+def test_of_a_column_no_strategies_are_made_that_are_not_played(monkeypatch):
+    p, y = column(50)
+    monkeypatch.delattr("onlinecal.wrappers.stream.new_strategies")
+    assert len(recalibrate_stream(p, y).probabilities) == 50

@@ -237,7 +237,7 @@ def test_plot_fails_when_a_bound_is_broken(grid, tmp_path):
         ),
         (["simulate", "--forecaster", "sine"], "unknown forecaster 'sine'; did you mean 'sign'?"),
         (["simulate", "--rounds", "0"], "--rounds"),
-        (["simulate", "--rounds", "many"], "--rounds"),
+        (["simulate", "--rounds", "many"], "got 'many'"),
         (["simulate", "--seed", "-1"], "--seed"),
         (["simulate", "--budget", "0"], "budget must be positive"),
         (
@@ -251,7 +251,10 @@ def test_plot_fails_when_a_bound_is_broken(grid, tmp_path):
         (["simulate", "--river", "Phishing", "--rounds", "99999"], "at most the 1250"),
         (["simulate", "--forecaster", "sign", "--forecaster", "sign"], "listed twice"),
         (["sweep", "nowhere.toml"], "no such file: nowhere.toml"),
-        (["sweep"], "Missing argument"),
+        (["sweep", "demmo"], "no such file: demmo; did you mean 'demo'? Without a file: demo, arena"),
+        (["sweep", "demo", "--format", "xls"], "must be one of 'parquet', 'csv', got 'xls'"),
+        (["experiment", "demmo"], "no such file: demmo; did you mean 'demo'?"),
+        (["sweep"], "Missing argument 'FILE'"),
         (["plot", "nowhere"], "no results in nowhere"),
         (["plot", "nowhere", "--figure", "pie"], "unknown figure 'pie'"),
         (["sweep", "demo", "--load", "nowhere.py"], "/nowhere.py"),
@@ -270,6 +273,10 @@ def test_bad_files_get_one_line(stream, tmp_path):
     bad = tmp_path / "bad.csv"
     bad.write_text("won\n1\n0\n2\n")
     assert "got '2' at row 2" in refused("simulate", "--file", bad, "--outcome", "won")
+    assert "there is a file" in refused("sweep", "demo", "--out", bad)
+    archive = tmp_path / "table.npz"
+    archive.write_bytes(b"PK")
+    assert "table.npz cannot be read as npz" in refused("recalibrate", archive)
     grid = tmp_path / "grid.toml"
     grid.write_text('forecasters = ["sign"]\nadversaries = ["coin"]\nrounds = [0]\n')
     assert "rounds[0] must be a whole number" in refused("sweep", grid, "--out", tmp_path / "out")
