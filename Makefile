@@ -43,7 +43,7 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 test: style types docs  ## style, types, the site and the test suite
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 docs: $(VENV)/.docs  ## the site, into the folder site; fails at the first warning
 	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site -d $(VENV)/doctrees docs site

@@ -124,7 +124,7 @@ NO_FEATURES: list[Refusal] = [
 
 NO_CLASSIFIED: list[Refusal] = [
     ("fit", (TABLE, np.zeros(200)), r"y must have labels of at least two classes, got one class: 0\.0"),
-    ("fit", (TABLE, np.arange(200) == 7), "cv=5 needs at least 5 rows of every class, got 1 of class True"),
+    ("fit", (TABLE, np.arange(200) == 7), "cv=5 needs at least 2 rows of every class, got 1 of class True"),
     ("fit", (TABLE, np.zeros((200, 2))), "y should be a 1d array"),
     ("fit", (TABLE, LABELS, np.ones(3)), "y and sample_weight must have the same length, got 200 and 3"),
     ("fit", (TABLE, LABELS[:9]), "inconsistent numbers of samples"),

@@ -19,6 +19,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+from numba.core.extending import _Intrinsic
 from numba.core.serialize import dumps
 
 OURS = frozenset({"onlinecal", "adversaries", "simulations"})
@@ -63,6 +64,9 @@ def fingerprint(value: Any, modules: set[str]) -> str:
         If the value cannot be described.
     """
     value = getattr(value, "py_func", value)
+    if isinstance(value, _Intrinsic):
+        # its pickle has a number drawn by this process
+        value = value._defn
     if isinstance(value, FunctionType):
         if _path(value.__module__) is None:
             # typed into a console: it is what it is, with the values that it refers to; of what comes from

@@ -8,7 +8,7 @@ from typing import Any
 from river import base
 
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
-from onlinecal.summing import in_turn
+from onlinecal.wrappers.certified import Certified
 from onlinecal.wrappers.incremental import Estimator, IncrementalClassifier, for_river
 from onlinecal.wrappers.labels import Label, checked_label, plain
 from onlinecal.wrappers.late_labels import NOTHING, LateLabels
@@ -27,10 +27,10 @@ from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.projection import Projection
 from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
-from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Strategy, Waiting, Windowed
+from onlinecal.wrappers.strategies.strategy import Asked, Strategy, Waiting
 
 
-class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
+class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier):
     """Wrap a river classifier: its skill is kept, its probabilities stay calibrated under any drift.
 
     The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
@@ -111,7 +111,6 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
     docs/theory.md, sections 2 to 6; Arunachaleswaran, Collina, Roth and Shi (2024).
     """
 
-    window: int | None = None
     classes: Sequence[Label] | None = None
     _moments: Moments | None = None
     _by_guarantee = False
@@ -207,40 +206,6 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         return self._plan.name
 
     @property
-    def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
-
-        With "simplex" and "classwise" also a sum over the labels, with "tree" over its nodes; `certificates`
-        has those of "classwise" one by one.
-        """
-        return in_turn(part.certificate for part in self._parts())
-
-    @property
-    def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the labels."""
-        return in_turn(part.guarantee for part in self._parts())
-
-    @property
-    def window_certificate(self) -> float | None:
-        """A proven upper bound on the distance of the last `window` settled rounds, as `certificate` sums it.
-
-        None without a window.
-        """
-        if self.window is None:
-            return None
-        return in_turn(part.window_certificate for part in self._windowed())
-
-    @property
-    def window_guarantee(self) -> float | None:
-        """What the distance of ANY `window` consecutive settled rounds cannot exceed.
-
-        None without a window.
-        """
-        if self.window is None:
-            return None
-        return in_turn(part.window_guarantee for part in self._windowed())
-
-    @property
     def certificates(self) -> dict[Label, float]:
         """The certificate of each label's forecasts ("classwise"; empty for the other strategies)."""
         classwise = self._strategies.get(Classwise.name)
@@ -298,12 +263,6 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
             remarks = vacuous_remarks(*self._plan.outlook(n_labels, self.horizon), n_labels, self.horizon)
             warn_of(remarks, GuaranteeWarning, level)
             self._by_guarantee = not remarks
-
-    def _parts(self) -> list[Bounded]:
-        return [part for strategy in self._strategies.values() for part in strategy.bounded()]
-
-    def _windowed(self) -> list[Windowed]:
-        return [part for strategy in self._strategies.values() for part in strategy.windowed()]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(renewed(state) if "_projections" in state else state)

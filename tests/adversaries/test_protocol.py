@@ -47,9 +47,12 @@ def test_the_same_seed_gives_the_same_outcomes_and_reset_starts_again(spec):
     assert outcomes == play_plainly(one, *game)
 
 
+def pickled(thing):
+    return pickle.loads(pickle.dumps(thing))
+
+
 @pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.parametrize("again", [copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))])
-@pytest.mark.parametrize("stop", [0, 60, 200])
+@pytest.mark.parametrize(("again", "stop"), [(pickled, 0), (copy.deepcopy, 60), (pickled, 200)])
 def test_a_copy_made_mid_stream_continues_identically(spec, again, stop):
     forecasts, zero, one = scripted_game(T)
     adversary = adversaries.create(spec, horizon=T, seed=8)

@@ -13,9 +13,15 @@ import warnings
 
 import numpy as np
 
-from onlinecal import GroupRecalibrator, LpRecalibrator
+from onlinecal import BoostedRecalibrator, DecisionRecalibrator, GroupRecalibrator, LpRecalibrator
 
 PIECE = 100_000
+KINDS = {
+    "lp": LpRecalibrator,
+    "decision": DecisionRecalibrator,
+    "groups": GroupRecalibrator,
+    "boost": BoostedRecalibrator,
+}
 
 
 def class_rows(n, k, dtype=np.float64):
@@ -59,18 +65,19 @@ def gibibytes():
 def main(kind, n, width, dtype="float64"):
     """Compile on few rows, make the data, fit."""
     warnings.simplefilter("ignore")
-    make = group_rows if kind == "groups" else lambda n, k: class_rows(n, k, dtype)
-    model = GroupRecalibrator() if kind == "groups" else LpRecalibrator()
-    model.fit(*make(2000, width))
-    data = make(n, width)
+    make = group_rows if kind in ("groups", "boost") else lambda n, k: class_rows(n, k, dtype)
+    model = KINDS[kind]()
+    ordered = (lambda p, y, members: (members, y, p)) if kind == "boost" else lambda *data: data
+    model.fit(*ordered(*make(2000, width)))
+    data = ordered(*make(n, width))
     before, start, work = gibibytes(), time.perf_counter(), time.process_time()
     model.fit(*data)
     found = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - work}
     start = time.perf_counter()
-    (model.predict(data[0], data[2]) if kind == "groups" else model.predict_proba(data[0]))
+    (model.predict(data[0], data[2]) if kind in ("groups", "boost") else model.predict_proba(data[0]))
     found |= {"predict": time.perf_counter() - start, "before": before, "peak": gibibytes()}
     made = model.n_patches_ if kind == "groups" else model.n_rounds_
-    start_name = model.start_.kind if kind == "groups" else model.start_name_
+    start_name = model.start_.kind if kind in ("groups", "boost") else model.start_name_
     print(json.dumps({**found, "rounds": made, "start": start_name}))
 
 

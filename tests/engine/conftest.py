@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from onlinecal.cli.everything import warm_engine
 from onlinecal.engine import Engine
 from tests.engine.fault_tools import LINES
 from tests.engine.scripts import CONFIG, batches, quick_folder
@@ -26,6 +27,8 @@ def spark() -> Iterator[Any]:
         pytest.skip("Spark tests need Java")
     from onlinecal.engine.spark import local_session
 
+    # Spark's workers would both compile it
+    warm_engine()
     session = local_session(2)
     yield session
     session.stop()

@@ -232,11 +232,11 @@ def test_many_keys_and_rounds_move_about_in_the_arena(tmp_path):
 
 
 def test_only_what_was_written_last_is_known_again():
-    note_own("k", b"mark", b"one")
-    assert is_own("k", b"mark", b"one")
-    assert not is_own("k", b"other", b"one")
-    note_own("k", b"mark", b"two")
-    assert not is_own("k", b"mark", b"one")
+    note_own(7, b"mark", b"one")
+    assert is_own(7, b"mark", b"one")
+    assert not is_own(7, b"other", b"one")
+    note_own(7, b"mark", b"two")
+    assert not is_own(7, b"mark", b"one")
 
 
 def test_no_numbered_key_takes_the_place_of_another():

@@ -47,7 +47,7 @@ def small_tables():
 
 @parametrize_with_checks(
     [
-        RecalibratedClassifierCV(LogisticRegression(), cv=2),
+        RecalibratedClassifierCV(LogisticRegression()),
         RecalibratedClassifierCV(LinearSVC(random_state=0), TemperatureScaling(), cv=2, ensemble=False),
     ]
 )
@@ -176,6 +176,22 @@ def test_who_takes_no_weights_is_named():
         RecalibratedClassifierCV(GaussianNB(), Unweighted()).fit(X, Y, sample_weight=weights)
 
 
+def test_one_classifier_for_all_rows_has_equal_shares():
+    labels = X[:, 0] > 13.0
+    pairs = RecalibratedClassifierCV(GaussianNB(), ensemble=False).fit(X, labels).calibrated_classifiers_
+    assert np.ptp(pairs[0].recalibrator.shares_) == 0.0
+    frozen = FrozenEstimator(GaussianNB().fit(X[::2], labels[::2]))
+    pairs = RecalibratedClassifierCV(frozen).fit(X[1::2], labels[1::2]).calibrated_classifiers_
+    assert np.ptp(pairs[0].recalibrator.shares_) > 0.0
+
+
+def test_there_are_no_more_folds_than_rows_of_the_rarest_class():
+    labels = np.where(np.arange(len(Y)) % 60 == 0, "rare", "often")
+    with pytest.warns(UserWarning, match=r"cv=5 becomes 3: there are 3 rows of class 'rare'"):
+        model = RecalibratedClassifierCV(GaussianNB()).fit(X, labels)
+    assert len(model.calibrated_classifiers_) == 3
+
+
 def test_a_row_of_weight_two_is_two_rows():
     rng = np.random.default_rng(0)
     weights = rng.integers(1, 4, len(Y))
@@ -251,7 +267,7 @@ class Crooked(Recorder):
         ({"recalibrator": StandardScaler()}, Y, "recalibrator must have fit and predict_proba, got Standard"),
         ({"cv": "prefit"}, Y, r"cv must be .* got 'prefit': .*FrozenEstimator\(classifier\)"),
         ({"ensemble": "yes"}, Y, "ensemble must be True, False or 'auto', got 'yes'"),
-        ({}, np.where(np.arange(len(Y)) < 3, "rare", "often"), "cv=5 needs at least 5 .* 3 of class 'rare'"),
+        ({}, np.where(np.arange(len(Y)) < 1, "rare", "often"), "cv=5 needs at least 2 .* 1 of class 'rare'"),
         ({}, np.full(len(Y), "same"), "y must have labels of at least two classes, got one class: 'same'"),
         ({"estimator": FrozenEstimator(GaussianNB().fit(X, Y))}, NUMBERS, "labels that the frozen .* got 0"),
         (

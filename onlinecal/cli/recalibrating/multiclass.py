@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +90,19 @@ class Fitted:
 
 def read_job(file: Path, columns: ClassColumns, rows: Rows) -> Job:
     """Read FILE and split it, or read it and the new file."""
+    columns = with_label(file, columns)
     table, remarks = read_labelled(file, columns)
     fit, test = fitted_rows(len(table), rows, file)
     other = table.take("test", test) if rows.apply is None else read_new(rows.apply, columns, file, table)
     return Job(table.name, table.classes, table.take("fit", fit), other, remarks)
+
+
+def with_label(file: Path, columns: ClassColumns) -> ClassColumns:
+    """The same with a column of labels, the one with a usual name if none is named."""
+    if columns.label is not None or is_pipe(file) or file.suffix.lower() == ".npz":
+        return columns
+    taken = (columns.probabilities or "").split(",")
+    return replace(columns, label=usual([name for name in read_names(file) if name not in taken], LABELS))
 
 
 def read_labelled(file: Path, columns: ClassColumns) -> tuple[Table, list[str]]:
@@ -101,7 +110,7 @@ def read_labelled(file: Path, columns: ClassColumns) -> tuple[Table, list[str]]:
     label = columns.label
     table = read_table(file, columns.probabilities, label)
     if table.labels is None:
-        found = None if is_pipe(file) or file.suffix.lower() == ".npz" else usual(read_names(file), LABELS)
+        found = None if is_pipe(file) else usual(read_names(file), LABELS)
         guess = "" if found is None else f", perhaps --label {found}"
         raise ValueError(f"{file} has no labels to fit to: name their column with --label{guess}")
     if len(table.classes) < 2:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.recalibrating.large import maybe_large, read_large
 from onlinecal.formats import called, check_file
+from onlinecal.recalibration.labels import number_labels
 from onlinecal.tables import check_columns, read_columns, read_frame
 from onlinecal.validation import check_labels, check_probability_rows
 
@@ -83,8 +84,8 @@ def read_table(path: Path, probabilities: str | None = None, label: str | None =
         A single column is the probability of label 1. None: the first two-dimensional array; columns
         that are called p_..., prob_... and so on.
     label
-        The array or column of labels: class names or class numbers. None: no labels, except that an NPZ
-        file's only one-dimensional array of whole numbers is taken.
+        The array or column of labels: class names or class numbers, an array also one-hot (n, k). None: no
+        labels, except that an NPZ file's only one-dimensional array of whole numbers is taken.
 
     Raises
     ------
@@ -116,10 +117,19 @@ def _from_arrays(path: Path, probabilities: str | None, label: str | None) -> Ta
             raise ValueError(f"has no array {name!r}{did_you_mean(name, arrays, 'Its arrays')}")
     table = check_probability_rows(arrays[probabilities], probabilities)
     classes = tuple(map(str, range(table.shape[1])))
-    labels = None if label is None else check_labels(arrays[label], len(classes), label)
+    labels = None if label is None else _array_labels(arrays[label], len(classes), label)
     if labels is not None and len(labels) != len(table):
         raise ValueError(f"{label!r} has {len(labels)} labels for {len(table)} rows of {probabilities!r}")
     return Table(path.name, table, labels, classes)
+
+
+def _array_labels(labels: NDArray[Any], n_classes: int, name: str) -> NDArray[np.int64]:
+    if labels.ndim != 2 or 1 in labels.shape:
+        return check_labels(labels, n_classes, name)
+    try:
+        return number_labels(labels, n_classes, None)[0]
+    except ValueError as error:
+        raise ValueError(str(error).replace("y must", f"{name!r} must", 1)) from error
 
 
 def _from_columns(path: Path, probabilities: str | None, label: str | None) -> Table:

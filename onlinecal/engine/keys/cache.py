@@ -128,16 +128,20 @@ class KeyCache(Shelves):
         self.dirty.pop(state, None)
         if self.totals is not None:
             self.totals.dropped(state)
-        if state.seat >= 0:
-            state.leave_seat()
-            # it may be back before anything runs
-            self.register.forget()
+        self.unseat(state)
         for id in state.open:
             self.open.own.pop(id, None)
         if state.arena is not None:
             state.arena.open.free += [issued.cell for issued in state.open.values()]
             if state.packed is None:
                 state.arena.let_go([state.player])
+
+    def unseat(self, state: KeyState) -> None:
+        """Take away the seat, if any, of a key that has no steps to take."""
+        if state.seat >= 0:
+            state.leave_seat()
+            # it may be back before anything runs
+            self.register.forget()
 
     def _drop_all(self, states: list[KeyState]) -> None:
         """Forget keys of which the ledger lacks nothing; those with seats are packed."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from onlinecal.engine.events import LONGEST_NAME, is_name
-from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions
+from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions, shown
 
 ClassOutcome = str | dict[str, float]
 
@@ -30,7 +30,7 @@ class ClassLabels:
         if hint is None:
             return None
         if not isinstance(hint, dict) or not hint:
-            raise ValueError(f"hint must be an object with the classes' probabilities, got {hint!r}")
+            raise ValueError(f"hint must be an object with the classes' probabilities, got {shown(hint)}")
         return self._distribution(hint, "hint")
 
     def outcome_of(self, value: Any) -> ClassOutcome:
@@ -38,7 +38,9 @@ class ClassLabels:
         if not isinstance(value, dict):
             return self.label_of(value, "value")
         if not value:
-            raise ValueError(f"value must be a class label, or an object of probabilities, got {value!r}")
+            raise ValueError(
+                f"value must be a class label, or an object of probabilities, got {shown(value)}"
+            )
         soft = {label: p for label, p in self._distribution(value, "value").items() if p > 0.0}
         return soft if len(soft) > 1 else next(iter(soft))
 
@@ -57,10 +59,12 @@ class ClassLabels:
         if not is_name(value):
             raise ValueError(
                 f"{name} must be a class label, a text of 1 to {LONGEST_NAME} characters without NUL, "
-                f"got {value!r}"
+                f"got {shown(value)}"
             )
         if self.classes is not None and value not in self.classes:
-            raise ValueError(f"{name} must be one of the classes {sorted(self.classes)!r}, got {value!r}")
+            raise ValueError(
+                f"{name} must be one of the classes {shown(sorted(self.classes))}, got {shown(value)}"
+            )
         return value
 
 
@@ -85,6 +89,10 @@ class ClassLane:
             return False
         self.labels.update(new)
         return True
+
+    def looks_at_itself(self, outcome: ClassOutcome) -> bool:
+        """Whether it depends on the steps before if it admits that outcome: it does not."""
+        return False
 
     def window_certificate(self, now: int) -> float:
         """There is none."""

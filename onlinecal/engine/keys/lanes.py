@@ -79,9 +79,12 @@ class Lane(Protocol):
     def admits(self, outcome: Any, late: int) -> bool:
         """Whether the outcome can be told apart from all others; if so, it will come in a step.
 
-        `late`: how many other forecasts of its were open at most. ValueError if it is a soft label that the
-        lane, as it is now, cannot take.
+        `late`: how many other forecasts of its were open at most. ValueError if it is one that the lane, as
+        it is now, cannot take.
         """
+
+    def looks_at_itself(self, outcome: Any) -> bool:
+        """Whether it depends on the steps before if it `admits` that outcome."""
 
     def window_certificate(self, now: int) -> float:
         """A proven bound on the distance of its rounds in the window of that moment; 0 if it keeps none."""
@@ -231,6 +234,10 @@ class BinaryLane:
     def admits(self, outcome: float, late: int) -> bool:
         """All outcomes are known."""
         return True
+
+    def looks_at_itself(self, outcome: float) -> bool:
+        """They are."""
+        return False
 
     def promise(self, late: int) -> float:
         """At the horizon if there is one and it has not passed, else at the present round."""

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions, check_labels, over_known
+from onlinecal.forecasters.simplex.input import (
+    MOST_CLASSES,
+    check_distributions,
+    check_labels,
+    over_known,
+    shown,
+)
 from onlinecal.measures.lp.running import MOST_LEVEL_SETS, RunningLpError
 from onlinecal.recalibration.lp.counts import Entry, LevelSetCounts
 from onlinecal.recalibration.lp.map import LevelSetMap
@@ -97,7 +103,7 @@ class LpLanes(ClassLabels):
         if isinstance(value, dict):
             raise ValueError(
                 "value must be a class label with kind 'lp', whose errors speak of labels "
-                f"(kind 'simplex' takes soft ones), got {value!r}"
+                f"(kind 'simplex' takes soft ones), got {shown(value)}"
             )
         return self.label_of(value, "value")
 

@@ -22,17 +22,17 @@ _secret = secrets.token_bytes(32)
 _digests = np.zeros(KEYS, f"V{SIZE}")
 
 
-def note_own(key: str | int, mark: bytes, state: bytes) -> None:
-    """Remember what was dumped of a key; `mark`, at most 16 bytes, stands for the configuration.
+def note_own(key: int, mark: bytes, state: bytes) -> None:
+    """Remember what was dumped of a key, by its number; `mark`, at most 16 bytes, is of the configuration.
 
-    Keys that are numbered without gaps do not take each other's places, as names do.
+    Keys that are numbered without gaps do not take each other's places.
     """
-    _digests[hash(key) % KEYS] = _digest(mark, state)
+    _digests[key % KEYS] = _digest(mark, state)
 
 
-def is_own(key: str | int, mark: bytes, state: bytes) -> bool:
+def is_own(key: int, mark: bytes, state: bytes) -> bool:
     """Whether it was this that was remembered of the key last."""
-    return _digests[hash(key) % KEYS].tobytes() == _digest(mark, state)
+    return _digests[key % KEYS].tobytes() == _digest(mark, state)
 
 
 def _digest(mark: bytes, state: bytes) -> bytes:

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane, ClassOutcome
+from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane, ClassOutcome, parts_of
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, SimplexAlmostOneStepAhead
@@ -203,12 +203,18 @@ class SimplexLane(ClassLane):
         return msgspec.msgpack.encode(later)
 
     def admits(self, outcome: ClassOutcome, late: int) -> bool:
-        """Whether there are not too many classes; ValueError if its grid is too fine for soft labels."""
-        if not isinstance(outcome, str):
+        """Whether there are not too many classes; ValueError if its grid is too fine for them, or parts."""
+        if self.looks_at_itself(outcome):
             run = self.run_state
             run.late = max(run.late, late)
-            run.parts_for(len(soft_of(outcome, run.numbers, run.fixed, "value").vector))
+            if not isinstance(outcome, str):
+                run.parts_for(len(soft_of(outcome, run.numbers, run.fixed, "value").vector))
+            run.check_bears_classes(len(self.labels.union(parts_of(outcome))))
         return super().admits(outcome, late)
+
+    def looks_at_itself(self, outcome: ClassOutcome) -> bool:
+        """Soft labels and new classes ask for grids that are not too fine."""
+        return not isinstance(outcome, str) or outcome not in self.labels
 
     def check_open(self, waiting: list[Issued]) -> None:
         """ValueError unless each cell is one of the grid, or there is none since no class was known."""

@@ -23,6 +23,7 @@ from onlinecal.engine.keys.storing import Storing, decoder, is_spent
 from onlinecal.engine.keys.waiting import FEW
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP
+from onlinecal.forecasters.simplex.input import shown
 from onlinecal.summing import in_turn
 
 
@@ -180,12 +181,11 @@ class KeyState(Storing):
         its lane cannot take.
         """
         if outcome is not None:
-            if type(outcome) is dict:
-                # whether a lane admits a soft label is seen by where it is now
+            lane, late = self.lanes[issued.lane], 0 if self.arena is not None else self.late[issued.lane]
+            if self.steps and lane.looks_at_itself(outcome):
                 self.run()
-            late = 0 if self.arena is not None else self.late[issued.lane]
-            if not self.lanes[issued.lane].admits(outcome, late):
-                raise ValueError(f"value {outcome!r} has more classes than can be told apart")
+            if not lane.admits(outcome, late):
+                raise ValueError(f"value {shown(outcome)} has more classes than can be told apart")
             if type(outcome) is float:
                 self.move_out()
             if self.arena is None:

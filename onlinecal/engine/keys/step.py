@@ -137,7 +137,7 @@ class KeyStep:
         before = self._read(key, data, self._sums[place])
         keys = self._keys = self._keys_of[version]
         if data is not None:
-            keys.load([Snapshot(1, key, place, before.number, before.state)])
+            keys.load([Snapshot(number_of(key), key, place, before.number, before.state)])
         records = {record.id: record for record in before.records}
         if len(columns) >= FEW:
             asks = np.flatnonzero(columns.kinds == QUERY)
@@ -148,6 +148,8 @@ class KeyStep:
         state = keys.states.get(key)
         if state is None:
             return data, batch
+        # what is open is made into objects once
+        keys.unseat(state)
         waiting = {issued.number for issued in state.open.values()}
         oldest = batch.number - self.remember
         kept = [
@@ -156,7 +158,7 @@ class KeyStep:
             if (record.closed or record.number) > oldest or record.number in waiting
         ]
         dumped = state.dump()
-        note_own(key, state.settings.mark, dumped)
+        note_own(number_of(key), state.settings.mark, dumped)
         after = self.adopt(key, batch.number, dumped, kept, version)
         keys.drop(state)
         return after, batch
@@ -241,6 +243,11 @@ class Turn(UsualBatch):
     def closed_before(self, id: Any) -> tuple[Row, str] | None:
         """A closing of this turn."""
         return self.closed.get(id) if id in self._forgotten else super().closed_before(id)
+
+
+def number_of(key: str) -> int:
+    """In the place of the number that a ledger gives a key: by it a process knows what it has dumped."""
+    return crc32(key.encode(errors="surrogatepass"))
 
 
 def asks_again(columns: Columns) -> bool:

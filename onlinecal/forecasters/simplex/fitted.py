@@ -105,6 +105,18 @@ class Fitted(Account):
         """Whether it keeps a window of rounds that may be divided."""
         return self.parts > 1 and self.window is not None
 
+    def check_bears_classes(self, k: int) -> None:
+        """ValueError unless the integers bear so many classes on the grid of the coming rounds."""
+        if not len(self.memory):
+            return
+        scale = int(self.memory[SCALE])
+        # the grid may be due to become twice as fine
+        finest = scale if self.on_one_grid else 2 * scale
+        if memories.most_late(k, finest, self.slack) < self.late:
+            grid = f"a grid of {scale // self.parts} cells a side"
+            slack = "" if self.slack is None else f" with a slack of {self.slack!r}"
+            raise ValueError(f"{k} classes are more than its integers bear on {grid}{slack}")
+
     def parts_for(self, k: int) -> int:
         """Into how many parts rounds with soft labels over k classes are divided; ValueError if too many."""
         if self.parts > 1:

@@ -162,6 +162,8 @@ class SimplexRun(Fitted):
             raise ValueError(
                 f"{labels[-1]!r} is one class more than the {MOST_CLASSES} that can be told apart"
             )
+        if labels:
+            self.check_bears_classes(len(self.numbers) + len(labels))
         for label in labels:
             known = len(self.numbers)
             self.enter(label, self.rounds, self._base_cells())

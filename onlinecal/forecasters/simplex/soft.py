@@ -53,6 +53,8 @@ def observe_soft(run: SimplexRun, cell: Cell | None, vector: Sequence[float], ou
     if number is not None:
         run.observe(cell, tuple(vector), [*run.numbers, *outcome.newcomers][number])
         return
+    if outcome.newcomers:
+        run.check_bears_classes(len(outcome.vector))
     run.divide(len(outcome.vector))
     run.meet(outcome.newcomers)
     settle_soft(run, cell, vector, outcome.vector)

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.tree import DecisionTreeRegressor
 
+from onlinecal.recalibration.boosted.linear import MOST_COLUMNS, LinearRound
+from onlinecal.recalibration.labels import column_names
 from onlinecal.validation import check_probabilities
 
 
@@ -23,6 +26,39 @@ def check_features(X: Any) -> tuple[int, int]:
     if 0 in shape:
         raise ValueError(f"X is empty, its shape is {tuple(shape)}")
     return int(shape[0]), int(shape[1])
+
+
+def default_regressors(X: Any) -> list[Any]:
+    """A linear regressor, then a shallow tree, for features that are numbers; ValueError for others."""
+    _check_numbers(X)
+    tree = DecisionTreeRegressor(max_depth=3, min_samples_leaf=20, random_state=0)
+    return [LinearRound(), tree] if check_features(X)[1] <= MOST_COLUMNS else [tree]
+
+
+def _check_numbers(X: Any) -> None:
+    if hasattr(X, "tocsr"):
+        return
+    table, names = np.asarray(X), column_names(X)
+    if table.dtype.kind in "biuf":
+        return
+    for place, column in enumerate(table.T):
+        try:
+            column.astype(np.float64)
+        except (TypeError, ValueError):
+            row, value = next(one for one in enumerate(column.tolist()) if not _is_number(one[1]))
+            name = place if names is None else names[place]
+            raise ValueError(
+                f"X must hold numbers, got {value!r} in column {name!r} at row {row}: encode it "
+                "(sklearn.preprocessing.OrdinalEncoder), or give a regressor that takes it"
+            ) from None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(np.nan if value is None else value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def initial_forecasts(initial: Any, X: Any, n_rows: int) -> NDArray[np.float64]:

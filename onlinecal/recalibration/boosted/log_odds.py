@@ -31,20 +31,26 @@ LONGEST = 4.0
 PATIENCE, MOST = 5, 60
 """Rounds without a new least held-out loss that end the search, and rounds at most."""
 
+MOST_ROWS = 500_000
+"""So many rows, drawn at random, are fitted of more: a tree of eight leaves needs no more to find them."""
+
 
 class Part:
     """Some rows on their way through rounds: features, outcomes, weights, and log odds so far."""
 
-    def __init__(self, X: Any, y: Floats, weights: Floats, odds: Floats, rows: Any = None) -> None:
-        if rows is not None:
-            X, y, weights, odds = _safe_indexing(X, rows), y[rows], weights[rows], odds[rows]
-        self.X, self.y, self.weights, self.odds = X, y, weights, odds.copy()
+    def __init__(self, X: Any, y: Floats, weights: Floats, odds: Floats) -> None:
+        self.X, self.y, self.weights, self.odds = X, y, weights, odds
 
-    def fitted(self, regressor: Any, weighs: bool) -> Any:
+    def take(self, some: Any) -> Part:
+        """Some of the rows."""
+        rows = np.flatnonzero(some)
+        return Part(_safe_indexing(self.X, rows), self.y[rows], self.weights[rows], self.odds[rows])
+
+    def fitted(self, regressor: Any) -> Any:
         """A copy of the regressor, fitted to these rows' Newton steps, or to four times their gradient."""
         f = plain_sigmoids(self.odds)
         table = with_column(self.X, self.odds)
-        if not weighs:
+        if not has_fit_parameter(regressor, "sample_weight"):
             return clone(regressor).fit(table, 4.0 * (self.y - f))
         variance = np.maximum(f * (1.0 - f), LEAST_VARIANCE)
         return clone(regressor).fit(table, (self.y - f) / variance, sample_weight=self.weights * variance)
@@ -82,38 +88,49 @@ def with_column(X: Any, odds: Floats) -> Any:
 
 
 def boost_log_odds(
-    regressor: Any, X: Any, y: Floats, weights: Floats | None, odds: Floats, n_folds: int, seed: int
+    regressors: list[Any], X: Any, y: Floats, weights: Floats | None, odds: Floats, n_folds: int, seed: int
 ) -> tuple[list[Any], Floats]:
     """The fitted regressors of the rounds that held-out rows allow, and their mean log loss by round, from 0.
 
-    Folds go from round to round together, until none of the last five had the least held-out log loss. If
-    that is not below the first by more than chance would have it, no round is kept.
+    One kind of regressor after the other; of each, rounds are played until none of the last five had the
+    least held-out log loss. If that is not below the first by more than chance would have it, none is kept.
     """
-    weighs = has_fit_parameter(regressor, "sample_weight")
-    if weights is None:
-        weights = np.ones(len(y))
-    elif not weighs:
-        raise ValueError(f"sample_weight must be None with a regressor whose fit takes none, {regressor!r}")
-    fold, rows = numbered_folds(y, n_folds, seed), (X, y, weights, odds)
-    parts = [
-        (Part(*rows, np.flatnonzero(fold != k)), Part(*rows, np.flatnonzero(fold == k)))
-        for k in range(n_folds)
-    ]
-    losses = [np.concatenate([held.losses() for _, held in parts])]
-    best = 0
-    while len(losses) - 1 < min(best + PATIENCE, MOST):
-        for inside, held in parts:
-            model = inside.fitted(regressor, weighs)
-            inside.move(model)
-            held.move(model)
-        losses.append(np.concatenate([held.losses() for _, held in parts]))
-        if losses[-1].sum() < losses[best].sum():
-            best = len(losses) - 1
+    whole = _all_rows(regressors, X, y, weights, odds)
+    models: list[Any] = []
+    fold = numbered_folds(y, n_folds, seed)
+    parts = [(whole.take(fold != k), whole.take(fold == k)) for k in range(n_folds)]
     # answers may follow any column, the forecast's too, up or down
-    if not lowers(losses[best], losses[0], "log-odds", 2 * (check_features(X)[1] + 1)):
-        best = 0
-    whole, models = Part(*rows), []
-    for _ in range(best):
-        models.append(whole.fitted(regressor, weighs))
-        whole.move(models[-1])
-    return models, np.array([one.sum() for one in losses]) / weights.sum()
+    tried = 2 * (check_features(X)[1] + 1)
+    curve: list[float] = []
+    for regressor in regressors:
+        begun = [(inside.odds, held.odds) for inside, held in parts]
+        losses, best, at_best = [_held_losses(parts)], 0, begun
+        while len(losses) - 1 < min(best + PATIENCE, MOST):
+            for inside, held in parts:
+                model = inside.fitted(regressor)
+                inside.move(model)
+                held.move(model)
+            losses.append(_held_losses(parts))
+            if losses[-1].sum() < losses[best].sum():
+                best, at_best = len(losses) - 1, [(inside.odds, held.odds) for inside, held in parts]
+        curve = [*curve[: len(models)], *(float(one.sum()) for one in losses)]
+        if not lowers(losses[best], losses[0], "log-odds", tried):
+            best, at_best = 0, begun
+        for (inside, held), (inner, outer) in zip(parts, at_best, strict=True):
+            inside.odds, held.odds = inner, outer
+        for _ in range(best):
+            models.append(whole.fitted(regressor))
+            whole.move(models[-1])
+    return models, np.array(curve) / whole.weights.sum()
+
+
+def _all_rows(regressors: list[Any], X: Any, y: Floats, weights: Floats | None, odds: Floats) -> Part:
+    """All rows as one part; ValueError for weights that a regressor does not take."""
+    refused = [one for one in regressors if not has_fit_parameter(one, "sample_weight")]
+    if weights is not None and refused:
+        raise ValueError(f"sample_weight must be None with a regressor whose fit takes none, {refused[0]!r}")
+    return Part(X, y, np.ones(len(y)) if weights is None else weights, odds)
+
+
+def _held_losses(parts: list[tuple[Part, Part]]) -> Floats:
+    return np.concatenate([held.losses() for _, held in parts])

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinecal.measures.groups.multicalibration import grid_level
-from onlinecal.recalibration.boosted.input import check_features, initial_forecasts
-from onlinecal.recalibration.boosted.log_odds import MOST, boost_log_odds, play_round
+from onlinecal.recalibration.boosted.input import check_features, default_regressors, initial_forecasts
+from onlinecal.recalibration.boosted.log_odds import MOST, MOST_ROWS, boost_log_odds, play_round
 from onlinecal.recalibration.boosted.rounds import BoostingRound, boost, play
 from onlinecal.recalibration.boosted.settings import Settings, Step, settings_of
 from onlinecal.recalibration.groups.folds import best_start, default_folds, fold_parts
@@ -29,7 +28,7 @@ from onlinecal.recalibration.groups.start import (
     nearest_ends,
     plain_sigmoids,
 )
-from onlinecal.recalibration.weights import check_weights, repeats
+from onlinecal.recalibration.weights import check_weights, part, repeats
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import check_probabilities, check_same_length
 
@@ -42,7 +41,8 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     A smooth map of the forecasts comes first. In each round the regressor is fitted to what is left of the
     outcomes, with the log odds of the forecast as a further column, and a share of its answers is added to
     the log odds: what the predictor knew stays. Which map, and how many rounds, is decided by rows that are
-    held out, fold by fold; what does not lower their log loss by more than chance would is not done.
+    held out, fold by fold; what does not lower their log loss by more than chance would is not done. Of more
+    than 500,000 rows so many, drawn at random, are fitted.
 
     `BoostedRecalibrator.as_in_paper(regressor, alpha)` is regression-multicalibrate (`step="level sets"`):
     forecasts are rounded to the grid 0, 1/m, ..., 1 with m = ceil(2 bound/alpha), the regressor is fitted on
@@ -57,8 +57,9 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     regressor
-        Anything with fit(X, y) and predict(X); cloned for every round or level set. None: a regression tree
-        of depth 3 with at least 20 rows a leaf.
+        Anything with fit(X, y) and predict(X); cloned for every round or level set. None: ridge regression of
+        up to 500 features, for as many rounds as pay, and then a regression tree of depth 3 with at least 20
+        rows a leaf; on level sets the tree alone.
     alpha, bound, min_rows, n_levels, validation_fraction
         Of level sets alone. The violation that may remain, in (0, 1], None: 0.01. The bound on h^2,
         positive. Level sets with fewer rows than min_rows keep their value: a regressor would only learn
@@ -66,7 +67,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         weaker. Share of the rows to hold out, in [0, 1): the rounds after the lowest squared error on them
         are not kept; what is left may then violate alpha, and nothing is promised.
     seed
-        Chooses the held-out rows.
+        Chooses the held-out rows, and those of many that are fitted.
     step
         "log-odds" or "level sets".
     start, n_folds
@@ -80,7 +81,8 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         times the squared error of round 0; with a class that contains the constants and no level set skipped,
         also at most 3 + bound/(2 alpha).
     start_, held_out_
-        Of steps on log odds: the map, a `StartMap`, and the mean log loss of held-out rows by round, from 0.
+        Of steps on log odds: the map, a `StartMap`, and the mean log loss of held-out rows by round, from 0;
+        rounds of ridge regression that were not kept are left out of it.
     rounds_
         One `BoostingRound` for each round, the forecasts before them first. Of level sets also the last one,
         which was not kept.
@@ -190,22 +192,22 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         warn_of(outcome_remarks(outcomes, outcome="y"))
         start: Any = float(np.average(outcomes, weights=weights)) if initial is None else initial
         forecasts = initial_forecasts(start, X, n)
-        regressor = self.regressor if self.regressor is not None else default_regressor()
+        regressors = default_regressors(X) if self.regressor is None else [self.regressor]
         learn = self._learn_log_odds if self.step == "log-odds" else self._learn_level_sets
-        learn(regressor, X, outcomes, forecasts, weights, settings)
+        learn(regressors, X, outcomes, forecasts, weights, settings)
         validate_data(self, X, skip_check_array=True)
         self._initial = None if isinstance(start, np.ndarray | list | tuple) else start
         return self
 
     def _learn_level_sets(
-        self, regressor: Any, X: Any, y: Floats, p: Floats, weights: Floats | None, settings: Settings
+        self, regressors: list[Any], X: Any, y: Floats, p: Floats, weights: Floats | None, settings: Settings
     ) -> None:
         if weights is not None:
             rows = np.repeat(np.arange(len(y)), repeats(weights, "level sets"))
             X, y, p = _safe_indexing(X, rows), y[rows], p[rows]
         m, least, bound = settings.n_levels, settings.least, settings.bound
         held = held_out_rows(len(y), self.validation_fraction, self.seed)
-        rounds, made = boost(regressor, X, y, grid_level(p, m), held, m, settings.min_rows, least)
+        rounds, made = boost(regressors[-1], X, y, grid_level(p, m), held, m, settings.min_rows, least)
         self.n_levels_, self.rounds_, self.n_rounds_ = m, rounds, len(rounds) - 1
         self.max_rounds_ = 1 + math.floor(rounds[0].squared_error / least + 1e-9)
         held_errors = [found.validation_error for found in rounds[:-1]]
@@ -218,11 +220,14 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         self._kept: list[Any] = made[: self.n_kept_]
 
     def _learn_log_odds(
-        self, regressor: Any, X: Any, y: Floats, p: Floats, weights: Floats | None, settings: Settings
+        self, regressors: list[Any], X: Any, y: Floats, p: Floats, weights: Floats | None, settings: Settings
     ) -> None:
         if weights is not None:
             some = np.flatnonzero(weights)
             X, y, p, weights = _safe_indexing(X, some), y[some], p[some], weights[some]
+        if len(y) > MOST_ROWS:
+            some = np.sort(np.random.default_rng(self.seed).choice(len(y), MOST_ROWS, replace=False))
+            X, y, p, weights = _safe_indexing(X, some), y[some], p[some], part(weights, some)
         n_folds = min(settings.n_folds or default_folds(len(y)), len(y))
         self._edge, self._least = nearest_ends(p, len(y) if weights is None else float(weights.sum()))
         w = np.ones(len(y)) if weights is None else weights
@@ -234,8 +239,8 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         odds = log_odds(self.start_(rows.p, self._least))
         self._kept, self.held_out_ = [], None
         if n_folds > 1:
-            self._kept, self.held_out_ = boost_log_odds(regressor, X, y, weights, odds, n_folds, self.seed)
-        self.n_kept_, self.max_rounds_, self.violation_bound_ = len(self._kept), MOST, 1.0
+            self._kept, self.held_out_ = boost_log_odds(regressors, X, y, weights, odds, n_folds, self.seed)
+        self.n_kept_, self.max_rounds_, self.violation_bound_ = len(self._kept), MOST * len(regressors), 1.0
         self.n_rounds_ = 0 if self.held_out_ is None else len(self.held_out_) - 1
         self.rounds_ = [
             BoostingRound(float(np.average((stage - y) ** 2, weights=w)), 1, 0, 0.0, math.nan)
@@ -293,8 +298,3 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         forecasts, outcomes = self.predict(X), check_probabilities(y, "y")
         check_same_length(forecasts, outcomes, "X and y")
         return -float(np.average((forecasts - outcomes) ** 2, weights=sample_weight))
-
-
-def default_regressor() -> DecisionTreeRegressor:
-    """A shallow regression tree."""
-    return DecisionTreeRegressor(max_depth=3, min_samples_leaf=20, random_state=0)

@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted, has_
 
 from onlinecal.measures.fixed_order import Floats
 from onlinecal.recalibration.classical.averaged import AveragedCalibration
+from onlinecal.recalibration.cross_validated.folds import enough_folds
 from onlinecal.recalibration.cross_validated.pairs import Labels, Rows, fit_and_ask, recalibrated
 from onlinecal.recalibration.cross_validated.responses import Response, has_response
 from onlinecal.validation import check_same_length, check_vector
@@ -43,8 +44,9 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         `predict_proba(P)`, its `classes` are set; None: AveragedCalibration(), the average of temperature
         scaling, vector scaling and isotonic regression.
     cv
-        Number of folds, dealt with equal shares of every class and in the order of the rows; a splitter; or
-        an iterable of (train, test) row numbers, which need not cover all rows.
+        Number of folds, dealt with equal shares of every class and in the order of the rows, no more than
+        there are rows of the rarest class; a splitter; or an iterable of (train, test) row numbers, which
+        need not cover all rows.
     ensemble
         True: a recalibrator for each fold's classifier; the answer is the average of these pairs. False: one
         recalibrator for all held-out answers, and the classifier fitted to all rows. "auto": False for a
@@ -122,7 +124,12 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         Raises
         ------
         ValueError
-            A bad parameter; labels of one class only, or fewer of a class than folds; a fold without rows.
+            A bad parameter; labels of one class only, or one row of a class; a fold without rows.
+
+        Warns
+        -----
+        UserWarning
+            A class has fewer rows than `cv` is; estimator or recalibrator takes no weights.
         """
         frozen = isinstance(self.estimator, FrozenEstimator)
         self._check_parameters()
@@ -146,10 +153,12 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             values, kinds = zip(*(answer for _, answer in asked), strict=True)
             asked = [(estimator, Response(np.concatenate(values), kinds[0]))]
             splits = [(np.arange(len(y)), np.concatenate([test for _, test in splits]))]
+        # shares chosen on the answers of other classifiers suit the one that is asked less than equal ones
+        default = AveragedCalibration(n_folds=5 if frozen or self.ensemble else 0)
         pairs = pool(
             delayed(recalibrated)(
                 estimator,
-                AveragedCalibration() if self.recalibrator is None else clone(self.recalibrator),
+                default if self.recalibrator is None else clone(self.recalibrator),
                 answer,
                 y[test],
                 _check_method_params(X, routed.recalibrator.fit, test),
@@ -185,15 +194,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         rows = np.arange(len(y))
         if frozen:
             return [(rows, rows)]
-        if self.cv is None or isinstance(self.cv, (int, np.integer)):
-            folds = 5 if self.cv is None else int(self.cv)
-            known, counts = np.unique(y, return_counts=True)
-            if folds > 1 and counts.min() < folds:
-                raise ValueError(
-                    f"cv={folds} needs at least {folds} rows of every class, got {counts.min()} of class "
-                    f"{known.tolist()[counts.argmin()]!r}: take fewer folds, or a splitter"
-                )
-        cv = check_cv(self.cv, y, classifier=True)
+        cv = check_cv(enough_folds(self.cv, y), y, classifier=True)
         splits = [(rows[train], rows[test]) for train, test in cv.split(X, y, **routed.splitter.split)]
         for fold, (train, test) in enumerate(splits):
             if not (len(train) and len(test)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,6 +56,14 @@ class CompressedPredictor:
         decisions = bayes_decisions(table, self.loss)
         known = self.masses[decisions] > 0.0
         return np.where(known[:, None], self.predictions[decisions], table)
+
+
+def fitted_rows(model: Any) -> tuple[Floats, Weights]:
+    """What a recalibrator made of the rows that it was fitted to, and their weights."""
+    table = getattr(model, "_fitted_table", None)
+    if table is None:
+        raise ValueError("P must be given: this model was loaded and has no fitted rows")
+    return table, getattr(model, "_fitted_weights", None)
 
 
 def compress(table: Floats, loss: Floats, weights: Weights = None) -> CompressedPredictor:

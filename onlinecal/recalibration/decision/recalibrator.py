@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from onlinecal.measures.decision.errors import PARTITIONS, PartitionKind
+from onlinecal.measures.decision.errors import PartitionKind
 from onlinecal.measures.decision.losses import check_losses
 from onlinecal.recalibration.decision.arrays import read_arrays, write_arrays
-from onlinecal.recalibration.decision.compressed import CompressedPredictor, compress
+from onlinecal.recalibration.decision.compressed import CompressedPredictor, compress, fitted_rows
 from onlinecal.recalibration.decision.fitting import Fitting, Step
 from onlinecal.recalibration.decision.rounds import Progress, Round, replay
+from onlinecal.recalibration.decision.settings import check_settings
 from onlinecal.recalibration.flooring import floored, least_probability
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints
 from onlinecal.recalibration.starting import Start, StartedRecalibrator, started
 from onlinecal.recalibration.weights import Weights, total_weight
-from onlinecal.validation import check_choice, check_count, check_positive
-
-STEPS: tuple[Step, ...] = get_args(Step)
 
 
 class DecisionRecalibrator(StartedRecalibrator):
@@ -206,15 +204,7 @@ class DecisionRecalibrator(StartedRecalibrator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count(self.n_actions, "n_actions")
-        check_positive(self.epsilon, "epsilon")
-        check_choice(self.partition, PARTITIONS, "partition")
-        check_choice(self.step, STEPS, "step")
-        if not isinstance(self.floor, (bool, np.bool_)):
-            raise ValueError(f"floor must be True or False, got {self.floor!r}")
-        check_count(self.n_starts, "n_starts")
-        if self.max_rounds is not None:
-            check_count(self.max_rounds, "max_rounds")
+        check_settings(self)
 
     def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
         given = None if self.losses is None else check_losses(self.losses, table.shape[1])
@@ -278,13 +268,7 @@ class DecisionRecalibrator(StartedRecalibrator):
             A bad loss or table; None for a model that was loaded.
         """
         check_is_fitted(self, "rounds_")
-        if P is None:
-            fitted = getattr(self, "_fitted_table", None)
-            if fitted is None:
-                raise ValueError("P must be given: this model was loaded and has no fitted rows")
-            table, weights = fitted, getattr(self, "_fitted_weights", None)
-        else:
-            table, weights = self.predict_proba(P), None
+        table, weights = (self.predict_proba(P), None) if P is not None else fitted_rows(self)
         if np.ndim(loss) != 2:
             raise ValueError(f"loss must be one table (actions, classes), got shape {np.shape(loss)}")
         return compress(table, check_losses(loss, table.shape[1], "loss")[0], weights)

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from onlinecal.measures.groups.report import multicalibration_report
 from onlinecal.recalibration.groups.folds import Choice, choose, counted_parts, fold_parts
 from onlinecal.recalibration.groups.held_out import held_out_rows
 from onlinecal.recalibration.groups.history import KINDS, Patch, Rows, Search
@@ -24,7 +23,7 @@ from onlinecal.recalibration.groups.plan import (
     violations,
     weighted,
 )
-from onlinecal.recalibration.groups.repair import GroupRepair
+from onlinecal.recalibration.groups.repair import GroupRepair, repair_of
 from onlinecal.recalibration.groups.start import Start, StartMap, away_from_ends
 from onlinecal.recalibration.weights import check_weights
 from onlinecal.remarks import outcome_remarks, warn_of
@@ -298,8 +297,4 @@ class GroupRecalibrator(BaseEstimator):
         started, members = self._started(p, groups)
         m = self.n_levels_ or (REPORT_LEVELS if self.target == "means" else None)
         after = self._patched(started, members)
-        before, inside = check_probabilities(p, "p"), members.view(np.bool_)
-        return GroupRepair(
-            multicalibration_report(before, y, inside, m, self.group_names_),
-            multicalibration_report(after, y, inside, m, self.group_names_),
-        )
+        return repair_of(check_probabilities(p, "p"), after, y, members, m, self.group_names_)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from onlinecal.measures.groups.report import MulticalibrationReport
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.measures.groups.report import MulticalibrationReport, multicalibration_report
 
 
 @dataclass(frozen=True)
@@ -53,3 +56,16 @@ class GroupRepair:
             text += f" {row['squared_error_before']:8.4f}>{row['squared_error_after']:8.4f}"
             out.append(text)
         return "\n".join(out)
+
+
+def repair_of(
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+    y: Any,
+    members: NDArray[Any],
+    n_levels: int | None,
+    names: list[str],
+) -> GroupRepair:
+    """The repair of forecasts (n,) of outcomes (n,), in groups (n, G) of bytes."""
+    inside = members.view(np.bool_)
+    return GroupRepair(*(multicalibration_report(p, y, inside, n_levels, names) for p in (before, after)))

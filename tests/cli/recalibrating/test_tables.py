@@ -13,6 +13,8 @@ from onlinecal.cli.recalibrating.decision import read_losses
 from onlinecal.cli.recalibrating.events import numbers
 from onlinecal.cli.recalibrating.group_tables import GroupColumns
 from onlinecal.cli.recalibrating.lp import chance_error
+from onlinecal.cli.recalibrating.multiclass import read_labelled, with_label
+from onlinecal.cli.recalibrating.options import ClassColumns
 from onlinecal.cli.recalibrating.parts import split_rows
 from onlinecal.cli.recalibrating.tables import read_table
 from onlinecal.plots.recalibration.level_table import level_name, level_set_errors
@@ -40,6 +42,24 @@ def test_labels_may_be_names_or_numbers(tmp_path):
     assert read_table(tmp_path / "a.csv").labels is None
     swapped = read_table(tmp_path / "a.csv", "prob_dog, prob_cat", "y")
     assert (swapped.classes, swapped.labels.tolist()) == (("dog", "cat"), [0, 1])
+
+
+def test_labels_of_an_array_may_be_one_hot(tmp_path):
+    P = np.array([[0.5, 0.5], [0.2, 0.8], [0.7, 0.3]])
+    np.savez(tmp_path / "a.npz", p=P, y=np.eye(2)[[1, 0, 1]], bad=P)
+    assert read_table(tmp_path / "a.npz", label="y").labels.tolist() == [1, 0, 1]
+    with pytest.raises(ValueError, match=r"'bad' must have one 1 and else 0 in every row, got \[0.5, 0.5\]"):
+        read_table(tmp_path / "a.npz", label="bad")
+    with pytest.raises(ValueError, match=r"a.npz has no labels to fit to: .*, perhaps --label y"):
+        read_labelled(tmp_path / "a.npz", ClassColumns())
+
+
+def test_a_column_of_labels_with_a_usual_name_is_taken(tmp_path):
+    frame = pl.DataFrame({"p_cat": [0.5, 0.2], "p_dog": [0.5, 0.8], "Label": ["dog", "cat"]})
+    frame.write_csv(tmp_path / "a.csv")
+    assert with_label(tmp_path / "a.csv", ClassColumns()).label == "Label"
+    assert with_label(tmp_path / "a.csv", ClassColumns(label="p_cat")).label == "p_cat"
+    assert with_label(tmp_path / "a.csv", ClassColumns("p_cat,Label")).label is None
 
 
 def test_one_column_is_the_probability_of_label_one(tmp_path):

@@ -30,6 +30,7 @@ from onlinecal.engine import (
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.settings import Settings
+from onlinecal.forecasters.simplex.machine import memory
 
 LABELS = ("a", "b", "c")
 
@@ -221,6 +222,37 @@ def test_a_grid_too_fine_for_soft_labels_refuses_them_and_takes_classes():
         [_, refused] = engine.handle([Query("q", "k"), Outcome("q", {"c0": 0.5, "c1": 0.5})])
         assert "too fine for soft labels over 40 classes" in refused.detail
         assert engine.handle([Outcome("q", "c0")]) == [Settled("q")]
+
+
+@pytest.fixture
+def bears_three(monkeypatch):
+    """Integers that bear three classes on any grid: to find the true limits takes hundreds of classes."""
+    monkeypatch.setattr(memory, "most_late", lambda k, scale, slack: 1000 if k <= 3 else -1)
+
+
+@pytest.mark.parametrize("most", [1, 3, 200])
+def test_a_class_that_the_integers_do_not_bear_is_refused_and_the_key_goes_on(tmp_path, bears_three, most):
+    given = [one for i in range(5) for one in (Query(f"q{i}", "k"), Outcome(f"q{i}", f"l{i}"))]
+    given += [Query("soft", "k"), Outcome("soft", {"l0": 0.5, "l9": 0.5}), Outcome("soft", "l2")]
+    with Engine(tmp_path / "ledger", EngineConfig(KeyConfig(kind="simplex"))) as engine:
+        told = [one for i in range(0, len(given), most) for one in engine.handle(given[i : i + most])]
+    refused = [one for one in told if isinstance(one, Rejected)]
+    assert [one.id for one in refused] == ["q3", "q4", "soft"]
+    assert all("4 classes are more than its integers bear on a grid of" in one.detail for one in refused)
+    assert told[-1] == Settled("soft")
+    check_ledger(tmp_path / "ledger")
+
+
+def test_a_forecaster_that_cannot_bear_a_class_is_as_it_was(bears_three):
+    forecaster = SimplexAlmostOneStepAhead()
+    for label in "abc":
+        forecaster.learn_one({}, label)
+    before = forecaster.predict_proba_one({}), forecaster.certificate, forecaster.guarantee
+    for outcome in ("d", {"d": 0.5, "a": 0.5}):
+        with pytest.raises(ValueError, match="4 classes are more than its integers bear"):
+            forecaster.learn_one({}, outcome)
+        assert before == (forecaster.predict_proba_one({}), forecaster.certificate, forecaster.guarantee)
+        assert forecaster.classes == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("edition", [4, 5])

@@ -85,6 +85,21 @@ def test_a_key_is_answered_as_by_the_engine_however_its_events_are_cut(history, 
         assert turns(step, key, events, rng, most)[1] == wanted[key]
 
 
+def test_what_a_process_has_dumped_itself_it_takes_back_without_a_look(monkeypatch):
+    events = [event for n in range(60) for event in (Query(f"q{n}", "k", 0.3), Outcome(f"q{n}", n % 2))]
+    wanted, _ = KeyStep(EngineConfig(), 100)("k", None, events)
+    step = KeyStep(EngineConfig(), 100)
+    data, _ = step("k", None, events[:60])
+
+    def looked(*_):
+        raise AssertionError("it was looked at")
+
+    monkeypatch.setattr("onlinecal.engine.keys.storing.Storing._take", looked)
+    assert step("k", data, events[60:])[0] == wanted
+    with pytest.raises(ValueError, match="looked at"):
+        step("l", data, [])
+
+
 CUTS = (1, 3, 60)
 FORGOTTEN = (1, 5, 40, 10_000)
 

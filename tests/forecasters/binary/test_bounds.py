@@ -27,7 +27,7 @@ from tests.forecasters.configurations import (
 TOLERANCE = 1e-9
 
 
-LENGTH, LONGER = 10, 15
+LENGTH, LONGER = 8, 15
 
 
 def every_game(config, length):

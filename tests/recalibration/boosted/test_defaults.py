@@ -55,7 +55,7 @@ def test_what_is_wrong_in_one_of_few_groups_is_found_by_few_columns():
     rng = np.random.default_rng(3)
     group = rng.integers(0, 8, 1500)
     p = rng.uniform(0.2, 0.8, 1500)
-    y = rng.random(1500) < np.where(group == 0, p - 0.14, p)
+    y = rng.random(1500) < np.where(group == 0, p - 0.13, p)
     model = BoostedRecalibrator().fit(group[:, None] == np.arange(8), y, p)
     assert model.n_kept_ >= 1
     gain = 1500 * (model.held_out_[0] - model.held_out_.min())
@@ -125,6 +125,44 @@ def test_weights():
 def test_bad_parameters_are_named(parameters, message):
     with pytest.raises(ValueError, match=message):
         BoostedRecalibrator(**parameters).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_features_that_are_texts_are_named():
+    frame = pd.DataFrame({"age": [40, 50], "job": ["cook", "smith"]})
+    for table in (frame, pl.from_pandas(frame)):
+        with pytest.raises(
+            ValueError, match="X must hold numbers, got 'cook' in column 'job' at row 0: encode"
+        ):
+            BoostedRecalibrator().fit(table, [0, 1])
+    with pytest.raises(ValueError, match="got 'cook' in column 1 at row 0"):
+        BoostedRecalibrator().fit([[1, "cook"], [2, "smith"]], [0, 1])
+    BoostedRecalibrator().fit(np.array([[1, 0.5], [None, 2]], dtype=object), [0, 1])
+
+
+def test_rounds_are_linear_first_and_then_trees():
+    X, p, y = rows(3000, 8)
+    model = BoostedRecalibrator(n_folds=3).fit(X, y, p)
+    kinds = [type(one).__name__ for one in model._kept]
+    assert kinds == sorted(kinds, key=["LinearRound", "DecisionTreeRegressor"].index)
+    assert len(set(kinds)) == 2  # a slope with age, and its step at 60
+    assert len(model.held_out_) == model.n_rounds_ + 1 <= model.max_rounds_ + 1 == 121
+    # missing values, and features far from those that were fitted
+    Z = np.where(np.arange(X.size).reshape(X.shape) % 7 == 0, np.nan, X)
+    holes = BoostedRecalibrator(n_folds=3).fit(Z, y, p)
+    assert np.isfinite(holes.predict(Z, p)).all()
+    far = np.where(np.arange(3) == 1, 1e12, X)
+    assert (model.predict(far, p) == model.predict(np.where(np.arange(3) == 1, X[:, 1].max(), X), p)).all()
+
+
+def test_of_many_rows_some_are_fitted(monkeypatch):
+    X, p, y = rows(2000, 7)
+    monkeypatch.setattr("onlinecal.recalibration.boosted.recalibrator.MOST_ROWS", 500)
+    some = np.sort(np.random.default_rng(3).choice(2000, 500, replace=False))
+    weights = np.where(np.arange(2000) % 2, 1.0, 2.0)
+    model = BoostedRecalibrator(seed=3).fit(X, y, p, weights)
+    assert model.held_out_ == pytest.approx(
+        BoostedRecalibrator(seed=3).fit(X[some], y[some], p[some], weights[some]).held_out_
+    )
 
 
 def test_one_row_is_enough():

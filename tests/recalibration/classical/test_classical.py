@@ -5,7 +5,14 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 
-from onlinecal.recalibration import DirichletCalibration, TemperatureScaling, TopLabelIsotonic
+from onlinecal.recalibration import (
+    AveragedCalibration,
+    DirichletCalibration,
+    TemperatureScaling,
+    TopLabelIsotonic,
+    VectorScaling,
+)
+from onlinecal.recalibration.classical.averaged import PRIOR, best_shares
 from onlinecal.recalibration.classical.dirichlet import penalised_loss
 
 
@@ -103,3 +110,48 @@ def test_baselines_know_labels_by_name(kind):
     model = kind(classes=names).fit(table, np.array(names)[labels])
     assert set(model.predict(table)) <= set(names)
     assert np.allclose(model.predict_proba(table).sum(axis=1), 1)
+
+
+def test_shares_have_the_least_log_loss_with_their_prior():
+    rng = np.random.default_rng(0)
+    said, counts = rng.uniform(0.01, 1.0, (3, 60)), rng.integers(1, 4, 60).astype(float)
+    shares = best_shares(said, counts)
+    assert shares.sum() == pytest.approx(1.0)
+
+    def objective(w):
+        return (counts * np.log(w @ said)).sum() + PRIOR * np.log(w).sum()
+
+    for away in rng.dirichlet(np.ones(3), 200):
+        assert objective(0.9 * shares + 0.1 * away) < objective(shares)
+    again = np.repeat(said, counts.astype(int), axis=1)
+    assert best_shares(again, np.ones(again.shape[1])) == pytest.approx(shares)
+
+
+def test_an_average_leans_to_what_held_out_rows_prefer():
+    table, labels = source(1500)
+    model = AveragedCalibration([TemperatureScaling(), TopLabelIsotonic()]).fit(table, labels)
+    assert model.shares_[0] > 2 / 3
+    fresh, came = source(3000, 1)
+    parts = [one.predict_proba(fresh) for one in model.recalibrators_]
+    assert np.allclose(model.predict_proba(fresh), np.tensordot(model.shares_, parts, 1))
+    plain = AveragedCalibration(model.recalibrators, n_folds=0).fit(table, labels)
+    assert plain.shares_.tolist() == [0.5, 0.5]
+    at = np.arange(len(came)), came
+    assert np.log(model.predict_proba(fresh)[at]).mean() > np.log(plain.predict_proba(fresh)[at]).mean()
+    for few in (table[:119], np.repeat(table[:9], 40, axis=0)):
+        model = AveragedCalibration([TemperatureScaling(), VectorScaling()])
+        model.fit(few, np.arange(len(few)) % 4)
+        assert model.shares_.tolist() == [0.5, 0.5]
+    for bad in (1, -1, 2.5, "a"):
+        with pytest.raises(ValueError, match=f"n_folds must be .*, got {bad!r}"):
+            AveragedCalibration(n_folds=bad).fit(table, labels)
+
+
+def test_an_average_of_an_older_pickle_has_equal_shares():
+    table, labels = source(300)
+    model = AveragedCalibration().fit(table, labels)
+    del model.shares_
+    assert np.allclose(
+        model.predict_proba(table),
+        np.mean([one.predict_proba(table) for one in model.recalibrators_], axis=0),
+    )

@@ -102,7 +102,7 @@ def test_hidden_draws_keep_the_ece_at_two_thirds_and_seen_ones_do_not(tmp_path):
     results = play(
         tmp_path,
         forecasters=forecasters,
-        adversaries=["coin", "linear-drift", "threshold"],
+        adversaries=["linear-drift", "threshold"],
         rounds=ROUNDS[:4],
     )
     check_ece_of_randomised(results)

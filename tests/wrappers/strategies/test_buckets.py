@@ -76,7 +76,7 @@ SETTINGS = {
 @pytest.mark.parametrize("hinted", HINTS)
 @pytest.mark.parametrize("answers", OUTCOMES)
 def test_the_brier_score_is_near_that_of_any_hints_on_any_outcomes(answers, hinted, setting):
-    n, rng = 6000, np.random.default_rng(5)
+    n, rng = 3000, np.random.default_rng(5)
     G, settings = SETTINGS[setting]
     patience = round(8 * G**2)
     hints = HINTS[hinted](rng, n)

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from onlinecal.cli.everything import warm_engine
 from tests.cli.stream.events import late, stream
 from tests.engine.scripts import quick_folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled():
+    """What workers would all compile at once is there before they start."""
+    warm_engine()
 
 
 @pytest.fixture
