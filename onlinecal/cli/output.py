@@ -86,18 +86,21 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str
 
 def progress() -> Progress:
     """A progress bar on stderr, in units that the caller counts; nothing where stderr is no terminal."""
+    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = notices()
+    shown = console.is_terminal
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("left:"),
         TimeRemainingColumn(),
-        console=console,
+        # older versions of rich end a bar that is not shown with an empty line
+        console=console if shown else Console(quiet=True),
         transient=True,
-        disable=not console.is_terminal,
+        disable=not shown,
     )
 
 
