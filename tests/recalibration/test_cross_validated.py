@@ -47,7 +47,7 @@ def small_tables():
 
 @parametrize_with_checks(
     [
-        RecalibratedClassifierCV(LogisticRegression()),
+        RecalibratedClassifierCV(GaussianNB()),
         RecalibratedClassifierCV(LinearSVC(random_state=0), TemperatureScaling(), cv=2, ensemble=False),
     ]
 )
