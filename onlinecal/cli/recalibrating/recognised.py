@@ -10,7 +10,7 @@ import numpy as np
 
 from onlinecal.cli.recalibrating.options import ChooseSettings
 from onlinecal.cli.recalibrating.tables import USUAL_PROBABILITIES, read_names
-from onlinecal.formats import called, is_pipe
+from onlinecal.formats import called, is_pipe, readable
 
 LABELS = ("label", "labels", "y", "y_true", "target", "class", "truth", "ground_truth", "outcome")
 FORECASTS = ("forecast", "p", "prob", "prob1", "probability", "prediction", "hint", "risk")
@@ -57,7 +57,7 @@ def recognise(file: Path, settings: ChooseSettings) -> tuple[bool, ChooseSetting
 def has_class_columns(file: Path, names: list[str]) -> bool:
     """Whether there is a table of probabilities in an NPZ file, or several columns with their usual names."""
     if file.suffix.lower() == ".npz":
-        with np.load(file, allow_pickle=False) as arrays:
+        with readable(file, "npz"), np.load(file, allow_pickle=False) as arrays:
             return any(arrays[name].ndim == 2 for name in arrays.files)
     return any(
         sum(fnmatch.fnmatchcase(name, pattern) for name in names) > 1 for pattern in USUAL_PROBABILITIES

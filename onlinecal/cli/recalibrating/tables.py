@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.recalibrating.large import maybe_large, read_large
-from onlinecal.formats import called, check_file
+from onlinecal.formats import called, check_file, readable
 from onlinecal.recalibration.labels import number_labels
 from onlinecal.tables import check_columns, read_columns, read_frame
 from onlinecal.validation import check_labels, check_probability_rows
@@ -103,7 +103,7 @@ def read_table(path: Path, probabilities: str | None = None, label: str | None =
 
 
 def _from_arrays(path: Path, probabilities: str | None, label: str | None) -> Table:
-    with np.load(path, allow_pickle=False) as file:
+    with readable(path, "npz"), np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     if probabilities is None:
         probabilities = next((name for name, array in arrays.items() if array.ndim == 2), None)
@@ -173,7 +173,7 @@ def read_names(path: Path) -> list[str]:
         unread = maybe_large(path)
         return read_columns(path) if unread is None else unread.collect_schema().names()
     check_file(path)
-    with np.load(path, allow_pickle=False) as arrays:
+    with readable(path, "npz"), np.load(path, allow_pickle=False) as arrays:
         return list(arrays.files)
 
 

@@ -16,7 +16,7 @@ from onlinecal.cli.recalibrating.lp import chance_error
 from onlinecal.cli.recalibrating.multiclass import read_labelled, with_label
 from onlinecal.cli.recalibrating.options import ClassColumns
 from onlinecal.cli.recalibrating.parts import split_rows
-from onlinecal.cli.recalibrating.tables import read_table
+from onlinecal.cli.recalibrating.tables import read_names, read_table
 from onlinecal.plots.recalibration.level_table import level_name, level_set_errors
 from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
 
@@ -52,6 +52,16 @@ def test_labels_of_an_array_may_be_one_hot(tmp_path):
         read_table(tmp_path / "a.npz", label="bad")
     with pytest.raises(ValueError, match=r"a.npz has no labels to fit to: .*, perhaps --label y"):
         read_labelled(tmp_path / "a.npz", ClassColumns())
+
+
+def test_a_file_of_arrays_that_is_cut_off_is_named(tmp_path):
+    np.savez(tmp_path / "a.npz", p=np.full((200, 2), 0.5), y=np.arange(200) % 2)
+    whole = (tmp_path / "a.npz").read_bytes()
+    for size in (0, 100, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "cut.npz").write_bytes(whole[:size])
+        for read in (read_table, read_names):
+            with pytest.raises(ValueError, match=r"cut\.npz cannot be read as npz"):
+                read(tmp_path / "cut.npz")
 
 
 def test_a_column_of_labels_with_a_usual_name_is_taken(tmp_path):
