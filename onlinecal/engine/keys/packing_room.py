@@ -40,7 +40,7 @@ class PackingRoom(Room):
         self._new_ones: list[int] = []
         self._out = np.empty(0, np.int64)
         new = together(pack(model.machine.rules.in_use(model.memory)), None, None, 0, 0)
-        self._new = np.frombuffer(new, np.int64)
+        self._new = words_of(new)
         self.attic = Attic()
 
     def packed(self, players: list[int]) -> list[bytes]:
@@ -75,7 +75,7 @@ class PackingRoom(Room):
     def unpack(self, packed: list[bytes]) -> list[int]:
         """Players that go on from where those were that were packed."""
         starts = np.cumsum([0, *map(len, packed)])[:-1] // 8
-        return self._take_up(np.frombuffer(b"".join(packed), np.int64), starts).tolist()
+        return self._take_up(words_of(b"".join(packed)), starts).tolist()
 
     def fetch(self, starts: Ints, sizes: Ints) -> Ints:
         """Players from the attic, who leave it."""
@@ -123,3 +123,8 @@ class PackingRoom(Room):
         rows = self.state.rows[players]
         self.rows.free += rows[rows >= 0].tolist()
         self.players.free += players
+
+
+def words_of(data: bytes) -> Ints:
+    """Packed players as words that may be written, as the attic's: one version of what takes them up."""
+    return np.frombuffer(data, np.int64).copy()
