@@ -35,22 +35,11 @@ SHARES = np.array(
 """What each bet gets of 1 with every forecast."""
 BY = np.array([*ODDS, *ODDS[WHOLE - PART :]])
 """The factors of the odds of the bets on a forecast, without the stretches."""
+LEAST, UPWARDS, BROUGHT = np.minimum(BY, 1.0), BY >= 1.0, np.abs(BY - 1.0)
+"""Of such a bet, times the odds' (1 - p) + p BY: its smallest factor; whether it is on outcome 1; what that
+brings beyond the smallest."""
 LARGEST, ROUNDED_DOWN = 1e30, 1.0 - 2.0**-23
 """Stakes fit floats of 32 bits, and are never more than the money."""
-
-
-@kernel_part
-def gain_of_odds(by: float, p: float, y: float) -> float:
-    """The factor of a bet on odds times `by`, less the smallest that there can be."""
-    if by >= 1.0:
-        return y * (by - 1.0) / (1.0 - p + p * by)
-    return (1.0 - y) * (1.0 - by) / (1.0 - p + p * by)
-
-
-@kernel_part
-def least_of_odds(by: float, p: float) -> float:
-    """The smallest factor of such a bet."""
-    return min(by, 1.0) / (1.0 - p + p * by)
 
 
 @kernel_part
@@ -61,9 +50,15 @@ def stretched(twice: bool, p: float) -> tuple[float, float]:
 
 
 @kernel_part
-def bet_at(place: int, p: float) -> int:
-    """Which bet is the one at a place of a ticket for this forecast."""
-    return place if place < QUARTERS else place + PART * min(int(PARTS * p), PARTS - 1)
+def quarter_of(p: float) -> int:
+    """Behind those of all forecasts, the first of the bets of the quarter in which p is."""
+    return QUARTERS + PART * min(int(PARTS * p), PARTS - 1)
+
+
+@kernel_part
+def staked(money: float) -> float:
+    """What a bet stakes, of so much money."""
+    return min(money, LARGEST) * ROUNDED_DOWN
 
 
 @kernel_part
@@ -71,29 +66,36 @@ def stake(money: Any, start: int, ticket: Any, place: int, p: float) -> None:
     """Make the bets on a forecast p; the stakes, MADE of them, are written into the ticket."""
     for bet in range(N_BETS):
         money[start + bet] += SHARES[bet]
-    for i in range(MADE):
-        bet = start + bet_at(i, p)
-        ticket[place + i] = min(money[bet], LARGEST) * ROUNDED_DOWN
-        if WHOLE <= i < QUARTERS:
-            if 0.0 < p < 1.0:
-                one, zero = stretched(i > WHOLE, p)
-                money[bet] *= min(one, zero)
-        else:
-            money[bet] *= least_of_odds(BY[i if i < WHOLE else i - STRETCHES], p)
+    rest, quarter = 1.0 - p, start + quarter_of(p)
+    # loops of fixed lengths without a branch: the compiler takes several bets at once
+    for i in range(WHOLE):
+        ticket[place + i] = staked(money[start + i])
+        money[start + i] *= LEAST[i] / (rest + p * BY[i])
+    for i in range(WHOLE, QUARTERS):
+        ticket[place + i] = staked(money[start + i])
+        if 0.0 < p < 1.0:
+            one, zero = stretched(i > WHOLE, p)
+            money[start + i] *= min(one, zero)
+    for i in range(PART):
+        ticket[place + QUARTERS + i] = staked(money[quarter + i])
+        money[quarter + i] *= LEAST[WHOLE + i] / (rest + p * BY[WHOLE + i])
 
 
 @kernel_part
 def pay(money: Any, start: int, ticket: Any, place: int, p: float, y: float) -> None:
     """Pay out what the bets on a forecast p have brought; y = p gives back what was staked, no more."""
-    for i in range(MADE):
-        bet, gain = start + bet_at(i, p), 0.0
-        if WHOLE <= i < QUARTERS:
-            if 0.0 < p < 1.0:
-                one, zero = stretched(i > WHOLE, p)
-                gain = max(one - zero, 0.0) * y + max(zero - one, 0.0) * (1.0 - y)
-        else:
-            gain = gain_of_odds(BY[i if i < WHOLE else i - STRETCHES], p, y)
-        money[bet] += ticket[place + i] * gain
+    rest, none, quarter = 1.0 - p, 1.0 - y, start + quarter_of(p)
+    for i in range(WHOLE):
+        gain = (y if UPWARDS[i] else none) * BROUGHT[i] / (rest + p * BY[i])
+        money[start + i] += ticket[place + i] * gain
+    for i in range(WHOLE, QUARTERS):
+        if 0.0 < p < 1.0:
+            one, zero = stretched(i > WHOLE, p)
+            gain = max(one - zero, 0.0) * y + max(zero - one, 0.0) * none
+            money[start + i] += ticket[place + i] * gain
+    for i in range(PART):
+        gain = (y if UPWARDS[WHOLE + i] else none) * BROUGHT[WHOLE + i] / (rest + p * BY[WHOLE + i])
+        money[quarter + i] += ticket[place + QUARTERS + i] * gain
 
 
 @kernel_part

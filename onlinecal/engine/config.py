@@ -142,6 +142,10 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
                 return place
         return -1
 
+    def places_for(self, keys: list[str]) -> list[int]:
+        """The same of many keys."""
+        return list(map(self.place_for, keys)) if self.matches else [-1] * len(keys)
+
     def for_new_ledger(self, edition: int = EDITION) -> EngineConfig:
         """The configuration with an edition, today's, if it names none."""
         return self if self.edition else replace(self, edition=edition)

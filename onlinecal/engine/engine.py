@@ -33,9 +33,9 @@ from onlinecal.validation import check_count
 HOT_KEYS = 20_000
 PACKED_BYTES = 96 << 20
 WINDOW = 250_000
+"""A state is written when the ledger has lacked it for so many events: the most that a restart replays."""
 
 Input = tuple[str | bytes, int] | tuple[str | bytes, int, bytes | None]
-"""A state is written when the ledger has lacked it for so many events: the most that a restart replays."""
 
 
 class Engine:
@@ -86,8 +86,7 @@ class Engine:
         packed_bytes: int = PACKED_BYTES,
         window: int = WINDOW,
     ) -> None:
-        self._mutex = threading.RLock()
-        self._served = Served()
+        self._mutex, self._served = threading.RLock(), Served()
         self.hot_keys, self.window = hot_keys, window
         self.packed_bytes = check_count(packed_bytes, "packed_bytes", least=0)
         if config is not None:
@@ -123,15 +122,14 @@ class Engine:
         window: int | None = None,
     ) -> None:
         """Commit a batch, and the states that are due."""
-        window = self.window if window is None else window
-        states = self._keys.due(upto, window, self.hot_keys, self.packed_bytes)
+        behind = self.window if window is None else window
+        states = self._keys.due(upto, behind, self.hot_keys, self.packed_bytes)
         tail, after = self._keys.tail(upto), (self._number, self._keys_known)
         if batch is not None:
             rows = batch.created, batch.query_rows(), batch.closing_rows()
-            noted = [Noted(*one) for one in inputs]
             reliability = self._keys.reliability
             counted = None if reliability is None or reliability.is_written else reliability.dump()
-            self._ledger.commit(Changes(*rows, states, tail, noted, after, counted))
+            self._ledger.commit(Changes(*rows, states, tail, [Noted(*one) for one in inputs], after, counted))
         elif states:
             self._ledger.commit(Changes((), (), (), states, tail, (), after))
 

@@ -27,13 +27,18 @@ NO_EVENTS = Events(
 class Unknown(NamedTuple):
     """Ids and names of keys that the ledger may know something of; keys, and seats, that are to wake.
 
-    `events` and `judged` are what the register takes and gives; empty of few events.
+    The ids begin with those of all queries that are as usual, in their order.
+
+    `names` are those of queries whose keys have no seat, `told` the ids of outcomes of which the register has
+    none. `events` and `judged` are what the register takes and gives; empty of few events.
     """
 
     ids: list[str]
     cold: list[str]
     packed: dict[KeyState, None]
     asleep: NDArray[np.int64]
+    names: list[str] = []  # noqa: RUF012
+    told: list[str] = []  # noqa: RUF012
     events: Events = NO_EVENTS
     judged: Judged = Judged(NONE, NONE, NONE, np.empty((3, 0), np.int64))
 
@@ -49,21 +54,23 @@ def unknown(columns: Columns, keys: KeyCache) -> Unknown:
     odd, asks = kinds == ODD, kinds == QUERY
     events = Events(columns.bytes, columns.spans, kinds, odd, columns.hints, columns.times)
     judged = register.look_up(events)
-    names = dict.fromkeys(columns.texts(np.flatnonzero(asks & (judged.seats < 0)), KEY))
-    told = columns.texts(np.flatnonzero((kinds == OUTCOME) & (judged.entries < 0)), ID)
-    cold.update((name, None) for name in names if name not in keys.states)
-    asked = columns.texts(np.flatnonzero(asks), ID)
-    ids.update(dict.fromkeys(asked))
-    ids.update((id, None) for id in told if id not in keys.open.own)
+    strange = judged.seats < 0
+    names = list(dict.fromkeys(columns.texts(np.flatnonzero(asks & strange), KEY)))
+    told = columns.texts(np.flatnonzero((kinds == OUTCOME) & strange), ID)
+    there = list(map(keys.states.get, names))
+    cold.update((name, None) for name, state in zip(names, there, strict=True) if state is None)
+    asked, own = columns.texts(np.flatnonzero(asks), ID), keys.open.own
+    asked += [id for id in told if id not in own] if own else told
     asleep = NONE
     if keys.packed_bytes:
-        found += map(keys.states.get, names)
-        found += map(keys.open.own.get, told)
-        seats = judged.seats[judged.seats >= 0]
+        found += there
+        found += map(own.get, told) if own else ()
+        seats = judged.seats[~strange]
         asleep = np.unique(seats[register.book.seats[seats, PLAYER] == PACKED])
     if odd.any():
         _look_at(columns, np.flatnonzero(odd).tolist(), keys, ids, cold, found)
-    return Unknown(list(ids), list(cold), _packed(found), asleep, events, judged)
+        asked += ids
+    return Unknown(asked, list(cold), _packed(found), asleep, names, told, events, judged)
 
 
 def _look_at(
@@ -93,7 +100,7 @@ def _look_at(
 
 
 def _packed(found: list[KeyState | None]) -> dict[KeyState, None]:
-    return dict.fromkeys(state for state in found if state is not None and state.packed is not None)
+    return {state: None for state in found if state is not None and state.is_packed}
 
 
 def take_seats(columns: Columns, keys: KeyCache, records: dict[str, Record], known: Unknown) -> None:
@@ -103,18 +110,17 @@ def take_seats(columns: Columns, keys: KeyCache, records: dict[str, Record], kno
     if records:
         which = np.flatnonzero(asks)
         events.alone[which[[id in records for id in columns.texts(which, ID)]]] = True
-    names = dict.fromkeys(columns.texts(np.flatnonzero(asks & (judged.seats < 0)), KEY))
-    told = columns.texts(np.flatnonzero((events.kinds == OUTCOME) & (judged.entries < 0)), ID)
-    if not names and not told:
+    if not known.names and not known.told:
         return
-    there = dict.fromkeys(map(keys.open.own.get, told))
+    there = dict.fromkeys(map(keys.open.own.get, known.told))
     new, steered = [], []
-    for name in names:
-        state = keys.states.get(name)
+    states_of, settings_for = keys.states, keys.settings_for
+    for name in known.names:
+        state = states_of.get(name)
         if state is not None:
             there[state] = None
         else:
-            settings = keys.settings_for(name)[1]
+            settings = settings_for(name)[1]
             if settings.usual:
                 new.append(name)
                 steered.append(settings.new_steering is None)

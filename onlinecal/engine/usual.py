@@ -135,9 +135,9 @@ class UsualBatch(Batch):
     def _create_all(self, seats: Ints) -> None:
         """New keys, in the seats that were kept for them."""
         names = [self.keys.register.expected[seat] for seat in seats.tolist()]
-        places = map(self.keys.config.place_for, names)
+        places = self.keys.config.places_for(names)
         self.created += zip(count(self.keys_known + 1), names, places)
-        self.keys.create_seated(names, seats, self.keys_known + 1)
+        self.keys.create_seated(names, places, seats, self.keys_known + 1)
         self.keys_known += len(names)
 
     def _take_account(self, dirty: Ints, guided: Ints) -> None:
@@ -146,11 +146,7 @@ class UsualBatch(Batch):
         for seat, number in zip(dirty.tolist(), book.seats[dirty, DIRTY].tolist(), strict=True):
             self.keys.dirty.setdefault(states[seat], number)
         if len(guided):
-            steered: list[Any] = [states[seat] for seat in guided.tolist()]
-            for state in steered:
-                state.steered = True
-            for arena, which in self.keys.by_arena(steered):
-                arena.begin_steering_together([steered[i].player for i in which.tolist()])
+            self.keys.begin_steering(guided)
 
     def _note(self, start: int, end: int) -> None:
         """Leave steps for the arenas, and what is settled to be counted."""
@@ -279,9 +275,11 @@ class UsualBatch(Batch):
         if not len(asks):
             return own
         columns = self.columns
+        all_asked = len(asks) == np.count_nonzero(columns.kinds == QUERY)
+        ids = self._known.ids[: len(asks)] if all_asked else columns.texts(asks, ID)
         rows = zip(
             judged.numbers[asks].tolist(),
-            columns.texts(asks, ID),
+            ids,
             self._keys_asked.tolist(),
             optional(columns.hints[asks]),
             optional(columns.times[asks]),

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import count
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.keys.judging import DIRTY, PLAYER, USED
+from onlinecal.engine.keys.judging import DIRTY, USED
 from onlinecal.engine.keys.lanes import Issued
-from onlinecal.engine.keys.own_states import is_own, note_own
-from onlinecal.engine.keys.packed_players import Packed, apart
+from onlinecal.engine.keys.own_states import is_own
 from onlinecal.engine.keys.settled import Rounds, Settled
 from onlinecal.engine.keys.shelves import Shelves
 from onlinecal.engine.keys.state import KeyState
@@ -76,14 +75,21 @@ class KeyCache(Shelves):
         self._live[state] = None
         return state
 
-    def create_seated(self, names: list[str], seats: NDArray[np.int64], number: int) -> None:
-        """New keys, with numbers from one on, in the seats that were kept for them."""
-        settings = [self.settings_for(name)[1] for name in names]
-        states = list(map(KeyState.newcomer, names, count(number), settings))
-        self.register.settle(states, seats, [state.player for state in states])
-        for arena, which in self.arenas_of(seats):
-            arena.owners[self.register.book.seats[seats[which], PLAYER]] = seats[which]
-        self.states.update(zip(names, states, strict=True))
+    def create_seated(
+        self, names: list[str], places: list[int], seats: NDArray[np.int64], number: int
+    ) -> None:
+        """New keys, with numbers from one on and places in the configuration, in the seats kept for them."""
+        start = 0
+        for place, same in groupby(places):
+            end = start + len(list(same))
+            settings, these, mine = self.settings[place], names[start:end], seats[start:end]
+            assert settings.arena is not None
+            players = settings.arena.new_players(len(these))
+            states = KeyState.newcomers(these, number + start, settings)
+            self.register.settle(states, mine, players)
+            settings.arena.owners[players] = mine
+            self.states.update(zip(these, states, strict=True))
+            start = end
 
     def load(self, snapshots: Iterable[Snapshot]) -> None:
         """Take in the states of cold keys; ValueError for one that is in memory, which is newer."""
@@ -93,7 +99,7 @@ class KeyCache(Shelves):
                 raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
             mark = self.settings[one.config].mark
             state = self._state_of(one, one.state is not None and is_own(one.number, mark, one.state))
-            if state.packed is None:
+            if not state.is_packed:
                 state.move_in()
             self.states[one.name] = state
             self._live[state] = None
@@ -133,7 +139,7 @@ class KeyCache(Shelves):
             self.open.own.pop(id, None)
         if state.arena is not None:
             state.arena.open.free += [issued.cell for issued in state.open.values()]
-            if state.packed is None:
+            if not state.is_packed:
                 state.arena.let_go([state.player])
 
     def unseat(self, state: KeyState) -> None:
@@ -155,7 +161,9 @@ class KeyCache(Shelves):
                 self.totals.dropped(state)
             state.seat, state.open = -1, {}
         for arena, which in self.arenas_of(seats) if len(seats) else ():
-            arena.open.free += self.register.dismiss(seats[which]).tolist()
+            mine = seats[which]
+            arena.attic.leave(*self.register.stored(mine))
+            arena.open.free += self.register.dismiss(mine).tolist()
 
     def fetch(self, names: Iterable[str], ledger: Ledger) -> None:
         """Load those of the keys that are cold; keys that the ledger does not know stay unknown."""
@@ -167,7 +175,7 @@ class KeyCache(Shelves):
 
     def ask(self, state: KeyState, id: str, number: int, hint: Any, time: float | None) -> Issued:
         """Issue a forecast of a key that is not full."""
-        if state.packed is not None:
+        if state.is_packed:
             self.wake([state])
         self._give_up(state, state.expire(time))
         if state.seat >= 0 and (self.few or not id.isascii()):
@@ -180,7 +188,7 @@ class KeyCache(Shelves):
 
     def close(self, state: KeyState, issued: Issued, number: int, value: Any, time: float | None) -> None:
         """Settle or withdraw a forecast; ValueError, and nothing changed, if the class is one too many."""
-        if state.packed is not None:
+        if state.is_packed:
             self.wake([state])
         if state.seat >= 0 and (self.few or type(value) is float):
             issued = self._out_of_seat(state)[issued.id]
@@ -281,27 +289,6 @@ class KeyCache(Shelves):
             self.register.clean(due)
         rows = self._rows_of(due, upto)
         self._drop_all(gone)
-        return rows
-
-    def _rows_of(self, states: list[KeyState], upto: int) -> list[StateRow]:
-        """What the ledger keeps of states."""
-        if not states:
-            return []
-        held: dict[KeyState, Packed] = {}
-        for arena in self._arenas:
-            there = [state for state in states if state.arena is arena and state.packed is None]
-            packed = arena.packed([state.player for state in there])
-            held.update(zip(there, map(apart, packed), strict=True))
-        rows, waiting = [], dict[KeyState, list[Issued]]()
-        seats = np.array([state.seat for state in states if state.seat >= 0], np.int64)
-        for arena, which in self.arenas_of(seats) if len(seats) else ():
-            mine = seats[which]
-            waiting.update(zip(self._seated(mine), self.register.open_of(mine, arena.state), strict=True))
-        for state in states:
-            player = held.get(state) or (state.held() if state.arena is not None else None)
-            data = state.dump(player, waiting.get(state))
-            note_own(state.number, state.settings.mark, data)
-            rows.append((state.number, upto, state.written(player), data))
         return rows
 
     def tail(self, upto: int) -> int:

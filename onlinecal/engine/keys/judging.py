@@ -19,12 +19,13 @@ from onlinecal.forecasters.binary.cells import inlined
 
 Floats = NDArray[np.float64]
 
-PLAYER, NUMBER, FIRST, LAST, WAITING, USED, DIRTY, STEERED, ARENA, SPENT, SIZE = range(11)
-COLUMNS = 11
+PLAYER, NUMBER, FIRST, LAST, WAITING, USED, DIRTY, STEERED, ARENA, SPENT, SIZE, STORED, WORDS = range(13)
+COLUMNS = 13
 """Of a seat: its player in the arena, or one of the words below; the ledger's number of the key; its oldest
 and its latest entry, -1 for none, and how many it has; the last event that something happened to it in;
 whether the ledger lacks something of it; whether its hints are steered; the arena's number;
-whether its memory bears no more rounds; how many bytes it takes while it is packed, else 0."""
+whether its memory bears no more rounds; how many bytes it takes while it is packed, else 0; where it is in
+the attic then, and how many words."""
 PACKED, EXPECTED, BORN, GONE = -1, -2, -3, -4
 """In the place of a player: it is packed; no event of this name was accepted yet; one was, in this batch; the
 key has left the seat in this batch."""
@@ -95,19 +96,19 @@ def lent_book(book: Any) -> Any:
 
 @compiled
 def look_up(book: Book, events: Events, judged: Judged, seed: int) -> None:
-    """Find the seats of queries, and the entries with the ids of all, and the seats of those of outcomes."""
+    """Find the seats of queries, and the entries of outcomes with theirs, where they are not known yet."""
     data, spans, seats, entries = borrowed(events.data), borrowed(events.spans), judged.seats, judged.entries
     names, ids, known = lent(book.names), lent(book.ids), borrowed(book.entries)
     for i in range(len(seats)):
-        seats[i] = entries[i] = -1
-        if events.kinds[i] == ODD:
+        if events.kinds[i] == ODD or seats[i] >= 0:
             continue
-        entry = ids.slots[place_of(ids, data, spans[i, ID], spans[i, ID + 1], seed)] - 1
-        entries[i] = entry
         if events.kinds[i] == QUERY:
             start, end = spans[i, KEY], spans[i, KEY + 1]
             seats[i] = names.slots[place_of(names, data, start, end, seed)] - 1
-        elif entry >= 0:
+            continue
+        entry = ids.slots[place_of(ids, data, spans[i, ID], spans[i, ID + 1], seed)] - 1
+        if entry >= 0:
+            entries[i] = entry
             seats[i] = known[entry, SEAT]
 
 
@@ -154,8 +155,11 @@ def judge(book: Book, events: Events, judged: Judged, free: Ints, progress: Ints
         progress[AT] = i
         if events.alone[i]:
             return
-        at = place_of(ids, data, spans[i, ID], spans[i, ID + 1], seed)
-        entry, seat, asks = ids.slots[at] - 1, judged.seats[i], events.kinds[i] == QUERY
+        entry, seat, at, asks = judged.entries[i], judged.seats[i], 0, events.kinds[i] == QUERY
+        if entry < 0:
+            # an event before it may have asked under its id; those that were found keep theirs until the end
+            at = place_of(ids, data, spans[i, ID], spans[i, ID + 1], seed)
+            entry = ids.slots[at] - 1
         if asks:
             if entry >= 0 or seat < 0:
                 return

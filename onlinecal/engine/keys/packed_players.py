@@ -15,9 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling.ahead import fetch_all
+from onlinecal.compiling.borrowed import borrowed
+from onlinecal.engine.keys.attic import Rooms, lent_rooms, take_room
 from onlinecal.engine.keys.packing import HEAD as FRONT
-from onlinecal.engine.keys.playing import Players
+from onlinecal.engine.keys.playing import AHEAD, MOST_FETCHED, Players
 from onlinecal.engine.keys.steering import BITS, SPARSE
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.forecasters.binary.cells import FORMAT, ROUNDS, certificate, inlined
@@ -36,23 +39,34 @@ FEW = 64
 """Integers of the smallest memory that can grow."""
 ROOM = HEAD + FRONT + 1 + STEERING_BITS + SIZE + ACCOUNT_BITS + ACCOUNT + 1
 """So many words a player takes at most, but for its table."""
+ZEROS, ONES = np.zeros(ACCOUNT, np.int64), np.full(ACCOUNT, -1)
 SPACE, ROWS = 1, 2
 """What taking up players can lack: room in the heap, rows of steering."""
 
 
 @inlined
 def put_changed(out: Any, at: int, words: Any, new: Any, kept: Any, n: int) -> int:
-    """Write bits that say which of n words are other than new and kept, and these; how many they are."""
+    """Write bits that say which of n words are other than new where they are kept (-1), and these; how many.
+
+    Words are looked at by eights, in most of which nothing has changed.
+    """
     end: Any = at + (n + 63) // 64
     start = end
     for first in range(0, n, 64):
         bits: Any = 0
-        for i in range(first, min(n, first + 64)):
-            changed = np.int64(words[i] != new[i]) & np.int64(kept[i])
-            # in each byte the highest bit comes first
-            bits |= changed << ((i & 56) + 7 - (i & 7))
-            out[end] = words[i]
-            end += changed
+        for eight in range(first, min(n, first + 64), 8):
+            differ: Any = np.int64(eight + 8 > n)
+            if eight + 8 <= n:
+                for i in range(eight, eight + 8):
+                    differ |= (words[i] ^ new[i]) & kept[i]
+            if differ == 0:
+                continue
+            for i in range(eight, min(n, eight + 8)):
+                changed = np.int64((words[i] ^ new[i]) & kept[i] != 0)
+                # in each byte the highest bit comes first
+                bits |= changed << ((i & 56) + 7 - (i & 7))
+                out[end] = words[i]
+                end += changed
         out[at + first // 64] = bits
     return end - start
 
@@ -61,69 +75,103 @@ def put_changed(out: Any, at: int, words: Any, new: Any, kept: Any, n: int) -> i
 def take_changed(data: Any, at: int, words: Any, new: Any, n: int) -> None:
     """Take up the words that were written so."""
     place = at + (n + 63) // 64
+    for i in range(n):
+        words[i] = new[i]
     for first in range(0, n, 64):
         bits = data[at + first // 64]
-        for i in range(first, min(n, first + 64)):
-            changed = bits >> ((i & 56) + 7 - (i & 7)) & 1
-            words[i] = data[place] if changed else new[i]
-            place += changed
+        for eight in range(first, min(n, first + 64), 8):
+            if bits >> (eight & 56) & 255:
+                for i in range(eight, min(n, eight + 8)):
+                    if bits >> ((i & 56) + 7 - (i & 7)) & 1:
+                        words[i] = data[place]
+                        place += 1
+
+
+@kernel_part
+def pack_one(
+    players: Any, player: int, watched: bool, new: Any, kept: Any, accounts: Any, out: Any, at: int
+) -> int:
+    """Pack a player into `out`, which has room from a place on; where it ends. The rest as `pack_players`."""
+    heap, places, rows, counts = players.heap, players.places, players.rows, players.counts
+    steering = players.steering.view(np.int64)
+    start, length = places[player, 0], places[player, 1]
+    memory = borrowed(heap[start : start + length])
+    if memory[FORMAT] == FORMAT_DYADIC:
+        length = memory[END]
+    most: Any = 0
+    for j in range(FRONT, length):
+        most = max(most, memory[j] ^ (memory[j] >> 63))
+    width = 1
+    while width < 8 and most >= 1 << (8 * width - 1):
+        width *= 2
+    out[at + WIDTH] = width
+    out[at + TABLE] = length - FRONT
+    out[at + LEARNT] = out[at + COUNTED] = -1
+    out[at + OPEN] = counts[player, 0]
+    out[at + LATE] = counts[player, 1]
+    out[at + WORTH] = np.float64(certificate(memory)).view(np.int64)
+    end: Any = at + HEAD
+    for j in range(FRONT):
+        out[end + j] = memory[j]
+    end += FRONT
+    each = 8 // width
+    for j in range(FRONT, length, each):
+        word: Any = 0
+        for i in range(min(each, length - j)):
+            part = memory[j + i]
+            if width < 8:
+                part &= (1 << (8 * width)) - 1
+            word |= part << (8 * width * i)
+        out[end] = word
+        end += 1
+    if rows[player] >= 0:
+        n = put_changed(out, end, borrowed(steering[rows[player]]), new, kept, SIZE)
+        out[at + LEARNT] = n
+        end += STEERING_BITS + n
+    if watched:
+        n = put_changed(out, end, borrowed(accounts[player]), ZEROS, ONES, ACCOUNT)
+        out[at + COUNTED] = n
+        end += ACCOUNT_BITS + n
+    return end
 
 
 @compiled
 def pack_players(
-    players: Players, which: Ints, watched: bool, new: Ints, kept: Any, out: Ints, ends: Ints
+    players: Players, which: Ints, watched: bool, new: Ints, kept: Ints, out: Ints, ends: Ints
 ) -> None:
     """Pack some players one after the other into `out`, which has room; `ends` are where each one ends.
 
-    `new` are the words of steering that has learnt nothing, `kept` whether they count, both (`trust.SIZE`,).
+    `new` are the words of steering that has learnt nothing, `kept` -1 for those that count, else 0, both
+    (`trust.SIZE`,).
     """
-    heap, places, rows, counts = players.heap, players.places, players.rows, players.counts
-    steering, accounts = players.steering.view(np.int64), players.accounts.view(np.int64)
-    zeros, ones = np.zeros(ACCOUNT, np.int64), np.ones(ACCOUNT, np.bool_)
-    worth = np.empty(1)
-    at = 0
+    accounts, at = players.accounts.view(np.int64), 0
     for k in range(len(which)):
-        player = which[k]
-        start, length = places[player, 0], places[player, 1]
-        memory = heap[start : start + length]
-        if memory[FORMAT] == FORMAT_DYADIC:
-            length = memory[END]
-        most = 0
-        for j in range(FRONT, length):
-            most = max(most, memory[j] ^ (memory[j] >> 63))
-        width = 1
-        while width < 8 and most >= 1 << (8 * width - 1):
-            width *= 2
-        worth[0] = certificate(memory)
-        out[at + WIDTH] = width
-        out[at + TABLE] = length - FRONT
-        out[at + LEARNT] = out[at + COUNTED] = -1
-        out[at + OPEN] = counts[player, 0]
-        out[at + LATE] = counts[player, 1]
-        out[at + WORTH] = worth.view(np.int64)[0]
-        end = at + HEAD
-        for j in range(FRONT):
-            out[end + j] = memory[j]
-        end += FRONT
-        each = 8 // width
-        for j in range(FRONT, length, each):
-            word = 0
-            for i in range(min(each, length - j)):
-                part = memory[j + i]
-                if width < 8:
-                    part &= (1 << (8 * width)) - 1
-                word |= part << (8 * width * i)
-            out[end] = word
-            end += 1
-        if rows[player] >= 0:
-            n = put_changed(out, end, steering[rows[player]], new, kept, SIZE)
-            out[at + LEARNT] = n
-            end += STEERING_BITS + n
-        if watched:
-            n = put_changed(out, end, accounts[player], zeros, ones, ACCOUNT)
-            out[at + COUNTED] = n
-            end += ACCOUNT_BITS + n
-        ends[k] = at = end
+        ends[k] = at = pack_one(players, which[k], watched, new, kept, accounts, out, at)
+
+
+@compiled
+def store_players(
+    players: Players, which: Ints, watched: bool, new: Ints, kept: Ints, out: Ints, attic: Rooms, found: Ints
+) -> None:
+    """Pack some players into an attic until it is full; `out` has room for any of them.
+
+    `found`, (players, 2), is where each one is, -1 for those that are not there, and how many words it has.
+    """
+    accounts, room = players.accounts.view(np.int64), lent_rooms(attic)
+    learnt, sums = borrowed(players.steering.ravel()), borrowed(players.accounts.ravel())
+    for k in range(len(which)):
+        if k + AHEAD < len(which):
+            coming = which[k + AHEAD]
+            fetch_all(players.heap, players.places[coming, 0], min(players.places[coming, 1], MOST_FETCHED))
+            fetch_all(learnt, max(players.rows[coming], 0) * SIZE, SIZE)
+            fetch_all(sums, coming * ACCOUNT, ACCOUNT)
+        size = pack_one(players, which[k], watched, new, kept, accounts, out, 0)
+        found[k, 0] = start = take_room(room, size)
+        found[k, 1] = size
+        if start < 0:
+            return
+        for j in range(size):
+            room.words[start + j] = out[j]
 
 
 @compiled
@@ -133,13 +181,15 @@ def unpack_players(
     """Let players be what was packed, from `progress[0]` on; what the next one lacks, 0 if all are there.
 
     `free` are rows of steering; `progress[1]` is how much of the heap is in use, `progress[2]` how many rows
-    were taken. A player that has enough of the heap keeps it.
+    were taken, `progress[3]` what room is lacking. A player that has enough of the heap keeps it.
     """
     heap, places, rows, counts = players.heap, players.places, players.rows, players.counts
     steering, accounts = players.steering.view(np.int64), players.accounts.view(np.int64)
-    zeros = np.zeros(ACCOUNT, np.int64)
+    lent_data = borrowed(data)
     while progress[0] < len(which):
         player, at = which[progress[0]], starts[progress[0]]
+        if progress[0] + AHEAD < len(which):
+            fetch_all(lent_data, starts[progress[0] + AHEAD], MOST_FETCHED)
         place = at + HEAD
         used = FRONT + data[at + TABLE]
         least = most = used
@@ -152,6 +202,7 @@ def unpack_players(
             return ROWS
         if not least <= places[player, 1] <= most:
             if progress[1] + least > len(heap):
+                progress[3] = least
                 return SPACE
             places[player, 0] = progress[1]
             places[player, 1] = least
@@ -173,10 +224,10 @@ def unpack_players(
         if data[at + LEARNT] >= 0:
             rows[player] = free[progress[2]]
             progress[2] += 1
-            take_changed(data, place, steering[rows[player]], new, SIZE)
+            take_changed(data, place, borrowed(steering[rows[player]]), new, SIZE)
             place += STEERING_BITS + data[at + LEARNT]
         if data[at + COUNTED] >= 0:
-            take_changed(data, place, accounts[player], zeros, ACCOUNT)
+            take_changed(data, place, borrowed(accounts[player]), ZEROS, ACCOUNT)
         else:
             for j in range(ACCOUNT):
                 accounts[player, j] = 0

@@ -35,8 +35,10 @@ from onlinecal.engine.keys.judging import (
     PLAYER,
     SIZE,
     STEERED,
+    STORED,
     TAKEN,
     WAITING,
+    WORDS,
     Events,
     Judged,
     enter_one,
@@ -55,15 +57,14 @@ class Register(Entries):
     """Seats and entries.
 
     `states` are the keys by seat, None for one that is free; `expected` the names of those that are kept for
-    keys whose first events are to be judged. `packed` are those that are packed; `packed_bytes` how many
-    bytes they take, `playing` how many seats have players.
+    keys whose first events are to be judged. `packed_bytes` is how many bytes those that are packed take,
+    `playing` how many seats have players.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.seats = Stack()
         self.states: list[KeyState | None] = []
-        self.packed: list[bytes | None] = []
         self.playing = self.packed_bytes = 0
         self.expected: dict[int, str] = {}
         self._left: list[int] = []
@@ -106,9 +107,11 @@ class Register(Entries):
         rows[seats, PLAYER], self.playing = players, self.playing + len(players)
         rows[seats, NUMBER] = [state.number for state in states]
         rows[seats, ARENA] = [state.arena.number for state in states]  # type: ignore[union-attr]
+        known, expected = self.states, self.expected
         for state, seat in zip(states, seats.tolist(), strict=True):
-            state.register, state.seat, self.states[seat] = self, seat, state
-            self.expected.pop(seat, None)
+            state.register, state.seat, known[seat] = self, seat, state
+            if expected:
+                expected.pop(seat, None)
 
     def plays(self, seat: int, arena: int, player: int) -> bool:
         """Whether a player of an arena is that of the key in this seat."""
@@ -121,29 +124,29 @@ class Register(Entries):
         assert state is not None
         return state.name
 
-    def taken_up(self, seats: Ints) -> list[bytes]:
-        """What is packed of keys that are to play again."""
-        packed, found = self.packed, list[bytes]()
-        for seat in seats.tolist():
-            found.append(packed[seat])
-            packed[seat] = None
-        self.packed_bytes -= int(self.book.seats[seats, SIZE].sum())
-        self.book.seats[seats, SIZE] = 0
-        return found
+    def stored(self, seats: Ints) -> tuple[Ints, Ints]:
+        """Where keys that are packed are in the attic, and how many words they have."""
+        return self.book.seats[seats, STORED], self.book.seats[seats, WORDS]
 
-    def play(self, seats: Ints, players: list[int]) -> None:
-        """Keys have players again."""
-        self.book.seats[seats, PLAYER] = players
+    def play(self, seats: Ints, players: Ints) -> None:
+        """Keys that were packed have players again."""
+        rows = self.book.seats
+        rows[seats, PLAYER] = players
         self.playing += len(players)
+        self._no_longer_packed(seats)
 
-    def put_aside(self, seats: Ints, packed: list[bytes], sizes: Ints) -> None:
-        """Keys are packed, and take so many bytes."""
+    def _no_longer_packed(self, seats: Ints) -> None:
+        rows = self.book.seats
+        self.packed_bytes -= int(rows[seats, SIZE].sum())
+        rows[seats, SIZE] = rows[seats, WORDS] = 0
+
+    def put_aside(self, seats: Ints, stored: Ints, sizes: Ints) -> None:
+        """Keys are packed, `stored` where an arena has told, and take so many bytes."""
         rows = self.book.seats
         rows[seats, PLAYER], rows[seats, SIZE] = PACKED, sizes
-        for seat, data in zip(seats.tolist(), packed, strict=True):
-            self.packed[seat] = data
+        rows[seats, STORED], rows[seats, WORDS] = stored.T
         self.packed_bytes += int(sizes.sum())
-        self.playing -= len(packed)
+        self.playing -= len(seats)
 
     def clean(self, states: Iterable[KeyState]) -> None:
         """The ledger will lack nothing of these keys."""
@@ -161,10 +164,10 @@ class Register(Entries):
         row = self.book.seats[seat]
         if row[SIZE]:
             self.packed_bytes -= int(row[SIZE])
+            state.arena.attic.leave(*self.stored(np.array([seat])))  # type: ignore[union-attr]
         else:
             self.playing -= 1
-        row[[PLAYER, WAITING, SIZE]] = GONE, 0, 0
-        self.packed[seat] = None
+        row[[PLAYER, WAITING, SIZE, WORDS]] = GONE, 0, 0, 0
         self._left.append(seat)
         state.seat = -1
         return waiting
@@ -174,11 +177,10 @@ class Register(Entries):
         rows, (entries, _) = self.book.seats, self.entries_of(seats)
         forget_texts(self.book.ids, entries)
         forget_texts(self.book.names, seats)
-        self.packed_bytes -= int(rows[seats, SIZE].sum())
-        for column, word in ((PLAYER, GONE), (WAITING, 0), (SIZE, 0)):
-            rows[seats, column] = word
+        self._no_longer_packed(seats)
+        rows[seats, PLAYER], rows[seats, WAITING] = GONE, 0
         for seat in seats.tolist():
-            self.states[seat] = self.packed[seat] = None
+            self.states[seat] = None
         self.entries.free += entries.tolist()
         self.seats.free += seats.tolist()
         return self.book.entries[entries, PLACE]
@@ -193,7 +195,6 @@ class Register(Entries):
             )  # fmt: skip
             self.book.seats[self.seats.size :, PLAYER] = GONE
             self.states += [None] * (size - len(self.states))
-            self.packed += [None] * (size - len(self.packed))
             self.seats.grow(size)
         seats = np.array(taken(self.seats.free, len(names)))
         self.book.seats[seats] = EXPECTED, 0, -1, -1, *[0] * (COLUMNS - 4)
@@ -217,13 +218,13 @@ class Register(Entries):
     def look_up(self, events: Events) -> Judged:
         """What is known of the events of a batch beforehand."""
         n = len(events.kinds)
-        seats, entries, numbers = (np.zeros(n, np.int64) for _ in range(3))
-        judged = Judged(seats, entries, numbers, np.empty((3, n), np.int64))
+        seats, entries = np.full((2, n), -1)
+        judged = Judged(seats, entries, np.zeros(n, np.int64), np.empty((3, n), np.int64))
         self.look_again(events, judged)
         return judged
 
     def look_again(self, events: Events, judged: Judged) -> None:
-        """The same, when there are more seats."""
+        """The same of those that are not known, when there are more seats."""
         look_up(self.book, events, judged, SEED)
 
     def judge(self, events: Events, judged: Judged, start: int, number: int, asks: int, width: int) -> Ints:

@@ -35,6 +35,14 @@ def move_memories(
             heap[starts[player] + j] = old[places[player, 0] + j]
 
 
+@compiled
+def begin_rows(steering: NDArray[np.float64], rows: NDArray[np.int64], new: NDArray[np.float64]) -> None:
+    """Let rows of steering be those of new ones."""
+    for row in rows:
+        for j in range(len(new)):
+            steering[row, j] = new[j]
+
+
 def grown(size: int) -> int:
     """What to grow to: to copy what is there costs more than room that nobody has touched."""
     return max(FEW, 4 * size)
@@ -83,17 +91,17 @@ class Room:
 
     def begin_steering(self, player: int, state: NDArray[np.float64] | None = None) -> None:
         """Steer a player's hints from now on, as a new one's or from a state."""
-        self.begin_steering_together([player])
+        self.begin_steering_together(np.array([player]))
         if state is not None:
             self.state.steering[self.state.rows[player]] = state
 
-    def begin_steering_together(self, players: list[int]) -> None:
+    def begin_steering_together(self, players: NDArray[np.int64]) -> None:
         """Steer the hints of players from now on, as new ones'."""
         while len(self.rows.free) < len(players):
             self._grow_rows()
         rows = taken(self.rows.free, len(players))
         self.state.rows[players] = rows
-        self.state.steering[rows] = self._steered
+        begin_rows(self.state.steering, np.array(rows), self._steered)
 
     def _grow_rows(self) -> None:
         size = grown(self.rows.size)

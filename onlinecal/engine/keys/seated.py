@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onlinecal.engine.keys.judging import ASKED, PLACE, PLAYER, SPENT, STEERED, WAITING
+from onlinecal.engine.keys.judging import ASKED, PLACE, PLAYER, SPENT, STEERED, STORED, WAITING, WORDS
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.waiting import Waiting
 
@@ -83,11 +83,20 @@ class Seated(Waiting):
     @property
     def packed(self) -> bytes | None:
         """The bytes of its player, if it is packed."""
-        return self._packed if self.seat < 0 else self.register.packed[self.seat]
+        if self.seat < 0:
+            return self._packed
+        assert self.arena is not None
+        start, words = self.register.book.seats[self.seat, [STORED, WORDS]].tolist()
+        return self.arena.attic.read(start, words) if words else None
 
     @packed.setter
     def packed(self, packed: bytes | None) -> None:
         self._packed = packed
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether it is."""
+        return self._packed is not None if self.seat < 0 else self.player < 0
 
     @property
     def spent(self) -> bool:

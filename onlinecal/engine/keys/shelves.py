@@ -8,12 +8,17 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.engine.columns.texts import WORD
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.arena import Arena
 from onlinecal.engine.keys.entries import Open
 from onlinecal.engine.keys.judging import ARENA, PLAYER, SIZE, USED, WAITING
+from onlinecal.engine.keys.lanes import Issued
+from onlinecal.engine.keys.own_states import note_own
+from onlinecal.engine.keys.packed_players import Packed, apart
 from onlinecal.engine.keys.register import Register
 from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.ledger.records import StateRow
 from onlinecal.engine.settings import Settings, all_settings
 
 PER_KEY, PER_OPEN = 1_000, 900
@@ -84,7 +89,7 @@ class Shelves:
 
     def wake(self, states: Iterable[KeyState]) -> None:
         """Let keys that are packed take steps again."""
-        asleep = [state for state in states if state.packed is not None]
+        asleep = [state for state in states if state.is_packed]
         seats = [state.seat for state in asleep if state.seat >= 0]
         if seats:
             self.wake_seats(np.array(seats))
@@ -101,7 +106,7 @@ class Shelves:
         """The same for keys with seats, which are packed."""
         for arena, which in self.arenas_of(seats):
             mine = seats[which]
-            players = arena.unpack(self.register.taken_up(mine))
+            players = arena.fetch(*self.register.stored(mine))
             self.register.play(mine, players)
             arena.owners[players] = mine
 
@@ -126,13 +131,12 @@ class Shelves:
     def pack_seats(self, seats: Ints) -> None:
         """The same for keys with seats."""
         for arena, which in self.arenas_of(seats):
-            mine = seats[which]
-            players = self.register.book.seats[mine, PLAYER].tolist()
-            packed = arena.packed(players)
-            waiting = self.register.book.seats[mine, WAITING]
-            sizes = np.fromiter(map(len, packed), np.int64, len(packed)) + PER_KEY + PER_OPEN * waiting
-            self.register.put_aside(mine, packed, sizes)
-            arena.let_go(players)
+            mine, rows = seats[which], self.register.book.seats
+            players = rows[mine, PLAYER]
+            stored = arena.store(players)
+            sizes = WORD * stored[:, 1] + PER_KEY + PER_OPEN * rows[mine, WAITING]
+            self.register.put_aside(mine, stored, sizes)
+            arena.let_go(players.tolist())
 
     def pack_coldest(self, most: int) -> list[KeyState]:
         """Pack the keys that were not used for longest, but for so many; those that cannot be packed."""
@@ -149,7 +153,7 @@ class Shelves:
             self.pack_seats(seats)
         states = [own[i] for i in cold[cold < len(own)].tolist()]
         self.pack(states)
-        return [state for state in states if state.packed is None]
+        return [state for state in states if not state.is_packed]
 
     def packed_beyond(self, most: int) -> list[KeyState]:
         """The packed keys that have been so longest, whose going leaves at most so many bytes of others."""
@@ -167,11 +171,33 @@ class Shelves:
             gone += self._seated(seats[: np.searchsorted(sums, too_much) + 1])
         return gone
 
-    def by_arena(self, states: list[KeyState]) -> list[tuple[Arena, Ints]]:
-        """The arenas in which keys live, and the places of their keys among these."""
-        if len(self._arenas) == 1:
-            return [(self._arenas[0], np.arange(len(states)))]
-        return self._parts(np.array([state.arena.number for state in states]))  # type: ignore[union-attr]
+    def _rows_of(self, states: list[KeyState], upto: int) -> list[StateRow]:
+        """What the ledger keeps of states."""
+        if not states:
+            return []
+        held: dict[KeyState, Packed] = {}
+        for arena in self._arenas:
+            there = [state for state in states if state.arena is arena and not state.is_packed]
+            packed = arena.packed([state.player for state in there])
+            held.update(zip(there, map(apart, packed), strict=True))
+        rows, waiting = [], dict[KeyState, list[Issued]]()
+        seats = np.array([state.seat for state in states if state.seat >= 0], np.int64)
+        for arena, which in self.arenas_of(seats) if len(seats) else ():
+            mine = seats[which]
+            waiting.update(zip(self._seated(mine), self.register.open_of(mine, arena.state), strict=True))
+        for state in states:
+            player = held.get(state) or (state.held() if state.arena is not None else None)
+            data = state.dump(player, waiting.get(state))
+            note_own(state.number, state.settings.mark, data)
+            rows.append((state.number, upto, state.written(player), data))
+        return rows
+
+    def begin_steering(self, seats: Ints) -> None:
+        """Keys with seats have their first hint."""
+        for state in self._seated(seats):
+            state.steered = True
+        for arena, which in self.arenas_of(seats):
+            arena.begin_steering_together(self.register.book.seats[seats[which], PLAYER])
 
     def _without_seats(self, states: list[KeyState]) -> Iterator[tuple[Arena, list[KeyState]]]:
         """The arenas in which keys without seats live, with these."""
@@ -181,7 +207,7 @@ class Shelves:
                 yield arena, there
 
     def arenas_of(self, seats: Ints) -> list[tuple[Arena, Ints]]:
-        """The same of keys with seats."""
+        """The arenas in which keys with seats live, and the places of their keys among these."""
         if len(self._arenas) == 1:
             return [(self._arenas[0], np.arange(len(seats)))]
         return self._parts(self.register.book.seats[seats, ARENA])

@@ -19,7 +19,7 @@ from onlinecal.engine.keys.lanes import Issued, Step, run_together, window_bound
 from onlinecal.engine.keys.packed_players import Packed
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of
 from onlinecal.engine.keys.stored_key import Summary
-from onlinecal.engine.keys.storing import Storing, decoder, is_spent
+from onlinecal.engine.keys.storing import NOTHING, Storing, decoder, is_spent
 from onlinecal.engine.keys.waiting import FEW
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP
@@ -79,6 +79,26 @@ class KeyState(Storing):
         state._player = settings.arena.enter(name)
         state._live_in(settings.arena, False)
         return state
+
+    @classmethod
+    def newcomers(cls, names: list[str], number: int, settings: Settings) -> list[KeyState]:
+        """States before their first events, with numbers from one on, of usual keys that are to take seats.
+
+        What a seat knows is not there.
+        """
+        found, new, arena = list[KeyState](), cls.__new__, settings.arena
+        steered = settings.new_steering is None
+        assert arena is not None
+        for name in names:
+            state = new(cls)
+            state.name, state.number, state.settings, state.arena = name, number, settings, arena
+            state.upto = state.used = state.expired = 0
+            state.lanes, state.steered = arena.lanes, steered
+            state.steps = state.notes = state.busy = state.late = state.times = NOTHING
+            state.steering = state.watch = None
+            found.append(state)
+            number += 1
+        return found
 
     def _identify(self, name: str, number: int, settings: Settings, upto: int) -> None:
         self.name, self.number, self.settings, self.upto = name, number, settings, upto

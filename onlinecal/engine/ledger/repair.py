@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from bisect import bisect_left
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,9 @@ def _salvage(
     numbered: dict[tuple[int, bool], Incoming] = {}
     asked: dict[int, tuple[str, str]] = {}
     answered: dict[str, tuple[Any, float]] = {}
+    there: set[int] = set()
     for number, id, key, hint, time, probability, certificate in _readable(connection, "queries", lost):
+        there.add(number)
         if key not in names:
             lost.append(f"query {id!r}: the name of its key is lost")
             continue
@@ -117,6 +120,7 @@ def _salvage(
         if number > start:
             numbered[number, False], answered[id] = query, answer
     for number, closes, value, time in _readable(connection, "closings", lost):
+        there.add(number)
         if closes not in asked:
             lost.append(f"event {number} closes query {closes}, which is lost")
             continue
@@ -127,7 +131,30 @@ def _salvage(
             lost.append(f"event {number}, an outcome of {id!r}, makes no sense: {error}")
             continue
         numbered[number, True] = Withdraw(id, key, time) if came is None else Outcome(id, came, key, time)
+    lost += _missing(sorted(one for one in there if one > start), start, _told_last(connection))
     return [numbered[place] for place in sorted(numbered)], answered
+
+
+def _told_last(connection: sqlite3.Connection) -> int:
+    """A number that the log had come to when states were written last; 0 if that cannot be told."""
+    with suppress(sqlite3.Error):
+        row = connection.execute("SELECT value FROM about WHERE name = 'tail'").fetchone()
+        if row is not None and type(row[0]) is int:
+            return int(row[0])
+    return 0
+
+
+def _missing(numbers: list[int], start: int, last: int) -> Iterator[str]:
+    """Which of the numbers behind a start are not there: they were given out one after the other.
+
+    Those at the very end are missed up to the `last` one that there must have been.
+    """
+    ends = [*numbers, last + 1] if last > (numbers[-1] if numbers else start) else numbers
+    for before, after in pairwise([start, *ends]):
+        if after - before == 2:
+            yield f"event {before + 1} is missing"
+        elif after - before > 2:
+            yield f"events {before + 1} to {after - 1} are missing"
 
 
 def _readable(connection: sqlite3.Connection, table: str, lost: list[str]) -> Iterator[tuple[Any, ...]]:

@@ -179,6 +179,18 @@ def test_repair_says_what_is_lost_and_fails(ledger, tmp_path):
     assert "nothing lost" not in answer.stdout
 
 
+@pytest.mark.parametrize(
+    "gone, missing", [("= 560", "event 560 is"), ("BETWEEN 540 AND 560", "events 540 to 560 are")]
+)
+def test_repair_misses_the_last_events_though_nothing_refers_to_them(ledger, tmp_path, gone, missing):
+    with sqlite3.connect(ledger) as connection:
+        for table in ("closings", "queries"):
+            connection.execute(f"DELETE FROM {table} WHERE number {gone}")
+    answer = stream("repair", "--ledger", ledger, "--into", tmp_path / "saved.db")
+    assert answer.exit_code == 1
+    assert f"lost: {missing} missing" in answer.stdout
+
+
 def test_pictures_stand_beside_their_numbers(ledger, tmp_path):
     out = tmp_path / "out"
     pictures = json.loads(told("report", "--ledger", ledger, "--out", out, "--json"))["pictures"]

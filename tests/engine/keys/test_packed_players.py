@@ -1,11 +1,13 @@
 """Players as bytes: the parts are what states are stored as, and nothing is lost on the way."""
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query
+from onlinecal.engine.keys import attic
 from onlinecal.engine.keys.packed_players import apart, together
 from onlinecal.engine.keys.packing import HEAD, pack, pack_floats, unpack
 from onlinecal.engine.keys.steering import sparse
@@ -62,6 +64,44 @@ def test_what_is_taken_up_again_is_what_was_packed(config):
     assert not {*others} & {*players}
     assert arena.packed(others) == packed
     assert arena.packed(players) == packed
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_what_comes_from_the_attic_is_what_was_packed(config, monkeypatch):
+    monkeypatch.setattr(attic, "FIRST", 1)
+    engine = played(config)
+    [arena] = engine._keys._arenas
+    players = np.array([state.player for state in engine._keys.states.values()])
+    packed = arena.packed(players.tolist())
+    stored = arena.store(players)
+    assert [arena.attic.read(*one) for one in stored.tolist()] == packed
+    again = arena.fetch(*stored[::-1].T)
+    assert arena.packed(again.tolist()) == packed[::-1]
+    # who goes in again finds the rooms that were left
+    used = int(arena.attic.rooms.used[0])
+    stored = arena.store(again)
+    assert sorted(len(arena.attic.read(*one)) for one in stored.tolist()) == sorted(map(len, packed))
+    assert int(arena.attic.rooms.used[0]) == used
+
+
+def test_rooms_never_overlap():
+    rng = random.Random(5)
+    rooms = attic.Rooms(np.empty(1 << 16, np.int64), np.full(attic.LARGE, -1), np.zeros(1, np.int64))
+    held: dict[int, int] = {}
+    for _ in range(3_000):
+        size = rng.choice([rng.randint(1, 200), rng.randint(1, 5_000)])
+        start = attic.take_room(rooms, size)
+        if start < 0 or (held and rng.random() < 0.5):
+            gone = rng.sample(sorted(held), len(held) // 2)
+            attic.leave_rooms(
+                rooms, np.array(gone, np.int64), np.array([held.pop(one) for one in gone], np.int64)
+            )
+        if start >= 0:
+            rooms.words[start : start + size] = size
+            held[start] = size
+        assert all((rooms.words[at : at + n] == n).all() for at, n in held.items())
+    spans = sorted(held.items())
+    assert all(at + n <= after for (at, n), (after, _) in pairwise(spans))
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
