@@ -117,8 +117,7 @@ class UsualBatch(Batch):
         """Judge events up to the first one that is not as usual; where that is."""
         keys, register, known = self.keys, self.keys.register, self._known
         events, judged = known.events, known.judged
-        n = len(events.kinds)
-        if len(keys.open) + n - start > MOST_OPEN:
+        if len(keys.open) + len(events.kinds) - start > MOST_OPEN:
             return start
         asks = int(np.count_nonzero(events.kinds[start:] == QUERY))
         done = register.judge(events, judged, start, self.number, asks, width_of(self.columns))
@@ -262,8 +261,9 @@ class UsualBatch(Batch):
 
     def kinds(self) -> Counter[type]:
         """How many answers there are of each type."""
-        found = Counter(type(self.answer(one)) for one in self.judged if one is not None)
-        return found + Counter({Forecast: len(self.asks), Settled: len(self.tells)})
+        found: Counter[type] = Counter([Forecast if type(one) is tuple else type(one) for one in self.judged])
+        del found[type(None)]
+        return found if self.few else found + Counter({Forecast: len(self.asks), Settled: len(self.tells)})
 
     def refused(self) -> list[Rejected]:
         """Of these, the refusals."""

@@ -169,11 +169,10 @@ class Arena(Lodging):
                 self._clear_heap(2 * int(self.state.places[player, 1]))
             elif how == SPENT:
                 enlarged(self.memory(player))
-        if asked:
-            which = [issued.cell for issued in asked]
-            told = self.state.forecasts[which].tolist(), self.state.certificates[which].tolist()
-            for issued, forecast, certificate in zip(asked, *told, strict=True):
-                issued.probability, issued.certificate = forecast, certificate
+        forecasts, certificates = self.state.forecasts, self.state.certificates
+        for issued in asked:
+            issued.probability = forecasts.item(issued.cell)
+            issued.certificate = certificates.item(issued.cell)
         return int(self.progress[2])
 
     def _raise(self, player: int, whose: int) -> None:

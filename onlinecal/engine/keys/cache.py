@@ -288,7 +288,8 @@ class KeyCache(Shelves):
         if due:
             self.register.clean(due)
         rows = self._rows_of(due, upto)
-        self._drop_all(gone)
+        if gone:
+            self._drop_all(gone)
         return rows
 
     def tail(self, upto: int) -> int:

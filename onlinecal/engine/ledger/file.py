@@ -17,6 +17,31 @@ class LedgerError(OSError):
     """The ledger cannot be read or written; nothing of the batch at hand was kept."""
 
 
+class InWords:
+    """Makes LedgerErrors of errors; a class, since every event passes several and a generator costs more."""
+
+    __slots__ = ("of_content", "path")
+
+    def __init__(self, path: Path | None, of_content: bool) -> None:
+        self.path, self.of_content = path, of_content
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is None:
+            return
+        if isinstance(error, sqlite3.Error):
+            why = advice(error)
+        elif isinstance(error, ValueError):
+            why = str(error)
+        elif self.of_content and isinstance(error, Exception) and not isinstance(error, OSError):
+            why = f"its content makes no sense ({error!r}). {MEND}"
+        else:
+            return
+        raise LedgerError(f"{self.path or 'the ledger'}: {why}") from error
+
+
 class LedgerFile:
     """A ledger's file, open. `path` None: one in memory, for trying things out.
 
@@ -106,26 +131,13 @@ class LedgerFile:
                 self._lock.keep()
                 self._files.check()
 
-    @contextmanager
-    def ledger_errors(self) -> Iterator[None]:
+    def ledger_errors(self) -> InWords:
         """Say in a LedgerError what is wrong with the file and what to do."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise LedgerError(f"{self.path or 'the ledger'}: {advice(error)}") from error
-        except ValueError as error:
-            raise LedgerError(f"{self.path or 'the ledger'}: {error}") from error
+        return InWords(self.path, of_content=False)
 
-    @contextmanager
-    def content_errors(self) -> Iterator[None]:
+    def content_errors(self) -> InWords:
         """Turn whatever goes wrong with what was read into a LedgerError: a damaged file may say anything."""
-        with self.ledger_errors():
-            try:
-                yield
-            except (OSError, ValueError, sqlite3.Error):
-                raise
-            except Exception as error:
-                raise ValueError(f"its content makes no sense ({error!r}). {MEND}") from error
+        return InWords(self.path, of_content=True)
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """All rows that a statement finds."""

@@ -39,9 +39,13 @@ LOG = (
 
 LAST_NUMBER = (1 << 63) - 1
 
-HIGHEST = "SELECT " + ", ".join(
-    f"(SELECT max(number) FROM {table})" for table in ("queries", "closings", "archives", "keys")
+HIGHEST = "SELECT max({}, {}, {}), {}".format(
+    *(
+        f"coalesce((SELECT max(number) FROM {table}), 0)"
+        for table in ("queries", "closings", "archives", "keys")
+    )
 )
+"""The numbers of the last event and of the last key; 0 where there is none."""
 
 
 INTO_KEYS = Into("INSERT INTO keys", 3)
@@ -74,8 +78,8 @@ class Ledger(LedgerFile):
     def last_numbers(self) -> tuple[int, int]:
         """The numbers of the last event and of the last key; 0 where there is none."""
         with self.ledger_errors():
-            *events, keys = self.connection.execute(HIGHEST).fetchone()
-            return max(number or 0 for number in events), keys or 0
+            last: tuple[int, int] = self.connection.execute(HIGHEST).fetchone()
+            return last
 
     def recall(self, ids: Iterable[str]) -> dict[str, Record]:
         """The queries among these ids that the ledger holds."""
