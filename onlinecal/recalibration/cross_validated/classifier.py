@@ -154,11 +154,13 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             asked = [(estimator, Response(np.concatenate(values), kinds[0]))]
             splits = [(np.arange(len(y)), np.concatenate([test for _, test in splits]))]
         # shares chosen on the answers of other classifiers suit the one that is asked less than equal ones
-        default = AveragedCalibration(n_folds=5 if frozen or self.ensemble else 0)
+        recalibrator = self.recalibrator
+        if recalibrator is None:
+            recalibrator = AveragedCalibration(n_folds=5 if frozen or self.ensemble else 0)
         pairs = pool(
             delayed(recalibrated)(
                 estimator,
-                default if self.recalibrator is None else clone(self.recalibrator),
+                clone(recalibrator),
                 answer,
                 y[test],
                 _check_method_params(X, routed.recalibrator.fit, test),
