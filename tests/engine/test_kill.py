@@ -130,7 +130,7 @@ def killed_at_random_instants(fed, folder, seed, kills):
 
 
 def test_an_engine_that_is_killed_at_random_instants(fed, folder):
-    killed_at_random_instants(fed, folder, seed=0, kills=15)
+    killed_at_random_instants(fed, folder, seed=0, kills=8)
 
 
 @pytest.mark.slow
@@ -246,7 +246,7 @@ def killed_commands(fed, folder, seed, kills):
 
 
 def test_a_command_that_is_killed(fed, folder):
-    killed_commands(fed, folder, seed=0, kills=5)
+    killed_commands(fed, folder, seed=0, kills=3)
 
 
 @pytest.mark.slow
