@@ -8,16 +8,11 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-# a slow or busy machine is no fault of what is tested
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("thorough", settings.get_profile("any machine"))
-settings.load_profile("any machine")
+from tests.properties import load_profiles
 
+load_profiles()
 
-FEWEST = 20
-"""Examples of a property that are tried in any case, if it does not ask for fewer itself."""
 FIRST = (
     "test_estimators.py",
     "docs/test_site.py",
@@ -36,20 +31,8 @@ FIRST = (
 """Files that take the longest: none should be the last on one core while another has nothing to do."""
 
 
-def try_fewer_examples(test: Any) -> None:
-    """A third of what the test names, and others every time; the profile `thorough` tries all."""
-    # hypothesis offers no public way to change what a decorator has set; without this name all are tried
-    given = getattr(test, "_hypothesis_internal_use_settings", None)
-    if given is not None and given.max_examples > FEWEST:
-        fewer = settings(given, max_examples=max(FEWEST, given.max_examples // 3))
-        test._hypothesis_internal_use_settings = fewer
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long comes first; long checks and benchmarks take the time that they take."""
-    if config.getoption("--hypothesis-profile", None) != "thorough":
-        for item in items:
-            try_fewer_examples(getattr(item, "obj", None))
     places = [f"tests/{path}" for path in FIRST]
     items.sort(
         key=lambda item: next((i for i, at in enumerate(places) if item.nodeid.startswith(at)), len(FIRST))

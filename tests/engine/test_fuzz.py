@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from onlinecal.engine import Engine
 from onlinecal.engine.events import LONGEST_LINE
 from tests.engine.scripts import CONFIG, lines_of, report_of, script, states_of
+from tests.properties import examples
 
 REASONS = {"malformed", "invalid", "duplicate", "unknown", "settled", "withdrawn", "expired", "full"}
 
@@ -180,7 +181,7 @@ def engine():
         yield one
 
 
-MUTED = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+MUTED = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),

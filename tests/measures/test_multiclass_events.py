@@ -15,6 +15,7 @@ from onlinecal.measures import (
     lp_calibration_error,
     top_label_calibration_error,
 )
+from tests.properties import examples
 
 EVENTS = [classwise_calibration_error, confidence_calibration_error, top_label_calibration_error]
 
@@ -39,7 +40,7 @@ def bin_of(v, bins):
     return v if bins is None else min(int(v * bins), bins - 1)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(tables(), st.sampled_from([None, 1, 2, 4, 16]))
 def test_the_three_errors_are_those_of_loops_over_rows(table, bins):
     p, y = table
@@ -60,7 +61,7 @@ def test_the_three_errors_are_those_of_loops_over_rows(table, bins):
     assert expected[1] <= expected[2] + 1e-12
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(tables(), st.sampled_from([1, 2, 3, 8]), st.integers(1, 4))
 def test_the_largest_conditional_error_is_that_of_a_loop_over_level_sets(table, n_levels, min_rows):
     p, y = table

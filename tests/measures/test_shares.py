@@ -19,6 +19,7 @@ from onlinecal.measures import (
 )
 from onlinecal.measures.summary import all_errors
 from onlinecal.metrics import ECE, Brier, CalibrationDistance, SmoothCalibration
+from tests.properties import examples
 
 QUARTERS = [0.0, 0.25, 0.5, 0.75, 1.0]
 histories = (
@@ -49,7 +50,7 @@ def brute_force(p, y):
     return min(costs)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories)
 def test_both_ends_of_the_bracket_hold_and_the_witness_attains_the_upper(history):
     p, y = history
@@ -66,7 +67,7 @@ def test_both_ends_of_the_bracket_hold_and_the_witness_attains_the_upper(history
         assert abs(brute_force(p, other) - truth) <= np.abs(y - other).sum() + 1e-9
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(histories)
 def test_smooth_and_expected_errors_are_those_of_the_biases(history):
     p, y = history
@@ -114,7 +115,7 @@ def test_the_exact_distance_and_what_is_no_share_are_refused():
             measure([0.5, 0.5], [np.nan, 1])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(QUARTERS), st.sampled_from(QUARTERS)), min_size=1, max_size=40))
 def test_monitor_and_metrics_agree_with_the_functions_and_forget(rounds):
     p, y = np.array(rounds).T
@@ -160,7 +161,7 @@ def test_the_summary_breaks_no_bound():
         assert errors.brier_constant == pytest.approx(400 * y.var())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.sampled_from([{}, {"horizon": 150}, {"grid": "nested"}, {"report": "hint", "slack": 1.0}]),
     st.sampled_from(["random", "against", "inside"]),

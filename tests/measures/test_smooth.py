@@ -13,6 +13,7 @@ from onlinecal.measures import (
 from onlinecal.measures.counts import count_rounds
 from onlinecal.measures.smooth import maximal_intervals
 from tests.measures.distance.reference import histories
+from tests.properties import examples
 
 
 def smooth_error_by_linear_program(p, y):
@@ -39,7 +40,7 @@ def test_it_equals_the_linear_program(grid):
         assert smooth_calibration_error(p, y) == pytest.approx(expected, abs=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(histories(40))
 def test_the_witness_is_lipschitz_and_attains_the_error(history):
     p, y = history

@@ -9,6 +9,7 @@ from river import datasets, evaluate, linear_model, metrics, naive_bayes, prepro
 from onlinecal import calibration_distance, expected_calibration_error
 from onlinecal.measures import smooth_calibration_error
 from onlinecal.metrics import ECE, Brier, CalibrationDistance, SmoothCalibration
+from tests.properties import examples
 
 BUILT = {
     "Brier": Brier,
@@ -38,7 +39,7 @@ def fed(metric, rounds):
 
 
 @pytest.mark.parametrize("name", BUILT)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(rounds=ROUNDS)
 def test_a_metric_is_its_measure_divided_by_the_rounds(name, rounds):
     p, y = np.array(rounds, dtype=float).T
@@ -46,7 +47,7 @@ def test_a_metric_is_its_measure_divided_by_the_rounds(name, rounds):
 
 
 @pytest.mark.parametrize("name", BUILT)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(rounds=ROUNDS, more=ROUNDS)
 def test_reverting_undoes_updating(name, rounds, more):
     metric = fed(fed(BUILT[name](), more), rounds)

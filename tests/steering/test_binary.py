@@ -14,6 +14,7 @@ from onlinecal.steering.binary import ANSWERS, CURVES, N_ANSWERS, SIZE, WEIGHTS,
 from onlinecal.steering.curves import FREE, N_FEATURES, N_KNOTS, SMOOTH
 from onlinecal.steering.mixing import mixed_answer, pooled_loss
 from onlinecal.wrappers.strategies.projection import Projection
+from tests.properties import examples
 
 PROBABILITIES = st.floats(0, 1)
 STEERING = hinting(SIZE)
@@ -55,7 +56,7 @@ def check_regret(rounds):
     assert mixed.sum() <= best_with_changes(answers, math.log(10.0 * count) / 2.0) + allowed
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.tuples(PROBABILITIES, st.integers(0, 1)), min_size=1, max_size=120))
 def test_regret_to_the_best_answer_on_every_sequence(rounds):
     check_regret(rounds)
@@ -102,7 +103,7 @@ def test_the_share_that_lets_an_answer_come_back_is_needed():
     assert mixed[3000:].sum() < answers[3000:].sum(0).min() + 5.0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(PROBABILITIES, min_size=5, max_size=5), st.lists(st.floats(1e-6, 1.0), min_size=5, max_size=5)
 )

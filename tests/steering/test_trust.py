@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from onlinecal.steering.binary import FORECAST, ROUNDS, TICKET
 from onlinecal.steering.soundness import check_steering
 from onlinecal.steering.trust import SIZE, WEIGHTS, ask, new_steering, settle
+from tests.properties import examples
 
 TO_RAW, TO_STEERED = 0.1, 1.2
 
@@ -35,7 +36,7 @@ def check(rounds):
     assert state[ROUNDS] == len(rounds)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1) | st.floats(0, 1)), min_size=1, max_size=60))
 @example([(0.0, 0), (1.0, 1)] * 40)
 @example([(1.0, 0), (0.0, 1)] * 40)

@@ -24,6 +24,7 @@ from onlinecal.steering.vector import (
     with_classes,
 )
 from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
+from tests.properties import examples
 
 STEERING = vector_steering()
 MASSES = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1.0, 1e-300]))
@@ -85,7 +86,7 @@ def play(k, count, row_of, label_of):
     return losses, answers
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(2, 5), st.data())
 def test_regret_to_the_best_answer_on_every_sequence(k, data):
     row = st.lists(MASSES, min_size=k, max_size=k)
@@ -106,7 +107,7 @@ def test_regret_against_an_opponent_who_plays_on_an_answer(against):
     check_regret(*play(k, len(rows), rows.__getitem__, worst))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(2, 6), st.data())
 def test_no_label_costs_a_mixture_more_than_the_pooled_loss(k, data):
     n = 4

@@ -17,6 +17,7 @@ from onlinecal.steering.vector_trust import (
     trusted_with_classes,
     weights_of,
 )
+from tests.properties import examples
 
 TO_RAW, TO_STEERED = 0.2, 2.4
 
@@ -70,7 +71,7 @@ CORNERS = [(np.eye(3)[t % 3], (t + 1) % 3) for t in range(60)]
 RUNS = [(np.full(3, 1 / 3), t // 20) for t in range(60)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(sequences(), st.booleans())
 @example((CORNERS, 3), False)
 @example((CORNERS, 3), True)

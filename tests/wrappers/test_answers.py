@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import base, datasets, dummy, naive_bayes, tree
 
-from onlinecal import BinnedMean, CalibratedClassifier, LabelWarning, PlattScaling, calibration_distance
+from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling, calibration_distance
+from tests.properties import examples
 from tests.wrappers.scripted import Said, Scripted, coins, distance, events, played
 
 KINDS = {
@@ -185,7 +185,7 @@ def test_classwise_answers_are_the_nearest_distribution_and_certified_before_tha
         assert calibration_distance(p, y, budget=0.1).lower <= model.certificates[label]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     rounds=st.lists(
         st.tuples(st.lists(st.floats(0, 1), min_size=2, max_size=4), st.sampled_from("uvwz")),
@@ -268,32 +268,6 @@ def test_the_brier_score_is_near_that_of_the_best_constant_in_each_bucket(bucket
     assert 2 * sum(table.guarantee for table in model._binary.tables) <= 4 * math.sqrt(3 * buckets * 1500)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"slack": 0.4}, r"slack must be a number from 0\.5 to 1000, got 0\.4"),
-        ({"slack": math.nan}, "slack must be a number from 0.5 to 1000, got nan"),
-        ({"slack": "1"}, "slack must be a number from 0.5 to 1000, got '1'"),
-        ({"n_buckets": 0}, "n_buckets must be a whole number of at least 1, got 0"),
-        ({"n_buckets": 2.5}, r"n_buckets must be a whole number of at least 1, got 2\.5"),
-        ({"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
-        (
-            {"strategy": "simples"},
-            "strategy must be one of auto, binary, simplex, top-label, classwise, tree, got 'simples'",
-        ),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        CalibratedClassifier(Said(), **settings)
-
-
-def test_bad_bins_are_refused():
-    with pytest.raises(ValueError, match="n_bins must be a whole number of at least 1, got 0"):
-        BinnedMean(Said(), n_bins=0)
-
-
 def test_many_labels_keep_the_models_choice_and_its_calibrated_confidence():
     """Twenty labels, the top one right three times in ten: the answer is the model's, at the same skill."""
     rng = np.random.default_rng(5)
@@ -331,39 +305,3 @@ def test_a_label_that_never_comes_is_not_the_choice_for_long():
     ((best, p),) = forecasts.items()
     assert best in "vw"
     assert answer[best] == p == pytest.approx(0.5, abs=0.15)
-
-
-@pytest.mark.parametrize("share", [0.7, np.float64(0.25), np.float32(0.5)])
-@pytest.mark.parametrize("strategy", ["auto", "binary"])
-def test_shares_are_refused_with_what_takes_them(share, strategy):
-    model = CalibratedClassifier(Said(), strategy=strategy)
-    with pytest.raises(ValueError, match=r"y must be .*, got .* between 0 and 1 go with AlmostOneStepAhead"):
-        model.learn_one({"p": 0.5}, share)
-    assert model.n_rounds == 0
-    # whole numbers are labels, whatever their type
-    model.learn_one({"p": 0.5}, 2.0)
-
-
-@pytest.mark.parametrize("strategy", ["simplex", "classwise", "top-label", "tree"])
-def test_an_answer_that_does_not_sum_to_one_is_warned_of_once(strategy):
-    model, odd = CalibratedClassifier(Scripted(), strategy=strategy), {"u": 0.9, "v": 0.3, "w": 0.3}
-    for t, label in enumerate("uvwuvw"):
-        x = {"answer": {"u": np.float32(0.5), "v": np.float32(0.3), "w": np.float32(0.2)}, "t": t}
-        model.predict_proba_one(x)
-        model.learn_one(x, label)
-    with pytest.warns(LabelWarning, match=r"classifier .* sum to 1\.5: they are divided by that") as warned:
-        model.predict_proba_one({"answer": odd})
-    assert warned[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.predict_proba_one({"answer": odd, "t": 1})
-
-
-@pytest.mark.parametrize("soft", [{"a": 0.5, "b": 0.5}, [0.5, 0.5], np.array([0.5, 0.5])])
-def test_soft_labels_are_refused_with_what_takes_them(soft):
-    model = CalibratedClassifier(Scripted(), classes=["a", "b"])
-    with pytest.raises(
-        ValueError, match=r"y must be a class label, .* soft labels go with SimplexAlmostOneStepAhead"
-    ):
-        model.learn_one({"answer": {"a": 0.5, "b": 0.5}}, soft)
-    assert model.n_rounds == 0

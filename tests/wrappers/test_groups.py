@@ -12,6 +12,7 @@ from river import datasets, linear_model, preprocessing
 from onlinecal import GroupCalibratedClassifier, calibration_distance
 from onlinecal.wrappers.groups.forecasters import AtomForecaster, SharedForecaster
 from onlinecal.wrappers.groups.membership import EVERYONE
+from tests.properties import examples
 from tests.wrappers.scripted import Said, played
 
 DISJOINT = {f"g{i}": lambda x, i=i: x["g"] == i for i in range(4)}
@@ -141,7 +142,7 @@ def test_all_sequences_keep_the_squared_biases_of_a_shared_table_small(slack, me
         assert forecaster._square == pytest.approx(forecaster.growth * forecaster._overlap)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.5, 1.5]), st.booleans())
 def test_late_labels_in_any_order(seed, slack, with_horizon):
     rng = np.random.default_rng(seed)

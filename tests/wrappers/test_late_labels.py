@@ -12,6 +12,7 @@ from river import datasets, evaluate, linear_model, metrics, naive_bayes, prepro
 
 from onlinecal import CalibratedClassifier, calibration_distance
 from onlinecal.wrappers import late_labels
+from tests.properties import examples
 from tests.wrappers.scripted import Said, Scripted, coins, distance, events, played
 
 MODELS = {
@@ -66,7 +67,7 @@ def test_progressive_validation_by_the_clock_and_out_of_order():
     assert model.guarantee > CalibratedClassifier(Said()).guarantee
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     flips=st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60),
     late=st.integers(0, 20),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from river import base, compose, datasets, linear_model, naive_bayes, preprocessing, tree
 
 from onlinecal import CalibratedDistribution, CalibratedRegressor, calibration_distance
+from tests.properties import examples
 
 
 class Said(base.Regressor):
@@ -44,7 +45,7 @@ rounds_of_quarters = st.lists(st.tuples(st.floats(-50, 90), quarters), min_size=
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     rounds_of_quarters,
     st.sampled_from([0, 1, 7]),
@@ -67,7 +68,7 @@ def test_every_sequence_of_targets_at_every_delay_is_within_certificate_and_guar
 THRESHOLDS = [-10.0, 0.0, 10.0, 39.0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rounds_of_quarters, st.sampled_from([0, 1, 7]), st.sampled_from([0.5, 1.0]))
 def test_thresholds_are_in_order_and_each_is_within_its_certificate(rounds, late, slack):
     model = CalibratedDistribution(Said(), THRESHOLDS, slack, window=10)

@@ -16,6 +16,7 @@ from onlinecal.engine.columns.columns import FEW, EventColumns, LineColumns, kin
 from onlinecal.engine.columns.scanning import ID, KEY, ODD, OUTCOME, QUERY
 from onlinecal.engine.events import LONGEST_LINE, LONGEST_NAME, Rejected, decode
 from tests.engine.test_fuzz import RAW, bad_line
+from tests.properties import examples
 
 
 def row(columns, i):
@@ -112,7 +113,7 @@ def half_way(x, digits):
     return f"{(Decimal(x) + Decimal(math.nextafter(x, math.inf))) / 2:.{digits}g}"
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(NUMBERS, min_size=1, max_size=40))
 @example(
     [

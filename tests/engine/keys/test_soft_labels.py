@@ -31,6 +31,7 @@ from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.settings import Settings
 from onlinecal.forecasters.simplex.machine import memory
+from tests.engine.key_events import in_turns
 
 LABELS = ("a", "b", "c")
 
@@ -144,16 +145,10 @@ def test_a_ledger_with_soft_labels_is_played_on_checked_archived_exported_and_re
 def test_turns_of_a_key_are_the_same_however_they_are_cut(edition):
     config = EngineConfig(KeyConfig(kind="simplex", lanes=2, report="hint", slack=1.0), edition=edition)
     given = events(60, keys=("k",))
-    step, told, states = KeyStep(config, remember=10), [], set()
-    for most in (1, 7, 10**6):
-        state, rest = None, given
-        while rest:
-            state, answers = step("k", state, rest[:most])
-            rest = rest[most:]
-            told += answers if most == 1 else []
-        states.add(state)
-    assert len(states) == 1
-    assert sum(isinstance(one, Settled) for one in told) == 57
+    step = KeyStep(config, remember=10)
+    (one, told), *others = (in_turns(step, "k", given, most) for most in (1, 7, 10**6))
+    assert {state for state, _ in others} == {one}
+    assert sum(isinstance(answer, Settled) for answer in told) == 57
 
 
 def test_a_label_that_reads_like_a_soft_one_is_a_label(tmp_path):

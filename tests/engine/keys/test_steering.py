@@ -18,6 +18,7 @@ from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.settings import Settings
 from onlinecal.steering import binary as steering
 from onlinecal.steering import trust
+from tests.engine.key_events import in_turns
 from tests.engine.keys.crafted_states import floats_of
 
 N = 3000
@@ -108,18 +109,10 @@ def test_the_answers_are_the_same_however_events_are_cut_and_after_restarts(lane
     assert answered(config, given, most=9, rng=random.Random(2)) == wanted
     assert answered(config, given, 60, tmp_path / "ledger", random.Random(3)) == wanted
     check_ledger(tmp_path / "ledger")
-    step, data, told, states = KeyStep(config, remember=10), None, [], set()
-    for event in given:
-        data, answers = step("k", data, [event])
-        told += answers
-    assert told == wanted
-    for most in (7, 100, 10**6):
-        state, rest = None, given
-        while rest:
-            state, _ = step("k", state, rest[:most])
-            rest = rest[most:]
-        states.add(state)
-    assert states == {data}
+    step = KeyStep(config, remember=10)
+    turns = [in_turns(step, "k", given, most) for most in (1, 7, 100, 10**6)]
+    assert turns[0][1] == wanted
+    assert len({state for state, _ in turns}) == 1
 
 
 def test_keys_without_hints_keep_nothing_of_it_and_kind_lp_refuses_it():

@@ -16,12 +16,13 @@ from onlinecal.forecasters.baselines import (
 )
 from tests.forecasters.baselines.games import BASELINES, RANDOMISED, in_the_interpreter, parameters
 from tests.forecasters.configurations import sequences
+from tests.properties import examples
 
 kinds = st.sampled_from(BASELINES)
 cells = st.sampled_from([1, 2, 3, 7, 20])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(kinds, cells, sequences(longest=200))
 def test_compiled_code_and_the_interpreter_agree_bit_for_bit(kind, m, outcomes):
     compiled, plain = kind(**parameters(kind, m)), kind(**parameters(kind, m))
@@ -34,7 +35,7 @@ def test_compiled_code_and_the_interpreter_agree_bit_for_bit(kind, m, outcomes):
     assert compiled.predict_proba_one({}) == plain.predict_proba_one({})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(kinds, cells, sequences(longest=150), st.integers(0, 2**32 - 1))
 def test_rounds_and_replays_are_the_same_game(kind, m, outcomes, cut):
     rounds, replayed = kind(**parameters(kind, m)), kind(**parameters(kind, m))

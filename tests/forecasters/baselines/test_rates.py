@@ -30,6 +30,7 @@ from tests.forecasters.baselines.games import (
     parameters,
 )
 from tests.forecasters.configurations import sequences
+from tests.properties import examples
 
 TOLERANCE = 1e-9
 OPPONENTS = ["coin", "linear-drift", "threshold", "certificate-greedy", "bias-builder"]
@@ -37,7 +38,7 @@ MORE_OPPONENTS = ["boundary-hugger", "certificate-greedy:depth=3", "early-stoppe
 named = {"ids": lambda value: getattr(value, "__name__", None)}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.sampled_from(BASELINES), st.sampled_from([1, 2, 5]), sequences(longest=20))
 def test_the_exact_distance_is_below_the_certificate(kind, m, outcomes):
     forecaster = kind(**parameters(kind, m))

@@ -30,6 +30,7 @@ from tests.forecasters.baselines.games import (
     parameters,
     settled,
 )
+from tests.properties import examples
 
 TOLERANCE = 1e-9
 ROUNDS = 6
@@ -198,7 +199,7 @@ def test_two_choices_keeps_every_lean_below_one_round_on_all_sequences(m):
     check(mixed(forecaster, forecaster.memory.tolist()), 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(1, 30), st.lists(st.tuples(st.integers(1, 200), st.floats(0, 1)), min_size=1, max_size=5))
 def test_two_choices_and_one_step_ahead_keep_their_bounds(m, blocks):
     rng = np.random.default_rng(m)

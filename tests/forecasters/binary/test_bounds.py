@@ -23,6 +23,7 @@ from tests.forecasters.configurations import (
     label,
     sequences,
 )
+from tests.properties import examples
 
 TOLERANCE = 1e-9
 
@@ -82,7 +83,7 @@ def test_on_all_longer_sequences(config):
         check(*game)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(configs, hinted_sequences(longest=120))
 def test_the_exact_distance_is_below_the_certificate(config, played):
     outcomes, hints = played
@@ -93,7 +94,7 @@ def test_the_exact_distance_is_below_the_certificate(config, played):
     assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(configs, hinted_sequences())
 def test_the_certificate_is_what_it_says(config, played):
     outcomes, hints = played
@@ -105,7 +106,7 @@ def test_the_certificate_is_what_it_says(config, played):
     assert forecaster.certificate <= moved + bias + TOLERANCE + len(outcomes) * 2.0**-31
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(configs, hinted_sequences())
 def test_no_point_is_ever_biased_beyond_the_slack_and_one_charge(config, played):
     outcomes, hints = played
@@ -121,7 +122,7 @@ def test_no_point_is_ever_biased_beyond_the_slack_and_one_charge(config, played)
         assert points[-1] == 1.0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(UNIFORM), sequences())
 def test_without_hints_no_point_of_a_uniform_grid_is_ever_biased_beyond_the_slack(config, outcomes):
     forecaster = fresh(config)
@@ -131,7 +132,7 @@ def test_without_hints_no_point_of_a_uniform_grid_is_ever_biased_beyond_the_slac
         assert np.abs(forecaster.look_ahead.biases).max() <= bound
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(configs, hinted_sequences())
 def test_the_report_stays_close_to_the_charged_point(config, played):
     outcomes, hints = played
@@ -172,7 +173,7 @@ def test_the_guarantee_counts_what_hints_are_rounded_up(m):
         assert forecaster.promise(rounds) >= float(due) * (1 - 2**-51)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(configs, hinted_sequences())
 def test_certificates_understate_by_no_more_than_floats_round(config, played):
     """In exact arithmetic: 2^-52 for a round that follows a hint, and 2^-51 of the whole."""

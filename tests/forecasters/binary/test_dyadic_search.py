@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from onlinecal.forecasters.binary.cells import LOWER, STEP, TABLE
 from onlinecal.forecasters.binary.grids.dyadic_search import ABOVE, BELOW, END, find
 from tests.forecasters.configurations import ANYTIME, fresh, hinted_sequences, label
+from tests.properties import examples
 
 
 def check_ends(forecaster):
@@ -23,7 +24,7 @@ def check_ends(forecaster):
 
 
 @pytest.mark.parametrize("config", ANYTIME, ids=label)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(played=hinted_sequences(longest=200), most_open=st.integers(0, 5), seed=st.integers(0, 2**32 - 1))
 def test_the_header_knows_the_pairs_at_the_ends_of_the_current_cell(config, played, most_open, seed):
     """Whatever is charged, here with hints, late labels and cells of a level that is no longer in use."""

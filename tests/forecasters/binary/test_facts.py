@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
 from tests.forecasters.configurations import configs, fresh, sequences
+from tests.properties import examples
 
 history = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=40)
 
 
 @given(configs, st.integers(1, 60))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_against_the_threshold_every_deterministic_forecaster_has_an_ece_of_half_the_rounds(config, rounds):
     forecaster = fresh(config)
     forecasts, outcomes = [], []
@@ -76,7 +77,7 @@ def test_the_distance_of_a_union_is_at_most_the_sum(first, second):
 
 
 @given(sequences(longest=4000))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_the_self_tuning_grid_keeps_few_points(outcomes):
     forecaster = AlmostOneStepAhead(grid="adaptive")
     forecaster.replay(outcomes)

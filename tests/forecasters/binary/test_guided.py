@@ -18,6 +18,7 @@ from onlinecal.forecasters.binary.guides import guided
 from onlinecal.forecasters.binary.guides.guided import LOGGED, new_guide
 from onlinecal.forecasters.binary.guides.marks import mark, mark_run, marks_length, nearest_marked
 from tests.forecasters.configurations import label
+from tests.properties import examples
 
 CONFIGS = [
     {"n_cells": 51},
@@ -114,7 +115,7 @@ def far_in_odds(cell, target, n_cells):
     return 0, above * (n_cells - below) / below / (n_cells - above)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @example(2, 1, 1, 0.5)
 @example(4096, 1, 3, 0.003)
 @given(

@@ -11,6 +11,7 @@ from onlinecal.forecasters.binary.cells import HIGH, LOW, LOWER, NO_HINT, SCALE,
 from onlinecal.forecasters.binary.grids import dyadic, uniform
 from onlinecal.forecasters.binary.grids.dyadic_search import find, sum_from
 from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences, label
+from tests.properties import examples
 
 
 def play_in_the_interpreter(config, outcomes, hints):
@@ -29,7 +30,7 @@ def play_in_the_interpreter(config, outcomes, hints):
     return forecasts, memory
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(configs, hinted_sequences())
 def test_compiled_code_and_the_interpreter_agree_bit_for_bit(config, played):
     outcomes, hints = played
@@ -42,7 +43,7 @@ def test_compiled_code_and_the_interpreter_agree_bit_for_bit(config, played):
         assert in_use(forecaster.memory).tolist() == in_use(memory)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(configs, hinted_sequences())
 def test_replay_tokens_and_river_are_the_same_game(config, played):
     outcomes, hints = played
@@ -78,7 +79,7 @@ def all_valid_cells(forecaster, step):
     return points[:-1][zero[:-1] & one[1:]].tolist()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(configs, hinted_sequences(longest=150))
 def test_the_reported_cell_is_the_valid_one_nearest_to_the_hint(config, played):
     outcomes, hints = played

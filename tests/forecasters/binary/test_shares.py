@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
 from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, label
+from tests.properties import examples
 
 QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 TOLERANCE = 300 * 2.0**-28
@@ -36,7 +37,7 @@ def distance_bound(forecasts, charged, outcomes):
     return np.abs(forecasts - charged).sum() + np.abs(biases).sum()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(configs, shares, st.booleans(), st.integers(0, 99))
 def test_the_certificate_is_what_it_says_and_below_the_guarantee(config, outcomes, hinted, seed):
     outcomes = np.array(outcomes)
@@ -56,7 +57,7 @@ def test_on_all_short_sequences_of_quarters_the_certificate_is_below_the_guarant
         assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(UNIFORM), shares)
 def test_without_hints_no_point_of_a_uniform_grid_is_ever_biased_beyond_the_slack(config, outcomes):
     forecaster = fresh(config)
@@ -66,7 +67,7 @@ def test_without_hints_no_point_of_a_uniform_grid_is_ever_biased_beyond_the_slac
         assert np.abs(forecaster.look_ahead.biases).max() <= bound
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(configs, shares, st.integers(0, 99))
 def test_replay_tokens_and_river_are_the_same_game(config, outcomes, seed):
     hints = np.random.default_rng(seed).random(len(outcomes))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters.binary.guarantees import Biases
+from tests.properties import examples
 
 SIGN = Biases(0.0, 1)
 HORIZONS = [*range(1, 400), *np.unique(np.geomspace(400, 1e12, 600).astype(np.int64)).tolist()]
@@ -116,7 +117,7 @@ def test_with_late_labels_in_every_order_no_point_passes_its_bound(config, open_
         states = after
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(1, 30), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.2, 0.7]))
 @example(11, 0, 0.0)
 @pytest.mark.parametrize("report", ["midpoint", "hint"])
@@ -151,7 +152,7 @@ def test_the_account_of_the_self_tuning_grid_with_late_labels(report, most_open,
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.floats(0, 1)), min_size=1, max_size=40), st.integers(0, 99))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_the_self_tuning_grid_keeps_at_most_three_sqrt_two_sqrt_t_points(blocks, seed):
     rng, forecaster, rounds = np.random.default_rng(seed), AlmostOneStepAhead(), 0
     for length, bias in blocks:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance
 from tests.forecasters.configurations import configs, fresh
+from tests.properties import examples
 
 
 def play_late(forecaster, outcomes, most_open, rng):
@@ -29,7 +30,7 @@ def play_late(forecaster, outcomes, most_open, rng):
     return np.array([token.probability for token, _ in settled]), np.array([y for _, y in settled])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     configs,
     st.lists(st.integers(0, 1), min_size=1, max_size=120),

@@ -16,6 +16,7 @@ from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibra
 from onlinecal.forecasters.binary.cells import MOVED
 from onlinecal.forecasters.binary.windowing.windows import Window
 from tests.forecasters.configurations import ANYTIME, RULES, UNIFORM, fresh, hinted_sequences, label
+from tests.properties import examples
 
 TOLERANCE = 1e-9
 LENGTH, LONGER = 9, 12
@@ -107,7 +108,7 @@ windows = st.integers(1, 60)
 settings_of = st.sampled_from(RULES + UNIFORM[2::4] + ANYTIME)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(settings_of, windows, hinted_sequences(longest=150), st.booleans())
 def test_the_certificate_is_that_of_the_look_ahead_in_the_window(config, window, played, hinted):
     outcomes, hints = played
@@ -147,7 +148,7 @@ def play_late(forecaster, outcomes, hints, most, rng):
             yield tuple(np.array(part) for part in zip(*settled, strict=True))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(settings_of, windows, hinted_sequences(longest=120), st.integers(1, 8), st.integers(0, 2**32 - 1))
 def test_late_labels_in_any_order(config, window, played, most, seed):
     """The window is of settled rounds; the guarantee takes one more a point for each other open forecast."""
@@ -159,7 +160,7 @@ def test_late_labels_in_any_order(config, window, played, most, seed):
             assert forecaster.window_certificate <= forecaster.window_guarantee + TOLERANCE
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(RULES), windows, hinted_sequences(longest=250), st.sampled_from([0, 3]))
 def test_points_that_are_free_may_add_what_the_guarantee_says(config, window, played, most):
     """The guarantee holds for points without bias that accept both outcomes, covered or not."""

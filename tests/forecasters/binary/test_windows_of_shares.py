@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
 from onlinecal.forecasters.binary.cells import AT_HINT, REPORT
 from tests.forecasters.configurations import ANYTIME, RULES, UNIFORM, fresh, label
+from tests.properties import examples
 
 TOLERANCE = 1e-9
 ROUNDED = 2.0**-26
@@ -52,7 +53,7 @@ def check(forecaster, settled, window, exact=False):
         assert calibration_distance(p, y).lower <= found + number * ROUNDED + TOLERANCE
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(settings_of, windows, outcomes_and_hints, st.booleans())
 def test_the_certificate_is_that_of_the_look_ahead_in_the_window(config, window, played, hinted):
     outcomes, hints = played
@@ -76,7 +77,7 @@ def test_the_certificate_is_that_of_the_look_ahead_in_the_window(config, window,
         assert river.window_certificate == forecaster.window_certificate
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(settings_of, windows, outcomes_and_hints, st.integers(1, 8), st.integers(0, 2**32 - 1))
 def test_late_labels_of_forecasts_in_units_of_before(config, window, played, most, seed):
     rng = np.random.default_rng(seed)

@@ -26,6 +26,7 @@ from onlinecal.forecasters.simplex.guarantees import (
 from onlinecal.forecasters.simplex.machine.memory import certificate
 from onlinecal.forecasters.simplex.machine.table import SCALE, STEP
 from tests.forecasters.simplex.play import chase, outcomes_of, ready
+from tests.properties import examples
 
 TOLERANCE = 1e-9
 
@@ -79,7 +80,7 @@ def test_on_all_sequences_distance_is_below_certificate_below_guarantee(config):
             assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from([*CONFIGS, {"n_classes": 5}, {"horizon": 500}, {"n_classes": 6, "horizon": 500}]),
     st.sampled_from(["coins", "drift", "turns"]),
@@ -240,7 +241,7 @@ def test_the_radius_over_m_is_convex_so_that_the_search_is_right():
         assert steps == sorted(steps)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(2, 5), st.sampled_from([1.0, 2.0]), st.integers(0, 2**32 - 1))
 def test_with_hints_and_slack_biases_stay_above_minus_the_slack(k, slack, seed):
     rng = np.random.default_rng(seed)

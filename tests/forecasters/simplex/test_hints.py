@@ -15,6 +15,7 @@ from onlinecal.forecasters.simplex.machine.table import LABEL, POINT
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from tests.forecasters.simplex.play import biases_of, outcomes_of, ready, replay, sums_of, vertices_of
 from tests.forecasters.simplex.reference import every_cell
+from tests.properties import examples
 
 
 def announced(memory, hint):
@@ -30,7 +31,7 @@ def nearest_full_cell(memory, hint, k, m, cells):
     return min(np.abs(np.mean(list(cell), axis=0) / m - hint).sum() for cell in full)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(2, 8), st.integers(1, 12), st.integers(0, 2**32 - 1))
 def test_where_every_label_may_lean_the_cell_nearest_to_the_hint_is_announced(k, m, seed):
     """Of the upward cells, as long as nothing has been charged: within the rounding error of one cell."""
@@ -39,7 +40,7 @@ def test_where_every_label_may_lean_the_cell_nearest_to_the_hint_is_announced(k,
     assert np.abs(forecast - hint).sum() <= (k / 2 + 2) / m
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from([(2, 9), (3, 8), (4, 5), (6, 2)]), st.sampled_from([None, 1.0]), st.integers(0, 2**32 - 1)
 )

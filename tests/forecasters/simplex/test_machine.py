@@ -37,6 +37,7 @@ from tests.forecasters.simplex.play import (
     vertices_of,
 )
 from tests.forecasters.simplex.reference import Reference
+from tests.properties import examples
 
 SIZES = [(1, 3), (2, 1), (2, 6), (2, 7), (3, 1), (3, 2), (3, 8), (4, 5), (5, 3), (6, 2), (8, 4), (10, 2)]
 FEW = 256
@@ -52,7 +53,7 @@ def hints_of(k, rounds, seed):
     return rng.dirichlet(np.full(k, rng.choice([0.1, 1.0, 10.0])), rounds)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(games, st.sampled_from([None, 1.0, 2.5]), st.booleans())
 def test_compiled_code_and_the_interpreter_agree_bit_for_bit(game, slack, hinted):
     (k, m), kind, rounds, seed = game
@@ -66,7 +67,7 @@ def test_compiled_code_and_the_interpreter_agree_bit_for_bit(game, slack, hinted
     assert charged.tolist() == points
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(games)
 def test_the_machine_plays_like_the_plain_reference(game):
     (k, m), kind, rounds, seed = game
@@ -83,7 +84,7 @@ def test_the_machine_plays_like_the_plain_reference(game):
     assert {x for x, _ in vertices_of(memory, int(memory[HERE]))} == set(reference.word)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(games, st.sampled_from([None, 1.0, 2.0]))
 def test_with_hints_too(game, slack):
     (k, m), kind, rounds, seed = game
@@ -99,7 +100,7 @@ def test_with_hints_too(game, slack):
     assert Fraction(certificate(memory)).limit_denominator(10**9) == reference.certificate
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.integers(2, 10),
     st.integers(1, 12),

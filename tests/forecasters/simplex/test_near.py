@@ -27,6 +27,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     capacity,
 )
 from tests.forecasters.simplex.play import biases_of, interpret, outcomes_of, replay, vertices_of
+from tests.properties import examples
 
 TOLERANCE = 1e-9
 
@@ -62,7 +63,7 @@ def test_compiled_and_interpreted_agree_bit_for_bit(k, m, slack):
     assert k == 2 or regions_of(memory, k)[:, LAST].any()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from([(2, 9), (3, 8), (4, 5), (6, 2)]), st.floats(1.0, 4.0), st.integers(0, 2**32 - 1))
 def test_every_vertex_accepts_its_label_and_the_best_cell_is_the_hints_own(size, slack, seed):
     """A charge must not take a bias below -slack: of the labels dealt out, and of those that walks find."""

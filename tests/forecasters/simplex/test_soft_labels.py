@@ -21,6 +21,7 @@ from onlinecal.forecasters.simplex.machine.table import SCALE
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from onlinecal.forecasters.simplex.soft_labels import MOST_PARTS, certain, weights_of
 from tests.forecasters.simplex.play import lattice, outcomes_of, ready_list
+from tests.properties import examples
 
 TOLERANCE = 1e-9
 
@@ -95,7 +96,7 @@ def test_on_all_sequences_of_a_lattice_biases_keep_their_bounds(config, k, n, le
             assert witness_of(settled) <= forecaster.certificate + TOLERANCE
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(2, 6),
     st.sampled_from([*CONFIGS, {"horizon": 400}, {"report": "hint"}, {"report": "hint", "slack": 2.0}]),
@@ -127,7 +128,7 @@ def test_a_replay_plays_as_round_by_round_and_the_bounds_hold(k, config, hinted,
     whole._run.check()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(2, 7), st.integers(1, 9), st.integers(1, 120), st.booleans(), st.integers(0, 2**32 - 1))
 def test_compiled_code_and_the_interpreter_agree_bit_for_bit(k, m, rounds, hinted, seed):
     parts = 1 << 12
@@ -159,7 +160,7 @@ def test_with_two_classes_it_is_the_binary_forecaster(m):
     assert several.certificate == pytest.approx(2 * binary.certificate, rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.sampled_from([{}, {"n_cells": 4}, {"horizon": 300}, {"n_classes": 4}, {"n_classes": 4, "n_cells": 3}]),
     st.integers(1, 150),
@@ -192,7 +193,7 @@ def test_late_labels_and_classes_that_are_discovered(config, rounds, most_open, 
     forecaster._run.check()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(3, 5), st.integers(1, 6), st.integers(1, 80), st.integers(0, 2**32 - 1))
 def test_the_certificate_is_above_a_calibrated_division(k, m, rounds, seed):
     forecaster, settled = SimplexAlmostOneStepAhead(k, n_cells=m), []
@@ -290,7 +291,7 @@ def test_what_goes_with_soft_labels_is_said():
     assert discovering.classes == ["sun", "rain"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(1, 9), st.integers(0, 16), st.integers(0, 2**32 - 1))
 def test_weights_are_whole_add_up_and_are_near(k, bits, seed):
     rng = np.random.default_rng(seed)
@@ -312,7 +313,7 @@ def test_weights_are_whole_add_up_and_are_near(k, bits, seed):
         assert apart == far
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(3, 5), st.integers(1, 200), st.integers(0, 2**32 - 1), st.floats(0.2, 2.0))
 def test_what_the_certificate_is_worth(k, rounds, seed, width):
     """Fact 24: against Lipschitz witnesses, and the biases of boxes with a random shift."""

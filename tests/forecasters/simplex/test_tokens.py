@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from onlinecal import SimplexAlmostOneStepAhead
 from tests.forecasters.simplex.play import outcomes_of
+from tests.properties import examples
 
 CONFIGS = [
     {"n_classes": 4},
@@ -39,7 +40,7 @@ def play_late(forecaster, outcomes, most_open, rng, hinted=True):
     return settled
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from([*CONFIGS, {"n_classes": 4, "n_cells": 3, "slack": 1.0}]),
     st.integers(1, 200),

@@ -15,6 +15,7 @@ from onlinecal.measures.distance.fractional import relaxation, rounding
 from onlinecal.measures.distance.levels import conditional_means, distance_by_sums, distance_to
 from onlinecal.measures.distance.pooling import pooled_levels
 from tests.measures.distance.reference import histories
+from tests.properties import examples
 
 BUDGET = 0.05
 
@@ -97,7 +98,7 @@ def test_a_solver_that_runs_into_its_limit_gets_fewer_nodes_and_proves_a_bound(m
     assert 0 < relaxed.lower <= calibration_distance(p, y, "exact").exact
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(40))
 def test_the_distance_by_sums_is_the_distance(history):
     counts, _, _ = count_rounds(*history)

@@ -20,11 +20,12 @@ from tests.measures.distance.reference import (
     histories,
     look_ahead_run,
 )
+from tests.properties import examples
 
 METHODS = ["exact", "bracket"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(7))
 def test_exact_equals_brute_force_over_set_partitions(history):
     p, y = history
@@ -41,7 +42,7 @@ def test_exact_equals_brute_force_on_eight_rounds():
         assert calibration_distance(p, y).exact == pytest.approx(expected, abs=1e-10)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(histories(16))
 def test_the_compiled_lattice_agrees_with_plain_python(history):
     p, y = history
@@ -50,7 +51,7 @@ def test_the_compiled_lattice_agrees_with_plain_python(history):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(40))
 def test_the_bracket_contains_the_exact_distance(history):
     p, y = history
@@ -62,7 +63,7 @@ def test_the_bracket_contains_the_exact_distance(history):
     assert_calibrated_at(bracket, p, y)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(40))
 def test_the_distance_is_at_most_the_expected_calibration_error(history):
     p, y = history
@@ -70,7 +71,7 @@ def test_the_distance_is_at_most_the_expected_calibration_error(history):
         assert calibration_distance(p, y, method).upper <= expected_calibration_error(p, y) + 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(20), st.randoms(use_true_random=False))
 def test_the_distance_is_lipschitz_in_the_forecasts(history, random):
     p, y = history

@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from onlinecal.measures import calibration_distance
 from tests.measures.distance.reference import histories
+from tests.properties import examples
 
 
 @cache
@@ -42,7 +43,7 @@ def test_all_multisets_of_atoms_are_listed_once():
     assert all(len(set(atoms_of(3, n))) == len(atoms_of(3, n)) for n in range(5))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(9))
 def test_the_exact_distance_is_the_cheapest_matching_over_all_atoms(history):
     p, y = np.array(history[0]), np.array(history[1])
@@ -54,7 +55,7 @@ def test_the_exact_distance_is_the_cheapest_matching_over_all_atoms(history):
     assert calibration_distance(p, y, "exact").exact == pytest.approx(best, abs=1e-10)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(30))
 def test_label_by_label_the_cheapest_matching_is_the_monotone_one(history):
     p, y = np.array(history[0]), np.array(history[1])

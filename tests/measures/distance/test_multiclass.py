@@ -17,6 +17,7 @@ from onlinecal.measures.distance.classes.paths import improvements
 from onlinecal.measures.distance.classes.potentials import best_potentials, repaired
 from onlinecal.measures.distance.classes.search import class_frequencies, rounds_of
 from onlinecal.measures.distance.classes.triangulation import Triangulation
+from tests.properties import examples
 
 
 def partitions(items):
@@ -61,7 +62,7 @@ def assert_is_calibrated(found, p, y):
 
 
 @given(games())
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 def test_few_rounds_are_exact(game):
     p, y = game
     found = multiclass_calibration_distance(p, y, method="exact")
@@ -80,7 +81,7 @@ def test_eight_rounds_are_exact(k):
 
 
 @given(games())
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 def test_the_bracket_holds_the_truth(game):
     p, y = game
     found = multiclass_calibration_distance(p, y, method="bracket")

@@ -15,6 +15,7 @@ from onlinecal.measures.distance.exact.steps import first_fractions, next_fracti
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
 from onlinecal.measures.distance.levels import conditional_means, distance_to
 from tests.measures.distance.reference import histories, look_ahead_run
+from tests.properties import examples
 
 
 def counted(p, y):
@@ -36,7 +37,7 @@ def streams(n_rounds, seed):
     yield look_ahead_run(lambda t, v: int(v < rng.random()), n_rounds, m)[:2]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(40), st.floats(0.0, 1.2))
 def test_a_search_finds_the_distance_exactly_when_it_is_below_the_cutoff(history, share):
     counts, relaxation = counted(*history)

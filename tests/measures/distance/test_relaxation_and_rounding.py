@@ -34,9 +34,10 @@ from onlinecal.measures.distance.fractional.windows import (
 from onlinecal.measures.distance.levels import conditional_means, distance_to
 from onlinecal.measures.distance.pooling import best_cuts, pooled_levels
 from tests.measures.distance.reference import histories, look_ahead_run
+from tests.properties import examples
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 30))
 def test_any_potentials_are_made_feasible_on_the_whole_line(seed, n_nodes):
     rng = np.random.default_rng(seed)
@@ -64,7 +65,7 @@ def test_maxima_between_nodes_are_those_of_a_fine_grid():
         assert values.max() >= maximum - 1e-6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(30))
 def test_lower_distance_is_below_the_distance_and_its_fractions_are_calibrated(history):
     p, y = history
@@ -78,7 +79,7 @@ def test_lower_distance_is_below_the_distance_and_its_fractions_are_calibrated(h
     assert one_way_bound(count_rounds(p, y)[0]) <= answer.upper
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(60))
 def test_smooth_error_and_lower_distance_are_within_a_factor_of_two(history):
     p, y = history

@@ -20,6 +20,7 @@ from onlinecal.measures.lp.level_sets import (
     number_level_sets,
 )
 from onlinecal.recalibration.lp.statistics import rho
+from tests.properties import examples
 
 ORDERS = (1, 1.5, 2, 4, inf)
 
@@ -49,7 +50,7 @@ def test_the_error_is_its_definition(p, k, n_levels):
     assert lp_calibration_error(table, labels, p, n_levels) == pytest.approx(expected, rel=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     weights=st.lists(
         st.lists(st.integers(0, 6), min_size=3, max_size=3).filter(any), min_size=1, max_size=25

@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from onlinecal.measures import functional_multicalibration_error
+from tests.properties import examples
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -20,7 +21,7 @@ def level_set(seed):
     return y, rng.normal(rng.normal(), rng.exponential(), n) + rng.normal() * y
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(seeds)
 def test_lower_squared_error_on_a_level_set_is_a_violation(seed):
     y, h = level_set(seed)
@@ -29,7 +30,7 @@ def test_lower_squared_error_on_a_level_set_is_a_violation(seed):
     assert np.mean(h * (y - v)) >= gain / 2 - 1e-12
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(seeds, st.floats(0, 1))
 def test_without_calibration_the_bias_comes_in(seed, v):
     y, h = level_set(seed)
@@ -43,7 +44,7 @@ def test_calibration_is_needed_for_the_first_lemma():
     assert np.mean(h * (y - v)) == 0.0
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(seeds, st.floats(0, 1))
 def test_a_violation_gives_a_step_that_lowers_the_squared_error(seed, v):
     y, h = level_set(seed)

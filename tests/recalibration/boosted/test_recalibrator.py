@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from onlinecal import BoostedRecalibrator
 from onlinecal.measures import functional_multicalibration_error
+from tests.properties import examples
 from tests.recalibration.boosted.test_lemmas import TRUTHS, domain
 
 
@@ -39,7 +40,7 @@ def worst_functions(model, X, y, initial, bound):
     return f, h * (bound**0.5 / np.abs(h).max(axis=0))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([0.5, 0.2, 0.05, 0.01]),
@@ -65,7 +66,7 @@ def test_least_squares_halts_in_time_and_is_multicalibrated(seed, alpha, bound, 
     assert model.violation_bound_ <= alpha + 1e-12
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.3, 0.1, 0.03]), st.sampled_from([2, 5, 20]))
 def test_small_level_sets_keep_their_value_and_are_owned_up_to(seed, alpha, min_rows):
     X, y, start = table(seed)
@@ -153,7 +154,7 @@ def test_held_out_rows_take_rounds_back():
     assert model.squared_error_ == model.rounds_[model.n_kept_].squared_error
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 4, 10]))
 def test_coarse_grids_promise_less_and_keep_it(seed, n_levels):
     X, y, start = table(seed)

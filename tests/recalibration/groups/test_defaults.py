@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from onlinecal import GroupRecalibrator, multicalibration_error
 from onlinecal.recalibration.groups.start import StartMap
 from tests import DATA
+from tests.properties import examples
 from tests.recalibration.groups.reference import tables
 from tests.recalibration.groups.test_repair import logistic, population
 
@@ -25,7 +26,7 @@ def inside(p):
     return np.clip(p, 0.01, 0.99)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     tables(), st.sampled_from([1.0, 0.3, 0.03, 0.003]), st.sampled_from([1, 7, 30]), st.sampled_from([0, 5])
 )

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from onlinecal import GroupRecalibrator, multicalibration_error
 from onlinecal.recalibration.groups.value import chain_patches, replay_value_patches
+from tests.properties import examples
 from tests.recalibration.groups.reference import grid, tables, value_patches
 
 ALPHAS = [1.0, 0.7, 0.5, 0.3, 0.1, 0.03, 0.01]
@@ -16,7 +17,7 @@ def as_outcomes(rng, truth):
     return (rng.random(len(truth)) < truth).astype(int)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(tables(), st.sampled_from(ALPHAS))
 def test_value_patches_keep_every_promise(table, alpha):
     p, y, members = table
@@ -30,7 +31,7 @@ def test_value_patches_keep_every_promise(table, alpha):
     assert start - model.history_["fall"].sum() == pytest.approx(np.mean((after - y) ** 2), abs=1e-12)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(tables(), st.sampled_from([0.3, 0.1, 0.03, 0.01]))
 def test_value_patches_are_those_of_the_plain_algorithm(table, alpha):
     p, y, members = table
@@ -55,7 +56,7 @@ def test_more_groups_than_fit_into_a_word(n_groups):
     assert model.predict(p, members) == pytest.approx(expected)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(tables(), st.sampled_from(ALPHAS), st.integers(1, 8))
 def test_coarser_grids_keep_the_promise_with_fewer_patches(table, alpha, extra):
     p, y, members = table
@@ -67,7 +68,7 @@ def test_coarser_grids_keep_the_promise_with_fewer_patches(table, alpha, extra):
     assert model.n_patches_ <= model.max_patches_
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(tables(), st.sampled_from(ALPHAS), st.sampled_from([None, 1, 7]))
 def test_shift_patches_keep_every_promise(table, alpha, m):
     p, y, members = table
@@ -84,7 +85,7 @@ def test_shift_patches_keep_every_promise(table, alpha, m):
     assert np.mean((after - y) ** 2) <= np.mean((p - y) ** 2) - falls + 1e-9
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(tables(), st.sampled_from([0.1, 0.01, 0.001]), st.randoms(use_true_random=False))
 def test_the_order_of_shifts_does_not_change_a_bit(table, alpha, random):
     p, y, members = table
@@ -125,7 +126,7 @@ def test_setting_means_can_go_round_in_circles():
     assert seen[2:4] == seen[18:20]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(tables(), st.sampled_from([0.3, 0.01, 0.0001]))
 def test_means_alone(table, alpha):
     p, y, members = table
@@ -144,7 +145,7 @@ def test_means_alone(table, alpha):
             assert np.ptp((after - p)[free & (key == k)]) < 1e-9
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(tables(), tables(), st.sampled_from(["value", "shift"]))
 def test_replay_on_new_rows_is_patch_by_patch(table, other, patch):
     p, y, members = table

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import GroupRecalibrator, multicalibration_error
+from tests.properties import examples
 from tests.recalibration.groups.reference import tables, violation
 
 ALPHAS = [0.5, 0.1, 0.03, 0.01, 0.001]
@@ -29,7 +30,7 @@ def plain(p, y, members, alpha):
     return f, story
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(tables(), st.sampled_from(ALPHAS))
 def test_unrounded_patches_keep_every_promise(table, alpha):
     p, y, members = table
@@ -47,7 +48,7 @@ def test_unrounded_patches_keep_every_promise(table, alpha):
     assert model.max_patches_ <= min(n_values * math.expm1(min(start / alpha, 700.0)), n * start / alpha)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(tables(), st.sampled_from(ALPHAS))
 def test_unrounded_patches_are_those_of_the_plain_algorithm(table, alpha):
     p, y, members = table

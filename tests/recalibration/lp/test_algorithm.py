@@ -13,6 +13,7 @@ from onlinecal.measures.lp.level_sets import count_level_sets, levels_of
 from onlinecal.recalibration.lp.algorithm import round_bound, run
 from onlinecal.recalibration.lp.statistics import plug_in_statistics, rho
 from onlinecal.recalibration.simplex_projection import project
+from tests.properties import examples
 from tests.recalibration.lp.reference import Reference, projected
 
 
@@ -35,7 +36,7 @@ def squared(table, labels):
     return ((table - np.eye(table.shape[1])[labels]) ** 2).sum(axis=1).mean()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.floats(-2, 3), min_size=1, max_size=12))
 def test_the_projection_is_the_nearest_point_of_the_simplex(values):
     z = np.array(values)
@@ -84,7 +85,7 @@ def test_the_compiled_algorithm_is_the_papers(k, n_levels, tolerance, seed, with
     assert history.error[-1] == pytest.approx(np.sqrt((errors**2).sum()), abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     k=st.integers(2, 6),
     n_levels=st.integers(1, 9),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from onlinecal import LpRecalibrator, lp_calibration_error
 from onlinecal.recalibration.lp.map import LevelSetMap
 from onlinecal.recalibration.lp.statistics import rho
+from tests.properties import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 
@@ -72,7 +73,7 @@ def test_the_papers_coupling():
     assert LpRecalibrator.as_in_paper(p=math.inf, epsilon=0.3).fit(table, labels).n_levels_ == 4
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     k=st.integers(2, 5),
     n=st.integers(1, 120),
@@ -96,7 +97,7 @@ def test_the_error_on_the_rows_of_the_fit_is_at_most_epsilon(k, n, p, epsilon, s
     assert error <= coarse.fitted_error_bound_ + 1e-9
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(n=st.integers(1, 200), k=st.integers(2, 6), levels=st.integers(1, 6), seed=st.integers(0, 10**6))
 def test_shifts_cost_squared_error_by_merges_only(n, k, levels, seed):
     table, labels = rows(n, k, seed)
