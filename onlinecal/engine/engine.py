@@ -92,7 +92,7 @@ class Engine:
         if config is not None:
             # before there is a file
             all_settings(config)
-        self._ledger = Ledger(None if ledger is None else Path(ledger))
+        self._ledger = Ledger(None if ledger is None else Path(ledger), window=window)
         try:
             with self._ledger.ledger_errors():
                 refuse_archive(self._ledger)

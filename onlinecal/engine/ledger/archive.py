@@ -34,6 +34,7 @@ from onlinecal.engine.ledger.chain import (
     states_digest,
 )
 from onlinecal.engine.ledger.check import Tell, replay_key, silent
+from onlinecal.engine.ledger.closed import SLOTS, Closed
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.making import made
@@ -149,6 +150,7 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, target: Path, upto: int, tell
         _copy(ledger, new, f"SELECT * FROM {table} WHERE number <= {upto}")
         [count] = new.execute(f"SELECT count(*) FROM {table} WHERE number > ?", (start,)).fetchone()
         counts.append(count)
+    Closed(new).write(upto)
     keys, done, waiting, digest = KeyCache(config_of(ledger)), 0, [], hashlib.sha256()
     logs = groupby(ledger.log_by_key(upto), key=lambda event: event.key)
     for number, log in _every_key(logs, [row[0] for row in ledger.rows("SELECT key FROM checkpoints")]):
@@ -264,6 +266,11 @@ def _move(ledger: Ledger, marker: Marker) -> None:
     )
     execute("DELETE FROM main.closings WHERE number <= ?", which[:1])
     execute(f"DELETE FROM main.queries WHERE {gone}", which)
+    execute(
+        "DELETE FROM main.closed WHERE block < ?1 / ?2"
+        " AND block NOT IN (SELECT number / ?2 FROM main.queries WHERE number <= ?1)",
+        (link.number, SLOTS),
+    )
     execute("DELETE FROM main.checkpoints")
     execute("INSERT INTO main.checkpoints SELECT key, state FROM archive.states")
     # a state from before, of a ledger whose writer was killed, would lack events that are gone now

@@ -100,6 +100,9 @@ def _check(ledger: Ledger, tell: Tell) -> Check:
         tell(events, total)
     if marker is not None and digest.digest() != marker.link.log:
         problems.append("the events of the archive were changed")
+    lost = ledger.closings_not_found()
+    if lost:
+        problems.append(f"{lost} closings are not found by their queries: `stream repair` mends that")
     for number in ledger.double_numbers():
         problems.append(f"number {number} stands for two events: two processes wrote at once")
     if events < total:

@@ -30,9 +30,11 @@ LEAST_FREE = 1 << 30
 OLDEST = (
     "SELECT q.id, k.name, q.time, q.number FROM queries AS q JOIN keys AS k ON k.number = q.key"
     " WHERE (q.number IN (SELECT oldest FROM states) OR q.number > ?)"
-    " AND NOT EXISTS (SELECT 1 FROM closings AS c WHERE c.query = q.number) ORDER BY q.number LIMIT 1"
+    " AND q.number NOT IN (SELECT query FROM closings WHERE number > ?) ORDER BY q.number LIMIT 1"
 )
-"""The first open forecast, of those that states have as their oldest and those behind all states."""
+"""The first open forecast, of those that states have as their oldest and those behind all states.
+
+What was open in one of the states has been closed since then, or not at all."""
 
 Facts = dict[str, Any]
 
@@ -169,7 +171,7 @@ def _content(connection: sqlite3.Connection, facts: Facts, findings: list[Findin
                 "install the newer version",
             )
         )
-    oldest = connection.execute(OLDEST, (tail,)).fetchone()
+    oldest = connection.execute(OLDEST, (tail, tail)).fetchone()
     if oldest:
         names = ("id", "key", "time", "events_ago")
         facts["oldest_open"] = dict(zip(names, (*oldest[:3], last - oldest[3]), strict=True))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from onlinecal.engine.ledger.check import Tell, silent
 from onlinecal.engine.ledger.file import LedgerError
-from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.ledger import OPEN, Ledger
 from onlinecal.engine.ledger.records import loaded, loaded_outcome
 
 if TYPE_CHECKING:
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 CHUNK = 100_000
 
 ROWS = (
-    "SELECT q.number, q.id, k.name, q.time, q.hint, q.probability, q.certificate, c.number, c.time, c.value"
+    "SELECT q.number, q.id, k.name, q.time, q.hint, q.probability, q.certificate"
     " FROM queries AS q JOIN keys AS k ON k.number = q.key"
-    " LEFT JOIN closings AS c ON c.query = q.number AND c.number <= ?"
     " WHERE q.number > ? AND q.number <= ? ORDER BY q.number LIMIT ?"
 )
 
@@ -87,10 +86,12 @@ def _folder_beside(target: Path) -> tempfile.TemporaryDirectory[str]:
 def _frames(ledger: Ledger, last: int) -> Iterator[pl.DataFrame]:
     """Tables of consecutive forecasts, as of the event with the last number."""
     done = 0
-    while found := ledger.rows(ROWS, (last, done, last, CHUNK)):
+    while found := ledger.rows(ROWS, (done, last, CHUNK)):
         done = found[-1][0]
         with ledger.content_errors():
-            yield _frame(found)
+            closings = ledger.closings_of([row[0] for row in found])
+            known = {query: closing for query, closing in closings.items() if closing[0] <= last}
+            yield _frame([(*row, *known.get(row[0], OPEN)) for row in found])
 
 
 def _frame(rows: list[Any]) -> pl.DataFrame:
@@ -111,7 +112,7 @@ def _frame(rows: list[Any]) -> pl.DataFrame:
 
 def _line(
     asked: int, id: str, key: str, time: float | None, hint: Any, probability: Any, certificate: float,
-    closed: int | None, closed_time: float | None, value: Any,
+    closed: int | None, value: Any, closed_time: float | None,
 ) -> tuple[Any, ...]:  # fmt: skip
     status = "open" if closed is None else "withdrawn" if value is None else "settled"
     came = loaded_outcome(value)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from msgspec.json import encode
 
 from onlinecal.engine.events import only_names
 from onlinecal.engine.keys.stored_key import Summary
+from onlinecal.engine.ledger.closed import EVERY, LAST, Closed
 from onlinecal.engine.ledger.file import LedgerFile
 from onlinecal.engine.ledger.records import (
     Changes,
@@ -37,8 +39,6 @@ LOG = (
 """The events after a number, which is given twice; the columns are those of `Logged`."""
 
 
-LAST_NUMBER = (1 << 63) - 1
-
 HIGHEST = "SELECT max({}, {}, {}), {}".format(
     *(
         f"coalesce((SELECT max(number) FROM {table}), 0)"
@@ -47,6 +47,9 @@ HIGHEST = "SELECT max({}, {}, {}), {}".format(
 )
 """The numbers of the last event and of the last key; 0 where there is none."""
 
+
+OPEN = (None, None, None)
+"""In the place of a closing."""
 
 INTO_KEYS = Into("INSERT INTO keys", 3)
 INTO_QUERIES = Into("INSERT INTO queries", 7)
@@ -59,6 +62,15 @@ class Ledger(LedgerFile):
 
     _tail = -1
     """What the last commit wrote: it is mostly the same for many batches."""
+
+    def __init__(self, path: Path | None, read_only: bool = False, window: int = EVERY) -> None:
+        super().__init__(path, read_only)
+        try:
+            with self.ledger_errors():
+                self._closed = Closed(self.connection, window)
+        except BaseException:
+            self.close()
+            raise
 
     def about(self, name: str) -> Any:
         """A fact about the ledger; None if it is not known."""
@@ -84,13 +96,34 @@ class Ledger(LedgerFile):
     def recall(self, ids: Iterable[str]) -> dict[str, Record]:
         """The queries among these ids that the ledger holds."""
         rows = self.rows(
-            "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate,"
-            " c.number, c.value, c.time FROM json_each(?) AS j CROSS JOIN queries AS q ON q.id = j.value"
-            " JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number",
+            "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate"
+            " FROM json_each(?) AS j CROSS JOIN queries AS q ON q.id = j.value"
+            " JOIN keys AS k ON k.number = q.key",
             (names_in(ids),),
         )
         with self.content_errors():
-            return {row[1]: recalled(row) for row in rows}
+            closings = self.closings_of([row[0] for row in rows])
+            return {row[1]: recalled((*row, *closings.get(row[0], OPEN))) for row in rows}
+
+    def closings_of(self, queries: list[int]) -> dict[int, tuple[int, Any, float | None]]:
+        """How those of the queries with these numbers were closed that were: number, value, time."""
+        # mostly all ids are new
+        if not queries:
+            return {}
+        with self.ledger_errors():
+            found = self._closed.of(queries)
+        rows = self.rows(
+            "SELECT c.number, c.value, c.time FROM json_each(?) AS j"
+            " CROSS JOIN closings AS c ON c.number = j.value",
+            (json.dumps(list(found.values())),),
+        )
+        by_number = {row[0]: row for row in rows}
+        return {query: by_number[number] for query, number in found.items()}
+
+    def closings_not_found(self) -> int:
+        """How many closings are not where they are looked for."""
+        with self.ledger_errors():
+            return sum(1 for _ in self._closed.wrong())
 
     def keys_named(self, names: Iterable[str]) -> list[Snapshot]:
         """The keys among these names that the ledger knows."""
@@ -120,7 +153,7 @@ class Ledger(LedgerFile):
         """The number of the last event that was archived; 0 if none was."""
         return self.rows("SELECT coalesce(max(number), 0) FROM archives")[0][0]
 
-    def log_by_key(self, upto: int = LAST_NUMBER) -> Iterator[Logged]:
+    def log_by_key(self, upto: int = LAST) -> Iterator[Logged]:
         """All events behind the checkpoint, up to a number, key after key, each key's in their order."""
         after = self.checkpoint()
         with self.ledger_errors():
@@ -193,8 +226,9 @@ class Ledger(LedgerFile):
                     execute("INSERT OR REPLACE INTO about VALUES ('tail', ?)", (changes.tail,))
                 if changes.reliability is not None:
                     execute("INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,))
+                closed = self._closed.write(changes.after[0])
                 execute("COMMIT")
-                self._tail = changes.tail
+                self._tail, self._closed.upto = changes.tail, closed
             except BaseException:
                 if self.connection.in_transaction:
                     execute("ROLLBACK")

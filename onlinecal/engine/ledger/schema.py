@@ -10,14 +10,25 @@ import sqlite3
 from collections.abc import Callable
 from functools import partial
 
+from onlinecal.engine.ledger.closed import LAST, Closed
+
 APPLICATION = 0x4F43414C
 """Marks a SQLite file as one of ours."""
 
-TABLES = """
+CLOSINGS = """
+CREATE TABLE closings (
+    number INTEGER PRIMARY KEY,
+    query INTEGER NOT NULL,
+    value,                      -- a number or a label; of a soft label JSON in bytes; NULL: withdrawn
+    time REAL
+)
+"""
+
+TABLES = f"""
 CREATE TABLE about (
     name TEXT PRIMARY KEY,      -- config: the engine's configuration as JSON
     value NOT NULL              -- tail: all states hold what happened up to this number
-) WITHOUT ROWID;
+) WITHOUT ROWID;                -- closed: so does the table of this name
 CREATE TABLE keys (
     number INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
@@ -32,12 +43,7 @@ CREATE TABLE queries (
     probability,                -- a number, or JSON
     certificate REAL NOT NULL
 );
-CREATE TABLE closings (
-    number INTEGER PRIMARY KEY,
-    query INTEGER NOT NULL UNIQUE,
-    value,                      -- a number or a label; of a soft label JSON in bytes; NULL: withdrawn
-    time REAL
-);
+{CLOSINGS};
 CREATE TABLE states (
     key INTEGER PRIMARY KEY,
     number INTEGER NOT NULL,    -- the last event that the state holds
@@ -84,6 +90,14 @@ CREATE TABLE reliability (
 """
 
 
+CLOSED = """
+CREATE TABLE closed (           -- which closing a query has (engine/ledger/closed.py)
+    block INTEGER PRIMARY KEY,
+    closings BLOB NOT NULL
+);
+"""
+
+
 def add_marks(connection: sqlite3.Connection) -> None:
     """From 1 to 2: how inputs are recognised."""
     connection.execute("ALTER TABLE inputs ADD COLUMN mark BLOB")
@@ -101,13 +115,22 @@ def drop_watched(connection: sqlite3.Connection) -> None:
     connection.execute("DROP TABLE IF EXISTS watched")
 
 
+def sort_closings(connection: sqlite3.Connection) -> None:
+    """From 5 to 6: queries are found among closings by an array instead of an index; all rows are copied."""
+    connection.execute("ALTER TABLE closings RENAME TO before")
+    connection.execute(CLOSINGS)
+    add_tables(connection, CLOSED)
+    connection.execute("INSERT INTO closings SELECT * FROM before ORDER BY number")
+    connection.execute("DROP TABLE before")
+    Closed(connection).write(LAST)
+
+
 def nothing(connection: sqlite3.Connection) -> None:
-    """What there is of version 4 is enough to be read."""
+    """What there is of this version is enough to be read."""
 
 
 def lend_tables(connection: sqlite3.Connection, tables: str) -> None:
     """To those who read an older ledger: empty tables, which are the connection's own."""
-    connection.execute("PRAGMA temp_store = MEMORY")
     add_tables(connection, tables, "CREATE TEMP TABLE")
 
 
@@ -115,16 +138,17 @@ Step = Callable[[sqlite3.Connection], None]
 
 MIGRATIONS: dict[int, Step] = {
     1: add_marks, 2: partial(add_tables, tables=ARCHIVES), 3: partial(add_tables, tables=RELIABILITY),
-    4: drop_watched,
+    4: drop_watched, 5: sort_closings,
 }  # fmt: skip
 """From each old version to the next, inside one transaction."""
 
 LENT: dict[int, Step] = {
-    2: partial(lend_tables, tables=ARCHIVES), 3: partial(lend_tables, tables=RELIABILITY), 4: nothing
+    2: partial(lend_tables, tables=ARCHIVES), 3: partial(lend_tables, tables=RELIABILITY), 4: nothing,
+    5: nothing,
 }  # fmt: skip
 """What those who only read need of the next version, where it is no more than new tables."""
 
-VERSION = 5
+VERSION = 6
 WITH_ARCHIVES = 3
 """The first version that knows of archives."""
 
@@ -138,7 +162,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application == 0 and version == 0 and is_empty(connection):
         connection.executescript(
-            f"BEGIN; {TABLES} {ARCHIVES} {RELIABILITY} PRAGMA application_id = {APPLICATION};"
+            f"BEGIN; {TABLES} {ARCHIVES} {RELIABILITY} {CLOSED} PRAGMA application_id = {APPLICATION};"
             f"PRAGMA user_version = {VERSION}; COMMIT;"
         )
         return

@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 from tests.cli.stream.events import COMMAND, append, expected, is_sound, lines_of, query, started, stream
+from tests.engine.scripts import to_version_5
 
 
 def resumed(ledger, path):
@@ -50,6 +51,7 @@ def test_resume_goes_on_with_a_ledger_of_version_1(ledger, file):
     file.write_bytes(queries(10, 11))
     resumed(ledger, file)
     with contextlib.closing(sqlite3.connect(ledger)) as connection:
+        to_version_5(connection)
         connection.executescript(
             "DROP TABLE archives; DROP TABLE archived; DROP TABLE checkpoints;"
             "DROP TABLE reliability;"

@@ -15,6 +15,7 @@ from tests.engine.fault_tools import in_child, opened, raises_for
 from tests.engine.scripts import (
     assert_sound,
     tables_of,
+    to_version_5,
 )
 
 
@@ -48,6 +49,7 @@ def test_what_version_4_has_of_watching_keys_is_in_their_states(tmp_path):
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE watched (key INTEGER PRIMARY KEY, number INTEGER, found BLOB)")
         connection.execute("INSERT INTO watched VALUES (1, 60, x'00')")
+        to_version_5(connection)
         connection.execute("PRAGMA user_version = 4")
         connection.commit()
     assert read_report(path) == before
@@ -55,7 +57,7 @@ def test_what_version_4_has_of_watching_keys_is_in_their_states(tmp_path):
     Engine(path).close()
     assert read_report(path) == before
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (5,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
     assert "watched" not in tables
 

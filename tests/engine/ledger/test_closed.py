@@ -1,0 +1,111 @@
+"""Which closing a query has, wherever the array of them has got to."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+
+import numpy as np
+import pytest
+
+from onlinecal.engine import Engine, Outcome, Query, check_ledger, export_ledger, read_report
+from onlinecal.engine.events import Rejected, Settled
+from onlinecal.engine.ledger import closed
+from tests.engine.fault_tools import INPUT
+from tests.engine.scripts import CONFIG, assert_same_ledgers, tables_of, to_version_5
+
+
+def rows(path, sql):
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def upto(path):
+    return rows(path, "SELECT value FROM about WHERE name = 'closed'")[0][0]
+
+
+@pytest.fixture
+def behind(tmp_path):
+    """A ledger in which some closings are in the array and some are not, some of those two rounds late."""
+    path = tmp_path / "ledger.db"
+    with Engine(path, window=40) as engine:
+        for i in range(60):
+            engine.handle([Query(f"q{i}", f"key/{i % 3}", 0.5)])
+            engine.handle([Outcome(f"q{j}", j % 2) for j in {i - 7 * (i % 2)} & set(range(60))])
+    assert 0 < upto(path) < read_report(path).events
+    return path
+
+
+def array_of(path):
+    """The array as (query, closing)."""
+    found = []
+    for block, data in rows(path, "SELECT block, closings FROM closed ORDER BY 1"):
+        numbers = np.frombuffer(data, "<i8")
+        assert len(numbers) == closed.SLOTS
+        found += [(closed.SLOTS * block + i, int(numbers[i])) for i in np.flatnonzero(numbers).tolist()]
+    return found
+
+
+def test_the_array_has_the_closings_up_to_a_number_and_no_others(behind):
+    which = f"WHERE number <= {upto(behind)} ORDER BY 1"
+    assert array_of(behind) == rows(behind, f"SELECT query, number FROM closings {which}")
+    assert check_ledger(behind).problems == []
+
+
+def test_what_is_closed_is_known_in_the_array_and_behind_it(behind):
+    settled = {id for (id,) in rows(behind, "SELECT id FROM queries JOIN closings ON query = queries.number")}
+    with Engine(behind, hot_keys=1, packed_bytes=0) as engine:
+        for number in range(2):
+            answers = engine.handle([Outcome(id, int(id[1:]) % 2) for id in sorted(settled)])
+            assert {type(one) for one in answers} == {Settled}
+            answers = engine.handle([Outcome(id, 1 - int(id[1:]) % 2) for id in sorted(settled)])
+            assert {one.reason for one in answers if type(one) is Rejected} == {"settled"}
+            engine.handle([Query(f"again{number}", "key/0"), Outcome(f"again{number}", 1)])
+            settled.add(f"again{number}") if number else None
+        assert len(engine.handle([Outcome("again0", 1)])) == 1
+
+
+@pytest.mark.parametrize("every", [1, 30])
+def test_the_same_input_again_is_answered_alike(tmp_path, sound, answers, monkeypatch, every):
+    monkeypatch.setattr(closed, "EVERY", every)
+    path = tmp_path / "again.db"
+    for _ in range(2):
+        with Engine(path, CONFIG) as engine:
+            assert engine.handle_lines(INPUT) == answers
+    assert_same_ledgers(path, sound)
+
+
+def test_an_export_has_the_closings_in_the_array_and_behind_it(behind, tmp_path):
+    pl = pytest.importorskip("polars")
+    export_ledger(behind, tmp_path / "table.parquet")
+    found = pl.read_parquet(tmp_path / "table.parquet").filter(pl.col("status") == "settled")
+    closings = rows(behind, "SELECT number FROM closings ORDER BY query")
+    assert found["settled_number"].to_list() == [number for (number,) in closings]
+
+
+@pytest.mark.parametrize("change", [0, 1])
+def test_an_array_that_is_wrong_is_found(behind, change):
+    [(data,)] = rows(behind, "SELECT closings FROM closed WHERE block = 0")
+    numbers = np.frombuffer(data, "<i8").copy()
+    numbers[np.flatnonzero(numbers)[3]] *= change and 2
+    with contextlib.closing(sqlite3.connect(behind, isolation_level=None)) as connection:
+        connection.execute("UPDATE closed SET closings = ? WHERE block = 0", (numbers.tobytes(),))
+    [problem] = check_ledger(behind).problems
+    assert problem.startswith("1 closings are not found by their queries")
+
+
+def test_a_ledger_with_the_index_is_read_and_brought_up_to_date(behind, tmp_path):
+    pl = pytest.importorskip("polars")
+    before = read_report(behind), tables_of(behind)
+    export_ledger(behind, tmp_path / "before.parquet")
+    with contextlib.closing(sqlite3.connect(behind)) as connection:
+        to_version_5(connection)
+    assert read_report(behind) == before[0]
+    assert check_ledger(behind).problems == []
+    export_ledger(behind, tmp_path / "older.parquet")
+    assert pl.read_parquet(tmp_path / "older.parquet").equals(pl.read_parquet(tmp_path / "before.parquet"))
+    Engine(behind).close()
+    assert (read_report(behind), tables_of(behind)) == before
+    assert upto(behind) == rows(behind, "SELECT max(number) FROM closings")[0][0]
+    assert array_of(behind) == rows(behind, "SELECT query, number FROM closings ORDER BY 1")
+    assert check_ledger(behind).problems == []
