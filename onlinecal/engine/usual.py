@@ -37,7 +37,7 @@ from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.playing import ASKS
 from onlinecal.engine.keys.settled import Rounds
 from onlinecal.engine.keys.state import KeyState
-from onlinecal.engine.ledger.records import Record
+from onlinecal.engine.ledger.records import ByColumns, Record
 from onlinecal.engine.looking_up import NONE, Unknown, take_seats, width_of
 from onlinecal.forecasters.binary.cells import NO_HINT
 
@@ -277,7 +277,7 @@ class UsualBatch(Batch):
         columns = self.columns
         all_asked = len(asks) == np.count_nonzero(columns.kinds == QUERY)
         ids = self._known.ids[: len(asks)] if all_asked else columns.texts(asks, ID)
-        rows = zip(
+        rows = ByColumns(
             judged.numbers[asks].tolist(),
             ids,
             self._keys_asked.tolist(),
@@ -285,7 +285,6 @@ class UsualBatch(Batch):
             optional(columns.times[asks]),
             self.forecasts.tolist(),
             self.certificates.tolist(),
-            strict=True,
         )
         return sorted([*own, *rows]) if own else rows
 
@@ -296,5 +295,5 @@ class UsualBatch(Batch):
             return own
         values = self.columns.values[tells].astype(np.int64).tolist()
         times = optional(self.columns.times[tells])
-        rows = zip(judged.numbers[tells].tolist(), self._queries.tolist(), values, times, strict=True)
+        rows = ByColumns(judged.numbers[tells].tolist(), self._queries.tolist(), values, times)
         return sorted([*own, *rows]) if own else rows

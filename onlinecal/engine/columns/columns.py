@@ -16,6 +16,7 @@ from onlinecal.engine.columns.scanning import (
     TIME,
     VALUE,
     Bytes,
+    cut_out,
     scan,
 )
 from onlinecal.engine.columns.texts import joined
@@ -76,13 +77,13 @@ class LineColumns(Columns):
         self.kinds, numbers = np.empty(n, np.int8), np.empty((n, 3))
         scan(self.bytes, self.lines, self.kinds, self.spans, numbers)
         self.hints, self.values, self.times = (numbers[:, i].copy() for i in (HINT, VALUE, TIME))
-        # what is read of it is ASCII
-        self._text = data.decode("latin-1")
 
     def texts(self, which: NDArray[np.int64], column: int) -> list[str]:
-        """Cut out of the lines."""
-        text, spans = self._text, self.spans[which, column : column + 2]
-        return [text[start:end] for start, end in spans.tolist()]
+        """Cut out of the lines, in which no text has a newline."""
+        spans = self.spans[which, column : column + 2]
+        out = np.empty(int((spans[:, 1] - spans[:, 0]).sum()) + len(spans), np.uint8)
+        cut_out(self.bytes, spans, out)
+        return out.tobytes().decode("ascii").split("\n")[:-1]
 
     def event(self, i: int) -> Incoming | Rejected:
         """What `decode` makes of the line."""

@@ -24,6 +24,7 @@ from onlinecal.engine.ledger.records import (
     Noted,
     Record,
     Snapshot,
+    columns_of,
     logged,
     recalled,
     summary_in,
@@ -226,9 +227,10 @@ class Ledger(LedgerFile):
                     execute("INSERT OR REPLACE INTO about VALUES ('tail', ?)", (changes.tail,))
                 if changes.reliability is not None:
                     execute("INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,))
-                closed = self._closed.write(changes.after[0])
+                upto = self._closed.write(changes.after[0])
                 execute("COMMIT")
-                self._tail, self._closed.upto = changes.tail, closed
+                self._closed.written(upto, *columns_of(changes.closings, 2))
+                self._tail = changes.tail
             except BaseException:
                 if self.connection.in_transaction:
                     execute("ROLLBACK")

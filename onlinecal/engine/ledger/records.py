@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -139,6 +139,31 @@ def summary_in(key: str, row: tuple[Any, ...]) -> Summary:
     return Summary(rounds, waiting, expired, certificate, guarantee, oldest, watched=watched)
 
 
+class ByColumns:
+    """Rows, given as columns: of many no tuple is made."""
+
+    def __init__(self, *columns: list[Any]) -> None:
+        self.columns = columns
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return zip(*self.columns, strict=True)
+
+    def flat(self) -> list[Any]:
+        """All values, row after row."""
+        width = len(self.columns)
+        values: list[Any] = [None] * (width * len(self.columns[0]))
+        for i, column in enumerate(self.columns):
+            values[i::width] = column
+        return values
+
+
+def columns_of(rows: Iterable[Sequence[Any]], number: int) -> list[list[Any]]:
+    """The first columns of rows, so many."""
+    if isinstance(rows, ByColumns):
+        return list(rows.columns[:number])
+    return [[row[i] for row in rows] for i in range(number)]
+
+
 class Into:
     """Rows into a table: the beginning of a statement, up to VALUES, and how many columns there are.
 
@@ -148,19 +173,19 @@ class Into:
 
     def __init__(self, beginning: str, columns: int) -> None:
         row = f"({', '.join('?' * columns)})"
-        self._together = 999 // columns
+        together = 999 // columns
+        self._columns, self._most = columns, together * columns
         self._one = f"{beginning} VALUES {row}"
-        self._many = f"{beginning} VALUES {', '.join([row] * self._together)}"
+        self._many = f"{beginning} VALUES {', '.join([row] * together)}"
 
     def write(self, connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
         """Write rows in their order."""
-        listed, together = list(rows), self._together
-        whole = len(listed) - len(listed) % together
-        for start in range(0, whole, together):
-            values = list(chain.from_iterable(listed[start : start + together]))
-            connection.execute(self._many, values)
-        if whole < len(listed):
-            connection.executemany(self._one, listed[whole:])
+        values = rows.flat() if isinstance(rows, ByColumns) else list(chain.from_iterable(rows))
+        rest = len(values) - len(values) % self._most
+        for start in range(0, rest, self._most):
+            connection.execute(self._many, values[start : start + self._most])
+        if rest < len(values):
+            connection.executemany(self._one, batched(values[rest:], self._columns))
 
 
 INTO_STATES = Into("INSERT OR REPLACE INTO states", 9)
@@ -177,3 +202,8 @@ def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> 
             for key, upto, s, state in listed
         ),
     )
+
+
+def batched(values: list[Any], size: int) -> Iterator[list[Any]]:
+    """So many values at a time."""
+    return (values[start : start + size] for start in range(0, len(values), size))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onlinecal.engine import Engine, Outcome, Query, check_ledger, export_ledger, read_report
-from onlinecal.engine.events import Rejected, Settled
+from onlinecal.engine.events import Settled
 from onlinecal.engine.ledger import closed
 from tests.engine.fault_tools import INPUT
 from tests.engine.scripts import CONFIG, assert_same_ledgers, tables_of, to_version_5
@@ -40,9 +40,10 @@ def array_of(path):
     """The array as (query, closing)."""
     found = []
     for block, data in rows(path, "SELECT block, closings FROM closed ORDER BY 1"):
-        numbers = np.frombuffer(data, "<i8")
-        assert len(numbers) == closed.SLOTS
-        found += [(closed.SLOTS * block + i, int(numbers[i])) for i in np.flatnonzero(numbers).tolist()]
+        later = np.frombuffer(data, "<u4")
+        assert len(later) == closed.SLOTS
+        queries = [closed.SLOTS * block + i for i in np.flatnonzero(later).tolist()]
+        found += [(query, query + int(later[query % closed.SLOTS])) for query in queries]
     return found
 
 
@@ -52,22 +53,25 @@ def test_the_array_has_the_closings_up_to_a_number_and_no_others(behind):
     assert check_ledger(behind).problems == []
 
 
-def test_what_is_closed_is_known_in_the_array_and_behind_it(behind):
-    settled = {id for (id,) in rows(behind, "SELECT id FROM queries JOIN closings ON query = queries.number")}
-    with Engine(behind, hot_keys=1, packed_bytes=0) as engine:
-        for number in range(2):
-            answers = engine.handle([Outcome(id, int(id[1:]) % 2) for id in sorted(settled)])
-            assert {type(one) for one in answers} == {Settled}
-            answers = engine.handle([Outcome(id, 1 - int(id[1:]) % 2) for id in sorted(settled)])
-            assert {one.reason for one in answers if type(one) is Rejected} == {"settled"}
-            engine.handle([Query(f"again{number}", "key/0"), Outcome(f"again{number}", 1)])
-            settled.add(f"again{number}") if number else None
-        assert len(engine.handle([Outcome("again0", 1)])) == 1
+@pytest.mark.parametrize("far", [closed.FAR, 5])
+def test_what_is_closed_is_known_in_the_array_and_behind_it(behind, monkeypatch, far):
+    monkeypatch.setattr(closed, "FAR", far)
+    settled = rows(behind, "SELECT id FROM queries AS q JOIN closings ON query = q.number ORDER BY q.number")
+    outcomes = [Outcome(id, int(id[1:]) % 2) for (id,) in settled]
+    with Engine(behind, hot_keys=1, packed_bytes=0, window=1) as engine:
+        for before in (0, upto(behind)):
+            # as the array is, and when all that is new is in it
+            assert {type(one) for one in engine.handle(outcomes)} == {Settled}
+            answers = engine.handle([Outcome(one.id, 1 - one.value) for one in outcomes])
+            assert {one.reason for one in answers} == {"settled"}
+            assert before == 0 or upto(behind) > before
+            engine.handle([Query("last", "key/0"), Outcome("last", 1)])
 
 
-@pytest.mark.parametrize("every", [1, 30])
-def test_the_same_input_again_is_answered_alike(tmp_path, sound, answers, monkeypatch, every):
+@pytest.mark.parametrize(("every", "far"), [(1, closed.FAR), (30, closed.FAR), (30, 5)])
+def test_the_same_input_again_is_answered_alike(tmp_path, sound, answers, monkeypatch, every, far):
     monkeypatch.setattr(closed, "EVERY", every)
+    monkeypatch.setattr(closed, "FAR", far)
     path = tmp_path / "again.db"
     for _ in range(2):
         with Engine(path, CONFIG) as engine:
@@ -86,7 +90,7 @@ def test_an_export_has_the_closings_in_the_array_and_behind_it(behind, tmp_path)
 @pytest.mark.parametrize("change", [0, 1])
 def test_an_array_that_is_wrong_is_found(behind, change):
     [(data,)] = rows(behind, "SELECT closings FROM closed WHERE block = 0")
-    numbers = np.frombuffer(data, "<i8").copy()
+    numbers = np.frombuffer(data, "<u4").copy()
     numbers[np.flatnonzero(numbers)[3]] *= change and 2
     with contextlib.closing(sqlite3.connect(behind, isolation_level=None)) as connection:
         connection.execute("UPDATE closed SET closings = ? WHERE block = 0", (numbers.tobytes(),))
