@@ -109,10 +109,12 @@ class Batch:
         return asked
 
     def _closing(self, event: Outcome | Withdraw) -> Answer:
-        state = self.keys.open.get(event.id)
-        if state is not None:
-            return self._close(event, state, state.waits_for(event.id))
-        closed, record = self.closed_before(event.id), self.records.get(event.id)
+        record = self.records.get(event.id)
+        if record is None or record.closed is None:
+            state = self.keys.open.get(event.id)
+            if state is not None:
+                return self._close(event, state, state.waits_for(event.id))
+        closed = self.closed_before(event.id)
         if closed is None and record is not None and record.closed is not None:
             closed = (record.closed, record.number, record.value, record.closed_time), record.key
         if closed is not None:

@@ -104,7 +104,7 @@ class Ledger(LedgerFile):
         )
         with self.content_errors():
             closings = self.closings_of([row[0] for row in rows])
-            return {row[1]: recalled((*row, *closings.get(row[0], OPEN))) for row in rows}
+            return {row[1]: recalled(row, closings.get(row[0], OPEN)) for row in rows}
 
     def closings_of(self, queries: list[int]) -> dict[int, tuple[int, Any, float | None]]:
         """How those of the queries with these numbers were closed that were: number, value, time."""

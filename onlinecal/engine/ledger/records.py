@@ -93,11 +93,14 @@ class Changes(NamedTuple):
 NOTHING = Summary(0, 0, 0, 0.0, 0.0, None)
 
 
-def recalled(row: tuple[Any, ...]) -> Record:
-    """A query's row with that of its closing, in the order of a record."""
-    found = Record(*row)
-    hint, probability, value = loaded(found.hint), loaded(found.probability), loaded_outcome(found.value)
-    return found._replace(hint=hint, probability=probability, value=value)
+def recalled(query: tuple[Any, ...], closing: tuple[Any, ...]) -> Record:
+    """A query's row with that of its closing, both in the order of a record."""
+    number, id, key, hint, time, probability, certificate = query
+    closed, value, closed_time = closing
+    return Record(
+        number, id, key, loaded(hint), time, loaded(probability), certificate,
+        closed, loaded_outcome(value), closed_time,
+    )  # fmt: skip
 
 
 def logged(row: tuple[Any, ...]) -> Logged:
