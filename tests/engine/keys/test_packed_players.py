@@ -8,10 +8,10 @@ import pytest
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query
 from onlinecal.engine.keys import attic
-from onlinecal.engine.keys.packed_players import apart, together
+from onlinecal.engine.keys.lanes import BinaryLane
+from onlinecal.engine.keys.packed_players import apart, heads_of, together
 from onlinecal.engine.keys.packing import HEAD, pack, pack_floats, unpack
 from onlinecal.engine.keys.steering import sparse
-from onlinecal.forecasters.binary.cells import ROUNDS
 
 CONFIGS = {
     "default": KeyConfig(),
@@ -47,9 +47,10 @@ def test_the_parts_are_those_that_are_stored(config):
         assert held.steering == (sparse(arena.state.steering[[row]])[0] if row >= 0 else None)
         assert held.account == pack_floats(arena.state.accounts[state.player])
         assert held.late == arena.late(state.player)
-        assert (held.rounds, held.certificate) == (memory[ROUNDS], arena.model.machine.certify(memory))
+        lane = BinaryLane(arena.model, memory)
+        assert arena.figures(heads_of(packed)) == [(lane.rounds, lane.certificate, lane.promise(held.late))]
         again = together(held.lane, held.steering, held.account, len(state.open), held.late)
-        assert apart(again) == held._replace(certificate=0.0)
+        assert apart(again) == held
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
