@@ -22,8 +22,8 @@ from onlinecal.engine.keys.storing import dump_together
 from onlinecal.engine.ledger.records import StateRow
 from onlinecal.engine.settings import Settings, all_settings
 
-PER_KEY, PER_OPEN = 1_000, 900
-"""Bytes that a packed key takes beside what is packed, and each of its open forecasts."""
+PER_KEY, PER_OPEN = 2_000, 1_000
+"""Bytes that a packed key takes beside what is packed, and each of its open forecasts, as measured."""
 
 Ints = NDArray[np.int64]
 
