@@ -279,7 +279,7 @@ class KeyCache(Shelves):
         gone = self.pack_coldest(most)
         gone += self.packed_beyond(most_packed)
         due = [state for state in gone if self.dirty.pop(state, None) is not None]
-        # looked through once: where a dictionary begins that has lost its first entries is found by passing them
+        # looked through once: to find where a dictionary begins it passes all first entries that it has lost
         late = takewhile(lambda item: item[1] <= upto - window, self.dirty.items())
         behind = [state for state, _ in late]
         for state in behind:
