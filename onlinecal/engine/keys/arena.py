@@ -76,7 +76,7 @@ class Arena(Lodging):
 
     def figures(self, heads: Ints) -> list[Figures]:
         """Of packed players, (players, HEAD + FRONT): settled rounds, their certificate, their promise."""
-        worth, found = heads[:, WORTH].copy().view(np.float64).tolist(), list[Figures]()
+        worth, found = heads.view(np.float64)[:, WORTH].tolist(), list[Figures]()
         for i, asked in enumerate(map(tuple, heads[:, _ASKED].tolist())):
             kind, late, rounds, *_ = asked
             promise = self._promises.get(asked) if kind == FORMAT_DYADIC else None

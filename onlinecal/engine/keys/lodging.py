@@ -150,15 +150,14 @@ class Lodging(PackingRoom):
     ) -> tuple[list[bytes], Ints]:
         """Keys as they are stored, and how each packed player begins.
 
-        Of a player that is -1, packed, so many words are there from its start on.
+        Of keys that are packed the player is -1; so many words of theirs are there from their starts on.
         """
-        playing = players[players >= 0]
-        lengths = self.state.places[playing, 1]
-        most = int(sizes[players < 0].sum() + lengths.sum()) + ROOM * len(playing)
-        n_bytes = 8 * most + PER_KEY * len(players) + PER_OPEN * len(told.places) + len(told.data)
+        longest = ROOM + int(self.state.places[players[players >= 0], 1].max(initial=0))
+        n_bytes = 8 * int(sizes.sum()) + (8 * longest + PER_KEY) * len(players)
+        n_bytes += PER_OPEN * len(told.places) + len(told.data)
         if n_bytes > len(self._written):
             self._written = np.empty(2 * n_bytes, np.uint8)
-        self._have_scratch(int(lengths.max(initial=0)) + ROOM)
+        self._have_scratch(longest)
         heads, ends = np.empty((len(players), HEAD + FRONT), np.int64), np.empty(len(players), np.int64)
         how = self._watched, NEW_WORDS, KEPT_WORDS, self._out, words, starts
         waiting = told, clocks, expired, self._threshold < inf

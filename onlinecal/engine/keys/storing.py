@@ -134,17 +134,17 @@ def dump_together(arena: Arena, states: Sequence[Storing]) -> list[tuple[bytes, 
     else:
         players = np.array([state.player for state in states])
         held = [state.packed or b"" for state in states]
-        words, sizes = words_of(b"".join(held)), np.array([len(one) // WORD for one in held])
-        starts, told = np.cumsum(sizes) - sizes, told_by([[*state.open.values()] for state in states])
+        words, told = words_of(b"".join(held)), told_by([[*state.open.values()] for state in states])
+        sizes = np.array([len(one) // WORD for one in held])
+        starts = sizes.cumsum() - sizes
         clocks = np.array([nan if state.clock is None else state.clock for state in states])
     expired = [state.expired for state in states]
     data, heads = arena.dump(players, words, starts, sizes, told, clocks, np.array(expired))
-    counts = np.diff(told.ends, prepend=0)
-    oldest = np.append(arena.state.numbers[told.places], 0)[told.ends - counts]
-    columns = arena.figures(heads), counts.tolist(), expired, oldest.tolist()
+    numbers, ends = arena.state.numbers[told.places].tolist(), told.ends.tolist()
+    columns = arena.figures(heads), [0, *ends[:-1]], ends, expired
     summaries = [
-        Summary(rounds, waiting, gone, certificate, promise, number if waiting else None)
-        for (rounds, certificate, promise), waiting, gone, number in zip(*columns, strict=True)
+        Summary(rounds, end - first, gone, certificate, promise, numbers[first] if end > first else None)
+        for (rounds, certificate, promise), first, end, gone in zip(*columns, strict=True)
     ]
     return list(zip(data, summaries, strict=True))
 

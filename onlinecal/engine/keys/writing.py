@@ -6,7 +6,7 @@ left to be put in front.
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from math import nan
 from typing import Any, NamedTuple
 
@@ -279,11 +279,11 @@ def told_by(waiting: list[list[Issued]]) -> Told:
     """Open forecasts of keys as objects, whose cells are places."""
     listed = list(chain.from_iterable(waiting))
     ids = [one.id.encode() for one in listed]
-    ends = np.cumsum([0, *map(len, ids)])
+    ends = list(accumulate(map(len, ids), initial=0))
     return Told(
         np.frombuffer(bytearray(b"".join(ids)), np.uint8),
-        np.column_stack([ends[:-1], ends[1:]]),
+        np.array(list(pairwise(ends)), np.int64).reshape(-1, 2),
         np.array([nan if one.time is None else one.time for one in listed], np.float64),
         np.array([one.cell for one in listed], np.int64),
-        np.cumsum([len(some) for some in waiting]),
+        np.array(list(accumulate(map(len, waiting)))),
     )
