@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import inf
-from operator import itemgetter
-from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -20,10 +18,11 @@ from numpy.typing import NDArray
 from onlinecal.compiling import entry_point
 from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
 from onlinecal.engine.keys.lodging import Lodging
-from onlinecal.engine.keys.packed_players import Packed
-from onlinecal.engine.keys.packing import HEAD, first_floats, unpack
+from onlinecal.engine.keys.packed_players import HEAD, LATE, WORTH, apart
+from onlinecal.engine.keys.packing import first_floats
 from onlinecal.engine.keys.playing import ALARM, ASKS, GONE, NO_MEMORY, SPENT, Steps, playing
 from onlinecal.engine.keys.register import Register
+from onlinecal.engine.keys.writing import Ints
 from onlinecal.engine.watch.account import FORECAST, HINT, MONEY
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.engine.watch.key_watch import KeyWatch, Raised
@@ -35,6 +34,9 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC, PA
 
 Noted = tuple[NDArray[Any], ...]
 """Players, places, outcomes, hints and numbers, as `Steps` has them."""
+
+Figures = tuple[int, float, float]
+"""Settled rounds, their certificate, and what this cannot exceed."""
 
 MOST_PROMISES = 100_000
 """So many promises of grids without a horizon are kept, by all that they depend on."""
@@ -72,23 +74,25 @@ class Arena(Lodging):
         """The most others that were open when it was asked."""
         return int(self.state.counts[player, 1])
 
-    def summary(self, held: Packed) -> tuple[int, float, float]:
-        """Of a packed player: settled rounds, their certificate, its promise."""
-        head = _head.unpack_from(held.lane, 1)
-        asked = held.late, *itemgetter(ROUNDS, SCALE, REPORT, TUNED, PACE)(head)
-        promise = self._promises.get(asked) if head[FORMAT] == FORMAT_DYADIC else None
-        if promise is None:
-            if len(self._promises) >= MOST_PROMISES:
-                self._promises.clear()
-            lane = BinaryLane(self.model, unpack(held.lane))
-            promise = self._promises[asked] = lane.promise(held.late)
-        return held.rounds, held.certificate, promise
+    def figures(self, heads: Ints) -> list[Figures]:
+        """Of packed players, (players, HEAD + FRONT): settled rounds, their certificate, their promise."""
+        worth, found = heads.view(np.float64)[:, WORTH].tolist(), list[Figures]()
+        for i, asked in enumerate(map(tuple, heads[:, _ASKED].tolist())):
+            kind, late, rounds, *_ = asked
+            promise = self._promises.get(asked) if kind == FORMAT_DYADIC else None
+            if promise is None:
+                if len(self._promises) >= MOST_PROMISES:
+                    self._promises.clear()
+                promise = self._promises[asked] = BinaryLane(self.model, heads[i, HEAD:]).promise(late)
+            found.append((rounds, worth[i], promise))
+        return found
 
-    def watched(self, held: Packed) -> Watched | None:
+    def watched(self, packed: bytes) -> Watched | None:
         """What came of watching a packed player."""
-        if self._watcher is None or held.account is None:
+        account = apart(packed).account
+        if self._watcher is None or account is None:
             return None
-        return self._watcher.watched_by(first_floats(held.account, MONEY, ACCOUNT))
+        return self._watcher.watched_by(first_floats(account, MONEY, ACCOUNT))
 
     def watch_of(self, player: int, waiting: Iterable[Issued]) -> KeyWatch | None:
         """Those who watch a player, as they are outside; they look at what happens here, until it leaves."""
@@ -201,4 +205,5 @@ class ArenaLane(BinaryLane):
         return self.arena.memory(self.player)
 
 
-_head = Struct(f"<{HEAD}q")
+_ASKED = [HEAD + FORMAT, LATE, *(HEAD + place for place in (ROUNDS, SCALE, REPORT, TUNED, PACE))]
+"""Where what promises of grids without a horizon depend on stands."""

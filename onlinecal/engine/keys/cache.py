@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any
 
 import numpy as np
@@ -279,12 +279,12 @@ class KeyCache(Shelves):
         gone = self.pack_coldest(most)
         gone += self.packed_beyond(most_packed)
         due = [state for state in gone if self.dirty.pop(state, None) is not None]
-        while self.dirty:
-            state, since = next(iter(self.dirty.items()))
-            if since > upto - window:
-                break
+        # looked through once: to find where a dictionary begins it passes all first entries that it has lost
+        late = takewhile(lambda item: item[1] <= upto - window, self.dirty.items())
+        behind = [state for state, _ in late]
+        for state in behind:
             del self.dirty[state]
-            due.append(state)
+        due += behind
         if due:
             self.register.clean(due)
         rows = self._rows_of(due, upto)

@@ -38,6 +38,7 @@ from onlinecal.engine.keys.judging import (
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.playing import Players
 from onlinecal.engine.keys.room import Stack, grown, longer, taken
+from onlinecal.engine.keys.writing import Told
 
 if TYPE_CHECKING:
     from onlinecal.engine.keys.register import Register
@@ -129,6 +130,16 @@ class Entries:
         columns = times, hints, repeat(0), *(one.tolist() for one in (*told, places))
         found = list(map(Issued, self.ids_of(entries), numbers.tolist(), *columns))
         return [found[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+    def told(self, seats: Ints) -> Told:
+        """The same as columns."""
+        entries, ends = self.entries_of(seats)
+        words = self.book.ids.words[entries]
+        data = words.view(np.uint8)
+        starts = np.arange(len(entries)) * data.shape[1]
+        spans = np.column_stack([starts, starts + np.count_nonzero(data, axis=1)])
+        places = self.book.entries[entries, PLACE]
+        return Told(data.ravel(), spans, self.book.times[entries], places, np.array(ends))
 
     def waiting(self) -> int:
         """How many forecasts are open."""

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from math import inf, nan
-from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from onlinecal.engine.keys.entries import at_once
 from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
-from onlinecal.engine.keys.packed_players import ACCOUNT_BYTES, Packed, together
-from onlinecal.engine.keys.packing import pack_floats, unpack_floats
-from onlinecal.engine.keys.packing_room import PackingRoom
+from onlinecal.engine.keys.packed_players import ACCOUNT_BYTES, FRONT, HEAD, ROOM, together
+from onlinecal.engine.keys.packing import unpack_floats, with_sum
+from onlinecal.engine.keys.packing_room import KEPT_WORDS, NEW_WORDS, PackingRoom
 from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering, hinted
+from onlinecal.engine.keys.writing import PER_KEY, PER_OPEN, Floats, Ints, Told, write_states
 from onlinecal.engine.watch.account import TICKET as STAKES
 from onlinecal.engine.watch.key_watch import KeyWatch, StoredWatch
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.steering.binary import TICKET
+
+_write = at_once(write_states)
 
 
 class Lodging(PackingRoom):
@@ -30,6 +34,7 @@ class Lodging(PackingRoom):
         self._watcher = None if new_watch is None else new_watch()
         self._threshold = nan if self._watcher is None else self._watcher.threshold
         self.names: dict[int, str] = {}
+        self._written = np.empty(0, np.uint8)
         super().__init__(model, new_watch is not None)
 
     def enter(
@@ -141,20 +146,21 @@ class Lodging(PackingRoom):
         return [lane], steering, alone
 
     def dump(
-        self, held: Packed, waiting: list[Issued]
-    ) -> tuple[list[tuple[Any, ...]], bytes | None, bytes | None]:
-        """Of a packed player: open forecasts with cells, what was learnt, with tickets, and the watch."""
-        told, steering, stakes = list[tuple[Any, ...]](), held.steering, b""
-        if waiting:
-            state, places = self.state, [one.cell for one in waiting]
-            told = [
-                (one.id, one.number, one.time, one.hint, 0, one.probability, one.certificate, cell)
-                for one, cell in zip(waiting, state.cells[places].tolist(), strict=True)
-            ]
-            if steering is not None:
-                steering += state.tickets[np.array(places)[state.hinted[places]]].tobytes()
-            if self._threshold < inf:
-                stakes = pack_floats(state.stakes[places].ravel())
-        if held.account is None:
-            return told, steering, None
-        return told, steering, msgspec.msgpack.encode(StoredWatch(held.account + stakes))
+        self, players: Ints, words: Ints, starts: Ints, sizes: Ints, told: Told, clocks: Floats, expired: Ints
+    ) -> tuple[list[bytes], Ints]:
+        """Keys as they are stored, and how each packed player begins.
+
+        Of keys that are packed the player is -1; so many words of theirs are there from their starts on.
+        """
+        longest = ROOM + int(self.state.places[players[players >= 0], 1].max(initial=0))
+        n_bytes = 8 * int(sizes.sum()) + (8 * longest + PER_KEY) * len(players)
+        n_bytes += PER_OPEN * len(told.places) + len(told.data)
+        if n_bytes > len(self._written):
+            self._written = np.empty(2 * n_bytes, np.uint8)
+        self._have_scratch(longest)
+        heads, ends = np.empty((len(players), HEAD + FRONT), np.int64), np.empty(len(players), np.int64)
+        how = self._watched, NEW_WORDS, KEPT_WORDS, self._out, words, starts
+        waiting = told, clocks, expired, self._threshold < inf
+        _write(self.state, players, *how, *waiting, self._written, heads, ends)
+        data = self._written.data
+        return [with_sum(data[start:end]) for start, end in pairwise([0, *ends.tolist()])], heads

@@ -23,7 +23,7 @@ from onlinecal.engine.keys.packing import HEAD as FRONT
 from onlinecal.engine.keys.playing import AHEAD, MOST_FETCHED, Players
 from onlinecal.engine.keys.steering import BITS, SPARSE
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
-from onlinecal.forecasters.binary.cells import FORMAT, ROUNDS, certificate, inlined
+from onlinecal.forecasters.binary.cells import FORMAT, certificate, inlined
 from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC
 from onlinecal.forecasters.binary.grids.dyadic_search import END
 from onlinecal.steering.trust import SIZE
@@ -237,23 +237,23 @@ def unpack_players(
     return 0
 
 
-class Packed(NamedTuple):
-    """A packed player, taken apart: parts as `packing.pack`, `steering.sparse` and `pack_floats` have them.
+def heads_of(packed: bytes) -> Ints:
+    """How a packed player begins, (1, HEAD + FRONT)."""
+    return np.frombuffer(packed, np.int64, HEAD + FRONT)[None]
 
-    `certificate` is 0 of what `together` made.
-    """
+
+class Packed(NamedTuple):
+    """A packed player: parts as `packing.pack`, `steering.sparse` and `pack_floats` have them."""
 
     lane: bytes
     steering: bytes | None
     account: bytes | None
     late: int
-    rounds: int
-    certificate: float
 
 
 def apart(data: bytes) -> Packed:
     """What a packed player consists of."""
-    width, table, learnt, counted, _, late, worth = _head.unpack_from(data)
+    width, table, learnt, counted, _, late, _ = _head.unpack_from(data)
     end = _WORD * (HEAD + FRONT) + width * table
     lane = b"%c%b" % (width, data[_WORD * HEAD : end])
     end += -end % _WORD
@@ -265,8 +265,7 @@ def apart(data: bytes) -> Packed:
     if counted >= 0:
         start, end = end, end + _WORD * (ACCOUNT_BITS + counted)
         account = data[start : start + ACCOUNT_BYTES] + data[end - _WORD * counted : end]
-    start = _WORD * (HEAD + ROUNDS)
-    return Packed(lane, steering, account, late, int.from_bytes(data[start : start + _WORD], "little"), worth)
+    return Packed(lane, steering, account, late)
 
 
 def together(lane: bytes, steering: bytes | None, account: bytes | None, waiting: int, late: int) -> bytes:

@@ -17,7 +17,7 @@ from onlinecal.forecasters.binary.soundness import require
 SUM = 4
 
 
-def with_sum(data: bytes) -> bytes:
+def with_sum(data: bytes | memoryview) -> bytes:
     """The bytes behind their checksum: compiled code must never run on what a disk has made of a state."""
     return sum_of(data) + data
 

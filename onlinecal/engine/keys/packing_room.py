@@ -27,8 +27,8 @@ TOGETHER = 256
 NEW_ONES = 128
 """New players that are made together."""
 
-_WORDS = NEW.view(np.int64)
-_KEPT = -KEPT.astype(np.int64)
+NEW_WORDS, KEPT_WORDS = NEW.view(np.int64), -KEPT.astype(np.int64)
+"""Of steering: what a new one knows, and -1 for what is kept."""
 
 
 class PackingRoom(Room):
@@ -43,16 +43,19 @@ class PackingRoom(Room):
         self._new = words_of(new)
         self.attic = Attic()
 
+    def _have_scratch(self, most: int) -> None:
+        if most > len(self._out):
+            self._out = np.empty(most, np.int64)
+
     def packed(self, players: list[int]) -> list[bytes]:
         """Players as bytes; they stay what they are."""
         found: list[bytes] = []
         for start in range(0, len(players), TOGETHER):
             which = np.array(players[start : start + TOGETHER])
             most = int(self.state.places[which, 1].sum()) + ROOM * len(which)
-            if most > len(self._out):
-                self._out = np.empty(most, np.int64)
+            self._have_scratch(most)
             out, ends = self._out, np.empty(len(which), np.int64)
-            pack_players(self.state, which, self._watched, _WORDS, _KEPT, out, ends)
+            pack_players(self.state, which, self._watched, NEW_WORDS, KEPT_WORDS, out, ends)
             data = out[: ends[-1]].tobytes()
             found += [data[begin:end] for begin, end in pairwise([0, *(8 * ends).tolist()])]
         return found
@@ -60,11 +63,18 @@ class PackingRoom(Room):
     def store(self, players: Ints) -> Ints:
         """Pack players into the attic: where each is, and how many words it has; (players, 2)."""
         most = int(self.state.places[players, 1].max()) + ROOM
-        if most > len(self._out):
-            self._out = np.empty(most, np.int64)
+        self._have_scratch(most)
         found, done = np.empty((len(players), 2), np.int64), 0
         while True:
-            given = players[done:], self._watched, _WORDS, _KEPT, self._out, self.attic.rooms, found[done:]
+            given = (
+                players[done:],
+                self._watched,
+                NEW_WORDS,
+                KEPT_WORDS,
+                self._out,
+                self.attic.rooms,
+                found[done:],
+            )
             store_players(self.state, *given)
             full = np.flatnonzero(found[done:, 0] < 0)
             if not len(full):
@@ -93,7 +103,7 @@ class PackingRoom(Room):
         while True:
             rows = np.array(self.rows.free[: -n - 1 : -1], np.int64)
             progress[2] = 0
-            lacks = unpack_players(self.state, data, starts, which, rows, _WORDS, progress)
+            lacks = unpack_players(self.state, data, starts, which, rows, NEW_WORDS, progress)
             if progress[2]:
                 del self.rows.free[-progress[2] :]
             self.progress[1] = progress[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
@@ -13,16 +14,16 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.arena import Arena
 from onlinecal.engine.keys.entries import Open
 from onlinecal.engine.keys.judging import ARENA, PLAYER, SIZE, USED, WAITING
-from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.own_states import note_own
-from onlinecal.engine.keys.packed_players import Packed, apart
+from onlinecal.engine.keys.packing_room import TOGETHER
 from onlinecal.engine.keys.register import Register
 from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.storing import dump_together
 from onlinecal.engine.ledger.records import StateRow
 from onlinecal.engine.settings import Settings, all_settings
 
-PER_KEY, PER_OPEN = 1_000, 900
-"""Bytes that a packed key takes beside what is packed, and each of its open forecasts."""
+PER_KEY, PER_OPEN = 2_000, 1_000
+"""Bytes that a packed key takes beside what is packed, and each of its open forecasts, as measured."""
 
 Ints = NDArray[np.int64]
 
@@ -173,23 +174,19 @@ class Shelves:
 
     def _rows_of(self, states: list[KeyState], upto: int) -> list[StateRow]:
         """What the ledger keeps of states."""
-        if not states:
-            return []
-        held: dict[KeyState, Packed] = {}
-        for arena in self._arenas:
-            there = [state for state in states if state.arena is arena and not state.is_packed]
-            packed = arena.packed([state.player for state in there])
-            held.update(zip(there, map(apart, packed), strict=True))
-        rows, waiting = [], dict[KeyState, list[Issued]]()
-        seats = np.array([state.seat for state in states if state.seat >= 0], np.int64)
-        for arena, which in self.arenas_of(seats) if len(seats) else ():
-            mine = seats[which]
-            waiting.update(zip(self._seated(mine), self.register.open_of(mine, arena.state), strict=True))
+        rows, apart = list[StateRow](), defaultdict[tuple[Arena | None, bool], list[KeyState]](list)
         for state in states:
-            player = held.get(state) or (state.held() if state.arena is not None else None)
-            data = state.dump(player, waiting.get(state))
-            note_own(state.number, state.settings.mark, data)
-            rows.append((state.number, upto, state.written(player), data))
+            apart[state.arena, state.seat >= 0].append(state)
+        for (arena, _), there in apart.items():
+            for start in range(0, len(there), TOGETHER):
+                some = there[start : start + TOGETHER]
+                if arena is None:
+                    dumped = [(one.dump(), one.written()) for one in some]
+                else:
+                    dumped = dump_together(arena, some)
+                for state, (data, summary) in zip(some, dumped, strict=True):
+                    note_own(state.number, state.settings.mark, data)
+                    rows.append((state.number, upto, summary, data))
         return rows
 
     def begin_steering(self, seats: Ints) -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from onlinecal.engine.keys.arena import ArenaLane
 from onlinecal.engine.keys.lanes import Issued, Step, run_together, window_bounds
-from onlinecal.engine.keys.packed_players import Packed
+from onlinecal.engine.keys.packed_players import heads_of
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.storing import NOTHING, Storing, decoder, is_spent
@@ -268,15 +268,15 @@ class KeyState(Storing):
     def summary(self) -> Summary:
         """What there is to know of the key."""
         if self.arena is not None:
-            held = self.held()
-            return replace(self.written(held), watched=self.arena.watched(held))
+            packed = self.held()
+            return replace(self.written(packed), watched=self.arena.watched(packed))
         return replace(self.written(), watched=None if self.watch is None else self.watch.watched())
 
-    def written(self, held: Packed | None = None) -> Summary:
-        """The same without what came of watching, which is in the state; `held` as in `dump`."""
+    def written(self, packed: bytes | None = None) -> Summary:
+        """The same without what came of watching, which is in the state; `packed` is its player."""
         waiting, number = self.waiting, self.oldest
         if self.arena is not None:
-            rounds, certificate, promise = self.arena.summary(held or self.held())
+            [(rounds, certificate, promise)] = self.arena.figures(heads_of(packed or self.held()))
             return Summary(rounds, waiting, self.expired, certificate, promise, number)
         return Summary(
             sum(lane.rounds for lane in self.lanes),

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import nan
 from operator import attrgetter
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from onlinecal.engine.columns.texts import WORD
 from onlinecal.engine.keys.arena import Arena
-from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane, Step, window_bounds
-from onlinecal.engine.keys.packed_players import Packed, apart
-from onlinecal.engine.keys.packing import unpack, with_sum
+from onlinecal.engine.keys.judging import PLAYER, STORED, WORDS
+from onlinecal.engine.keys.lanes import BinaryLane, Lane, Step, window_bounds
+from onlinecal.engine.keys.packed_players import HEAD, heads_of
+from onlinecal.engine.keys.packing import with_sum
+from onlinecal.engine.keys.packing_room import words_of
 from onlinecal.engine.keys.seated import Seated
 from onlinecal.engine.keys.steering import KeySteering, loaded
-from onlinecal.engine.keys.stored_key import STEERED, VERSION, WATCHED, StoredWatchedKey
+from onlinecal.engine.keys.stored_key import STEERED, VERSION, WATCHED, StoredWatchedKey, Summary
+from onlinecal.engine.keys.writing import told_by
 from onlinecal.engine.watch import key_watch
 from onlinecal.engine.watch.key_watch import KeyWatch, Note
 from onlinecal.forecasters.binary.soundness import require
@@ -91,35 +98,55 @@ class Storing(Seated):
         held = stored.lanes[0], stored.steering, stored.watch, stored.open, stored.late[0]
         self._live_in(arena, stored.steering is not None)
         self.packed = arena.take_back(*held)
-        if apart(self.packed).rounds > RESERVE:
-            self.spent = is_spent(BinaryLane(arena.model, unpack(stored.lanes[0])))
+        self.spent = is_spent(BinaryLane(arena.model, heads_of(self.packed)[0, HEAD:]))
 
-    def dump(self, held: Packed | None = None, waiting: list[Issued] | None = None) -> bytes:
-        """The state in bytes: equal for equal histories, however they were cut into batches.
-
-        `held` is its player, `waiting` what is open, if these are known.
-        """
-        waiting = list(self.open.values()) if waiting is None else waiting
+    def dump(self) -> bytes:
+        """The state in bytes: equal for equal histories, however they were cut into batches."""
         if self.arena is not None:
-            held = held or self.held()
-            told, learnt, watched = self.arena.dump(held, waiting)
-            parts: tuple[Any, ...] = self.clock, self.expired, [held.late], [held.lane], told
-        else:
-            # rounds that have left a window are forgotten when its bounds are asked for
-            window_bounds(self.settings.config.window, self.lanes, self.late)
-            learnt = None if self.steering is None else self.steering.dump(waiting)
-            watched = None if self.watch is None else self.watch.dump(waiting)
-            parts = self.clock, self.expired, self.late, [lane.dump() for lane in self.lanes], waiting
+            [(data, _)] = dump_together(self.arena, [self])
+            return data
+        # rounds that have left a window are forgotten when its bounds are asked for
+        window_bounds(self.settings.config.window, self.lanes, self.late)
+        waiting = list(self.open.values())
+        learnt = None if self.steering is None else self.steering.dump(waiting)
+        watched = None if self.watch is None else self.watch.dump(waiting)
+        lanes = [lane.dump() for lane in self.lanes]
+        parts: tuple[Any, ...] = self.clock, self.expired, self.late, lanes, waiting
         if watched is not None:
             stored: tuple[Any, ...] = WATCHED, *parts, learnt, watched
         else:
             stored = (VERSION, *parts) if learnt is None else (STEERED, *parts, learnt)
         return with_sum(_encoder.encode(stored))
 
-    def held(self) -> Packed:
-        """Its player, of a key that lives in an arena."""
+    def held(self) -> bytes:
+        """Its player, packed, of a key that lives in an arena."""
         assert self.arena is not None
-        return apart(self.packed or self.arena.packed([self.player])[0])
+        return self.packed or self.arena.packed([self.player])[0]
+
+
+def dump_together(arena: Arena, states: Sequence[Storing]) -> list[tuple[bytes, Summary]]:
+    """Keys of an arena, all with seats or all without, as they are stored, and what is `written` of them."""
+    if states[0].seat >= 0:
+        register, seats = states[0].register, np.array([state.seat for state in states])
+        rows = register.book.seats[seats]
+        players, starts, sizes = rows[:, [PLAYER, STORED, WORDS]].T.copy()
+        told, clocks, words = register.told(seats), register.book.clocks[seats], arena.attic.rooms.words
+    else:
+        players = np.array([state.player for state in states])
+        held = [state.packed or b"" for state in states]
+        words, told = words_of(b"".join(held)), told_by([[*state.open.values()] for state in states])
+        sizes = np.array([len(one) // WORD for one in held])
+        starts = sizes.cumsum() - sizes
+        clocks = np.array([nan if state.clock is None else state.clock for state in states])
+    expired = [state.expired for state in states]
+    data, heads = arena.dump(players, words, starts, sizes, told, clocks, np.array(expired))
+    numbers, ends = arena.state.numbers[told.places].tolist(), told.ends.tolist()
+    columns = arena.figures(heads), [0, *ends[:-1]], ends, expired
+    summaries = [
+        Summary(rounds, end - first, gone, certificate, promise, numbers[first] if end > first else None)
+        for (rounds, certificate, promise), first, end, gone in zip(*columns, strict=True)
+    ]
+    return list(zip(data, summaries, strict=True))
 
 
 def is_spent(lane: Lane) -> bool:
