@@ -154,7 +154,7 @@ def interrupted(backend, tmp_path):
         'forecasters = ["balanced"]\nadversaries = ["coin"]\n'
         "rounds = [1000, 30_000_000]\nseeds = [1, 2, 3, 4]\n"
     )
-    command = [sys.executable, "-m", "simulations", "sweep", path, "--out", out, "--jobs", "2"]
+    command = [sys.executable, "-m", "simulations", "sweep", path, "--out", out, "--jobs", "1"]
     process = subprocess.Popen(
         [*command, "--backend", backend],
         start_new_session=True,
