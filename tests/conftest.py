@@ -26,6 +26,9 @@ FIRST = (
     "test_typing.py",
     "measures/distance/test_multiclass.py",
     "simulations/demos/",
+    "test_operate.py",
+    "recalibration/test_reproducible.py",
+    "test_remarks.py",
     "cli/stream/test_stopping.py",
 )
 """Files that take the longest: none should be the last on one core while another has nothing to do."""

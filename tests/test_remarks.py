@@ -105,11 +105,11 @@ def test_recalibrators_of_one_event_warn_of_outcomes(events):
     with pytest.warns(LabelWarning, match="is y what was forecast, or its opposite"):
         GroupRecalibrator().fit(p, 1 - y, everyone)
     with pytest.warns(LabelWarning, match="y is 1 in all 600 rounds"):
-        BoostedRecalibrator().fit(p[:, None], np.ones(N))
+        BoostedRecalibrator(n_folds=2).fit(p[:, None], np.ones(N))
     with warnings.catch_warnings():
         warnings.simplefilter("error", LabelWarning)
         GroupRecalibrator().fit(p, y, everyone)
-        BoostedRecalibrator().fit(p[:, None], y)
+        BoostedRecalibrator(n_folds=2).fit(p[:, None], y)
 
 
 @pytest.fixture(scope="module")

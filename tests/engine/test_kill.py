@@ -61,6 +61,12 @@ def undisturbed(folder, seed, queries, keys=30):
 @pytest.fixture(scope="module")
 def fed():
     with quick_folder() as folder:
+        yield undisturbed(folder, 0, 700)
+
+
+@pytest.fixture(scope="module")
+def fed_much():
+    with quick_folder() as folder:
         yield undisturbed(folder, 0, 1500)
 
 
@@ -130,15 +136,15 @@ def killed_at_random_instants(fed, folder, seed, kills):
 
 
 def test_an_engine_that_is_killed_at_random_instants(fed, folder):
-    killed_at_random_instants(fed, folder, seed=0, kills=8)
+    killed_at_random_instants(fed, folder, seed=0, kills=6)
 
 
 @pytest.mark.slow
-def test_an_engine_that_is_killed_at_many_random_instants(fed):
+def test_an_engine_that_is_killed_at_many_random_instants(fed_much):
     kills = 0
     for seed in range(10):
         with quick_folder() as folder:
-            kills += killed_at_random_instants(fed, folder, seed, kills=30)
+            kills += killed_at_random_instants(fed_much, folder, seed, kills=30)
     print(f"\n{kills} kills at random instants")
 
 
@@ -168,29 +174,39 @@ def feed_until(path, fed, seed, out, at):
     feed(path, fed.lines, seed, out, most=12, point=point)
 
 
-def test_an_engine_that_is_killed_before_each_of_its_statements(fed_little, folder):
-    at, alive = 0, False
+def killed_before_statements(fed_little, folder, step):
+    """Kill copies of this process before every `step`-th statement or answer; how many there are of these."""
+    at, alive = 1 - step, False
     while not alive:
-        at += 1
+        at += step
         path, out = folder / f"{at}.db", folder / f"{at}.jsonl"
         with child(lambda out, path=path, at=at: feed_until(path, fed_little, 5, out, at), out) as pid:
             alive = ended(pid)
         assert_nothing_happened(fed_little, path, [out], feed(path, fed_little.lines, at))
-    assert at > 100
+    return at
+
+
+def test_an_engine_that_is_killed_before_every_third_of_its_statements(fed_little, folder):
+    assert killed_before_statements(fed_little, folder, 3) > 100
 
 
 @pytest.mark.slow
-def test_an_engine_that_is_killed_again_and_again_before_any_statement(fed, folder):
+def test_an_engine_that_is_killed_before_each_of_its_statements(fed_little, folder):
+    assert killed_before_statements(fed_little, folder, 1) > 100
+
+
+@pytest.mark.slow
+def test_an_engine_that_is_killed_again_and_again_before_any_statement(fed_much, folder):
     rng, kills = random.Random(7), 0
     for chain in range(12):
         path, outs = folder / f"{chain}.db", []
         for _ in range(25):
             outs.append(folder / f"{chain}-{len(outs)}.jsonl")
             at = int(rng.expovariate(1 / 2000)) + 1
-            work = lambda out, path=path, at=at: feed_until(path, fed, at, out, at)  # noqa: E731
+            work = lambda out, path=path, at=at: feed_until(path, fed_much, at, out, at)  # noqa: E731
             with child(work, outs[-1]) as pid:
                 kills += not ended(pid)
-        assert_nothing_happened(fed, path, outs, feed(path, fed.lines, chain))
+        assert_nothing_happened(fed_much, path, outs, feed(path, fed_much.lines, chain))
     print(f"\n{kills} kills before statements")
     assert kills > 200
 
@@ -246,7 +262,7 @@ def killed_commands(fed, folder, seed, kills):
 
 
 def test_a_command_that_is_killed(fed, folder):
-    killed_commands(fed, folder, seed=0, kills=3)
+    killed_commands(fed, folder, seed=0, kills=2)
 
 
 @pytest.mark.slow

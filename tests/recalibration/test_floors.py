@@ -27,7 +27,7 @@ def source(n=400, n_classes=4, seed=0):
 
 MODELS = {
     "decision": DecisionRecalibrator(2),
-    "decision, full steps": DecisionRecalibrator(3, 0.05, start="none", step="full", n_folds=0, keep=0),
+    "decision, full steps": DecisionRecalibrator(3, 0.1, start="none", step="full", n_folds=0, keep=0),
     "lp": LpRecalibrator.as_in_paper(n_levels=3, tolerance=0.002, within="shift"),
     "temperature": TemperatureScaling(),
     "top label": TopLabelIsotonic(),

@@ -66,16 +66,24 @@ def loans(n, seed):
     return pl.DataFrame(columns).with_columns(pl.Series("defaulted", (rng.random(n) < truth).astype(int)))
 
 
+GROUPS = groups, GroupSettings(group=["region", "age"], forecast="risk", outcome="defaulted")
+AGE = boost, BoostSettings(features="age", forecast="risk", outcome="defaulted")
+ALL = boost, BoostSettings(forecast="risk", outcome="defaulted")
+ALONE = boost, BoostSettings(outcome="defaulted")
+
+
 @pytest.mark.parametrize(
-    ("method", "settings"),
+    ("method", "settings", "outcomes"),
     [
-        (groups, GroupSettings(group=["region", "age"], forecast="risk", outcome="defaulted")),
-        (boost, BoostSettings(features="age", forecast="risk", outcome="defaulted")),
-        (boost, BoostSettings(forecast="risk", outcome="defaulted")),
-        (boost, BoostSettings(outcome="defaulted")),
+        *((*GROUPS, outcomes) for outcomes in (True, False)),
+        *((*AGE, outcomes) for outcomes in (True, False)),
+        (*ALL, True),
+        (*ALONE, True),
+        # a file without outcomes is read in the same way whatever is boosted
+        pytest.param(*ALL, False, marks=pytest.mark.slow),
+        pytest.param(*ALONE, False, marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("outcomes", [True, False])
 def test_chunks_of_events_say_what_whole_columns_say(tmp_path, monkeypatch, method, settings, outcomes):
     old, new = tmp_path / "old.csv", tmp_path / "new.parquet"
     loans(1200, 1).write_csv(old)

@@ -44,7 +44,7 @@ def watch_of(data):
     return len(msgspec.msgpack.decode(state[SUM:])[7]) + 4
 
 
-@pytest.mark.parametrize("rounds", [10, 100, 1000, 10_000, 40_000])
+@pytest.mark.parametrize("rounds", [10, 100, 1000, 10_000, pytest.param(40_000, marks=pytest.mark.slow)])
 def test_a_key_with_a_horizon_is_a_header_and_an_integer_for_each_grid_point(rounds):
     config = KeyConfig(horizon=rounds)
     data = kept(config, rounds)
@@ -56,7 +56,7 @@ def test_a_key_with_a_horizon_is_a_header_and_an_integer_for_each_grid_point(rou
 
 
 @pytest.mark.parametrize("grid", ["adaptive", "nested"])
-@pytest.mark.parametrize("rounds", [10, 100, 1000, 10_000, 40_000])
+@pytest.mark.parametrize("rounds", [10, 100, 1000, 10_000, pytest.param(40_000, marks=pytest.mark.slow)])
 def test_a_key_without_one_is_a_header_and_eight_bytes_for_each_visited_point(grid, rounds):
     config = KeyConfig(grid=grid)
     data = kept(config, rounds)
@@ -70,7 +70,7 @@ def test_a_key_without_one_is_a_header_and_eight_bytes_for_each_visited_point(gr
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5, 10])
-@pytest.mark.parametrize("rounds", [100, 1000, 10_000])
+@pytest.mark.parametrize("rounds", [100, 1000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_key_with_classes_grows_with_its_vertices(classes, rounds):
     config = KeyConfig(kind="simplex")
     data = kept(config, rounds, classes)

@@ -63,7 +63,7 @@ def kind(answer):
 
 @pytest.fixture(scope="module")
 def history():
-    return by_key(everything(3000, KEYS))
+    return by_key(everything(2000, KEYS))
 
 
 @pytest.fixture(scope="module")

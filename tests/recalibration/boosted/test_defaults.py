@@ -74,7 +74,7 @@ def test_every_kind_of_start_and_of_table():
     assert sparse == pytest.approx(expected, abs=0.05)
     asked = BoostedRecalibrator(n_folds=2).fit(X, y, lambda table: base.predict_proba(table[:, :1])[:, 1])
     assert (asked.predict(X) == expected).all()
-    alone = BoostedRecalibrator().fit(X, y)
+    alone = BoostedRecalibrator(n_folds=2).fit(X, y)
     assert alone.start_.kind == "none"
     assert log_loss(alone.predict(X), y) < log_loss(np.full(400, y.mean()), y)
     shares = BoostedRecalibrator(n_folds=3).fit(X, 0.2 + 0.5 * y, p)
@@ -159,9 +159,9 @@ def test_of_many_rows_some_are_fitted(monkeypatch):
     monkeypatch.setattr("onlinecal.recalibration.boosted.recalibrator.MOST_ROWS", 500)
     some = np.sort(np.random.default_rng(3).choice(2000, 500, replace=False))
     weights = np.where(np.arange(2000) % 2, 1.0, 2.0)
-    model = BoostedRecalibrator(seed=3).fit(X, y, p, weights)
+    model = BoostedRecalibrator(n_folds=2, seed=3).fit(X, y, p, weights)
     assert model.held_out_ == pytest.approx(
-        BoostedRecalibrator(seed=3).fit(X[some], y[some], p[some], weights[some]).held_out_
+        BoostedRecalibrator(n_folds=2, seed=3).fit(X[some], y[some], p[some], weights[some]).held_out_
     )
 
 

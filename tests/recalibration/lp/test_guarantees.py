@@ -178,10 +178,11 @@ def error_of_source(mapped, truth, p, n_levels):
     ("p", "epsilon", "k"),
     [
         (inf, 0.1, 3),
-        (inf, 0.2, 30),
+        (inf, 0.2, 10),
         (2, 0.5, 10),
         (1.5, 0.8, 3),
         (4, 0.25, 5),
+        pytest.param(inf, 0.2, 30, marks=pytest.mark.slow),
         pytest.param(inf, 0.05, 3, marks=pytest.mark.slow),
         pytest.param(inf, 0.1, 100, marks=pytest.mark.slow),
     ],

@@ -93,11 +93,11 @@ def test_sweep_loads_files_of_ones_own_and_plot_finds_them_again(tmp_path):
     path = tmp_path / "grid.toml"
     path.write_text('forecasters = ["last-outcome"]\nadversaries = ["contrarian"]\nrounds = [50, 100]\n')
     onlinecal = [sys.executable, "-m", "simulations"]
-    play = [*onlinecal, "sweep", path, "--out", tmp_path / "out", "--jobs", "2"]
-    refused = subprocess.run(play, capture_output=True, text=True)
-    assert refused.returncode == 2
+    play = ["sweep", path, "--out", tmp_path / "out", "--jobs", "1"]
+    refused = run(*play)
+    assert refused.exit_code == 2
     assert "unknown forecaster 'last-outcome'" in refused.stderr
-    played = subprocess.run([*play, "--load", own], capture_output=True, text=True)
+    played = subprocess.run([*onlinecal, *play, "--load", own], capture_output=True, text=True)
     assert "2 games: 2 played" in played.stdout
     drawn = subprocess.run(
         [*onlinecal, "plot", tmp_path / "out", "--figure", "distance"], capture_output=True, text=True

@@ -25,6 +25,7 @@ from simulations.sweeps.sweep import planned_games, run_sweep
 FACTORS = {"sign": 1.75, "balanced": 1, "nested": math.sqrt(3), "adaptive": math.sqrt(3)}
 OTHERS = ["constant", "running-mean", "drift-corrected"]
 RANDOMISED = ["foster", "foster-hart", "linear-optimisation", "minimax"]
+PROVEN = {"forecasters": list(FACTORS), "adversaries": ["coin", "threshold", "certificate-greedy"]}
 ROUNDS = [300, 1000, 3000, 10_000, 30_000]
 
 
@@ -87,9 +88,12 @@ def check_coins(results):
 
 
 def test_proven_distances_grow_no_faster_than_the_root(tmp_path):
-    check_proven_distances(
-        play(tmp_path, forecasters=list(FACTORS), adversaries=["coin", "threshold", "certificate-greedy"])
-    )
+    check_proven_distances(play(tmp_path, **PROVEN, rounds=ROUNDS[:4]))
+
+
+@pytest.mark.slow
+def test_proven_distances_of_longer_games_grow_no_faster_than_the_root(tmp_path):
+    check_proven_distances(play(tmp_path, **PROVEN))
 
 
 def test_threshold_makes_the_ece_of_deterministic_forecasters_linear(tmp_path):

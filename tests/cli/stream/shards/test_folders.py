@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 
@@ -10,7 +11,19 @@ import pytest
 
 from onlinecal.cli.stream.shards.folder import shards_of
 from onlinecal.engine import Engine
-from tests.cli.stream.events import stream
+from tests.cli.stream.events import late, stream
+from tests.engine.scripts import quick_folder
+
+
+@pytest.fixture(scope="module")
+def fed():
+    """A folder of three shards, and one ledger, that took the same events."""
+    with quick_folder() as place:
+        (place / "events.jsonl").write_bytes(late(300, keys=12))
+        both = ["--workers", 3, "--ledger", place / "shards"], ["--ledger", place / "one.db"]
+        for options in both:
+            assert stream(*options, "--input", place / "events.jsonl").exit_code == 0
+        yield place
 
 
 def test_a_report_of_the_folder_is_that_of_one_ledger(fed):
@@ -44,6 +57,27 @@ def test_verbs_take_the_folder_or_say_what_to_do(fed, folder):
     refused = stream("serve", "--ledger", place)
     assert refused.exit_code == 2
     assert "is a folder of 3 shards: HTTP has one ledger. Run a server for each" in refused.stderr
+
+
+def test_another_number_of_workers_is_refused_and_nothing_changes(fed):
+    before = sorted(os.listdir(fed / "shards"))
+    refused = stream("--ledger", fed / "shards", "--workers", 2, "--input", fed / "events.jsonl")
+    assert refused.exit_code == 2
+    assert "has 3 shards: --workers must be 3, or left out, got 2" in refused.stderr
+    assert "play the same input into a new folder" in refused.stderr
+    assert sorted(os.listdir(fed / "shards")) == before
+
+
+def test_a_ledger_and_a_folder_of_other_things_are_no_folder_of_shards(fed, folder):
+    options = ["--workers", 2, "--input", fed / "events.jsonl"]
+    (folder / "letter").touch()
+    for place, what in (
+        (fed / "one.db", "is one ledger, for one process"),
+        (folder, "is a folder without shards"),
+    ):
+        refused = stream("--ledger", place, *options)
+        assert refused.exit_code == 2
+        assert what in refused.stderr
 
 
 def test_a_folder_is_archived_shard_by_shard_and_its_archives_are_read_like_it(fed, folder):

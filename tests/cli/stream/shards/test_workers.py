@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from onlinecal.cli.stream.shards.folder import shards_of
-from onlinecal.engine import Engine, check_ledger, read_report
+from onlinecal.engine import Engine, EngineConfig, check_ledger, read_report
 from tests.cli.stream.events import append, expected, late, lines_of, outcome, piped, query, started, stream
 from tests.engine.scripts import CONFIG, CONFIG_TOML, script
 from tests.engine.scripts import lines_of as script_lines
@@ -49,12 +49,13 @@ def test_every_kind_of_key_answers_as_in_one_engine_and_again(folder):
     # most outcomes are without keys: all shards are asked for the id, and one has it
     (folder / "keys.toml").write_text(CONFIG_TOML)
     lines = b"\n".join(script_lines(script(3, 600))) + b"\n"
+    (folder / "events.jsonl").write_bytes(lines)
     with Engine(folder / "one.db", CONFIG) as engine:
         answers = engine.handle_lines(lines)
-    options = ["--ledger", folder / "l", "--hot-keys", 4, "--quiet"]
-    first = piped(lines, *options, "--config", folder / "keys.toml", "--workers", 2, "--batch", 64)
-    assert (first.returncode, first.stderr, first.stdout) == (0, b"", answers)
-    assert piped(lines, *options).stdout == answers
+    options = ["--ledger", folder / "l", "--input", folder / "events.jsonl", "--hot-keys", 4, "--quiet"]
+    first = stream(*options, "--config", folder / "keys.toml", "--workers", 2, "--batch", 64)
+    assert (first.exit_code, first.stderr, first.stdout_bytes) == (0, "", answers)
+    assert stream(*options).stdout_bytes == answers
     one = {key.name: key.summary for key in read_report(folder / "one.db").keys}
     assert essence(summaries(folder / "l")) == essence(one)
 
@@ -81,27 +82,6 @@ def test_an_outcome_that_all_shards_are_asked_about_is_answered_and_logged_once(
     assert [one["id"] for one in told] == ["q99", "nobody's"]
 
 
-def test_another_number_of_workers_is_refused_and_nothing_changes(fed):
-    before = sorted(os.listdir(fed / "shards"))
-    refused = stream("--ledger", fed / "shards", "--workers", 2, "--input", fed / "events.jsonl")
-    assert refused.exit_code == 2
-    assert "has 3 shards: --workers must be 3, or left out, got 2" in refused.stderr
-    assert "play the same input into a new folder" in refused.stderr
-    assert sorted(os.listdir(fed / "shards")) == before
-
-
-def test_a_ledger_and_a_folder_of_other_things_are_no_folder_of_shards(fed, folder):
-    options = ["--workers", 2, "--input", fed / "events.jsonl"]
-    (folder / "letter").touch()
-    for place, what in (
-        (fed / "one.db", "is one ledger, for one process"),
-        (folder, "is a folder without shards"),
-    ):
-        refused = stream("--ledger", place, *options)
-        assert refused.exit_code == 2
-        assert what in refused.stderr
-
-
 @pytest.mark.parametrize(
     "text", ["", '{"shards": 0, "config": {}}', '{"shards": 2, "config": {}, "hash": "md5"}']
 )
@@ -116,15 +96,17 @@ def test_a_damaged_manifest_is_refused(folder, text):
 def test_another_configuration_is_refused_and_a_shard_that_is_missing_gets_the_first(folder):
     (folder / "keys.toml").write_text("lanes = 3\n")
     (folder / "other.toml").write_text("lanes = 4\n")
-    lines = late(60, keys=KEYS)
+    (folder / "events.jsonl").write_bytes(late(60, keys=KEYS))
     place = folder / "l"
-    answers = piped(lines, "--ledger", place, "--workers", 2, "--config", folder / "keys.toml").stdout
-    refused = piped(lines, "--ledger", place, "--config", folder / "other.toml")
-    assert refused.returncode == 2
-    assert b"were made with another configuration" in refused.stderr
+    options = ["--ledger", place, "--input", folder / "events.jsonl"]
+    answers = stream(*options, "--workers", 2, "--config", folder / "keys.toml").stdout_bytes
+    assert answers.count(b"\n") == 100
+    refused = stream(*options, "--config", folder / "other.toml")
+    assert refused.exit_code == 2
+    assert "were made with another configuration" in refused.stderr
     # as if the first run had been killed before it made this one
     (place / "1.db").unlink()
-    assert piped(lines, "--ledger", place).stdout == answers
+    assert stream(*options).stdout_bytes == answers
 
 
 def test_resume_goes_on_where_all_shards_had_answered(folder):
@@ -173,11 +155,10 @@ def test_a_worker_that_is_killed_ends_the_command_even_while_nothing_comes(folde
     assert "without --resume" in told
 
 
-def killed_somewhere(folder, answers, seed, kills, workers):
+def killed_somewhere(folder, options, answers, seed, kills):
     """Kill the command or one of its workers again and again, then let the same input come to its end."""
     rng, killed, place = random.Random(seed), 0, folder / f"l{seed}"
-    options = ["--ledger", place, "--workers", workers, "--input", folder / "events.jsonl", "--quiet"]
-    options += ["--config", folder / "keys.toml", "--hot-keys", 4]
+    options = ["--ledger", place, "--input", folder / "events.jsonl", "--quiet", *options]
     while killed < kills:
         at_work = rng.random() < 0.8
         with (
@@ -198,29 +179,31 @@ def killed_somewhere(folder, answers, seed, kills, workers):
         if code == 2:
             assert b"was killed by SIGKILL" in told
             assert not done or done.endswith(b"\n")
-    last = piped(b"", *options)
-    assert (last.returncode, last.stderr) == (0, b"")
-    assert last.stdout == answers
+    last = stream(*options)
+    assert (last.exit_code, last.stderr) == (0, "")
+    assert last.stdout_bytes == answers
     return essence(summaries(place))
 
 
-def kill_and_compare(folder, seeds, kills, queries, workers):
-    (folder / "keys.toml").write_text(CONFIG_TOML)
-    lines = b"\n".join(script_lines(script(5, queries))) + b"\n"
+def kill_and_compare(folder, lines, config, options, seeds, kills):
     (folder / "events.jsonl").write_bytes(lines)
-    with Engine(folder / "one.db", CONFIG) as engine:
+    with Engine(folder / "one.db", config) as engine:
         answers = engine.handle_lines(lines)
     one = {key.name: key.summary for key in read_report(folder / "one.db").keys}
     for seed in range(seeds):
         # every outcome counts once
-        assert killed_somewhere(folder, answers, seed, kills, workers) == essence(one)
+        assert killed_somewhere(folder, options, answers, seed, kills) == essence(one)
 
 
 def test_whoever_is_killed_the_same_input_brings_the_same_answers(folder):
-    kill_and_compare(folder, seeds=1, kills=2, queries=400, workers=2)
+    options = ["--workers", 2, "--hot-keys", 4]
+    kill_and_compare(folder, late(3_000, keys=KEYS), EngineConfig(), options, seeds=1, kills=2)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_whoever_is_killed_two_hundred_times_the_same_input_brings_the_same_answers(folder):
-    kill_and_compare(folder, seeds=10, kills=20, queries=4_000, workers=3)
+    (folder / "keys.toml").write_text(CONFIG_TOML)
+    lines = b"\n".join(script_lines(script(5, 4_000))) + b"\n"
+    options = ["--workers", 3, "--hot-keys", 4, "--config", folder / "keys.toml"]
+    kill_and_compare(folder, lines, CONFIG, options, seeds=10, kills=20)

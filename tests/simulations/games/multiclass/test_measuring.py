@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import msgspec
 import numpy as np
@@ -20,6 +21,7 @@ from simulations.games.multiclass.players import create_player
 from simulations.plots.multiclass import distance, triangle
 
 
+@cache
 def game(player="simplex", spec="dirichlet-drift", k=3, T=600):
     adversary = adversaries.create_multiclass(spec, k, T)
     return play_and_measure_multiclass(create_player(player), adversary, T, budget=0.2)
