@@ -29,6 +29,8 @@ FAR = (1 << 32) - 1
 CHUNK = 1 << 17
 """Closings that are read at a time."""
 
+MADE_ANEW = "`onlinecal stream repair` makes it anew"
+
 
 class Closed:
     """The array of an open ledger; `upto`: it has the closings up to this number."""
@@ -49,7 +51,10 @@ class Closed:
     def _written(self) -> int:
         """Up to which number the file says that it is."""
         row = self._execute("SELECT value FROM about WHERE name = 'closed'").fetchone()
-        return 0 if row is None else int(row[0])
+        upto = 0 if row is None else row[0]
+        if not isinstance(upto, int):
+            raise ValueError(f"`closed` cannot go up to {upto!r}: {MADE_ANEW}")
+        return upto
 
     def of(self, queries: Iterable[int]) -> dict[int, int]:
         """The numbers of the closings of those queries that have one."""
@@ -93,8 +98,12 @@ class Closed:
             if not rows:
                 return
             after = rows[-1][1]
-            # twice as fast as an array of rows
-            yield np.fromiter(chain.from_iterable(rows), np.int64, 2 * len(rows)).reshape(-1, 2)
+            try:
+                # twice as fast as an array of rows
+                found = np.fromiter(chain.from_iterable(rows), np.int64, 2 * len(rows))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"a closing up to number {after} has no query: {MADE_ANEW}") from error
+            yield found.reshape(-1, 2)
 
     def _blocks(self, numbers: Ints) -> tuple[Ints, Ints]:
         """The numbers of the blocks that some numbers are in, and the blocks, (n, SLOTS)."""
@@ -105,7 +114,7 @@ class Closed:
             "SELECT block, closings FROM json_each(?) AS j CROSS JOIN closed ON block = j.value", (which,)
         ):
             if not isinstance(data, bytes) or len(data) != 4 * SLOTS:
-                raise ValueError(f"block {block} of `closed` is damaged: `stream repair` makes it anew")
+                raise ValueError(f"block {block} of `closed` is damaged: {MADE_ANEW}")
             array[np.searchsorted(blocks, block)] = np.frombuffer(data, "<u4")
         return blocks, array
 

@@ -8,7 +8,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from onlinecal.engine import Engine, Outcome, Query, check_ledger, export_ledger, read_report
+from onlinecal.engine import Engine, LedgerError, Outcome, Query, check_ledger, export_ledger, read_report
 from onlinecal.engine.events import Settled
 from onlinecal.engine.ledger import closed
 from tests.engine.fault_tools import INPUT
@@ -96,6 +96,21 @@ def test_an_array_that_is_wrong_is_found(behind, change):
         connection.execute("UPDATE closed SET closings = ? WHERE block = 0", (numbers.tobytes(),))
     [problem] = check_ledger(behind).problems
     assert problem.startswith("1 closings are not found by their queries")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE closed SET closings = x'00'",
+        "UPDATE about SET value = 'long ago' WHERE name = 'closed'",
+        "UPDATE closings SET query = 'q7' WHERE number = (SELECT max(number) FROM closings)",
+    ],
+)
+def test_damage_is_refused_in_words(behind, damage):
+    with contextlib.closing(sqlite3.connect(behind, isolation_level=None)) as connection:
+        connection.execute(damage)
+    with pytest.raises(LedgerError, match="stream repair"), Engine(behind, window=1) as engine:
+        engine.handle([Query("new", "key/0"), Outcome("new", 1), Outcome("q3", 1)])
 
 
 def test_a_ledger_with_the_index_is_read_and_brought_up_to_date(behind, tmp_path):
