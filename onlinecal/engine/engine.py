@@ -31,7 +31,7 @@ from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
 
 HOT_KEYS = 20_000
-PACKED_BYTES = 256 << 20
+PACKED_BYTES = 384 << 20
 WINDOW = 250_000
 """A state is written when the ledger has lacked it for so many events: the most that a restart replays."""
 

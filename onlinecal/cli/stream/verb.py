@@ -76,7 +76,7 @@ def stream(
         typer.Option(
             "--packed-mib",
             min=0,
-            help="MiB for further keys, which stay packed, of each worker. Default: 256.",
+            help="MiB for further keys, which stay packed, of each worker. Default: 384.",
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary on stderr.")] = False,
