@@ -279,12 +279,13 @@ class KeyCache(Shelves):
         gone = self.pack_coldest(most)
         gone += self.packed_beyond(most_packed)
         due = [state for state in gone if self.dirty.pop(state, None) is not None]
-        # looked through once: to find where a dictionary begins it passes all first entries that it has lost
-        late = takewhile(lambda item: item[1] <= upto - window, self.dirty.items())
-        behind = [state for state, _ in late]
-        for state in behind:
-            del self.dirty[state]
-        due += behind
+        if self.dirty and next(iter(self.dirty.values())) <= upto - window:
+            # looked through once: to find its beginning a dictionary passes all entries that it has lost
+            late = takewhile(lambda item: item[1] <= upto - window, self.dirty.items())
+            behind = [state for state, _ in late]
+            for state in behind:
+                del self.dirty[state]
+            due += behind
         if due:
             self.register.clean(due)
         rows = self._rows_of(due, upto)

@@ -174,6 +174,8 @@ class Shelves:
 
     def _rows_of(self, states: list[KeyState], upto: int) -> list[StateRow]:
         """What the ledger keeps of states."""
+        if not states:
+            return []
         rows, apart = list[StateRow](), defaultdict[tuple[Arena | None, bool], list[KeyState]](list)
         for state in states:
             apart[state.arena, state.seat >= 0].append(state)

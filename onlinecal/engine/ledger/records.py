@@ -183,6 +183,10 @@ class Into:
 
     def write(self, connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
         """Write rows in their order."""
+        if type(rows) is list and len(rows) == 1:
+            # most batches are of one event
+            connection.execute(self._one, rows[0])
+            return
         values = rows.flat() if isinstance(rows, ByColumns) else list(chain.from_iterable(rows))
         rest = len(values) - len(values) % self._most
         for start in range(0, rest, self._most):
