@@ -93,7 +93,6 @@ class LedgerFile:
             target, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0
         )
         try:
-            connection.execute("PRAGMA temp_store = MEMORY")
             if self.read_only:
                 schema.prepare_reading(connection)
             else:

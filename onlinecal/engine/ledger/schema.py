@@ -131,6 +131,7 @@ def nothing(connection: sqlite3.Connection) -> None:
 
 def lend_tables(connection: sqlite3.Connection, tables: str) -> None:
     """To those who read an older ledger: empty tables, which are the connection's own."""
+    connection.execute("PRAGMA temp_store = MEMORY")
     add_tables(connection, tables, "CREATE TEMP TABLE")
 
 
