@@ -73,17 +73,22 @@ class Told(NamedTuple):
 
 
 @kernel_part
+def put_bytes(out: Any, at: int, number: int, size: int) -> int:
+    """A number in 1 << size bytes, the highest first; where they end."""
+    for shift in range((8 << size) - 8, -1, -8):
+        out[at] = (number >> shift) & 255
+        at += 1
+    return at
+
+
+@kernel_part
 def put_sized(out: Any, at: int, mark: int, number: int, least: int) -> int:
     """A mark by the size of a number, and this, from 1 << least bytes on; where that ends."""
     size = least
     while size < 3 and number >> (8 << size) != 0:
         size += 1
     out[at] = mark + size - least
-    at += 1
-    for shift in range((8 << size) - 8, -1, -8):
-        out[at] = (number >> shift) & 255
-        at += 1
-    return at
+    return put_bytes(out, at + 1, number, size)
 
 
 @kernel_part
@@ -98,11 +103,7 @@ def put_int(out: Any, at: int, number: int) -> int:
     while number < -1 << ((8 << size) - 1):
         size += 1
     out[at] = INT + size
-    at += 1
-    for shift in range((8 << size) - 8, -1, -8):
-        out[at] = (number >> shift) & 255
-        at += 1
-    return at
+    return put_bytes(out, at + 1, number, size)
 
 
 @kernel_part
@@ -111,11 +112,8 @@ def put_float(out: Any, at: int, number: float) -> int:
     if number != number:
         out[at] = NIL
         return at + 1
-    bits = np.float64(number).view(np.int64)
     out[at] = FLOAT
-    for j in range(8):
-        out[at + 1 + j] = (bits >> (56 - 8 * j)) & 255
-    return at + 9
+    return put_bytes(out, at + 1, np.float64(number).view(np.int64), 3)
 
 
 @kernel_part
