@@ -7,12 +7,13 @@ that cannot be read or written costs time, nothing else.
 
 from onlinecal.compiling.events import Compiled, counting
 from onlinecal.compiling.folder import kept_in
-from onlinecal.compiling.kept import compiled, entry_point, namespace
+from onlinecal.compiling.kept import at_once, compiled, entry_point, namespace
 from onlinecal.compiling.parts import kernel_part, uncounted
 from onlinecal.compiling.sources import source_digest
 
 __all__ = [
     "Compiled",
+    "at_once",
     "compiled",
     "counting",
     "entry_point",

@@ -25,7 +25,7 @@ from weakref import WeakSet
 import llvmlite
 import numba
 import numpy as np
-from numba import njit, types
+from numba import njit, typeof, types
 from numba.core import config
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import _Cache
@@ -73,6 +73,18 @@ def compiled(function: Callable[..., Any]) -> Any:
 def entry_point(kernel: Any, *types: Any) -> Callable[..., Any]:
     """The kernel for these types of arguments alone, compiled now: numba need not choose at every call."""
     return kernel.compile(types) if hasattr(kernel, "compile") else kernel
+
+
+def at_once(kernel: Any) -> Callable[..., Any]:
+    """A kernel that is always given the same types, compiled for those that come first."""
+    entry: list[Callable[..., Any]] = []
+
+    def call(*given: Any) -> Any:
+        if not entry:
+            entry.append(entry_point(kernel, *map(typeof, given)))
+        return entry[0](*given)
+
+    return call
 
 
 def namespace(kind: type[Kind], **entries: Any) -> type[Kind]:

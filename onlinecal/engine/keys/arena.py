@@ -12,10 +12,9 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from numba import typeof
 from numpy.typing import NDArray
 
-from onlinecal.compiling import entry_point
+from onlinecal.compiling import at_once
 from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
 from onlinecal.engine.keys.lodging import Lodging
 from onlinecal.engine.keys.packed_players import HEAD, LATE, WORTH, apart
@@ -53,9 +52,8 @@ class Arena(Lodging):
         self.number, self.register = 0, Register()
         self.raised: list[tuple[str, Raised]] = []
         super().__init__(model, new_watch)
-        self._play = playing(model.machine.rules)
         # choosing among versions by the types of so many arrays takes longer than a step
-        self._entry: Callable[..., int] | None = None
+        self._play = at_once(playing(model.machine.rules))
         self._promises: dict[tuple[int, ...], float] = {}
         self.lanes: list[Lane] = [ArenaLane(self, -1)]
         self._left: list[int] = []
@@ -161,10 +159,7 @@ class Arena(Lodging):
         asked = self.asked
         self._start_over()
         self.progress[0] = 0
-        given = self.state, steps, self.progress, self._threshold
-        if self._entry is None:
-            self._entry = entry_point(self._play, *map(typeof, given))
-        while how := self._entry(self.state, *given[1:]):
+        while how := self._play(self.state, steps, self.progress, self._threshold):
             if how == ALARM:
                 self._raise(int(steps.players[self.progress[0] - 1]), int(self.progress[3]))
                 continue

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import typeof
 
-from onlinecal.compiling import entry_point
+from onlinecal.compiling import at_once
 from onlinecal.engine.columns.columns import optional
 from onlinecal.engine.columns.texts import (
     SEED,
@@ -43,18 +42,6 @@ from onlinecal.engine.keys.writing import Told
 if TYPE_CHECKING:
     from onlinecal.engine.keys.register import Register
     from onlinecal.engine.keys.state import KeyState
-
-
-def at_once(kernel: Any) -> Callable[..., None]:
-    """A kernel that is always given the same types: to look at them takes longer than what it does."""
-    entry: list[Callable[..., None]] = []
-
-    def call(*given: Any) -> None:
-        if not entry:
-            entry.append(entry_point(kernel, *map(typeof, given)))
-        entry[0](*given)
-
-    return call
 
 
 _find, _put, _enter, _close = map(at_once, (find_texts, put_texts, enter_one, close_one))

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from onlinecal.engine.keys.entries import at_once
+from onlinecal.compiling import at_once
 from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
 from onlinecal.engine.keys.packed_players import ACCOUNT_BYTES, FRONT, HEAD, ROOM, together
 from onlinecal.engine.keys.packing import unpack_floats, with_sum
