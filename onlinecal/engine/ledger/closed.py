@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-LAST = (1 << 63) - 1
+LAST_NUMBER = (1 << 63) - 1
 EVERY = 1 << 16
 """After so many events the array is brought up to date."""
 SLOTS = 500
@@ -71,8 +71,8 @@ class Closed:
         numbers = np.array(sought, np.int64)
         blocks, array = self._blocks(numbers)
         later = array[places(blocks, numbers)]
-        for query, after in zip(numbers[later > 0].tolist(), later[later > 0].tolist(), strict=True):
-            found[query] = query + after if after < FAR else self._closing_of(query)
+        for query, events in zip(numbers[later > 0].tolist(), later[later > 0].tolist(), strict=True):
+            found[query] = query + events if events < FAR else self._closing_of(query)
         return found
 
     def _closing_of(self, query: int) -> int:
@@ -88,7 +88,7 @@ class Closed:
             self._late.update(closings.tolist())
             self._looked = int(closings[-1, 1])
 
-    def _closings(self, after: int, upto: int = LAST) -> Iterator[Ints]:
+    def _closings(self, after: int, upto: int = LAST_NUMBER) -> Iterator[Ints]:
         """The queries and numbers of closings, in the order of these: arrays (n, 2)."""
         while True:
             rows = self._execute(

@@ -15,7 +15,7 @@ from msgspec.json import encode
 
 from onlinecal.engine.events import only_names
 from onlinecal.engine.keys.stored_key import Summary
-from onlinecal.engine.ledger.closed import EVERY, LAST, Closed
+from onlinecal.engine.ledger.closed import EVERY, LAST_NUMBER, Closed
 from onlinecal.engine.ledger.file import LedgerFile
 from onlinecal.engine.ledger.records import (
     Changes,
@@ -24,7 +24,7 @@ from onlinecal.engine.ledger.records import (
     Noted,
     Record,
     Snapshot,
-    columns_of,
+    first_columns,
     logged,
     recalled,
     summary_in,
@@ -154,7 +154,7 @@ class Ledger(LedgerFile):
         """The number of the last event that was archived; 0 if none was."""
         return self.rows("SELECT coalesce(max(number), 0) FROM archives")[0][0]
 
-    def log_by_key(self, upto: int = LAST) -> Iterator[Logged]:
+    def log_by_key(self, upto: int = LAST_NUMBER) -> Iterator[Logged]:
         """All events behind the checkpoint, up to a number, key after key, each key's in their order."""
         after = self.checkpoint()
         with self.ledger_errors():
@@ -229,7 +229,7 @@ class Ledger(LedgerFile):
                     execute("INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,))
                 upto = self._closed.write(changes.after[0])
                 execute("COMMIT")
-                self._closed.written(upto, *columns_of(changes.closings, 2))
+                self._closed.written(upto, *first_columns(changes.closings, 2))
                 self._tail = changes.tail
             except BaseException:
                 if self.connection.in_transaction:

@@ -160,7 +160,7 @@ class ByColumns:
         return values
 
 
-def columns_of(rows: Iterable[Sequence[Any]], number: int) -> list[list[Any]]:
+def first_columns(rows: Iterable[Sequence[Any]], number: int) -> list[list[Any]]:
     """The first columns of rows, so many."""
     if isinstance(rows, ByColumns):
         return list(rows.columns[:number])

@@ -16,7 +16,7 @@ from msgspec import Struct
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
-from onlinecal.engine.ledger.closed import LAST
+from onlinecal.engine.ledger.closed import LAST_NUMBER
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.making import made
 from onlinecal.engine.ledger.records import loaded, loaded_outcome
@@ -184,7 +184,7 @@ def _past_damage(connection: sqlite3.Connection, next_row: str, last: int, least
 
     def fails(more: int) -> bool:
         try:
-            connection.execute(next_row, (min(last + more, LAST),)).fetchone()
+            connection.execute(next_row, (min(last + more, LAST_NUMBER),)).fetchone()
         except sqlite3.DatabaseError:
             return True
         return False

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable
 from functools import partial
 
-from onlinecal.engine.ledger.closed import LAST, Closed
+from onlinecal.engine.ledger.closed import LAST_NUMBER, Closed
 
 APPLICATION = 0x4F43414C
 """Marks a SQLite file as one of ours."""
@@ -122,7 +122,7 @@ def sort_closings(connection: sqlite3.Connection) -> None:
     add_tables(connection, CLOSED)
     connection.execute("INSERT INTO closings SELECT * FROM before ORDER BY number")
     connection.execute("DROP TABLE before")
-    Closed(connection).write(LAST)
+    Closed(connection).write(LAST_NUMBER)
 
 
 def nothing(connection: sqlite3.Connection) -> None:
