@@ -16,7 +16,7 @@ Raise it when the meaning of any of them changes. Nothing else is read. Pickles 
 
 
 def check_format(what: str, found: object) -> None:
-    """Refuse, with a ValueError, what another version of onlinecal wrote: `what` it is, and the format found in it."""
+    """Raise a ValueError unless `found`, the format of `what`, is the one that this version reads."""
     if found != STATE_FORMAT:
         age = "a newer" if isinstance(found, int) and found > STATE_FORMAT else "an older"
         raise ValueError(
