@@ -1,0 +1,63 @@
+"""The public signatures and the options of every verb, a line each."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import adversaries
+import onlinecal
+import simulations
+from simulations.cli.console import app
+
+SURFACE = Path(__file__).with_name("surface.txt")
+
+
+def surface() -> list[str]:
+    """Public names with their parameters and attributes, then verbs with their options."""
+    return sorted(set(names())) + sorted(options())
+
+
+def names() -> Iterator[str]:
+    for package in (onlinecal, adversaries, simulations):
+        inside = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        for module in [package, *(importlib.import_module(info.name) for info in inside if info.ispkg)]:
+            for name in getattr(module, "__all__", ()):
+                yield from described(f"{module.__name__}.{name}", getattr(module, name))
+
+
+def described(name: str, thing: Any) -> Iterator[str]:
+    yield name + (parameters(thing) if callable(thing) else "")
+    if isinstance(thing, type):
+        own = (one for one in thing.__mro__ if one.__module__.split(".")[0] in ("onlinecal", "adversaries"))
+        for attribute in sorted({key for one in own for key in vars(one) if not key.startswith("_")}):
+            yield f"{name}.{attribute}"
+
+
+def parameters(thing: Any) -> str:
+    try:
+        found = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):
+        return "(...)"
+    shown = (
+        one.name if one.default is one.empty or "0x" in repr(one.default) else f"{one.name}={one.default!r}"
+        for one in found
+    )
+    return f"({', '.join(shown)})"
+
+
+def options() -> Iterator[str]:
+    def walk(name: str, command: Any) -> Iterator[str]:
+        if hasattr(command, "commands"):
+            for verb, inner in command.commands.items():
+                yield from walk(f"{name} {verb}", inner)
+        given = [" ".join(one.opts) for one in command.params]
+        yield from (f"{name} {option}" for option in given)
+
+    return walk("onlinecal", typer.main.get_command(app))

@@ -1,0 +1,23 @@
+"""What onlinecal answers is what it answered: digests of exact numbers, scores of fits, signatures.
+
+Where a change is meant, `python -m tests.corpus --write` keeps the new answers, and the commit says why.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.corpus.entries import corpus, kept, same
+from tests.corpus.surface import SURFACE, surface
+
+
+@pytest.mark.parametrize("part", sorted({name.split("/")[0] for name in kept()}))
+def test_answers_are_what_they_were(part):
+    before = {name: one for name, one in kept().items() if name.split("/")[0] == part}
+    now = {name: one for name, one in corpus(part).items() if name.split("/")[0] == part}
+    assert sorted(now) == sorted(before)
+    assert [name for name in before if not same(before[name], now[name])] == []
+
+
+def test_public_signatures_and_options_are_what_they_were():
+    assert surface() == SURFACE.read_text().splitlines()
