@@ -16,7 +16,6 @@ load_profiles()
 FIRST = (
     "test_estimators.py",
     "docs/test_site.py",
-    "cli/stream/shards/",
     "test_documentation.py",
     "engine/spark/",
     "test_pages.py",

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def archive(
-    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger, or the folder of --workers.")],
+    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger.")],
     into: Annotated[
         Path,
         typer.Option(
             "--into",
-            help="The archive to make; of a folder, a folder. Or one that was interrupted: then go on.",
+            help="The archive to make, or one that was interrupted: then go on.",
         ),
     ],
     before: Annotated[
@@ -30,7 +30,7 @@ def archive(
     ] = None,
     keep: Annotated[
         int | None,
-        typer.Option("--keep", min=0, help="Move all but so many of the last events, of each shard."),
+        typer.Option("--keep", min=0, help="Move all but so many of the last events."),
     ] = None,
     shrink: Annotated[
         bool, typer.Option("--shrink", help="Give the space to the disk; else new events fill it.")
@@ -43,9 +43,6 @@ def archive(
     archive is made beside a running engine; for the move itself, one transaction, nobody else may write:
     stop the engine, and repeat the same command if it was running. Interrupted, the same command goes on.
 
-    Of a folder of shards each is archived by itself, into a folder with as many archives. Events are counted
-    within a shard; `before` is the same time for all.
-
     An archive is read as a ledger is, by `report`, `check` and `export`. An id that was moved cannot be used
     again: events about it are rejected as `archived`.
 
@@ -54,34 +51,24 @@ def archive(
     [bold]onlinecal stream archive --ledger rain.db --before 2026-01-01 --into rain-2025.archive[/bold]
     """
     from onlinecal.cli.output import print_json, results
-    from onlinecal.cli.stream.far import telling
-    from onlinecal.cli.stream.shards.folder import manifest_of, named
-    from onlinecal.cli.stream.shards.making import archive_shards
+    from onlinecal.cli.stream.progress import telling
     from onlinecal.engine.ledger.archive import archive_ledger
     from onlinecal.tables import counted
 
     when = None if before is None else seconds(before)
     if (keep is None) == (when is None):
         raise ValueError("give one of --keep and --before")
-    manifest = manifest_of(ledger)
     with telling("archiving") as tell:
-        if manifest is None:
-            moved = [archive_ledger(ledger, into, keep=keep, before=when, shrink=shrink, tell=tell)]
-            places = [(ledger, into)]
-        else:
-            moved = archive_shards(ledger, manifest, into, keep=keep, before=when, shrink=shrink, tell=tell)
-            places = list(zip(named(ledger, manifest.shards), named(into, manifest.shards), strict=True))
+        link = archive_ledger(ledger, into, keep=keep, before=when, shrink=shrink, tell=tell)
     if as_json:
-        facts = [None if link is None else facts_of(link) for link in moved]
-        told = {"archived": facts[0]} if manifest is None else {"shards": facts}
-        print_json({"path": str(ledger), "into": str(into), **told})
+        archived = None if link is None else facts_of(link)
+        print_json({"path": str(ledger), "into": str(into), "archived": archived})
         return
-    for (source, target), link in zip(places, moved, strict=True):
-        said = f"{source}: there is nothing older to move"
-        if link is not None:
-            events = f"{counted(link.events, 'event')} up to number {link.number}"
-            said = f"{target}: {events}, link {link.hash.hex()[:16]}"
-        results().print(said, markup=False, soft_wrap=True)
+    said = f"{ledger}: there is nothing older to move"
+    if link is not None:
+        events = f"{counted(link.events, 'event')} up to number {link.number}"
+        said = f"{into}: {events}, link {link.hash.hex()[:16]}"
+    results().print(said, markup=False, soft_wrap=True)
 
 
 def facts_of(link: Link) -> dict[str, int | str]:
@@ -111,9 +98,7 @@ def seconds(when: str) -> float:
 def export(
     ledger: Annotated[
         Path,
-        typer.Option(
-            "--ledger", help="The ledger, which may be in use, an archive, or the folder of --workers."
-        ),
+        typer.Option("--ledger", help="The ledger, which may be in use, or an archive."),
     ],
     into: Annotated[Path, typer.Option("--into", help="The Parquet file to write.")],
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
@@ -121,23 +106,19 @@ def export(
     """Write every forecast of a ledger with its outcome to a table in Parquet, a row each, for analysis.
 
     Reads only, and may be asked while `onlinecal stream` is writing: the table is as of its start. The file
-    is there when it is complete. docs/operate.md says what the columns are. Of a folder of shards the table
-    has one after the other, each with its own numbers of events.
+    is there when it is complete. docs/operate.md says what the columns are.
 
     Example:
 
     [bold]onlinecal stream export --ledger rain.db --into rain.parquet[/bold]
     """
     from onlinecal.cli.output import print_json, results
-    from onlinecal.cli.stream.far import telling
-    from onlinecal.cli.stream.shards.folder import shards_of
-    from onlinecal.cli.stream.shards.reading import export_shards
+    from onlinecal.cli.stream.progress import telling
     from onlinecal.engine.ledger.export import export_ledger
     from onlinecal.tables import counted
 
-    shards = shards_of(ledger)
     with telling("exporting") as tell:
-        rows = export_shards(shards, into, tell) if shards else export_ledger(ledger, into, tell=tell)
+        rows = export_ledger(ledger, into, tell=tell)
     if as_json:
         print_json({"path": str(ledger), "into": str(into), "rows": rows})
     else:

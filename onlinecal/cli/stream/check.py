@@ -16,15 +16,11 @@ SHOWN = 20
 def check(
     ledger: Annotated[
         Path,
-        typer.Option(
-            "--ledger", help="The ledger, which may be in use, an archive, or the folder of --workers."
-        ),
+        typer.Option("--ledger", help="The ledger, which may be in use, or an archive."),
     ],
     archives: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--archive", help="An archive of it, to be checked, too; may be repeated. Of a folder, a folder."
-        ),
+        typer.Option("--archive", help="An archive of it, to be checked, too; may be repeated."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
@@ -40,18 +36,12 @@ def check(
     import msgspec
 
     from onlinecal.cli.output import print_json, results
-    from onlinecal.cli.stream.far import telling
-    from onlinecal.cli.stream.shards.folder import shards_of
-    from onlinecal.cli.stream.shards.making import archives_of
-    from onlinecal.engine.ledger.check import Check, check_ledger
+    from onlinecal.cli.stream.progress import telling
+    from onlinecal.engine.ledger.check import check_ledger
     from onlinecal.tables import counted, number
 
-    found, shards = Check(0, 0, []), shards_of(ledger)
-    for one in shards or [ledger]:
-        chain = archives or [] if shards is None else archives_of(one, archives or [])
-        with telling("checking") as tell:
-            came = check_ledger(one, archives=chain, tell=tell)
-        found = Check(found.events + came.events, found.keys + came.keys, found.problems + came.problems)
+    with telling("checking") as tell:
+        found = check_ledger(ledger, archives=archives or [], tell=tell)
     if as_json:
         print_json({"path": str(ledger), **msgspec.to_builtins(found)})
     else:
@@ -66,10 +56,8 @@ def check(
 
 
 def repair(
-    ledger: Annotated[
-        Path, typer.Option("--ledger", help="The damaged ledger, or folder of --workers; it stays as it is.")
-    ],
-    into: Annotated[Path, typer.Option("--into", help="The ledger, or folder, to make.")],
+    ledger: Annotated[Path, typer.Option("--ledger", help="The damaged ledger; it stays as it is.")],
+    into: Annotated[Path, typer.Option("--into", help="The ledger to make.")],
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Play what can be read of a damaged ledger into a new one.
@@ -84,13 +72,10 @@ def repair(
     import msgspec
 
     from onlinecal.cli.output import print_json, results
-    from onlinecal.cli.stream.shards.folder import manifest_of
-    from onlinecal.cli.stream.shards.making import repair_shards
     from onlinecal.engine.ledger.repair import repair_ledger
     from onlinecal.tables import counted
 
-    manifest = manifest_of(ledger)
-    saved = repair_ledger(ledger, into) if manifest is None else repair_shards(ledger, manifest, into)
+    saved = repair_ledger(ledger, into)
     if as_json:
         print_json({"path": str(into), **msgspec.to_builtins(saved)})
     else:

@@ -12,7 +12,7 @@ from onlinecal.cli.errors import CHECK_FAILED
 
 def doctor(
     ledger: Annotated[
-        Path, typer.Option("--ledger", help="The ledger, in use or damaged, or the folder of --workers.")
+        Path, typer.Option("--ledger", help="The ledger, which may be in use, damaged, or an archive.")
     ],
     integrity: Annotated[
         bool,
@@ -34,24 +34,17 @@ def doctor(
     import msgspec
 
     from onlinecal.cli.output import print_json, results
-    from onlinecal.cli.stream.shards.folder import shards_of
-    from onlinecal.engine.ledger.examining import Finding, examine
+    from onlinecal.engine.ledger.examining import examine
 
     program, found = surroundings()
-    shards = shards_of(ledger)
-    examined = [examine(one, integrity) for one in shards or [ledger]]
-    facts = [facts for facts, _ in examined]
-    for place, (_, wrong) in enumerate(examined):
-        where = f"{shards[place].name}: " if shards else ""
-        found += [Finding(f"{where}{each.wrong}", each.do) for each in wrong]
+    facts, wrong = examine(ledger, integrity)
+    found += wrong
     if as_json:
-        told = {"ledger": facts[0]} if shards is None else {"shards": facts}
-        print_json({"path": str(ledger), "program": program, **told, "wrong": msgspec.to_builtins(found)})
+        told = {"path": str(ledger), "program": program, "ledger": facts}
+        print_json({**told, "wrong": msgspec.to_builtins(found)})
     else:
         console = results()
-        named = [("shard", str(shard)) for shard in shards or []]
-        lines = [[*named[place : place + 1], *spelt(each)] for place, each in enumerate(facts)]
-        for name, told_of_it in [*spelt(program), *(line for each in lines for line in each)]:
+        for name, told_of_it in [*spelt(program), *spelt(facts)]:
             console.print(f"{name:<16} {told_of_it}", markup=False, soft_wrap=True)
         for one in found:
             console.print(f"\nWRONG: {one.wrong}\n  do:  {one.do}", markup=False, soft_wrap=True)

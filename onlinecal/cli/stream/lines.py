@@ -21,14 +21,14 @@ class Piece(NamedTuple):
 
     `path` is None for inputs without positions. A piece that is not `complete` is the last line of an input
     that ends without a newline: more of it may come later. `mark(position)` is what is noted beside a
-    position; None if the position is not to be noted.
+    position.
     """
 
     lines: list[bytes]
     path: str | None = None
     start: int = 0
     complete: bool = True
-    mark: Callable[[int], bytes | None] | None = None
+    mark: Callable[[int], bytes] | None = None
 
 
 class Gathered(NamedTuple):
@@ -112,7 +112,10 @@ def gather(pieces: Iterable[Piece | None], most: int) -> Iterator[Gathered]:
             length = sum(map(len, part)) + len(part)
             size, position = size + length, position + length
             # a line without end is answered, but not noted as answered: it may still grow
-            note(batch, piece, position if piece.complete else piece.start)
+            if piece.path is not None and piece.complete:
+                batch.positions[piece.path] = position
+                if piece.mark is not None:
+                    batch.marks[piece.path] = piece.mark(position)
             if len(batch.lines) == most or size >= MOST_BYTES:
                 yield batch
                 batch, size = Gathered([], {}, {}), 0
@@ -121,15 +124,3 @@ def gather(pieces: Iterable[Piece | None], most: int) -> Iterator[Gathered]:
             batch, size = Gathered([], {}, {}), 0
     if batch.lines:
         yield batch
-
-
-def note(batch: Gathered, piece: Piece, position: int) -> None:
-    """How far an input will have been answered."""
-    if piece.path is None:
-        return
-    if piece.mark is not None:
-        mark = piece.mark(position)
-        if mark is None:
-            return
-        batch.marks[piece.path] = mark
-    batch.positions[piece.path] = position

@@ -6,58 +6,18 @@ import gc
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, Self
+from typing import BinaryIO
 
 from onlinecal.cli.errors import DONE, INTERRUPTED, UNREAD, unread
-from onlinecal.cli.stream.answering import answer
-from onlinecal.cli.stream.follow import Files, check_inputs
-from onlinecal.cli.stream.inputs import Stop, read_stream
-from onlinecal.cli.stream.lines import GARBAGE, Gathered, Piece, gather, key_of
-from onlinecal.cli.stream.progress import InMemory, Progress
-from onlinecal.cli.stream.shards.folder import in_shards, named
+from onlinecal.cli.stream.inputs import Stop, check_inputs, read_files, read_stream
+from onlinecal.cli.stream.lines import GARBAGE, Gathered, LongLine, gather, key_of
+from onlinecal.cli.stream.progress import Progress
 from onlinecal.compiling import counting
 from onlinecal.engine.engine import HOT_KEYS, PACKED_BYTES, Engine
-from onlinecal.engine.ledger.records import Noted
+from onlinecal.engine.events import decode_all, encode_lines
 from onlinecal.engine.settings import read_config
-
-if TYPE_CHECKING:
-    from onlinecal.cli.stream.shards.pool import Deliver
-
-
-class Answering(InMemory, Protocol):
-    """Answers batches of lines, in one process or in several."""
-
-    def noted(self, path: str | bytes) -> Noted | None:
-        """How far an input had been answered."""
-
-    def answer(self, gathered: Gathered, deliver: Deliver) -> bool:
-        """Answer a batch durably, then deliver; whether answers were taken so far."""
-
-    def wait(self) -> None:
-        """Until everything is answered and delivered."""
-
-    def check(self) -> None:
-        """Raise LedgerError if nothing can be answered any more."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-
-class Alone(Engine):
-    """One engine in this process."""
-
-    def answer(self, gathered: Gathered, deliver: Deliver) -> bool:
-        """Answer a batch."""
-        return deliver(*answer(self, gathered.lines, gathered.inputs))
-
-    def wait(self) -> None:
-        """Nothing is left to be answered."""
-
-    def check(self) -> None:
-        """Whatever goes wrong is told by `answer`."""
 
 
 def run(
@@ -65,24 +25,20 @@ def run(
     inputs: Iterable[Path],
     config: Path | None,
     *,
-    follow: bool,
     resume: bool,
     most: int,
     hot_keys: int | None,
     packed_mib: int | None,
-    workers: int | None,
     quiet: bool,
-    log_json: bool,
 ) -> int:
     """Answer the inputs, or standard input if there are none, on standard output; the exit code.
 
-    Ends with the inputs, when nobody reads the answers any more, or by a signal. Raises OSError at the end if
-    there were inputs that could not be read.
+    Ends with the inputs, when nobody reads the answers any more, or by a signal. Raises OSError for an input
+    that cannot be read, when what comes before it was answered.
     """
     paths = list(inputs)
     settings = None if config is None else read_config(config)
     check_inputs(paths)
-    shards = in_shards(ledger, workers)
     if (not paths and sys.stdin is None) or sys.stdout is None:
         raise ValueError(
             "standard input and output must be open: events come from one, answers go to the other"
@@ -93,48 +49,35 @@ def run(
             "hot_keys": HOT_KEYS if hot_keys is None else hot_keys,
             "packed_bytes": PACKED_BYTES if packed_mib is None else packed_mib << 20,
         }
-
-        def answering() -> Answering:
-            if shards is None:
-                return Alone(ledger, settings, **kept)
-            from onlinecal.cli.stream.shards.pool import Pool
-
-            return Pool(ledger, shards, settings, kept, most, log_json, failed=stop.end)
-
-        with counting() as compiled, answering() as engine:
+        with counting() as compiled, Engine(ledger, settings, **kept) as engine:
             progress, is_read = Progress(engine, quiet), True
-
-            def deliver(answers: bytes, kinds: Counter[type]) -> bool:
-                nonlocal is_read
-                progress.count(kinds)
-                is_read = write(answers)
-                if not is_read:
-                    progress.note("nobody reads the answers any more")
-                return is_read
-
-            def idle() -> None:
-                engine.check()
-                progress.tick()
-
-            pieces: Iterator[Piece | None]
-            files = Files(paths, lambda path: engine.noted(key_of(path)) if resume else None)
-            if not paths:
-                pieces = read_stream(sys.stdin.fileno(), stop, idle)
+            if paths:
+                pieces = read_files(paths, lambda path: engine.noted(key_of(path)) if resume else None, stop)
             else:
-                pieces = files.for_ever(stop, idle) if follow else files.once(stop)
+                pieces = read_stream(sys.stdin.fileno(), stop, progress.tick)
             with progress:
-                for gathered in gather(pieces, most * (shards or 1)):
-                    if not engine.answer(gathered, deliver) or stop:
+                for gathered in gather(pieces, most):
+                    answers, kinds = answer(engine, gathered)
+                    progress.count(kinds)
+                    is_read = write(answers)
+                    if not is_read or stop:
                         break
-                engine.wait()
-        if compiled.notice:
-            progress.note(compiled.notice)
-        progress.summarise([ledger] if shards is None else named(ledger, shards))
-    if files.unread and not follow:
-        raise OSError(f"not read, or not to the end: {', '.join(files.unread)}")
+        for note in (compiled.notice, None if is_read else "nobody reads the answers any more"):
+            if note:
+                progress.note(note)
+        progress.summarise(ledger)
     if not is_read:
         return UNREAD
     return INTERRUPTED if stop.signal == signal.SIGINT else DONE
+
+
+def answer(engine: Engine, gathered: Gathered) -> tuple[bytes, Counter[type]]:
+    """The answers to a batch, a line each, and how many there are of each type."""
+    lines, inputs = gathered.lines, gathered.inputs
+    if LongLine in map(type, lines):
+        answers = engine.handle(decode_all(lines), inputs=inputs)
+        return encode_lines(answers), Counter(map(type, answers))
+    return engine.answer_lines(b"\n".join([*lines, b""]), inputs)
 
 
 def write(data: bytes) -> bool:

@@ -1,17 +1,19 @@
-"""How far the verb `stream` is, on stderr: a line that moves on a terminal, one line every while in a log."""
+"""How far work is, on stderr: what moves on a terminal, one line every while in a log."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from onlinecal.cli.output import notices
+from onlinecal.cli.output import notices, progress
+from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Rejected, Settled, Withdrawn
-from onlinecal.engine.ledger.report import read_report, total_of
+from onlinecal.engine.ledger.report import read_report
 from onlinecal.tables import number
 
 WORDS = {Forecast: "forecast", Settled: "settled", Withdrawn: "withdrawn", Rejected: "rejected"}
@@ -21,17 +23,10 @@ BETWEEN_LINES, BETWEEN_FRAMES = 10.0, 0.25
 """Seconds between two lines of a log, and between two looks of the line on a terminal."""
 
 
-class InMemory(Protocol):
-    """What answers events."""
-
-    def in_memory(self) -> tuple[int, int]:
-        """How many keys are in memory, and how many of their forecasts are open."""
-
-
 class Progress:
     """Counts answers, and tells from time to time; a context in which the moving line is shown."""
 
-    def __init__(self, engine: InMemory, quiet: bool) -> None:
+    def __init__(self, engine: Engine, quiet: bool) -> None:
         self._engine, self._quiet = engine, quiet
         self._console = notices()
         self._answers: Counter[type] = Counter()
@@ -83,7 +78,7 @@ class Progress:
             f"{keys:,} keys hot, {open_:,} forecasts open"
         )
 
-    def summarise(self, ledgers: Iterable[Path]) -> None:
+    def summarise(self, ledger: Path) -> None:
         """The last line: what was answered, how fast, and what is proven of all keys together."""
         if self._quiet:
             return
@@ -92,7 +87,24 @@ class Progress:
             f"{self._answers[kind]:,} {word}" for kind, word in WORDS.items() if self._answers[kind]
         )
         speed = f"events: {self._events:,} in {seconds:,.1f} s, {self._events / seconds:,.0f}/s"
-        total = total_of(read_report(ledger).total for ledger in ledgers)
+        total = read_report(ledger).total
         proven = f"{total.open:,} open, certificate {number(total.certificate)}"
         parts = [*([kinds] if kinds else []), *self._notes, f"all keys: {total.rounds:,} rounds, {proven}"]
         self._console.print("; ".join([speed, *parts]), soft_wrap=True)
+
+
+@contextmanager
+def telling(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A function to call with how many events of a ledger are done, and of how many."""
+    console, told = notices(), time.monotonic()
+    with progress() as bar:
+        task = bar.add_task(what, total=None)
+
+        def tell(done: int, every: int) -> None:
+            nonlocal told
+            bar.update(task, completed=done, total=every)
+            if not console.is_terminal and time.monotonic() - told >= BETWEEN_LINES:
+                console.print(f"{what}: {done:,} of {every:,} events", soft_wrap=True)
+                told = time.monotonic()
+
+        yield tell

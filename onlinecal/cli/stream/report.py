@@ -32,9 +32,7 @@ class Order(StrEnum):
 
 
 def report(
-    ledger: Annotated[
-        Path, typer.Option("--ledger", help="The ledger, or the folder of --workers; it may be in use.")
-    ],
+    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger, which may be in use, or an archive.")],
     keys: Annotated[int, typer.Option("--keys", min=0, help="Most keys to list.")] = 10,
     sort: Annotated[
         Order, typer.Option("--sort", help="Which keys come first; certificate: those with the largest sum.")
@@ -56,8 +54,7 @@ def report(
 
     Reads only, and may be asked while `onlinecal stream` is writing. Certificates and guarantees are sums
     over rounds, then in brackets averages; Brier scores and log losses are averages, of the hints that came
-    in, then of the forecasts that went out. Of a folder of shards it is all of them together; how long ago
-    something was is counted in events of its shard.
+    in, then of the forecasts that went out.
 
     Examples:
 
@@ -67,12 +64,12 @@ def report(
     """
     from onlinecal.cli.errors import warn
     from onlinecal.cli.output import print_json, results
-    from onlinecal.cli.stream.shards.reading import read_reports
+    from onlinecal.engine.ledger.report import read_report
 
     folder = out or (Path("results/stream") if plot else None)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
-    found = read_reports(ledger, scores)
+    found = read_report(ledger, scores)
     remarks = comparisons(found)
     warn(remarks)
     listed = first_keys(found.keys, sort, keys)

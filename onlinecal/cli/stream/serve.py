@@ -50,15 +50,8 @@ def serve(
     import asyncio
 
     from onlinecal.cli.output import notices
-    from onlinecal.cli.stream.shards.reading import refuse_shards
     from onlinecal.engine import AsyncEngine, read_config
     from onlinecal.engine.watch.logs import log_to_stderr, logger
-
-    refuse_shards(
-        ledger,
-        f"HTTP has one ledger. Run a server for each, `--ledger {ledger}/0.db --port 8765` and so on, and "
-        "send an event to that of crc32(key) modulo their number; or send events through `onlinecal stream`",
-    )
 
     try:
         from onlinecal.engine.http import server

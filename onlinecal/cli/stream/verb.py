@@ -14,7 +14,6 @@ from onlinecal.cli.stream.check import check, repair
 from onlinecal.cli.stream.doctor import doctor
 from onlinecal.cli.stream.report import report
 from onlinecal.cli.stream.serve import serve
-from onlinecal.cli.stream.shards import MOST
 
 app = typer.Typer(cls=Verbs, rich_markup_mode="rich")
 for verb in (report, check, repair, serve, archive, export, doctor):
@@ -28,30 +27,17 @@ def stream(
         Path | None,
         typer.Option(
             "--ledger",
-            help="The file that keeps every event, with --workers a folder of such files; made if there is "
-            "none. Required.",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            min=1,
-            max=MOST,
-            help="So many processes, for as many cores, each with its share of the keys; answers keep the "
-            "order of the events. A folder keeps the number that it was made with. Default: no folder.",
+            help="The file that keeps every event; made if there is none. Required.",
         ),
     ] = None,
     inputs: Annotated[
         list[Path] | None,
         typer.Option(
             "--input",
-            help="A file of events, or a folder of *.jsonl and *.jsonl.gz; may be repeated. Default: stdin.",
+            help="A file of events, or a folder of *.jsonl and *.jsonl.gz, read once; may be repeated. "
+            "Default: stdin.",
         ),
     ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Wait for lines that are added to the inputs, and for new files.")
-    ] = False,
     resume: Annotated[
         bool,
         typer.Option(
@@ -69,14 +55,14 @@ def stream(
     ] = 8192,
     hot_keys: Annotated[
         int | None,
-        typer.Option("--hot-keys", min=1, help="Keys that stay in memory, of each worker. Default: 20000."),
+        typer.Option("--hot-keys", min=1, help="Keys that stay in memory. Default: 20000."),
     ] = None,
     packed_mib: Annotated[
         int | None,
         typer.Option(
             "--packed-mib",
             min=0,
-            help="MiB for further keys, which stay packed, of each worker. Default: 384.",
+            help="MiB for further keys, which stay packed. Default: 384.",
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary on stderr.")] = False,
@@ -98,9 +84,9 @@ def stream(
 
     [bold]echo '{"type": "query", "id": "q1", "key": "oslo"}' | onlinecal stream --ledger rain.db[/bold]
 
-    [bold]onlinecal stream --ledger rain.db --input events/ --follow --resume >> answers.jsonl[/bold]
+    [bold]onlinecal stream --ledger rain.db --input events/ --resume >> answers.jsonl[/bold]
 
-    [bold]onlinecal stream --ledger rain/ --workers 4 --input events/ > answers.jsonl[/bold]
+    [bold]tail -n +1 -F events.jsonl | onlinecal stream --ledger rain.db >> answers.jsonl[/bold]
 
     [bold]onlinecal stream report --ledger rain.db[/bold]
     """
@@ -108,9 +94,8 @@ def stream(
         return
     if ledger is None:
         raise ValueError("--ledger is missing: the file that keeps every event")
-    for option, given in (("--follow", follow), ("--resume", resume)):
-        if given and not inputs:
-            raise ValueError(f"{option} needs --input: standard input is read once, as it comes")
+    if resume and not inputs:
+        raise ValueError("--resume needs --input: standard input is read once, as it comes")
     from onlinecal.cli.stream.loop import run
     from onlinecal.engine.watch.logs import log_to_stderr
 
@@ -120,14 +105,11 @@ def stream(
         ledger,
         inputs or [],
         config,
-        follow=follow,
         resume=resume,
         most=batch,
         hot_keys=hot_keys,
         packed_mib=packed_mib,
-        workers=workers,
         quiet=quiet or log_json,
-        log_json=log_json,
     )
     if code != DONE:
         raise typer.Exit(code)

@@ -137,13 +137,6 @@ class Reliability:
         return found
 
 
-def all_together(parts: Sequence[Reliability]) -> Reliability:
-    """The account of several ledgers, of one or more; `since` is the latest of theirs."""
-    found = Reliability(max(part.since for part in parts))
-    found._sums = np.sum([part._sums for part in parts], axis=0)
-    return found
-
-
 def bracket(sums: NDArray[np.float64]) -> tuple[float, float]:
     """Bounds on the distance to calibration from the sums of bins, shape (BINS, 4).
 

@@ -161,7 +161,6 @@ def test_the_configuration_is_taken_from_a_file_and_kept(ledger, file, tmp_path)
     "arguments, told",
     [
         ([], "--ledger is missing"),
-        (["--ledger", "l.db", "--follow"], "--follow needs --input"),
         (["--ledger", "l.db", "--resume"], "--resume needs --input"),
         (["--ledger", "l.db", "--input", "nowhere"], "nowhere is not there"),
         (["--ledger", "l.db", "--input", "/dev/null"], "neither a file nor a folder"),

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from onlinecal.cli.stream import far
+from onlinecal.cli.stream import progress
 from onlinecal.compiling import folder as compiled_folder
 from onlinecal.engine import Engine, archive_ledger
 from onlinecal.engine.ledger import examining, schema
@@ -114,7 +114,7 @@ def test_what_surrounds_a_ledger(ledger, monkeypatch):
 
 
 def test_a_check_tells_how_far_it_is(ledger, monkeypatch):
-    monkeypatch.setattr(far, "BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(progress, "BETWEEN_LINES", 0.0)
     result = CliRunner().invoke(app, ["stream", "check", "--ledger", str(ledger)])
     told = result.stderr.splitlines()
     assert len(told) == 4  # keys

@@ -1,4 +1,4 @@
-"""How `onlinecal stream` ends: by signals, when nobody reads, and what it follows until then."""
+"""How `onlinecal stream` ends: by signals, and when nobody reads."""
 
 import os
 import resource
@@ -8,7 +8,7 @@ import time
 import pytest
 
 from onlinecal.engine import read_report
-from tests.cli.stream.events import expected, is_sound, late, lines_of, outcome, query, started, stream
+from tests.cli.stream.events import expected, is_sound, late, lines_of, query, started, stream
 
 
 def ended(process):
@@ -117,59 +117,6 @@ def test_answers_that_find_no_room_are_not_lost(ledger, tmp_path):
     assert told.startswith(b"onlinecal: the answers cannot be written: No space left")
     assert told.count(b"\n") == 1
     assert stream("--ledger", ledger, "--input", file).stdout_bytes == expected(file.read_bytes())
-
-
-def test_following_answers_what_is_added_and_files_that_appear(ledger, tmp_path):
-    folder = tmp_path / "events"
-    folder.mkdir()
-    growing = folder / "a.jsonl"
-    growing.write_bytes(lines_of([query(0)]))
-    with started("--ledger", ledger, "--input", folder, "--follow") as process:
-        answers = [process.stdout.readline()]
-        with growing.open("ab", buffering=0) as file:
-            file.write(lines_of([query(1)]))
-            answers.append(process.stdout.readline())
-            line = lines_of([outcome(0)])
-            file.write(line[:10])
-            time.sleep(0.5)
-            file.write(line[10:])
-            answers.append(process.stdout.readline())
-        (folder / "b.jsonl").write_bytes(lines_of([outcome(1)]))
-        answers.append(process.stdout.readline())
-        process.send_signal(signal.SIGTERM)
-        code, rest, _ = ended(process)
-    assert (code, rest) == (0, b"")
-    assert b"".join(answers) == expected(lines_of([query(0), query(1), outcome(0), outcome(1)]))
-
-
-def test_a_followed_file_that_changes_is_read_from_its_beginning(ledger, tmp_path):
-    file, other = tmp_path / "events.jsonl", tmp_path / "other"
-    file.write_bytes(lines_of([query(0), query(1)]))
-    other.write_bytes(lines_of([query(3), query(4), query(5)]))
-    with started("--ledger", ledger, "--input", file, "--follow") as process:
-        answers = [process.stdout.readline() for _ in range(2)]
-        file.write_bytes(lines_of([query(2)]))
-        answers.append(process.stdout.readline())
-        os.replace(other, file)
-        answers += [process.stdout.readline() for _ in range(3)]
-        process.send_signal(signal.SIGTERM)
-        code, rest, said = ended(process)
-    assert (code, rest) == (0, b"")
-    assert b"".join(answers) == expected(lines_of([query(number) for number in range(6)]))
-    assert said.index("is shorter than it was") < said.index("was replaced")
-
-
-def test_a_followed_file_may_vanish_for_a_while(ledger, tmp_path):
-    file = tmp_path / "events.jsonl"
-    file.write_bytes(lines_of([query(0)]))
-    with started("--ledger", ledger, "--input", tmp_path, "--follow") as process:
-        process.stdout.readline()
-        file.unlink()
-        time.sleep(2.0)
-        file.write_bytes(lines_of([query(1)]))
-        assert b'"q1"' in process.stdout.readline()
-        process.send_signal(signal.SIGTERM)
-        assert ended(process)[0] == 0
 
 
 def test_a_ledger_that_cannot_grow_ends_it_and_has_all_that_was_answered(ledger, tmp_path):

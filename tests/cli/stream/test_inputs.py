@@ -1,0 +1,194 @@
+"""What `onlinecal stream` reads: files once, plain or of gzip, and with --resume on from where it was."""
+
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from onlinecal.cli.stream.inputs import WINDOW
+from tests.cli.stream.events import COMMAND, append, expected, late, lines_of, piped, query, started, stream
+
+
+def queries(*numbers):
+    return lines_of([query(number, keys=1) for number in numbers])
+
+
+def resumed(ledger, *paths):
+    """The names of the forecasts that are answered, and what is said."""
+    inputs = [word for path in paths for word in ("--input", path)]
+    answer = stream("--ledger", ledger, *inputs, "--resume", "--quiet")
+    assert answer.exit_code == 0, answer.stderr
+    return [json.loads(line)["id"] for line in answer.stdout_bytes.splitlines()], answer.stderr
+
+
+def ids(*numbers):
+    return [f"q{number}" for number in numbers]
+
+
+def test_what_is_no_file_is_passed_over_with_a_word(tmp_path, ledger):
+    folder = tmp_path / "events"
+    folder.mkdir()
+    (folder / "a.jsonl").mkdir()
+    os.mkfifo(folder / "b.jsonl")
+    (folder / "c.jsonl").symlink_to("nowhere")
+    (folder / "d.jsonl").write_bytes(queries(0))
+    answer = stream("--ledger", ledger, "--input", folder, "--quiet")
+    assert (answer.exit_code, answer.stdout_bytes) == (0, expected(queries(0)))
+    words = [f"{name}.jsonl is no file" for name in "abc"]
+    assert all(word in line for word, line in zip(words, answer.stderr.splitlines(), strict=True))
+
+
+def test_a_file_that_cannot_be_read_ends_it_and_resume_goes_on_when_it_can(tmp_path, ledger):
+    lines = late(300)
+    third = len(lines.splitlines(keepends=True)) // 3
+    parts = [
+        lines.splitlines(keepends=True)[third * i : third * (i + 1) if i < 2 else None] for i in range(3)
+    ]
+    plain, packed, last = tmp_path / "a.jsonl", tmp_path / "b.jsonl.gz", tmp_path / "c.jsonl"
+    whole = gzip.compress(b"".join(parts[1]))
+    plain.write_bytes(b"".join(parts[0]))
+    packed.write_bytes(whole[:-200])
+    last.write_bytes(b"".join(parts[2]))
+    first = stream("--ledger", ledger, "--input", tmp_path, "--quiet", "--resume")
+    assert first.exit_code == 2
+    assert first.stderr == f"onlinecal: {packed} ends in the middle of its compressed data\n"
+    # what comes before is answered, what comes after waits
+    assert len(first.stdout_bytes.splitlines()) >= third
+    assert expected(lines).startswith(first.stdout_bytes)
+    packed.write_bytes(whole)
+    second = stream("--ledger", ledger, "--input", tmp_path, "--quiet", "--resume")
+    assert (second.exit_code, first.stdout_bytes + second.stdout_bytes) == (0, expected(lines))
+
+
+def test_a_file_that_may_not_be_read_is_named(ledger, file, monkeypatch):
+    file.write_bytes(queries(0))
+
+    def refuse(path, *_):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("onlinecal.cli.stream.inputs.open", refuse, raising=False)
+    answer = stream("--ledger", ledger, "--input", file, "--quiet")
+    assert (answer.exit_code, answer.stdout_bytes) == (2, b"")
+    assert answer.stderr == f"onlinecal: {file} cannot be read: Permission denied\n"
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_resume_goes_on_in_each_file_where_it_was(ledger, tmp_path, pack):
+    names = [tmp_path / f"{name}.jsonl{'.gz' if pack is gzip.compress else ''}" for name in "ab"]
+    lines = late(300)
+    names[0].write_bytes(pack(lines[:5000]) + pack(lines[5000:]))
+    names[1].write_bytes(pack(queries(300)))
+    first = stream("--ledger", ledger, "--input", tmp_path, "--resume", "--batch", 50)
+    assert first.stdout_bytes == expected(lines + queries(300))
+    assert resumed(ledger, *names)[0] == []
+    append(names[0], pack(queries(301, 302)))
+    append(names[1], pack(queries(303)))
+    assert resumed(ledger, tmp_path) == (ids(301, 302, 303), "")
+
+
+@pytest.mark.parametrize("before", [1, 100])
+def test_another_file_of_that_name_is_read_from_its_beginning(ledger, file, before):
+    file.write_bytes(queries(*range(100, 100 + before)))
+    assert (file.stat().st_size > 2 * WINDOW) == (before > 1)
+    resumed(ledger, file)
+    file.write_bytes(queries(*range(200, 201 + before)))
+    names, said = resumed(ledger, file)
+    assert names == ids(*range(200, 201 + before))
+    assert said == f"onlinecal: {file} is not the file that was answered: it is read from its beginning\n"
+    # it is shorter than what was answered
+    file.write_bytes(queries(10))
+    assert resumed(ledger, file)[0] == ids(10)
+    assert resumed(ledger, file) == ([], "")
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_file_is_known_by_its_beginning_and_by_what_comes_before_the_position(ledger, file, place):
+    file.write_bytes(queries(*range(100, 200)))
+    resumed(ledger, file)
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[place] = lines[place].replace(b"0.", b"0.0", 1)[:-2] + b"\n"
+    file.write_bytes(b"".join(lines) + queries(10))
+    assert len(resumed(ledger, file)[0]) == 101
+
+
+def test_resume_goes_on_in_a_copy_of_the_file(ledger, file):
+    file.write_bytes(queries(*range(100, 200)))
+    resumed(ledger, file)
+    copy = file.with_suffix(".copy")
+    copy.write_bytes(file.read_bytes() + queries(10))
+    copy.replace(file)
+    assert resumed(ledger, file) == (ids(10), "")
+
+
+def test_paths_need_not_be_text(ledger, tmp_path):
+    folder = os.fsencode(tmp_path / "events") + b"\xff"
+    os.mkdir(folder)
+    path = folder + b"/a\xfe.jsonl"
+    for lines in (queries(10), queries(10, 11)):
+        with open(path, "wb") as file:
+            file.write(lines)
+        command = [*COMMAND, "--ledger", str(ledger), "--resume", "--input", folder]
+        answer = subprocess.run(
+            command, capture_output=True, timeout=300, env={**os.environ, "LC_ALL": "C.UTF-8"}
+        )
+        assert answer.returncode == 0, answer.stderr
+        [told] = answer.stdout.splitlines()
+    assert json.loads(told)["id"] == "q11"
+
+
+@pytest.mark.skipif(shutil.which("tail") is None, reason="needs the command tail")
+def test_a_file_that_grows_and_is_rotated_comes_by_tail(ledger, file):
+    lines = [queries(number) for number in range(10, 14)]
+    file.write_bytes(lines[0])
+    tail = ["tail", "-n", "+1", "-F", "-s", "0.1", str(file)]
+    with subprocess.Popen(tail, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as source:
+        with started("--ledger", ledger, stdin=source.stdout) as process:
+            answers = [process.stdout.readline()]
+            append(file, lines[1])
+            answers.append(process.stdout.readline())
+            append(file, lines[2])
+            answers.append(process.stdout.readline())
+            file.rename(file.with_suffix(".1"))
+            file.write_bytes(lines[3])
+            answers.append(process.stdout.readline())
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        source.kill()
+    assert b"".join(answers) == expected(b"".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("kind", "magic"),
+    [
+        ("zstd", b"\x28\xb5\x2f\xfd"),
+        ("xz", b"\xfd7zXZ\x00"),
+        ("bzip2", b"BZh91AY&SY"),
+        ("zip", b"PK\x03\x04"),
+    ],
+)
+def test_files_that_are_compressed_otherwise_are_refused(ledger, file, kind, magic):
+    file.write_bytes(magic + b"\n" * 1000)
+    answer = stream("--ledger", ledger, "--input", file, "--quiet")
+    assert (answer.exit_code, answer.stdout_bytes) == (2, b"")
+    assert f"events.jsonl is compressed with {kind}: unpack it first" in answer.stderr
+
+
+def test_a_damaged_file_of_gzip_is_named(ledger, tmp_path):
+    packed = tmp_path / "a.jsonl.gz"
+    data = bytearray(gzip.compress(late(3000)))
+    data[-6] ^= 1
+    packed.write_bytes(data)
+    answer = stream("--ledger", ledger, "--input", packed, "--quiet")
+    assert answer.exit_code == 2
+    assert f"{packed} has damaged compressed data" in answer.stderr
+    assert answer.stdout_bytes == expected(late(3000))
+
+
+def test_compressed_standard_input_is_refused(ledger):
+    answer = piped(gzip.compress(late(10)), "--ledger", ledger)
+    assert (answer.returncode, answer.stdout) == (2, b"")
+    assert b"standard input is compressed with gzip: unpack it first" in answer.stderr
