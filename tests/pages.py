@@ -43,11 +43,19 @@ class Block:
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """The blocks of Python of a page; of a tutorial those of shell, too, and what stands below them."""
+    """The blocks of Python of a page, of a tutorial those of shell, too, and what stands below them."""
     found = [Block(**match.groupdict()) for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]
-    if page.parent.name == "tutorials":
+    if runs_shell(page):
         return found
-    return [Block(one.language, one.code, None, None) for one in found if one.language != "sh"]
+    python = [one for one in found if one.language != "sh"]
+    if page.stem == "README":
+        return python
+    return [Block(one.language, one.code, None, None) for one in python]
+
+
+def runs_shell(page: Path) -> bool:
+    """Whether the commands of a page are run: those of a tutorial, which take seconds."""
+    return page.parent.name == "tutorials"
 
 
 def printed(block: str, names: dict[str, Any]) -> list[tuple[int, str]]:
@@ -148,6 +156,8 @@ def rewrite(page: Path) -> None:
 
     def again(match: re.Match[str]) -> str:
         language, code, _, picture = match.groups()
+        if language == "sh" and not runs_shell(page):
+            return match.group(0)
         if language == "sh":
             text = said_by_shell(code)
         else:

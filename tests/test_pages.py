@@ -51,10 +51,6 @@ def borrowed(name: str) -> None:
     Path(name).symlink_to(DATA / name)
 
 
-def before_readme() -> dict[str, Any]:
-    return {"forecasts": [0.2, 0.8, 0.6], "probabilities": [0.4, 0.7, 0.7], "outcomes": [0, 1, 1]}
-
-
 def before_adversaries() -> None:
     Path("games.csv").write_text("date,won\n2,0\n1,1\n3,1\n")
 
@@ -88,7 +84,6 @@ def before_scale() -> dict[str, Any]:
 
 
 BEFORE = {
-    "README": before_readme,
     "adversaries": before_adversaries,
     "tutorials/http-engine": before_http_engine,
     "recalibrate": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
