@@ -202,10 +202,10 @@ def test_every_verb_of_the_stream_shows_an_example(verb):
     assert f"onlinecal {' '.join(['stream', *verb])} --ledger rain.db" in " ".join(answer.stdout.split())
 
 
-def test_the_readme_shows_what_is_answered(ledger):
-    readme = (ROOT / "README.md").read_text()
+def test_the_page_shows_what_is_answered(ledger):
+    page = (ROOT / "docs" / "engine.md").read_text(encoding="utf-8")
     lines, answers = re.search(
-        r"stream --ledger.*<<'EOF'\n(.*?)EOF\n.*?```json\n(.*?)```", readme, re.S
+        r"\$ cat events.jsonl\n(.*?)\n\$ onlinecal stream [^\n]*\n(.*?)```", page, re.S
     ).groups()
     assert piped(lines.encode(), "--ledger", ledger).stdout.decode() == answers
 
