@@ -49,7 +49,7 @@ from onlinecal.datasets import NFLGames  # error: attr-defined
 from onlinecal.engine import Check, Link, Noted, Overview, Repaired, Report, Summary, Total
 from onlinecal.engine import AsyncEngine, Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
 from onlinecal.engine import Nothing  # error: attr-defined
-from onlinecal.engine.spark import distances, fit_recalibrator, streams  # error: attr-defined
+from onlinecal.engine.spark import distances, streams  # error: attr-defined
 from onlinecal.forecasters import FosterForecaster, RunningMean, SimplexForecast
 from onlinecal.forecasters import Running  # error: attr-defined
 from onlinecal.forecasters.baselines import MinimaxForecaster

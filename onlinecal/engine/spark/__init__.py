@@ -11,7 +11,6 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.engine.spark.event_lines import EVENTS as EVENTS
-    from onlinecal.engine.spark.fitting import fit_recalibrator as fit_recalibrator
     from onlinecal.engine.spark.measuring import distances as distances
     from onlinecal.engine.spark.moving import ledger_states as ledger_states
     from onlinecal.engine.spark.recalibrating import recalibrated as recalibrated

@@ -55,16 +55,14 @@ def numbered_folds(y: NDArray[Any], n_folds: int, seed: int) -> Ints:
     return fold
 
 
-def choose(
-    parts: list[Halves], patch: Patch, start: Start, search: Search, edge: float, counted: bool = False
-) -> Choice:
+def choose(parts: list[Halves], patch: Patch, start: Start, search: Search, edge: float) -> Choice:
     """The start and the number of patches with the least loss of rows that were held out, fold by fold.
 
     Either is only taken where it lowers that loss by more than chance would have it; else nothing is done.
     The loss is log loss for starts and log-odds patches, and the squared error for the other patches. `edge`
-    is how near to 0 and 1 a start may bring forecasts. `counted`: the parts are those of `counted_parts`.
+    is how near to 0 and 1 a start may bring forecasts.
     """
-    best, started = best_start(parts, start, edge, counted)
+    best, started = best_start(parts, start, edge)
     fit, compiled_by, replay = KINDS[patch]
     histories, curves = [], []
     for inside, held in started:
@@ -84,12 +82,11 @@ def choose(
         return _losses(after, patch)
 
     # each group may have too high forecasts, or too low ones
-    counts = _counts([held for _, held in started]) if counted else None
-    if number and not lowers(
-        losses_after(number), losses_after(0), patch, 2 * started[0][0].members.shape[1], counts
-    ):
+    tried = 2 * started[0][0].members.shape[1]
+    if number and not lowers(losses_after(number), losses_after(0), patch, tried):
         number = 0
-    return Choice(best, number, np.asarray(total) / _counts([held for _, held in started]).sum())
+    counts = np.concatenate([held.weights for _, held in started])
+    return Choice(best, number, np.asarray(total) / counts.sum())
 
 
 def fold_parts(rows: Rows, n_folds: int, seed: int) -> list[Halves]:
@@ -99,46 +96,25 @@ def fold_parts(rows: Rows, n_folds: int, seed: int) -> list[Halves]:
     return [(rows.take(fold != k), rows.take(fold == k)) for k in held_out]
 
 
-def counted_parts(rows: Rows, n_folds: int, seed: int) -> list[Halves]:
-    """The same where each row stands for as many as its weight says; of each, as many a fold as can be."""
-    whole, rest = np.divmod(np.rint(rows.weights).astype(np.int64), n_folds)
-    # folds that get one row more: so many neighbours, from a random fold on
-    first = np.random.default_rng(seed).integers(n_folds, size=len(rows.p))
-    parts: list[Halves] = []
-    for k in range(n_folds):
-        held = (whole + ((k - first) % n_folds < rest)).astype(np.float64)
-        left = rows.weights - held
-        inside, outside = (rows._replace(weights=one).take(one > 0.0) for one in (left, held))
-        parts.append((inside, outside))
-    return parts
-
-
-def best_start(
-    parts: list[Halves], start: Start, edge: float, counted: bool = False
-) -> tuple[Start, list[Halves]]:
+def best_start(parts: list[Halves], start: Start, edge: float) -> tuple[Start, list[Halves]]:
     """The start with the least held-out log loss, none unless that is lower; the parts, mapped by it."""
     kinds: Iterable[Start] = TRIED if start == "auto" else ("none", start)
     started = {kind: [_started(kind, *part, edge) for part in parts] for kind in dict.fromkeys(kinds)}
     losses = {kind: _losses([held for _, held in found], "log-odds") for kind, found in started.items()}
     best = min(losses, key=lambda kind: float(losses[kind].sum()))
-    counts = _counts([held for _, held in parts]) if counted else None
-    if not lowers(losses[best], losses["none"], "log-odds", len(losses), counts):
+    if not lowers(losses[best], losses["none"], "log-odds", len(losses)):
         best = "none"
     return best, started[best]
 
 
-def lowers(losses: Floats, others: Floats, patch: Patch, tried: int, counts: Floats | None = None) -> bool:
+def lowers(losses: Floats, others: Floats, patch: Patch, tried: int) -> bool:
     """Whether losses of rows are below others of theirs by more than chance would have it.
 
     By more than a standard error, and than ln(tried): the likelihood of one out of so many that know nothing
     exceeds that of the others by this factor once in a while. A squared error is worth half a log loss.
-    `counts`: of how many rows each loss is the sum, all of them equal.
     """
     gains = others - losses
-    if counts is None:
-        error = float(np.sqrt(np.sum((gains - gains.mean()) ** 2)))
-    else:
-        error = float(np.sqrt(np.sum(counts * (gains / counts - gains.sum() / counts.sum()) ** 2)))
+    error = float(np.sqrt(np.sum((gains - gains.mean()) ** 2)))
     return float(gains.sum()) > max(error, math.log(tried) / (1.0 if patch == "log-odds" else 2.0))
 
 
@@ -146,10 +122,6 @@ def _started(kind: Start, inside: Rows, held: Rows, edge: float) -> tuple[Rows, 
     """Both parts, mapped by what the first of them says."""
     smooth = StartMap(kind).fit(inside.p, inside.y, inside.weights)
     return inside._replace(p=smooth(inside.p, edge)), held._replace(p=smooth(held.p, edge))
-
-
-def _counts(parts: list[Rows]) -> Floats:
-    return np.concatenate([rows.weights for rows in parts])
 
 
 def _losses(parts: list[Rows], patch: Patch) -> Floats:

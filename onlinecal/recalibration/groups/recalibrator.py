@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from onlinecal.recalibration.groups.folds import Choice, choose, counted_parts, fold_parts
+from onlinecal.recalibration.groups.folds import Choice, choose, fold_parts
 from onlinecal.recalibration.groups.held_out import held_out_rows
 from onlinecal.recalibration.groups.history import KINDS, Patch, Rows, Search
 from onlinecal.recalibration.groups.maker import GroupMaker, Predicates
@@ -220,7 +220,7 @@ class GroupRecalibrator(BaseEstimator):
         self._learn(rows if aside is None else rows.take(~held), aside, plan)
         return self
 
-    def _learn(self, raw: Rows, aside: Rows | None, plan: Plan, counted: bool = False) -> None:
+    def _learn(self, raw: Rows, aside: Rows | None, plan: Plan) -> None:
         self.group_names_, self.n_groups_ = list(self._maker.names_), self._maker.n_groups_
         self.n_levels_ = plan.n_levels
         self._edge, self._least = ends_of(self, raw)
@@ -231,8 +231,8 @@ class GroupRecalibrator(BaseEstimator):
         choice = Choice("none" if plan.n_folds == 1 else plan.start, 0, None)
         if plan.n_folds > 1:
             search = search._replace(most=most_patches(self, plan, rows))
-            parts = (counted_parts if counted else fold_parts)(rows, plan.n_folds, self.seed)
-            choice = choose(parts, self.patch, plan.start, search, self._limit, counted)
+            parts = fold_parts(rows, plan.n_folds, self.seed)
+            choice = choose(parts, self.patch, plan.start, search, self._limit)
         smooth = StartMap(choice.start).fit(rows.p, rows.y, rows.weights)
         self.start_, self.held_out_ = smooth, choice.held_out
         rows = rows._replace(p=smooth(rows.p, self._limit))

@@ -271,13 +271,10 @@ class LpRecalibrator(StartedRecalibrator):
         self.sample_complexity_ = sample_sizes(self.beta_, self.n_levels_, self.delta, n_classes)
         return self.sample_complexity_
 
-    def fit_statistics(self, statistics: Statistics, stacklevel: int = 3) -> None:
-        """Run Algorithm 2 on counts, `statistics`, for `settings_for` these parameters; keep what it finds.
-
-        A ConvergenceWarning names the line `stacklevel` calls up.
-        """
+    def fit_statistics(self, statistics: Statistics) -> None:
+        """Run Algorithm 2 on counts, `statistics`, for `settings_for` these parameters; keep what it finds."""
         outcome = run(statistics, self.n_levels_, self.tolerance_, float(self.p))
-        warn_unless_finished(outcome, self.tolerance_, stacklevel + 1)
+        warn_unless_finished(outcome, self.tolerance_, stacklevel=4)
         self._keep(statistics, outcome, map_of(statistics, outcome, self.n_levels_))
 
     def _keep(self, statistics: Statistics, outcome: Outcome, found: LevelSetMap) -> None:
