@@ -9,7 +9,6 @@ Outcomes are 0 and 1; those with more classes come from `adversaries.multiclass`
 `describe_multiclass`, `replay_labels`, `replay_table` and `replay_river_labels`.
 """
 
-import onlinecal  # noqa: F401  (which lets adversaries that were pickled before be opened)
 from adversaries.adversary import Adversary
 from adversaries.catalogues import Row
 from adversaries.exhaustive import all_sequences, sequence_chunks
@@ -28,7 +27,7 @@ from adversaries.multiclass import (
 from adversaries.phased import Seed
 from adversaries.protocol import Kind, Phase, Power, State, Step
 from adversaries.registry import catalogue, create, describe, register
-from adversaries.replayed.champions import Champion, champions_text, read_champions, stored_champions
+from adversaries.replayed.champions import Champion, stored_champions
 from adversaries.replayed.files import replay_file
 from adversaries.replayed.misleading import misleading_hints
 from adversaries.replayed.streams import Stream, replay_river, replay_sequence, river_datasets
@@ -52,14 +51,12 @@ __all__ = [
     "Stream",
     "all_sequences",
     "catalogue",
-    "champions_text",
     "create",
     "create_multiclass",
     "describe",
     "describe_multiclass",
     "misleading_hints",
     "multiclass_catalogue",
-    "read_champions",
     "register",
     "replay_file",
     "replay_labels",

@@ -17,7 +17,6 @@ from simulations.cli.evaluate import evaluate
 from simulations.cli.experiment import experiment
 from simulations.cli.forecasters import forecasters
 from simulations.cli.plot import plot
-from simulations.cli.search import search
 from simulations.cli.simulate import simulate
 from simulations.cli.sweep import sweep
 from simulations.cli.warming import demonstration_games
@@ -35,7 +34,7 @@ app = typer.Typer(
 YOURS, GAMES, HERE = "Your own forecasts", "Games against adversaries", "This machine"
 for panel, verbs in {
     YOURS: (measure, evaluate, experiment),
-    GAMES: (simulate, sweep, plot, worst, search, forecasters, adversaries),
+    GAMES: (simulate, sweep, plot, worst, forecasters, adversaries),
     HERE: (warmup_with(demonstration_games),),
 }.items():
     for verb in verbs:

@@ -9,18 +9,15 @@ import typer
 
 from onlinecal.cli.errors import CHECK_FAILED
 
-CHAMPION, FOUND = "champion", "champion.json"
-"""The picture of a search, and the file by which its folder is known."""
-
 
 def plot(
-    folder: Annotated[Path, typer.Argument(help="Folder of results that a sweep or a search has written.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of results that a sweep has written.")],
     figure: Annotated[
         list[str] | None,
         typer.Option(
             "--figure",
             help="distance, ece, regret, trajectories, landscape or matrix; may be repeated. Default: all, "
-            "the last two where T varies. Of a search: champion.",
+            "the last two where T varies.",
         ),
     ] = None,
     measure: Annotated[
@@ -41,7 +38,7 @@ def plot(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The closing summary as JSON.")] = False,
 ) -> None:
-    """Draw the results of a sweep or a search: each picture as PNG and SVG beside a CSV of the numbers in it.
+    """Draw the results of a sweep: each picture as PNG and SVG beside a CSV of the numbers in it.
 
     Closes with a summary of how near the games came to their bounds; exit code 1 if any bound was broken.
 
@@ -50,8 +47,6 @@ def plot(
     [bold]onlinecal plot results/demo --figure distance[/bold]
 
     [bold]onlinecal plot results/arena --figure landscape --adversary coin --measure ece[/bold]
-
-    [bold]onlinecal plot results/search --figure champion[/bold]
     """
     from onlinecal.cli.output import print_json, progress, results, table
     from onlinecal.tables import number
@@ -60,12 +55,6 @@ def plot(
     from simulations.sweeps.results import Store
     from simulations.sweeps.summary import broken_bounds, summarise
 
-    if figure == [CHAMPION] or (not figure and (folder / FOUND).is_file()):
-        from simulations.plots.champion import draw_champion
-
-        picture = str(draw_champion(folder))
-        print_json({"figures": [picture]}) if as_json else results().print(picture, soft_wrap=True)
-        return
     for name in figure or []:
         figure_module(name)
     games = Store(folder).read_table("results")

@@ -73,9 +73,6 @@ def simulate(
             "frequencies. A --file TABLE.npz of class probabilities says it itself.",
         ),
     ] = None,
-    animate: Annotated[
-        Path | None, typer.Option("--animate", help="GIF file for a film of the biases as they are attacked.")
-    ] = None,
     load: Annotated[
         list[Path] | None,
         typer.Option("--load", help="A Python file that registers forecasters or adversaries; repeatable."),
@@ -92,8 +89,6 @@ def simulate(
 
     [bold]onlinecal simulate --file games.csv --outcome won --forecast probability --sort date --plot[/bold]
 
-    [bold]onlinecal simulate --forecaster balanced --adversary epochs --rounds 2000 --animate film.gif[/bold]
-
     [bold]onlinecal simulate --classes 3 --adversary least-likely --rounds 100000 --plot[/bold]
     """
     if classes or (file is not None and file.suffix.lower() == ".npz"):
@@ -103,7 +98,6 @@ def simulate(
             "--outcome": outcome,
             "--forecast": forecast,
             "--sort": sort,
-            "--animate": animate,
             "--load": load,
         }
         for option, value in binary.items():
@@ -120,8 +114,6 @@ def simulate(
     from simulations.sweeps.comparison import comparison, machine_readable
 
     extensions.load_all(load or ())
-    if animate is not None and animate.suffix.lower() != ".gif":
-        raise ValueError(f"--animate writes a GIF: {animate} must end in .gif")
     usual = DEFAULT_FORECASTER if forecast is None else DEFAULT_FOLLOWER
     chosen = [players.create(spec) for spec in forecaster or [usual]]
     if len({player.spec for player in chosen}) < len(chosen):
@@ -137,10 +129,6 @@ def simulate(
         from simulations.plots.games.files import write_games
 
         pictures = write_games(games, out or Path("results/simulate"))
-    if animate is not None:
-        from simulations.plots.games.animation import animate as film
-
-        pictures.append(film(games, animate))
     measured = [game.measured for game in games]
     broken = [f"BROKEN: {text} ({one.forecaster})" for one in measured for text in one.broken_bounds()]
     if as_json:

@@ -3,14 +3,12 @@
 import numpy as np
 import polars as pl
 import pytest
-from PIL import Image
 
 import adversaries
 from onlinecal.plots.bias_table import MOMENTS, MOST_VALUES
 from onlinecal.plots.own_axes import moments_of
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
-from simulations.plots.games.animation import animate
 from simulations.plots.games.filmstrip import draw, film_frames, prepare
 
 
@@ -103,17 +101,3 @@ def test_short_games_and_recorded_forecasts_can_be_drawn():
         draw(prepare([game]))
     biases = prepare([raw]).filter(pl.col("round") == 3).sort("value")["bias"]
     assert biases.to_list() == pytest.approx([-0.8, 0.8])
-
-
-def test_the_animation_is_small_and_has_its_frames(games, tmp_path):
-    path = animate(games[:2], tmp_path / "film.gif", frames=6)
-    with Image.open(path) as film:
-        assert film.n_frames == 6
-        assert film.is_animated
-        first = np.asarray(film.convert("RGB"), dtype=int)
-        film.seek(5)
-        assert np.abs(np.asarray(film.convert("RGB"), dtype=int) - first).max() > 100
-    assert path.stat().st_size < 100_000
-    assert not list(tmp_path.glob(".*part"))
-    with pytest.raises(ValueError, match=r"must end in \.gif"):
-        animate(games[:1], tmp_path / "film.mp4")

@@ -1,14 +1,11 @@
-"""The verbs worst and search, and what simulate can draw: files, tables, and telling refusals."""
+"""The verbs worst and simulate: files, tables, and telling refusals."""
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
 from simulations.cli.console import app
@@ -47,47 +44,12 @@ def test_worst_says_what_randomised_errors_are():
     assert "worst ECE" in answer.stdout
 
 
-def test_search_keeps_a_champion_and_goes_on(tmp_path):
-    arguments = ["search", "--forecaster", "balanced", "--rounds", 30, "--population", 4, "--jobs", 1]
-    first = run(*arguments, "--generations", 1, "--out", tmp_path)
-    assert first.exit_code == 0
-    assert "balanced, 30 rounds: distance" in first.stdout
-    assert (tmp_path / "champion.png").stat().st_size > 20_000
-    refused = run(*arguments, "--generations", 2, "--out", tmp_path)
-    assert refused.exit_code == 2
-    assert "has a search already" in refused.stderr
-    again = run(*arguments, "--generations", 2, "--out", tmp_path, "--resume", "--json")
-    assert again.exit_code == 0
-    champion = json.loads(again.stdout)["champion"]
-    assert champion["generations"] == 2
-    genome = champion["genome"]
-    played = run(
-        "simulate",
-        "--forecaster",
-        "balanced",
-        "--rounds",
-        30,
-        "--adversary",
-        f"genome:blocks={genome}",
-        "--json",
-    )
-    measured = json.loads(played.stdout)["games"][0]
-    assert measured["distance_upper"] == pytest.approx(champion["distance"])
-    (tmp_path / "champion.png").unlink()
-    drawn = run("plot", tmp_path)
-    assert drawn.stdout.split() == [str(tmp_path / "champion.png")]
-    assert (tmp_path / "champion.png").is_file()
-
-
 @pytest.mark.parametrize(
     "arguments,message",
     [
         (["worst", "--forecaster", "nobody"], "unknown forecaster 'nobody'"),
         (["worst", "--rounds", "25"], "rounds must be"),
         (["worst", "--measure", "brier"], "brier"),
-        (["search", "--forecaster", "nobody"], "unknown forecaster 'nobody'"),
-        (["search", "--rounds", "1000000"], "rounds must be"),
-        (["simulate", "--animate", "film.mp4"], "must end in .gif"),
         (["simulate", "--load", "nowhere.py"], "nowhere.py"),
     ],
 )
@@ -96,22 +58,6 @@ def test_wrong_requests_are_refused_in_one_line(arguments, message):
     assert answer.exit_code == 2
     assert message in answer.stderr
     assert len(answer.stderr.splitlines()) == 1
-
-
-def test_an_interrupted_search_keeps_the_best_so_far(tmp_path):
-    command = [sys.executable, "-m", "simulations", "search", "--forecaster", "sign", "--rounds", "60"]
-    command += ["--generations", "100000", "--population", "4", "--jobs", "1", "--out", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 60
-        while not (tmp_path / "population.json").exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        os.kill(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=300)
-    assert process.returncode == 130
-    assert "sign, 60 rounds: distance" in out
-    assert "--resume goes on from there" in err
-    assert json.loads((tmp_path / "champion.json").read_text())["distance"] > 0
-    assert (tmp_path / "champion.png").exists()
 
 
 def test_simulate_draws_randomised_forecasters_by_its_seed():
@@ -150,15 +96,6 @@ def test_simulate_shows_a_dash_where_nothing_is_promised():
     assert guarantee.split()[-1] == "–"
 
 
-def test_simulate_makes_a_film(tmp_path):
-    path = tmp_path / "film.gif"
-    answer = run("simulate", "--rounds", 12, "--animate", path)
-    assert answer.exit_code == 0
-    assert str(path) in answer.stdout
-    with Image.open(path) as film:
-        assert film.n_frames == 12
-
-
 def test_simulate_knows_forecasters_from_a_file(tmp_path, monkeypatch):
     monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
     own = tmp_path / "own.py"
@@ -181,7 +118,7 @@ def test_help_lists_every_forecaster_of_the_catalogue():
         assert name in answer
 
 
-@pytest.mark.parametrize("verb", ["simulate", "worst", "search"])
+@pytest.mark.parametrize("verb", ["simulate", "worst"])
 def test_help_does_not_wait_for_compilers_and_plots(verb):
     code = (
         "import sys; sys.argv = ['onlinecal', sys.argv[1], '--help']\n"

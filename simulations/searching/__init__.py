@@ -1,1 +1,0 @@
-"""Evolutionary search for hard outcome sequences."""
