@@ -46,7 +46,7 @@ from onlinecal import plots
 from onlinecal.engine import archive_ledger, check_ledger, export_ledger, read_report, repair_ledger
 from onlinecal.datasets import NBAGames
 from onlinecal.datasets import NFLGames  # error: attr-defined
-from onlinecal.engine import Check, Link, Noted, Overview, Repaired, Report, Summary, Total
+from onlinecal.engine import Archived, Check, Noted, Overview, Repaired, Report, Summary, Total
 from onlinecal.engine import AsyncEngine, Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
 from onlinecal.engine import Nothing  # error: attr-defined
 from onlinecal.engine.spark import distances, streams  # error: attr-defined
@@ -232,7 +232,7 @@ def glance(engine: Engine) -> Overview:
 
 
 checked: Check = check_ledger("ledger")
-link: Link | None = moved
+known: Archived | None = moved
 saved: Repaired = repair_ledger("ledger", "saved")
 shown: Report = read_report("ledger")
 Engine(3)  # error: arg-type

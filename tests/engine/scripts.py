@@ -202,16 +202,6 @@ def states_of(engine):
     return {name: state.dump() for name, state in engine._keys.states.items()}
 
 
-def to_version_5(connection):
-    """Closings are found by an index, as they were."""
-    columns = "number INTEGER PRIMARY KEY, query INTEGER NOT NULL UNIQUE, value, time REAL"
-    connection.executescript(
-        f"DROP TABLE closed; DELETE FROM about WHERE name = 'closed'; CREATE TABLE before ({columns});"
-        "INSERT INTO before SELECT * FROM closings; DROP TABLE closings;"
-        "ALTER TABLE before RENAME TO closings; PRAGMA user_version = 5;"
-    )
-
-
 @contextmanager
 def quick_folder():
     """A folder in memory if there is such a place: a process that is killed does not need the disk."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from onlinecal.engine.ledger.chain import Link
+    from onlinecal.engine.ledger.archived import Archived
 
 
 def archive(
@@ -59,22 +59,22 @@ def archive(
     if (keep is None) == (when is None):
         raise ValueError("give one of --keep and --before")
     with telling("archiving") as tell:
-        link = archive_ledger(ledger, into, keep=keep, before=when, shrink=shrink, tell=tell)
+        moved = archive_ledger(ledger, into, keep=keep, before=when, shrink=shrink, tell=tell)
     if as_json:
-        archived = None if link is None else facts_of(link)
+        archived = None if moved is None else facts_of(moved)
         print_json({"path": str(ledger), "into": str(into), "archived": archived})
         return
     said = f"{ledger}: there is nothing older to move"
-    if link is not None:
-        events = f"{counted(link.events, 'event')} up to number {link.number}"
-        said = f"{into}: {events}, link {link.hash.hex()[:16]}"
+    if moved is not None:
+        events = f"{counted(moved.events, 'event')} up to number {moved.number}"
+        said = f"{into}: {events}, SHA-256 {moved.digest.hex()}"
     results().print(said, markup=False, soft_wrap=True)
 
 
-def facts_of(link: Link) -> dict[str, int | str]:
+def facts_of(moved: Archived) -> dict[str, int | str]:
     """What was archived, for machines."""
-    counts = {name: getattr(link, name) for name in ("events", "queries", "closings", "number")}
-    return {**counts, "hash": link.hash.hex()}
+    counts = {name: getattr(moved, name) for name in ("events", "queries", "closings", "number")}
+    return {**counts, "digest": moved.digest.hex()}
 
 
 def seconds(when: str) -> float:

@@ -26,8 +26,8 @@ def check(
 ) -> None:
     """Replay a whole ledger: every forecast and every state must come out as it is written there.
 
-    Where older events were archived, the replay starts from the states behind them; archives have to be those
-    that the ledger remembers. Reads only. Exit code 1 if anything differs.
+    Where older events were archived, the replay starts from the states behind them; archives have to have the
+    digests that the ledger keeps of them. Reads only. Exit code 1 if anything differs.
 
     Example:
 

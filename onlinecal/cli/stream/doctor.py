@@ -17,14 +17,15 @@ def doctor(
     integrity: Annotated[
         bool,
         typer.Option(
-            "--integrity/--no-integrity", help="Have every page looked at: a few seconds a gigabyte."
+            "--integrity/--no-integrity",
+            help="Have every page looked at, of archives, too: a few seconds a gigabyte.",
         ),
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Look a ledger over, with the program and the machine around it, and say what to do where it is off.
 
-    Reads only; works beside the engine, and on a ledger that is damaged or of another version. Exit code 1
+    Reads only; works beside the engine, and on a ledger that is damaged or of another format. Exit code 1
     if something is wrong. It does not replay the log: `check` does.
 
     Example:
@@ -61,9 +62,8 @@ def surroundings() -> tuple[dict[str, Any], list[Any]]:
     from importlib.metadata import PackageNotFoundError, version
 
     from onlinecal.compiling.folder import looked_into
-    from onlinecal.engine.config import EDITION
     from onlinecal.engine.ledger.examining import Finding
-    from onlinecal.engine.ledger.schema import VERSION
+    from onlinecal.version import STATE_FORMAT
 
     facts: dict[str, Any] = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     for name in ("onlinecal", "numpy", "numba", "river", "msgspec"):
@@ -71,7 +71,7 @@ def surroundings() -> tuple[dict[str, Any], list[Any]]:
             facts[name] = version(name)
         except PackageNotFoundError:
             facts[name] = None
-    facts |= {"newest_schema": VERSION, "newest_edition": EDITION}
+    facts["format"] = STATE_FORMAT
     folders = looked_into()
     facts["compiled"] = [{"folder": str(folder), "kernels": kernels} for folder, kernels in folders]
     if any(kernels for _, kernels in folders):

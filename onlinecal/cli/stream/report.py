@@ -37,13 +37,6 @@ def report(
     sort: Annotated[
         Order, typer.Option("--sort", help="Which keys come first; certificate: those with the largest sum.")
     ] = Order.certificate,
-    scores: Annotated[
-        bool,
-        typer.Option(
-            "--scores/--no-scores",
-            help="Brier score and log loss; of an older ledger's keys every settled round is read.",
-        ),
-    ] = True,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the pictures.")] = None,
     plot: Annotated[
         bool, typer.Option("--plot", help="Pictures, in results/stream if there is no --out.")
@@ -69,7 +62,7 @@ def report(
     folder = out or (Path("results/stream") if plot else None)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
-    found = read_report(ledger, scores)
+    found = read_report(ledger)
     remarks = comparisons(found)
     warn(remarks)
     listed = first_keys(found.keys, sort, keys)

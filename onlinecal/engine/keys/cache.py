@@ -114,10 +114,6 @@ class KeyCache(Shelves):
     def _state_of(self, one: Snapshot, trusted: bool = False) -> KeyState:
         return KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto, trusted)
 
-    def dumped_anew(self, one: Snapshot) -> bytes:
-        """A state as it is written today."""
-        return self._state_of(one).dump()
-
     def cold_summary(self, name: str, config: int, written: Summary, ledger: Ledger) -> Summary:
         """What is written of a cold key; with the bounds on its window, if it keeps one, out of its state."""
         if self.config.at(config).window is None:

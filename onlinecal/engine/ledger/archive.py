@@ -8,7 +8,6 @@ moment in both, never in none.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -21,17 +20,14 @@ import msgspec
 
 from onlinecal.engine.keys.cache import KeyCache, row_of
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.archived import hash_of_id
-from onlinecal.engine.ledger.chain import (
-    Link,
+from onlinecal.engine.ledger.archived import (
+    Archived,
     Marker,
-    digest_events,
-    hash_of,
-    last_hash,
-    links,
+    archives_of,
+    digest_of,
+    hash_of_id,
     marker_of,
     refuse_archive,
-    states_digest,
 )
 from onlinecal.engine.ledger.check import Tell, replay_key, silent
 from onlinecal.engine.ledger.closed import SLOTS, Closed
@@ -53,7 +49,7 @@ def archive_ledger(
     before: float | None = None,
     shrink: bool = False,
     tell: Tell = silent,
-) -> Link | None:
+) -> Archived | None:
     """Move the older events of a ledger to an archive; None if there are none to move.
 
     Forecasts that are open then stay, and each key's state, from which the log goes on. Ids that were moved
@@ -101,11 +97,11 @@ def _check_continues(source: Path, target: Path) -> None:
         marker = None
     else:
         with closing(archive):
-            marker, before = marker_of(archive), last_hash(archive)
+            marker, before = marker_of(archive), archives_of(archive)
     with closing(Ledger(source, read_only=True)) as ledger:
-        known = [link.hash for link in links(ledger)]
-        if marker is None or (marker.link.hash not in known and before != last_hash(ledger)):
-            raise ValueError(f"{target}: there is a file already; name one that is to be made")
+        known = archives_of(ledger)
+    if marker is None or (before != known and digest_of(target) not in {one.digest for one in known}):
+        raise ValueError(f"{target}: there is a file already; name one that is to be made")
 
 
 def _make(source: Path, target: Path, keep: int | None, before: float | None, tell: Tell) -> bool:
@@ -115,14 +111,16 @@ def _make(source: Path, target: Path, keep: int | None, before: float | None, te
         upto = last_to_move(ledger, keep, before)
         if upto <= ledger.checkpoint():
             return False
-        with made(target) as part:
-            with ledger.ledger_errors(), closing(sqlite3.connect(part, isolation_level=None)) as new:
-                new.execute("PRAGMA journal_mode = OFF")
-                schema.prepare(new)
-                new.execute("BEGIN")
-                _fill(ledger, new, target, upto, tell)
-                new.execute("COMMIT")
-            _seal(part)
+        with (
+            made(target) as part,
+            ledger.ledger_errors(),
+            closing(sqlite3.connect(part, isolation_level=None)) as new,
+        ):
+            new.execute("PRAGMA journal_mode = OFF")
+            schema.prepare(new)
+            new.execute("BEGIN")
+            _fill(ledger, new, upto, tell)
+            new.execute("COMMIT")
     return True
 
 
@@ -141,8 +139,8 @@ def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
     return last if first is None else first - 1
 
 
-def _fill(ledger: Ledger, new: sqlite3.Connection, target: Path, upto: int, tell: Tell) -> None:
-    """Copy the events, replay them, and write the states before and behind them, and the link."""
+def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Tell) -> None:
+    """Copy the events, replay them, and write the states before and behind them."""
     start, counts = ledger.checkpoint(), []
     for table in ("archives", "checkpoints"):
         _copy(ledger, new, f"SELECT * FROM {table}")
@@ -151,7 +149,7 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, target: Path, upto: int, tell
         [count] = new.execute(f"SELECT count(*) FROM {table} WHERE number > ?", (start,)).fetchone()
         counts.append(count)
     Closed(new).write(upto)
-    keys, done, waiting, digest = KeyCache(config_of(ledger)), 0, [], hashlib.sha256()
+    keys, done, waiting = KeyCache(config_of(ledger)), 0, []
     logs = groupby(ledger.log_by_key(upto), key=lambda event: event.key)
     for number, log in _every_key(logs, [row[0] for row in ledger.rows("SELECT key FROM checkpoints")]):
         with ledger.content_errors():
@@ -159,15 +157,12 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, target: Path, upto: int, tell
             waiting += [one.number for one in state.open.values()]
             write_states(new, [row_of(state, upto)])
             keys.drop(state)
-        digest_events(digest, log)
         _copy(ledger, new, f"SELECT * FROM keys WHERE number = {number}")
         done += len(log)
         tell(done, sum(counts))
     if done != sum(counts):
         raise LedgerError(f"{ledger.path}: {sum(counts) - done} closings belong to no query of the log")
-    where = os.fsencode(os.path.abspath(target)).decode(errors="replace")
-    link = Link(upto, where, counts[0], counts[1], digest.digest(), b"", b"")
-    marker = msgspec.json.encode(Marker(link, sorted(waiting))).decode()
+    marker = msgspec.json.encode(Marker(upto, counts[0], counts[1], sorted(waiting))).decode()
     facts = [("config", ledger.about("config")), ("tail", upto), ("archive", marker)]
     new.executemany("INSERT INTO about VALUES (?, ?)", facts)
 
@@ -194,25 +189,14 @@ def _every_key(logs: Iterator[tuple[int, Any]], known: list[int]) -> Iterator[tu
         yield from ((one, []) for one in [waiting, *silent_ones])
 
 
-def _seal(part: Path) -> None:
-    """Finish the link with the digest of what was written."""
-    with closing(Ledger(part, read_only=True)) as archive:
-        marker, before = marker_of(archive), last_hash(archive)
-        assert marker is not None
-        states = states_digest(archive, marker)
-    link = marker.link
-    sealed = msgspec.structs.replace(link, states=states, hash=hash_of(before, link.number, link.log, states))
-    with closing(sqlite3.connect(part, isolation_level=None)) as new:
-        written = msgspec.json.encode(msgspec.structs.replace(marker, link=sealed)).decode()
-        new.execute("UPDATE about SET value = ? WHERE name = 'archive'", (written,))
-
-
-def _shrink(source: Path, target: Path, vacuum: bool) -> Link:
+def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
     """Take what is in the archive out of the ledger, unless that was done."""
     with closing(Ledger(target, read_only=True)) as archive:
-        marker, before = marker_of(archive), last_hash(archive)
+        marker, before = marker_of(archive), archives_of(archive)
         assert marker is not None
         uri = f"{Path(os.path.realpath(target)).as_uri()}?mode=ro"
+    where = os.fsencode(os.path.abspath(target)).decode(errors="replace")
+    moved = Archived(marker.number, where, marker.queries, marker.closings, digest_of(target))
     ledger = _for_writing(source, target)
     with closing(ledger), ledger.ledger_errors():
         execute = ledger.connection.execute
@@ -220,10 +204,11 @@ def _shrink(source: Path, target: Path, vacuum: bool) -> Link:
         execute("ATTACH ? AS archive", (uri,))
         execute("BEGIN IMMEDIATE")
         try:
-            if marker.link.hash not in [link.hash for link in links(ledger)]:
-                if before != last_hash(ledger):
+            known = archives_of(ledger)
+            if moved.digest not in {one.digest for one in known}:
+                if before != known:
                     raise ValueError(f"{target} does not go on from its last archive")
-                _move(ledger, marker)
+                _move(ledger, moved, marker.open)
             execute("COMMIT")
         except BaseException:
             if ledger.connection.in_transaction:
@@ -235,7 +220,7 @@ def _shrink(source: Path, target: Path, vacuum: bool) -> Link:
         # what was deleted need not stay in the log of commits; readers who are in its way may
         with suppress(sqlite3.Error):
             execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return marker.link
+    return moved
 
 
 def _for_writing(source: Path, target: Path) -> Ledger:
@@ -247,19 +232,22 @@ def _for_writing(source: Path, target: Path) -> Ledger:
         ) from error
 
 
-def _move(ledger: Ledger, marker: Marker) -> None:
-    """Inside a transaction: what the archive holds goes, once it is certain that it does."""
-    link, execute = marker.link, ledger.connection.execute
+def _move(ledger: Ledger, moved: Archived, waiting: list[int]) -> None:
+    """Inside a transaction: what the archive holds goes, once it is certain that it does.
+
+    The queries with the numbers `waiting` stay.
+    """
+    execute = ledger.connection.execute
     for table in ("queries", "closings"):
         [(missing,)] = ledger.rows(
             f"SELECT count(*) FROM (SELECT * FROM main.{table} WHERE number <= ?"
             f" EXCEPT SELECT * FROM archive.{table})",
-            (link.number,),
+            (moved.number,),
         )
         if missing:
             raise ValueError(f"{missing} rows of {table} are not in the archive as they are in the ledger")
     gone = "number <= ? AND number NOT IN (SELECT value FROM json_each(?))"
-    which = (link.number, msgspec.json.encode(marker.open).decode())
+    which = (moved.number, msgspec.json.encode(waiting).decode())
     execute(
         f"INSERT OR IGNORE INTO archived SELECT hash_of_id(id) FROM main.queries WHERE {gone} ORDER BY 1",
         which,
@@ -269,7 +257,7 @@ def _move(ledger: Ledger, marker: Marker) -> None:
     execute(
         "DELETE FROM main.closed WHERE block < ?1 / ?2"
         " AND block NOT IN (SELECT number / ?2 FROM main.queries WHERE number <= ?1)",
-        (link.number, SLOTS),
+        (moved.number, SLOTS),
     )
     execute("DELETE FROM main.checkpoints")
     execute("INSERT INTO main.checkpoints SELECT key, state FROM archive.states")
@@ -281,6 +269,6 @@ def _move(ledger: Ledger, marker: Marker) -> None:
     )
     execute(
         "INSERT OR REPLACE INTO main.about VALUES ('tail', max(?, ?))",
-        (link.number, ledger.about("tail") or 0),
+        (moved.number, ledger.about("tail") or 0),
     )
-    execute("INSERT INTO main.archives VALUES (?, ?, ?, ?, ?, ?, ?)", msgspec.structs.astuple(link))
+    execute("INSERT INTO main.archives VALUES (?, ?, ?, ?, ?)", msgspec.structs.astuple(moved))

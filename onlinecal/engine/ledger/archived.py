@@ -1,20 +1,89 @@
-"""Ids that are only in archives: known to the ledger by a hash, and refused when they are sent again."""
+"""What has left a ledger for archives: the archives that it knows, each by a digest, and their ids."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Container
-from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
 
 from onlinecal.engine.events import Incoming, Rejected, is_name
+from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
 
 REASON = "archived"
 
 
+class Archived(Struct, frozen=True, array_like=True):
+    """What a ledger remembers of one of its archives: a row of the table `archives`.
+
+    Attributes
+    ----------
+    number
+        That of the last event in the archive.
+    path
+        Where the archive was written.
+    queries, closings
+        How many queries it has, and how many outcomes or withdrawals.
+    digest
+        Of the archive's file (SHA-256).
+    """
+
+    number: int
+    path: str
+    queries: int
+    closings: int
+    digest: bytes
+
+    @property
+    def events(self) -> int:
+        """How many events are in the archive."""
+        return self.queries + self.closings
+
+
+class Marker(Struct, frozen=True):
+    """What makes a ledger an archive: as above, and the numbers of the queries that go on waiting."""
+
+    number: int
+    queries: int
+    closings: int
+    open: list[int]
+
+
+def digest_of(archive: Path) -> bytes:
+    """The digest of an archive's file; LedgerError if it cannot be read."""
+    try:
+        with open(archive, "rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        raise LedgerError(f"{archive}: cannot be read: {error.strerror}") from error
+
+
+def archives_of(ledger: Ledger) -> list[Archived]:
+    """The archives that a ledger knows, the oldest first."""
+    with ledger.content_errors():
+        return [Archived(*row) for row in ledger.rows("SELECT * FROM archives ORDER BY number")]
+
+
+def marker_of(ledger: Ledger) -> Marker | None:
+    """What makes a ledger an archive; None if it is none."""
+    written = ledger.about("archive")
+    with ledger.content_errors():
+        return None if written is None else msgspec.json.decode(written, type=Marker)
+
+
+def refuse_archive(ledger: Ledger) -> None:
+    """ValueError for an archive: nothing may be added to it."""
+    if ledger.about("archive") is not None:
+        raise ValueError(f"{ledger.path}: this is an archive, which is only read: name the ledger itself")
+
+
 def hash_of_id(id: str) -> int:
     """64 bits of an id, as SQLite's integers."""
-    return int.from_bytes(blake2b(id.encode(), digest_size=8).digest(), "little", signed=True)
+    return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "little", signed=True)
 
 
 def refuse_archived(

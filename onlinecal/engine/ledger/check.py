@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 
@@ -11,13 +11,19 @@ from msgspec import Struct
 
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.state import KeyState
-from onlinecal.engine.ledger.chain import Marker, broken_links, digest_events, links, marker_of
+from onlinecal.engine.ledger.archived import Archived, archives_of, digest_of
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Logged, Snapshot
 from onlinecal.engine.ledger.replay import check_same
 from onlinecal.engine.ledger.report import config_of
 from onlinecal.engine.watch.reliability import Reliability
+
+WAITING = (
+    "SELECT * FROM archive.queries WHERE number IN (SELECT j.value FROM archive.about AS a,"
+    " json_each(a.value, '$.open') AS j WHERE a.name = 'archive')"
+)
+"""The queries of an archive that go on waiting."""
 
 Tell = Callable[[int, int], object]
 """Called with how many events are done, and of how many."""
@@ -46,51 +52,56 @@ class Check(Struct, frozen=True):
 def check_ledger(path: str | Path, *, archives: Iterable[str | Path] = (), tell: Tell = silent) -> Check:
     """Replay every event of the ledger at `path`, and compare all forecasts and states with what is written.
 
-    Where events were archived, it starts from the states behind them, which have to be those that the links
-    to the archives tell. An archive is checked like a ledger; `archives` are checked, too, and have to be
-    those of this ledger. Reads only, key by key, so memory is that of one key's events. `tell` is called with
-    the numbers of events done and in all. Raises LedgerError if something cannot be read.
+    Where events were archived, it starts from the states behind them. An archive is checked like a ledger;
+    `archives` are checked, too, and each has to have the digest that the ledger keeps of it. Reads only, key
+    by key, so memory is that of one key's events. `tell` is called with the numbers of events done and in
+    all. Raises LedgerError if something cannot be read.
     """
-    ledger = Ledger(Path(path), read_only=True)
-    try:
-        with ledger.snapshot():
-            found = _check(ledger, tell)
-            known = {link.hash for link in links(ledger)}
-    finally:
-        ledger.close()
-    for one in archives:
-        marker, checked = _check_archive(Path(one), tell)
+    with closing(Ledger(Path(path), read_only=True)) as ledger, ledger.snapshot():
+        found = _check(ledger, tell)
+        known = {one.digest: one for one in archives_of(ledger)}
+    for one in map(Path, archives):
+        archive = known.get(digest_of(one))
+        if archive is None:
+            problems = [f"{one}: this is no archive of {path}, or it was changed"]
+            found = Check(found.events, found.keys, found.problems + problems)
+            continue
+        with closing(Ledger(one, read_only=True)) as ledger:
+            checked = _check(ledger, tell)
         problems = [f"{one}: {problem}" for problem in checked.problems]
-        if marker is None or marker.link.hash not in known:
-            problems.append(f"{one}: this is no archive of {path}, or it was changed")
+        if archive == max(known.values(), key=lambda one: one.number):
+            problems += _check_start(Path(path), one, archive)
         keys = max(found.keys, checked.keys)
         found = Check(found.events + checked.events, keys, found.problems + problems)
     return found
 
 
-def _check_archive(path: Path, tell: Tell) -> tuple[Marker | None, Check]:
-    ledger = Ledger(path, read_only=True)
-    try:
-        return marker_of(ledger), _check(ledger, tell)
-    finally:
-        ledger.close()
+def _check_start(path: Path, last: Path, archive: Archived) -> list[str]:
+    """Whether a ledger goes on from the states and the open queries at the end of its last archive."""
+    with closing(Ledger(path, read_only=True)) as ledger, ledger.ledger_errors():
+        ledger.connection.execute("ATTACH ? AS archive", (f"{last.absolute().as_uri()}?mode=ro",))
+        if ledger.checkpoint() != archive.number:
+            # events were archived meanwhile
+            return []
+        pairs = (
+            ("SELECT key, state FROM main.checkpoints", "SELECT key, state FROM archive.states"),
+            (f"SELECT * FROM main.queries WHERE number <= {archive.number}", WAITING),
+        )
+        sql = "SELECT * FROM ({} EXCEPT {}) LIMIT 1"
+        other = any(ledger.rows(sql.format(*way)) for pair in pairs for way in (pair, pair[::-1]))
+    return [f"{path}: the states or queries behind its last archive are not those of {last}"] if other else []
 
 
 def _check(ledger: Ledger, tell: Tell) -> Check:
     problems = ledger.damage()
-    marker = marker_of(ledger)
-    problems += broken_links(ledger, marker)
     problems += _check_cold(ledger)
     problems += _check_reliability(ledger)
     keys, start = KeyCache(config_of(ledger)), ledger.checkpoint()
-    total = sum(ledger.counts()) - sum(link.events for link in links(ledger))
+    total = sum(ledger.counts()) - sum(one.events for one in archives_of(ledger))
     events = known = 0
-    digest = hashlib.sha256()
     for number, log in groupby(ledger.log_by_key(), key=lambda event: event.key):
         of_key = list(log)
         events, known = events + len(of_key), known + 1
-        if marker is not None:
-            digest_events(digest, of_key)
         try:
             with ledger.content_errors():
                 keys.drop(replay_key(keys, ledger, number, of_key, start))
@@ -98,8 +109,6 @@ def _check(ledger: Ledger, tell: Tell) -> Check:
             problems.append(str(error))
             keys = KeyCache(keys.config)
         tell(events, total)
-    if marker is not None and digest.digest() != marker.link.log:
-        problems.append("the events of the archive were changed")
     lost = ledger.closings_not_found()
     if lost:
         problems.append(f"{lost} closings are not found by their queries: `stream repair` mends that")
@@ -129,9 +138,7 @@ def replay_key(
 
     def compare() -> None:
         keys.run()
-        data = state.dump()
-        # older programs had other bytes for the same state
-        if data != snapshot.state and data != keys.dumped_anew(snapshot):
+        if state.dump() != snapshot.state:
             raise LedgerError(
                 f"{ledger.path}: the state of key {snapshot.name!r} is not what its events up to number "
                 f"{snapshot.upto} come to"

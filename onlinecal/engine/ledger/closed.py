@@ -37,9 +37,6 @@ class Closed:
 
     def __init__(self, connection: sqlite3.Connection, every: int = EVERY) -> None:
         self._execute, self._every = connection.execute, min(every, EVERY)
-        tables = self._execute("SELECT 1 FROM sqlite_master WHERE name = 'closed'")
-        # an older file that is only read has an index
-        self._indexed = tables.fetchone() is None
         self.upto = self._written()
         self._late: dict[int, int] = {}
         self._kept = self._looked = 0
@@ -59,13 +56,6 @@ class Closed:
     def of(self, queries: Iterable[int]) -> dict[int, int]:
         """The numbers of the closings of those queries that have one."""
         sought = list(queries)
-        if self._indexed:
-            return dict(
-                self._execute(
-                    "SELECT query, number FROM json_each(?) AS j CROSS JOIN closings ON query = j.value",
-                    (json.dumps(sought),),
-                )
-            )
         self._look()
         found = {query: self._late[query] for query in sought if query in self._late}
         numbers = np.array(sought, np.int64)
@@ -142,7 +132,7 @@ class Closed:
 
     def wrong(self) -> Iterator[int]:
         """Closings up to `upto` that are not where they should be."""
-        for closings in () if self._indexed else self._closings(0, self.upto):
+        for closings in self._closings(0, self.upto):
             blocks, array = self._blocks(closings[:, 0])
             wrong = array[places(blocks, closings[:, 0])] != after(closings)
             yield from closings[wrong, 1].tolist()

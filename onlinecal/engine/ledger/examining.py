@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from onlinecal.engine.config import EDITION, EngineConfig
+from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.chain import broken_links, marker_of
-from onlinecal.engine.ledger.file import MEND, LedgerError, advice
-from onlinecal.engine.ledger.ledger import HIGHEST, Ledger
+from onlinecal.engine.ledger.archived import digest_of
+from onlinecal.engine.ledger.file import MEND, advice
+from onlinecal.engine.ledger.ledger import HIGHEST
 from onlinecal.engine.ledger.writer_lock import PARTS
 
 BEHIND = 1_000_000
@@ -49,7 +49,8 @@ class Finding(Struct, frozen=True):
 def examine(path: Path, integrity: bool = True) -> tuple[Facts, list[Finding]]:
     """What there is to know of a ledger's file, and what is wrong with it.
 
-    `integrity`: have SQLite look over every page, which takes a few seconds a gigabyte.
+    `integrity`: have SQLite look over every page, and compare archives with their digests, which takes a few
+    seconds a gigabyte.
     """
     facts: Facts = {}
     findings: list[Finding] = []
@@ -69,8 +70,6 @@ def examine(path: Path, integrity: bool = True) -> tuple[Facts, list[Finding]]:
     except Exception as error:
         # a damaged file may say anything
         findings.append(Finding(f"{path}: its content makes no sense ({error!r})", f"{MEND}."))
-    if not findings and facts["schema"] == schema.VERSION:
-        _links(path, facts, findings)
     return facts, findings
 
 
@@ -128,14 +127,11 @@ def holder_of(lock: str) -> int | None:
 
 def _tables(connection: sqlite3.Connection, facts: Facts, findings: list[Finding]) -> bool:
     """Whether the tables are those that this program knows."""
-    application, version = connection.execute(
-        "SELECT * FROM pragma_application_id, pragma_user_version"
-    ).fetchone()
-    facts["schema"] = version
+    facts["format"] = schema.marks_of(connection)[1]
     try:
-        schema.check(application, version)
+        schema.check(connection)
     except ValueError as error:
-        findings.append(Finding(str(error), "give the right file, or install the newer version"))
+        findings.append(Finding(str(error), "give the right file, or install the version that wrote it"))
         return False
     [page, free] = connection.execute("SELECT * FROM pragma_page_size, pragma_freelist_count").fetchone()
     facts["unused_bytes"] = page * free
@@ -146,10 +142,7 @@ def _content(connection: sqlite3.Connection, facts: Facts, findings: list[Findin
     def one(sql: str) -> Any:
         return connection.execute(sql).fetchone()
 
-    archives = facts["schema"] >= schema.WITH_ARCHIVES
-    highest = HIGHEST if archives else HIGHEST.replace("FROM archives", "FROM queries")
-    *events, _ = one(highest)
-    last = max(number or 0 for number in events)
+    last = one(HIGHEST)[0]
     facts["events"], facts["keys"] = last, one("SELECT count(*) FROM keys")[0]
     tail = (one("SELECT value FROM about WHERE name = 'tail'") or (0,))[0]
     facts["states_behind"] = last - tail
@@ -163,21 +156,17 @@ def _content(connection: sqlite3.Connection, facts: Facts, findings: list[Findin
     if facts["writer"] is None and last > tail:
         facts["ended"] = "killed: the next start replays what the states lack"
     config = one("SELECT value FROM about WHERE name = 'config'")
-    facts["edition"] = msgspec.json.decode(config[0], type=EngineConfig).edition or 1 if config else None
-    if (facts["edition"] or 0) > EDITION:
-        findings.append(
-            Finding(
-                f"its rules have edition {facts['edition']}, this program knows {EDITION}",
-                "install the newer version",
-            )
-        )
+    if config:
+        msgspec.json.decode(config[0], type=EngineConfig)
     oldest = connection.execute(OLDEST, (tail, tail)).fetchone()
     if oldest:
         names = ("id", "key", "time", "events_ago")
         facts["oldest_open"] = dict(zip(names, (*oldest[:3], last - oldest[3]), strict=True))
-    if archives:
-        rows = connection.execute("SELECT path, number FROM archives ORDER BY number").fetchall()
-        facts["archives"] = [{"path": p, "upto": n, "there": os.path.exists(p)} for p, n in rows]
+    facts["is_archive"] = one("SELECT 1 FROM about WHERE name = 'archive'") is not None
+    facts["archives"] = [
+        {"path": path, "upto": number, "there": os.path.exists(path)}
+        for path, number in connection.execute("SELECT path, number FROM archives ORDER BY number")
+    ]
 
 
 def _integrity(connection: sqlite3.Connection, facts: Facts, findings: list[Finding]) -> None:
@@ -185,15 +174,9 @@ def _integrity(connection: sqlite3.Connection, facts: Facts, findings: list[Find
     facts["integrity"] = "ok" if found == ["ok"] else found
     if found != ["ok"]:
         findings.append(Finding(f"the file is damaged: {found[0]}", f"{MEND}."))
-
-
-def _links(path: Path, facts: Facts, findings: list[Finding]) -> None:
-    """Whether what is kept of archives is as it was written."""
-    try:
-        with closing(Ledger(path, read_only=True)) as ledger, ledger.snapshot():
-            marker = marker_of(ledger)
-            facts["is_archive"] = marker is not None
-            for problem in broken_links(ledger, marker):
-                findings.append(Finding(problem, "`stream check` says more; restore a backup"))
-    except LedgerError as error:
-        findings.append(Finding(str(error), f"{MEND}."))
+    if facts.get("archives"):
+        for path, digest in connection.execute("SELECT path, digest FROM archives ORDER BY number"):
+            if os.path.exists(path) and digest_of(Path(path)) != digest:
+                findings.append(
+                    Finding(f"{path}: the archive is not as it was made", "restore a backup of it")
+                )

@@ -94,7 +94,7 @@ class LedgerFile:
         )
         try:
             if self.read_only:
-                schema.prepare_reading(connection)
+                schema.check(connection)
             else:
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("PRAGMA cache_size = -65536")

@@ -16,6 +16,7 @@ from msgspec import Struct
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
+from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.closed import LAST_NUMBER
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.making import made
@@ -88,11 +89,17 @@ def _played(connection: sqlite3.Connection, source: Path, target: Path, config: 
 
 def _config(connection: sqlite3.Connection, source: Path) -> EngineConfig:
     try:
+        schema.check(connection)
         if connection.execute("SELECT 1 FROM about WHERE name = 'archive'").fetchone():
             raise ValueError("this is an archive, which is never played on: restore a backup of it")
-        [row] = connection.execute("SELECT value FROM about WHERE name = 'config'")
-        return msgspec.json.decode(row[0], type=EngineConfig).for_new_ledger(edition=1)
-    except (sqlite3.Error, ValueError) as error:
+        written = connection.execute("SELECT value FROM about WHERE name = 'config'").fetchone()
+    except ValueError as error:
+        raise LedgerError(f"{source}: {error}") from error
+    except sqlite3.Error as error:
+        raise LedgerError(f"{source}: the configuration cannot be read: {error}") from error
+    try:
+        return msgspec.json.decode(written[0], type=EngineConfig).for_new_ledger(edition=1)
+    except (ValueError, TypeError) as error:
         raise LedgerError(f"{source}: the configuration cannot be read: {error}") from error
 
 

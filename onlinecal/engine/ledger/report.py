@@ -7,14 +7,12 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import CHUNK, take
-from onlinecal.engine.ledger.scores import read_scores
 from onlinecal.engine.watch.overview import sides
 from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.engine.watch.scores import Scores, scores_of_all
@@ -24,7 +22,7 @@ from onlinecal.html import MOST, Shown, Table
 class KeyReport(Struct, frozen=True):
     """A key's name, the place of its configuration (-1: the default), its summary and its scores.
 
-    `scores` is None if they were not asked for, or no round is settled.
+    `scores` is None if no round is settled.
     """
 
     name: str
@@ -66,7 +64,7 @@ class Report(Shown, Struct, frozen=True):
     since
         Number of the event from which on `forecasts` and `hints` are counted.
     forecasts, hints
-        Their reliability, all keys together; None if no program that counts it has written to the ledger.
+        Their reliability, all keys together; None if nothing was counted yet.
     """
 
     path: str
@@ -111,11 +109,9 @@ def config_of(ledger: Ledger) -> EngineConfig:
         return msgspec.json.decode(written, type=EngineConfig)
 
 
-def read_report(path: str | Path, scores: bool = False) -> Report:
+def read_report(path: str | Path) -> Report:
     """The report of the ledger at `path`, which may be in use; nothing is written.
 
-    With `scores` it says what the forecasts are worth, for which every settled round is read if there are
-    keys that are not watched.
     Raises LedgerError if there is no ledger, or it is damaged.
     """
     ledger = Ledger(Path(path), read_only=True)
@@ -130,9 +126,8 @@ def read_report(path: str | Path, scores: bool = False) -> Report:
             for line in ledger.summaries():
                 state = keys.states.get(line[0])
                 summary = state.summary() if state else keys.cold_summary(*line, ledger)
-                lines.append(KeyReport(line[0], line[1], summary))
-            if scores:
-                lines = with_scores(lines, ledger)
+                worth = None if summary.watched is None else summary.watched.scores
+                lines.append(KeyReport(line[0], line[1], summary, worth))
             total = total_of(line.summary for line in lines)
             watched = [line.summary.watched for line in lines if line.summary.watched is not None]
             bins = ledger.reliability()
@@ -163,14 +158,3 @@ def read_report(path: str | Path, scores: bool = False) -> Report:
             )
     finally:
         ledger.close()
-
-
-def with_scores(lines: list[KeyReport], ledger: Ledger) -> list[KeyReport]:
-    """The same with the scores that watched keys have; those of others are read in the log."""
-    others = any(line.summary.watched is None and line.summary.rounds for line in lines)
-    worth = read_scores(ledger) if others else {}
-    return [
-        replace(line, scores=worth.get(line.name) if watched is None else watched.scores)
-        for line in lines
-        for watched in [line.summary.watched]
-    ]

@@ -11,9 +11,7 @@ import msgspec
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.chain import broken_links
 from onlinecal.engine.ledger.file import LedgerError
-from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import write_states
 from onlinecal.engine.settings import all_settings
 
@@ -27,12 +25,10 @@ KEPT = {
 
 
 def checkpoint_in(connection: sqlite3.Connection) -> int:
-    """The number of the last event that left a ledger, which may be damaged or old; 0 if none has.
+    """The number of the last event that left a ledger, which may be damaged; 0 if none has.
 
     sqlite3.Error if that cannot be told.
     """
-    if connection.execute("PRAGMA user_version").fetchone()[0] < schema.WITH_ARCHIVES:
-        return 0
     # where nothing was archived, damage to the empty table of archives does no harm
     if connection.execute("SELECT 1 FROM checkpoints").fetchone() is None:
         return 0
@@ -61,10 +57,6 @@ def seed(connection: sqlite3.Connection, source: Path, into: Path, config: Engin
             facts = [("config", written), ("tail", start)]
             new.executemany("INSERT INTO about VALUES (?, ?)", facts)
             new.execute("COMMIT")
-        with closing(Ledger(into, read_only=True)) as ledger:
-            problems = broken_links(ledger, None)
-        if problems:
-            raise ValueError(problems[0])
         return start
     except (sqlite3.Error, ValueError, OSError) as error:
         into.unlink(missing_ok=True)

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from onlinecal.cli.stream import progress
 from onlinecal.compiling import folder as compiled_folder
 from onlinecal.engine import Engine, archive_ledger
-from onlinecal.engine.ledger import examining, schema
+from onlinecal.engine.ledger import examining
+from onlinecal.version import STATE_FORMAT
 from simulations.cli.console import app
 from tests.engine.fault_tools import LINES
 
@@ -54,9 +55,10 @@ def test_a_ledger_that_is_well_and_is_left_as_it_was(ledger):
     assert "nothing is wrong" in shown
     facts = found["ledger"]
     assert (facts["integrity"], facts["writer"], facts["states_behind"]) == ("ok", None, 0)
-    assert (facts["schema"], facts["keys"]) == (schema.VERSION, 4)
+    assert (facts["format"], facts["keys"]) == (STATE_FORMAT, 4)
     assert facts["oldest_open"]["id"] in {json.loads(line)["id"] for line in LINES}
     assert found["program"]["compiled"]
+    assert found["program"]["format"] == STATE_FORMAT
     assert hashlib.sha256(ledger.read_bytes()).digest() == before
 
 
@@ -72,11 +74,11 @@ def test_a_ledger_in_use_tells_who_writes_and_what_states_lack(ledger, tmp_path)
 @pytest.mark.parametrize(
     ("sql", "wrong", "do"),
     [
-        ("UPDATE checkpoints SET state = x'00' WHERE key = 1", "states behind the archive", "check"),
-        ("PRAGMA user_version = 99", "version 99", "newer"),
+        ("UPDATE archives SET digest = x'00'", "archive is not as it was made", "backup"),
+        ("PRAGMA user_version = 99", "format 99", "install the version"),
+        ("PRAGMA user_version = 6", "format 6", "install the version"),
         ("PRAGMA application_id = 1", "not a ledger", "right file"),
         ("DROP TABLE about", "no such table", "repair"),
-        ("UPDATE about SET value = '{\"edition\": 99}' WHERE name = 'config'", "edition 99", "newer"),
         ("UPDATE about SET value = -2000000 WHERE name = 'tail'", "behind the log", "SIGTERM"),
         ("UPDATE about SET value = 'x' WHERE name = 'config'", "no sense", "repair"),
     ],
@@ -130,11 +132,3 @@ def test_a_log_of_commits_that_grows(ledger, monkeypatch):
             engine.handle_lines("\n".join(lines).encode())
         code, found, _ = doctor(ledger)
     assert (code, "log of commits" in found["wrong"][0]["wrong"]) == (1, True)
-
-
-def test_a_ledger_of_an_older_version_is_none_that_is_wrong(ledger):
-    alter(
-        ledger, "DROP TABLE archives; DROP TABLE archived; DROP TABLE checkpoints; PRAGMA user_version = 2;"
-    )
-    code, found, _ = doctor(ledger)
-    assert (code, found["ledger"]["schema"]) == (0, 2)

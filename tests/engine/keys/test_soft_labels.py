@@ -124,7 +124,7 @@ def test_a_ledger_with_soft_labels_is_played_on_checked_archived_exported_and_re
         other = Outcome("q0", {"a": 0.5, "b": 0.5})
         [refused] = engine.handle([other])
         assert refused.reason == "settled"
-    assert read_report(path, scores=True).keys[0].scores is not None
+    assert read_report(path).keys[0].scores is not None
     soft = {one.id: one.value for one in given if isinstance(one, Outcome) and isinstance(one.value, dict)}
     export_ledger(path, tmp_path / "table.parquet")
     for row in pl.read_parquet(tmp_path / "table.parquet").iter_rows(named=True):
@@ -264,7 +264,7 @@ def test_scores_are_those_of_means(tmp_path, edition):
             parts = hints[one.id], told[one.id], y
             rows.append([[part.get(label, 0.0) for label in LABELS] for part in parts])
     hint, p, y = np.array(rows).transpose(1, 0, 2)
-    scores = read_report(tmp_path / "ledger", scores=True).keys[0].scores
+    scores = read_report(tmp_path / "ledger").keys[0].scores
     wanted = [((one - y) ** 2).sum(1).mean() for one in (hint, p, y.mean(0))]
     assert [scores.brier_hint, scores.brier, scores.brier_constant] == pytest.approx(wanted)
     losses = [-(y * np.log(one)).sum(1).mean() for one in (hint, y.mean(0))]

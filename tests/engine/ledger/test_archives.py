@@ -110,29 +110,39 @@ def test_a_ledger_that_is_archived_again_and_again_stays_small(folder):
     assert_sound(path)
 
 
-@pytest.mark.parametrize(
-    ("which", "sql"),
-    [
-        ("archive", "UPDATE closings SET time = 7 " + ONE.format("max", "closings")),
-        ("archive", "UPDATE queries SET time = 7 " + ONE.format("min", "queries")),
-        ("archive", "UPDATE states SET state = zeroblob(40) WHERE key = 1"),
-        ("archive", "UPDATE checkpoints SET state = zeroblob(40) WHERE key = 1"),
-        ("archive", "DELETE FROM closings " + ONE.format("max", "closings")),
-        ("ledger", "UPDATE checkpoints SET state = zeroblob(40) WHERE key = 1"),
-        ("ledger", "UPDATE archives SET hash = zeroblob(32) " + ONE.format("min", "archives")),
-        ("ledger", "DELETE FROM archives " + ONE.format("max", "archives")),
-        ("ledger", "DELETE FROM queries " + ONE.format("min", "queries")),
-        ("ledger", "UPDATE queries SET certificate = 99 " + ONE.format("min", "queries")),
-        ("ledger", "UPDATE closings SET value = NULL " + ONE.format("min", "closings")),
-    ],
-)  # fmt: skip
-def test_nothing_can_be_changed_in_a_ledger_or_an_archive_without_a_check_telling(moved, which, sql):
+@pytest.mark.parametrize("change", ["one bit", "UPDATE closings SET time = 7"])
+@pytest.mark.parametrize("which", [0, 1])
+def test_an_archive_that_was_changed_is_told_by_the_digest_in_the_ledger(moved, which, change):
     path, archives = moved
-    changed(path if which == "ledger" else archives[1], sql)
-    assert check_ledger(path if which == "ledger" else archives[1]).problems
-    if which == "archive":
-        assert check_ledger(path).problems == []
+    if change == "one bit":
+        data = bytearray(archives[which].read_bytes())
+        data[len(data) // 2] ^= 1
+        archives[which].write_bytes(data)
+    else:
+        changed(archives[which], change)
+    assert check_ledger(path).problems == []
+    [problem] = check_ledger(path, archives=archives).problems
+    assert problem == f"{archives[which]}: this is no archive of {path}, or it was changed"
+
+
+@pytest.mark.parametrize(
+    ("sql", "needs_archives"),
+    [
+        ("UPDATE archives SET digest = zeroblob(32) " + ONE.format("min", "archives"), True),
+        ("UPDATE queries SET certificate = 99 " + ONE.format("min", "queries"), True),
+        ("DELETE FROM queries " + ONE.format("min", "queries"), True),
+        ("UPDATE checkpoints SET state = (SELECT state FROM checkpoints WHERE key = 2) WHERE key = 1", True),
+        ("UPDATE checkpoints SET state = zeroblob(40) WHERE key = 1", False),
+        ("DELETE FROM archives " + ONE.format("max", "archives"), False),
+        ("UPDATE closings SET value = NULL " + ONE.format("min", "closings"), False),
+    ],
+)
+def test_what_a_ledger_keeps_of_its_archives_is_checked(moved, sql, needs_archives):
+    path, archives = moved
+    changed(path, sql)
     assert check_ledger(path, archives=archives).problems
+    if not needs_archives:
+        assert check_ledger(path).problems
 
 
 def test_an_archive_of_another_ledger_is_told(moved, folder):

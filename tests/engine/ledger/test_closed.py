@@ -12,7 +12,7 @@ from onlinecal.engine import Engine, LedgerError, Outcome, Query, check_ledger, 
 from onlinecal.engine.events import Settled
 from onlinecal.engine.ledger import closed
 from tests.engine.fault_tools import INPUT
-from tests.engine.scripts import CONFIG, assert_same_ledgers, tables_of, to_version_5
+from tests.engine.scripts import CONFIG, assert_same_ledgers
 
 
 def rows(path, sql):
@@ -111,20 +111,3 @@ def test_damage_is_refused_in_words(behind, damage):
         connection.execute(damage)
     with pytest.raises(LedgerError, match="stream repair"), Engine(behind, window=1) as engine:
         engine.handle([Query("new", "key/0"), Outcome("new", 1), Outcome("q3", 1)])
-
-
-def test_a_ledger_with_the_index_is_read_and_brought_up_to_date(behind, tmp_path):
-    pl = pytest.importorskip("polars")
-    before = read_report(behind), tables_of(behind)
-    export_ledger(behind, tmp_path / "before.parquet")
-    with contextlib.closing(sqlite3.connect(behind)) as connection:
-        to_version_5(connection)
-    assert read_report(behind) == before[0]
-    assert check_ledger(behind).problems == []
-    export_ledger(behind, tmp_path / "older.parquet")
-    assert pl.read_parquet(tmp_path / "older.parquet").equals(pl.read_parquet(tmp_path / "before.parquet"))
-    Engine(behind).close()
-    assert (read_report(behind), tables_of(behind)) == before
-    assert upto(behind) == rows(behind, "SELECT max(number) FROM closings")[0][0]
-    assert array_of(behind) == rows(behind, "SELECT query, number FROM closings ORDER BY 1")
-    assert check_ledger(behind).problems == []

@@ -17,7 +17,7 @@ from onlinecal.engine import (
     read_report,
     repair_ledger,
 )
-from onlinecal.engine.ledger import schema
+from onlinecal.version import STATE_FORMAT
 from tests.engine.fault_tools import INPUT, assert_refused, command, left_open, looked_at, opened, raises_for
 from tests.engine.scripts import (
     CONFIG,
@@ -69,14 +69,23 @@ def test_a_folder_or_a_missing_folder_is_no_ledger(folder):
         assert_refused(command(folder, "stream", "--ledger", path), path)
 
 
-def test_a_ledger_of_a_newer_version_is_refused_and_stays_as_it_is(ledger, folder):
-    with contextlib.closing(sqlite3.connect(ledger)) as connection:
-        connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+@pytest.mark.parametrize(
+    ("mark", "words"),
+    [
+        ("user_version = 6", ["format 6", "an older onlinecal", f"reads format {STATE_FORMAT}"]),
+        (f"user_version = {STATE_FORMAT + 1}", [f"format {STATE_FORMAT + 1}", "a newer onlinecal"]),
+        ("application_id = 1", ["not a ledger of this onlinecal", "the version that wrote it"]),
+    ],
+)
+def test_a_ledger_of_another_format_is_refused_and_stays_as_it_is(ledger, folder, mark, words):
+    edit(ledger, f"PRAGMA {mark}")
     before = ledger.read_bytes()
-    for look in (Engine, read_report, check_ledger):
-        with raises_for(ledger, "newer onlinecal"):
+    for look in (Engine, read_report, check_ledger, lambda path: repair_ledger(path, folder / "new.db")):
+        with raises_for(ledger, *words):
             look(ledger)
+    assert_refused(command(folder, "stream", "--ledger", ledger), ledger, *words)
     assert ledger.read_bytes() == before
+    assert not (folder / "new.db").exists()
 
 
 def test_another_configuration_is_refused(ledger, folder):
