@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onlinecal.cli.errors import INTERRUPTED
-from simulations.cli.sweep import available_cores
 
 if TYPE_CHECKING:
     import polars as pl
@@ -64,6 +63,8 @@ def experiment(
 
     [bold]onlinecal experiment cifar.npz --figure drift --figure classes --splits 10[/bold]
     """
+    from joblib import cpu_count
+
     from onlinecal.catalogue import did_you_mean
     from onlinecal.cli.output import notices, print_json, results, table
     from onlinecal.cli.recalibrating.parts import split_rows
@@ -88,7 +89,7 @@ def experiment(
     tables: dict[str, pl.DataFrame] = {}
     try:
         for name in wanted:
-            tables[name] = _draw(name, task, out, jobs or available_cores(), written)
+            tables[name] = _draw(name, task, out, jobs or cpu_count(), written)
     except KeyboardInterrupt:
         notices().print(f"interrupted: {len(tables)} of {len(wanted)} pictures are finished")
         raise typer.Exit(INTERRUPTED) from None

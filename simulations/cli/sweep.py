@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,7 @@ import typer
 from onlinecal.cli.errors import INTERRUPTED
 
 if TYPE_CHECKING:
-    from simulations.sweeps.connections import Cluster
+    from simulations.sweeps.pool import Workers
 
 
 class TableFormat(StrEnum):
@@ -81,8 +80,7 @@ def sweep(
 
     config = read_config(find_config(file), load or ())
     games = planned_games(config)
-    processes = min(jobs or available_cores(), len(games))
-    cluster = _cluster(backend, scheduler, jobs, processes)
+    workers = _workers(backend, scheduler, jobs, len(games))
     tell = milestones("games finished")
     compiled = Compiled()
 
@@ -90,11 +88,10 @@ def sweep(
         bar.update(task, completed=done)
         tell(done, every)
 
-    who = str(cluster or f"{processes} process{'es' if processes > 1 else ''}")
     with progress() as bar:
-        task = bar.add_task(f"games ({who})", total=len(games))
+        task = bar.add_task(f"games ({workers})", total=len(games))
         try:
-            played = run_sweep(config, out, processes, advance, compiled, cluster)
+            played = run_sweep(config, out, workers, advance, compiled)
         except KeyboardInterrupt:
             bar.stop()
             kept = sum(map(Store(out).is_finished, games))
@@ -112,21 +109,14 @@ def sweep(
     )
 
 
-def _cluster(backend: Backend, scheduler: str | None, jobs: int | None, processes: int) -> Cluster | None:
-    """Who plays, None if it is processes of our own; ValueError if the options do not go together."""
-    from simulations.sweeps.connections import Cluster
+def _workers(backend: Backend, scheduler: str | None, jobs: int | None, n_games: int) -> Workers:
+    """Who plays; ValueError if the options do not go together."""
+    from joblib import cpu_count
 
-    if backend is Backend.loky:
-        if scheduler is not None:
-            raise ValueError("--scheduler needs --backend dask or ray: loky only knows this machine")
-        return None
+    from simulations.sweeps.pool import Workers
+
+    if scheduler is not None and backend is Backend.loky:
+        raise ValueError("--scheduler needs --backend dask or ray: loky only knows this machine")
     if scheduler is not None and jobs is not None:
         raise ValueError("--jobs and --scheduler exclude each other: a cluster has the workers it has")
-    return Cluster("dask" if backend is Backend.dask else "ray", scheduler, processes)
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return Workers(backend.value, scheduler, min(jobs or cpu_count(), n_games))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onlinecal.cli.errors import CHECK_FAILED, INTERRUPTED
-from simulations.cli.sweep import available_cores
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -75,6 +74,8 @@ def worst(
 
     [bold]onlinecal worst --forecaster foster --rounds 12 --draws 32 --measure ece[/bold]
     """
+    from joblib import cpu_count
+
     from onlinecal.cli.output import print_json, results
     from simulations.games import players
 
@@ -84,7 +85,7 @@ def worst(
             raise ValueError("--minimax is about the distance, and has no picture")
         _least(forecaster, rounds, nodes, draws, seed, as_json)
         return
-    found = _played(forecaster, rounds, measure.value, draws, seed, jobs or available_cores())
+    found = _played(forecaster, rounds, measure.value, draws, seed, jobs or cpu_count())
     files = _write(found, out or Path("results/worst")) if plot or out is not None else []
     broken = found.broken_bounds()
     if as_json:

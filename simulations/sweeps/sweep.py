@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from itertools import product
 from pathlib import Path
 
 from onlinecal.compiling import Compiled
 from simulations.games import players
-from simulations.sweeps.clusters import work_on
 from simulations.sweeps.config import Config
-from simulations.sweeps.connections import Cluster
-from simulations.sweeps.playing import play_for, play_game
-from simulations.sweeps.pool import work
+from simulations.sweeps.playing import identity, play_game
+from simulations.sweeps.pool import HERE, Workers, work
 from simulations.sweeps.results import PlannedGame, Store
 
 
@@ -26,10 +24,9 @@ def planned_games(config: Config) -> list[PlannedGame]:
 def run_sweep(
     config: Config,
     out: Path,
-    jobs: int = 1,
+    workers: Workers = HERE,
     progress: Callable[[int, int], None] | None = None,
     compiled: Compiled | None = None,
-    cluster: Cluster | None = None,
 ) -> int:
     """Play every game that has not been finished before.
 
@@ -39,19 +36,17 @@ def run_sweep(
         The grid.
     out
         The folder of results; what is there already is kept and counts.
-    jobs
-        Processes of this machine to use; 1 plays in this one.
+    workers
+        Who plays; errors as from `work` and `play_game`.
     progress
         Called with (finished, all) at the start and whenever a game is finished.
     compiled
         Told of the loops that had to be compiled.
-    cluster
-        Who plays instead of processes of this one; errors as from `work_on`.
 
     Returns
     -------
-    How many games were played. An interrupt loses the games that were being played, no others; with a
-    cluster also those on their way back.
+    How many games were played. An interrupt loses the games that were being played or on their way back, no
+    others: this process keeps them as they come in, and workers need share no disk with it.
     """
     store = Store(out)
     store.write_config(config)
@@ -60,16 +55,15 @@ def run_sweep(
     done = len(games) - len(waiting)
     if progress is not None:
         progress(done, len(games))
-    if cluster is None:
-        tasks = ((game, store, config.load) for game in waiting)
-        news = work(play_game, tasks, min(jobs, max(len(waiting), 1)))
-    else:
-        news = _played_by(cluster, waiting, store, config.load)
-    with closing(news):
-        for one in news:
+    if not waiting:
+        return 0
+    tasks = ((game, identity(game), config.load) for game in waiting)
+    with closing(work(play_game, tasks, workers)) as answers:
+        for game, finished, loops in answers:
+            store.save(game, finished)
             done += 1
             if compiled is not None:
-                compiled.add(one)
+                compiled.add(loops)
             if progress is not None:
                 progress(done, len(games))
     return len(waiting)
@@ -96,15 +90,3 @@ def in_playing_order(games: list[PlannedGame]) -> list[PlannedGame]:
             c.rounds, wave[c.forecaster], names[c.adversary], kinds.index(rules[c.forecaster]), order[id(c)]
         ),
     )  # fmt: skip
-
-
-def _played_by(
-    cluster: Cluster, games: Sequence[PlannedGame], store: Store, load: Sequence[str]
-) -> Generator[Compiled, None, None]:
-    """The games that a cluster plays, kept as they come in: it may share no disk with this process."""
-    if not games:
-        return
-    with closing(work_on(cluster, play_for, ((game, game.digest, load) for game in games))) as answers:
-        for game, finished, compiled in answers:
-            store.save(game, finished)
-            yield compiled

@@ -22,7 +22,7 @@ from onlinecal.validation import check_choice, check_count
 from simulations.games import players
 from simulations.games.duel import play
 from simulations.games.players import Player
-from simulations.sweeps.pool import work
+from simulations.sweeps.pool import Workers, work
 from simulations.worst.kernel import steps_up_to, tree_walk
 
 Measure = Literal["distance", "ece"]
@@ -160,7 +160,7 @@ def enumerate_games(
     # compiled here once, and found on disk by all processes
     play_piece(player.spec, rounds, "", 1, measure, 1, seed)
     # in the order of the tasks, so that sums round alike whatever the number of jobs
-    answers = work(play_piece, tasks, min(jobs, len(tasks)), ordered=True)
+    answers = work(play_piece, tasks, Workers(jobs=min(jobs, len(tasks))), ordered=True)
     found: dict[tuple[int, int], _Best] = {}
     for done, (built_for, start, bests) in enumerate(answers, 1):
         for below, best in enumerate(bests):

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,9 @@ from typer.testing import CliRunner
 
 from simulations.cli.console import app
 from simulations.games import extensions, players
-from simulations.sweeps import clusters, connections
-from simulations.sweeps.clusters import answer_as, identity, work_on
+from simulations.sweeps import pool, sweep
 from simulations.sweeps.config import check_config, read_config
-from simulations.sweeps.connections import Cluster
-from simulations.sweeps.playing import play_for
+from simulations.sweeps.pool import Workers, work
 from simulations.sweeps.results import TABLES, Store
 from simulations.sweeps.sweep import planned_games, run_sweep
 
@@ -58,17 +55,6 @@ def alone(tmp_path_factory):
     return folder
 
 
-def local_cluster(workers):
-    return distributed.LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        scheduler_kwargs={"dashboard": False},
-        silence_logs=logging.CRITICAL,
-    )
-
-
 @pytest.fixture(scope="module")
 def dask_cluster():
     """Two processes of Dask on this machine, which give a task up when one of them dies."""
@@ -76,14 +62,20 @@ def dask_cluster():
 
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        local_cluster(2) as cluster,
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
     ):
         yield cluster
 
 
 @pytest.fixture
 def dask(dask_cluster):
-    return Cluster("dask", dask_cluster.scheduler_address)
+    return Workers("dask", dask_cluster.scheduler_address)
 
 
 @pytest.fixture
@@ -111,13 +103,15 @@ def assert_same(folder, other):
         assert mine.drop("seconds", strict=False).equals(theirs.drop("seconds", strict=False))
 
 
-def test_dask_gives_the_same_numbers(alone, grid, dask, tmp_path):
+def test_a_sweep_goes_on_whoever_plays_with_the_same_numbers(alone, grid, dask, tmp_path):
     out = tmp_path / "out"
-    answer = run("sweep", grid, "--out", out, "--backend", "dask", "--scheduler", dask.address)
-    assert answer.exit_code == 0, answer.output
-    assert answer.stdout.startswith("16 games: 16 played, 0 were there already.")
-    assert "games finished: 16 of 16" in answer.stderr
-    assert len(games(alone)) == 16
+    grid.write_text(GRID.replace("[1, 2]", "[2]"))
+    assert run("sweep", grid, "--out", out, "--jobs", 1).stdout.startswith("8 games: 8 played")
+    grid.write_text(GRID)
+    rest = run("sweep", grid, "--out", out, "--backend", "dask", "--scheduler", dask.address)
+    assert rest.stdout.startswith("16 games: 8 played, 8 were there already"), rest.output
+    assert "games finished: 16 of 16" in rest.stderr
+    assert len(games(out)) == 16
     assert_same(out, alone)
 
 
@@ -136,19 +130,9 @@ def test_ray_gives_the_same_numbers_and_says_nothing_of_its_own(alone, grid, tmp
     assert_same(out, alone)
 
 
-def test_a_sweep_goes_on_whoever_plays(alone, grid, dask, tmp_path):
-    out = tmp_path / "out"
-    grid.write_text(GRID.replace("[1, 2]", "[2]"))
-    assert run("sweep", grid, "--out", out, "--jobs", 1).stdout.startswith("8 games: 8 played")
-    grid.write_text(GRID)
-    rest = run("sweep", grid, "--out", out, "--backend", "dask", "--scheduler", dask.address)
-    assert rest.stdout.startswith("16 games: 8 played, 8 were there already")
-    assert run("sweep", grid, "--out", out, "--backend", "ray").stdout.startswith("16 games: 0 played")
-    assert_same(out, alone)
-
-
-def interrupted(backend, tmp_path):
-    """What an interrupt leaves of a long sweep on processes that were started for it; its stderr."""
+@pytest.mark.parametrize("backend", ["dask", pytest.param("ray", marks=pytest.mark.slow)])
+def test_an_interrupt_keeps_the_finished_games_and_ends_the_workers(backend, tmp_path):
+    pytest.importorskip(backend)
     path, out = tmp_path / "grid.toml", tmp_path / "out"
     path.write_text(
         'forecasters = ["balanced"]\nadversaries = ["coin"]\n'
@@ -188,69 +172,27 @@ def at_work(session):
     return [row for row in family if not row[3].startswith("Z")]
 
 
-def test_an_interrupt_keeps_the_finished_games_and_ends_the_dask_we_started(tmp_path):
-    interrupted("dask", tmp_path)
-
-
-@pytest.mark.slow
-def test_an_interrupt_keeps_the_finished_games_and_ends_the_ray_we_started(tmp_path):
-    pytest.importorskip("ray")
-    interrupted("ray", tmp_path)
-
-
-def test_a_cluster_that_was_given_is_left_alone(dask, dask_cluster):
-    answers = work_on(dask, time.sleep, [(0.01,)] * 50)
+def test_a_cluster_is_left_alone_and_what_a_task_raises_arrives_as_it_was(dask, dask_cluster):
+    answers = work(time.sleep, [(0.01,)] * 50, dask)
     next(answers)
     answers.close()
-    assert dask_cluster.status.name == "running"
-    assert sorted(work_on(dask, abs, [(-1,), (2,)])) == [1, 2]
-
-
-def test_a_task_whose_worker_dies_is_told_and_not_waited_for(dask, dask_cluster):
-    with pytest.raises(ConnectionError, match=r"Dask at tcp://127.0.0.1:\d+: Attempted to run task"):
-        list(work_on(dask, os._exit, [(3,)]))
-    assert list(work_on(dask, abs, [(-1,)])) == [1]
-
-
-def test_what_a_task_raises_arrives_as_it_was(dask):
     with pytest.raises(ZeroDivisionError):
-        list(work_on(dask, divmod, [(1, 0)]))
+        list(work(divmod, [(1, 0)], dask))
+    assert dask_cluster.status.name == "running"
+    assert sorted(work(abs, [(-1,), (2,)], dask)) == [1, 2]
 
 
-def test_workers_with_other_versions_refuse(dask, monkeypatch):
-    other = identity() | {"numpy": "0.1", "rules": "00000000"}
-    monkeypatch.setattr(clusters, "identity", lambda: other)
-    with pytest.raises(
-        ValueError, match=r"the worker on \S+ has rules [\w ]+ for 00000000, numpy \S+ for 0.1"
-    ):
-        list(work_on(dask, abs, [(1,)]))
+def test_a_task_whose_worker_dies_is_not_waited_for_for_ever(dask, monkeypatch):
+    monkeypatch.setattr(pool, "LOST", 3.0)
+    with pytest.raises(ConnectionError, match=r"Dask at tcp://127.0.0.1:\d+: no answer within 3 s"):
+        list(work(os._exit, [(3,)], dask))
+    assert list(work(abs, [(-1,)], dask)) == [1]
 
 
-def test_workers_without_the_package_are_named_and_live(dask, dask_cluster, monkeypatch, tmp_path):
-    (tmp_path / "only_over_here.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(connections, "PLAYED_IN", "only_over_here")
-    alive = set(dask_cluster.scheduler_info["workers"])
-    with pytest.raises(ValueError, match=r"the worker tcp://\S+ lacks only_over_here: install there"):
-        list(work_on(dask, abs, [(1,)]))
-    assert set(dask_cluster.scheduler_info["workers"]) == alive
-
-
-def test_a_process_answers_one_question_at_a_time_with_one_thread():
-    import threadpoolctl
-
-    at_work = []
-
-    def question():
-        at_work.append(1)
-        most, threads = len(at_work), {pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
-        time.sleep(0.01)
-        at_work.pop()
-        return most, threads
-
-    with ThreadPoolExecutor(4) as threads:
-        answers = list(threads.map(lambda _: answer_as(identity(), question), range(8)))
-    assert answers == [(1, {1})] * 8
+def test_workers_with_other_versions_refuse(dask, grid, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "identity", lambda game: "numpy 0.1")
+    with pytest.raises(ValueError, match=r"worker on \S+ cannot play: .* numpy .* for numpy 0.1"):
+        run_sweep(read_config(grid), tmp_path / "out", dask)
 
 
 @pytest.fixture
@@ -271,14 +213,11 @@ def own(monkeypatch, tmp_path):
 
 
 def test_files_of_ones_own_must_be_where_the_worker_is(own, dask, tmp_path):
-    (game,) = planned_games(own)
     Path(own.load[0]).rename(tmp_path / "away.py")
     with pytest.raises(FileNotFoundError, match=r"worker on \S+ misses .* the same place.*mine\.py"):
-        run_sweep(own, tmp_path / "out", cluster=dask)
+        run_sweep(own, tmp_path / "out", dask)
     (tmp_path / "away.py").rename(own.load[0])
-    assert run_sweep(own, tmp_path / "out", cluster=dask) == 1
-    with pytest.raises(ValueError, match="last-outcome or contrarian comes from other files than over there"):
-        play_for(game, "0" * 24, own.load)
+    assert run_sweep(own, tmp_path / "out", dask) == 1
 
 
 @pytest.mark.parametrize("backend", ["dask", "ray"])
@@ -287,28 +226,17 @@ def test_a_scheduler_that_is_not_there_is_told_at_once(backend, no_port, grid, t
     address = f"127.0.0.1:{no_port}"
     begun = time.monotonic()
     answer = run("sweep", grid, "--out", tmp_path / "out", "--backend", backend, "--scheduler", address)
-    assert time.monotonic() - begun < connections.PATIENCE
+    assert time.monotonic() - begun < pool.PATIENCE
     assert answer.exit_code == 2
     assert f"no answer from {backend.capitalize()} at {address}: [Errno" in answer.stderr
 
 
-@pytest.mark.parametrize("backend", ["dask", "ray"])
-def test_somebody_else_at_the_address_is_not_waited_for(backend, monkeypatch):
-    pytest.importorskip(backend)
-    monkeypatch.setattr(connections, "PATIENCE", 0.5)
+def test_somebody_else_at_the_address_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(pool, "PATIENCE", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(ValueError, match=f"no answer from {backend.capitalize()} at {address}"):
-            list(work_on(Cluster(backend, address), abs, [(1,)]))
-
-
-def test_a_scheduler_without_workers_is_told(monkeypatch):
-    monkeypatch.setattr(connections, "PATIENCE", 2)
-    with (
-        local_cluster(0) as empty,
-        pytest.raises(ValueError, match="0/1 workers"),
-    ):
-        list(work_on(Cluster("dask", empty.scheduler_address), abs, [(1,)]))
+        with pytest.raises(ValueError, match=f"no answer from Dask at {address}"):
+            list(work(abs, [(1,)], Workers("dask", address)))
 
 
 @pytest.mark.parametrize("backend,package", [("dask", "distributed"), ("ray", "ray")])

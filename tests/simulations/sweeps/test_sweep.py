@@ -14,6 +14,7 @@ import pytest
 from onlinecal.compiling import counting
 from simulations.games import extensions
 from simulations.sweeps.config import check_config
+from simulations.sweeps.pool import Workers
 from simulations.sweeps.results import Store
 from simulations.sweeps.summary import broken_bounds, summarise
 from simulations.sweeps.sweep import in_playing_order, planned_games, run_sweep
@@ -94,7 +95,7 @@ def test_a_larger_grid_plays_only_what_is_new(tmp_path):
 
 def test_processes_change_nothing_but_the_time(swept, tmp_path):
     config = check_config(GRID)
-    assert run_sweep(config, tmp_path, jobs=2) == 16
+    assert run_sweep(config, tmp_path, Workers(jobs=2)) == 16
     Store(tmp_path).write_tables(planned_games(config), "csv")
     alone = Store(swept).read_table("results").drop("seconds")
     assert Store(tmp_path).read_table("results").drop("seconds").equals(alone)
