@@ -10,6 +10,7 @@ from adversaries import registry
 from simulations.games import extensions, players
 from simulations.plots import draw_sweep
 from simulations.sweeps.config import check_config, read_config
+from simulations.sweeps.pool import Workers
 from simulations.sweeps.results import PlannedGame, Store
 from simulations.sweeps.sweep import planned_games, run_sweep
 
@@ -44,7 +45,7 @@ def test_own_forecaster_and_adversary_are_played_by_every_process(grid, tmp_path
     config = read_config(grid)
     assert config.load == (str(OWN),)
     out = tmp_path / "out"
-    assert run_sweep(config, out, jobs=jobs) == 12
+    assert run_sweep(config, out, Workers(jobs=jobs)) == 12
     store = Store(out)
     store.write_tables(planned_games(config))
     results = store.read_table("results")

@@ -17,6 +17,7 @@ import pytest
 import adversaries
 from simulations.games import players
 from simulations.sweeps.config import check_config, find_config, read_config
+from simulations.sweeps.pool import Workers
 from simulations.sweeps.rates import fit, rates_table
 from simulations.sweeps.results import Store
 from simulations.sweeps.summary import broken_bounds
@@ -35,7 +36,7 @@ def play(folder, **grid):
 
 
 def finish(config, folder, jobs=1):
-    run_sweep(config, folder, jobs)
+    run_sweep(config, folder, Workers(jobs=jobs))
     Store(folder).write_tables(planned_games(config))
     return Store(folder).read_table("results")
 
