@@ -107,10 +107,11 @@ def test_sweep_loads_files_of_ones_own_and_plot_finds_them_again(tmp_path):
 
 
 def test_compiling_is_told_once(monkeypatch, grid, tmp_path):
-    def play(cell, store, load):
-        return Compiled(loops=1, seconds=0.25)
+    def play(game, asked, load):
+        return game, None, Compiled(loops=1, seconds=0.25)
 
     monkeypatch.setattr("simulations.sweeps.sweep.play_game", play)
+    monkeypatch.setattr(Store, "save", lambda self, game, finished: None)
     monkeypatch.setattr(Store, "write_tables", lambda self, cells, form: [])
     answer = run("sweep", grid, "--out", tmp_path / "out", "--jobs", 1)
     assert answer.stderr.count("compiled 4 loops for the first time (1.0 s)") == 1
