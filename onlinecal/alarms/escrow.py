@@ -52,7 +52,7 @@ def stretched(twice: bool, p: float) -> tuple[float, float]:
 @kernel_part
 def quarter_of(p: float) -> int:
     """Behind those of all forecasts, the first of the bets of the quarter in which p is."""
-    return QUARTERS + PART * min(int(PARTS * p), PARTS - 1)
+    return QUARTERS + PART * max(0, min(int(PARTS * p), PARTS - 1))
 
 
 @kernel_part

@@ -11,8 +11,6 @@ from msgspec.structs import replace
 
 from onlinecal.validation import check_count, check_number, check_open_unit
 
-EDITION = 5
-"""Today's edition of the forecasters' rules."""
 MAX_JUMP = 1e10
 """Seconds, some 300 years: any clock that counts seconds stays below, none that counts milliseconds does."""
 
@@ -121,19 +119,10 @@ class Match(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A `default`, and exceptions in order, the `matches`: the first that matches a key's name holds for it.
-
-    `edition` is set by the engine where it matters: by which edition of its rule a simplex chooses the grid
-    for a horizon (2), a binary forecaster its level and what points without bias accept (3), a simplex its
-    grids by the biases that its labels can have, what slack and report become with the first hint unless they
-    are set, and that hints are steered (4); that keys are watched, which changes no forecast, how a simplex
-    finds cells near a hint, and that its grid tunes itself from the first hint on (5). A ledger that names
-    none has the first.
-    """
+    """A `default`, and exceptions in order, the `matches`: the first that matches a key's name holds for it."""
 
     default: KeyConfig = KeyConfig()
     matches: tuple[Match, ...] = ()
-    edition: int = 0
 
     def place_for(self, key: str) -> int:
         """Which configuration a key gets: its number among the exceptions, or -1 for the default."""
@@ -145,10 +134,6 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     def places_for(self, keys: list[str]) -> list[int]:
         """The same of many keys."""
         return list(map(self.place_for, keys)) if self.matches else [-1] * len(keys)
-
-    def for_new_ledger(self, edition: int = EDITION) -> EngineConfig:
-        """The configuration with an edition, today's, if it names none."""
-        return self if self.edition else replace(self, edition=edition)
 
     def without_bounds(self) -> EngineConfig:
         """What forecasts depend on: the configuration with the default for `max_jump`, everywhere."""

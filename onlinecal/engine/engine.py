@@ -30,7 +30,6 @@ from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
 
 HOT_KEYS = 20_000
-PACKED_BYTES = 384 << 20
 WINDOW = 250_000
 """A state is written when the ledger has lacked it for so many events: the most that a restart replays."""
 
@@ -50,10 +49,7 @@ class Engine:
     config
         What forecasters the keys get; None: what the ledger was made with, or the default.
     hot_keys
-        How many keys stay in memory between batches as they are.
-    packed_bytes
-        How many bytes others may take that stay there packed: those of kind "binary" with one lane and no
-        window, as long as there is room.
+        How many keys stay in memory between batches; others are read from the ledger when they are needed.
     window
         How many events a state may be behind the log; more means less writing and a longer restart.
 
@@ -82,12 +78,10 @@ class Engine:
         config: EngineConfig | None = None,
         *,
         hot_keys: int = HOT_KEYS,
-        packed_bytes: int = PACKED_BYTES,
         window: int = WINDOW,
     ) -> None:
         self._mutex, self._served = threading.RLock(), Served()
         self.hot_keys, self.window = hot_keys, window
-        self.packed_bytes = check_count(packed_bytes, "packed_bytes", least=0)
         if config is not None:
             # before there is a file
             all_settings(config)
@@ -122,7 +116,7 @@ class Engine:
     ) -> None:
         """Commit a batch, and the states that are due."""
         behind = self.window if window is None else window
-        states = self._keys.due(upto, behind, self.hot_keys, self.packed_bytes)
+        states = self._keys.due(upto, behind, self.hot_keys)
         tail, after = self._keys.tail(upto), (self._number, self._keys_known)
         if batch is not None:
             rows = batch.created, batch.query_rows(), batch.closing_rows()
@@ -168,15 +162,9 @@ class Engine:
         """A judge who has what the ledger knows of the events' ids and keys."""
         keys = self._keys
         known = unknown(columns, keys)
-        if len(known.asleep):
-            keys.wake_seats(known.asleep)
-        if known.packed:
-            keys.wake(known.packed)
         records = self._ledger.recall(known.ids) if known.ids else {}
-        cold = known.cold
-        cold += (record.key for record in records.values() if record.closed is None)
         if len(keys.states) < self._keys_known:
-            # some key is neither live nor packed
+            cold = [*known.cold, *(one.key for one in records.values() if one.closed is None)]
             keys.fetch(dict.fromkeys(cold), self._ledger)
         return UsualBatch(keys, records, self._number, self._keys_known, columns, known)
 

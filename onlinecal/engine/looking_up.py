@@ -1,4 +1,4 @@
-"""What the engine has to know before it judges a batch: of the ledger, of keys that are packed or new."""
+"""What the engine has to know before it judges a batch: of the ledger, and of keys that are new."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from onlinecal.engine.columns.scanning import ID, KEY, ODD, OUTCOME, QUERY
 from onlinecal.engine.columns.texts import WORD
 from onlinecal.engine.events import Query, Rejected, is_name
 from onlinecal.engine.keys.cache import KeyCache
-from onlinecal.engine.keys.judging import PACKED, PLAYER, Events, Judged
-from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.judging import Events, Judged
 from onlinecal.engine.ledger.records import Record
 
 NONE = np.empty(0, np.int64)
@@ -25,7 +24,7 @@ NO_EVENTS = Events(
 
 
 class Unknown(NamedTuple):
-    """Ids and names of keys that the ledger may know something of; keys, and seats, that are to wake.
+    """Ids and names of keys that the ledger may know something of; those are `cold`.
 
     The ids begin with those of all queries that are as usual, in their order.
 
@@ -35,8 +34,6 @@ class Unknown(NamedTuple):
 
     ids: list[str]
     cold: list[str]
-    packed: dict[KeyState, None]
-    asleep: NDArray[np.int64]
     names: list[str] = []  # noqa: RUF012
     told: list[str] = []  # noqa: RUF012
     events: Events = NO_EVENTS
@@ -46,10 +43,9 @@ class Unknown(NamedTuple):
 def unknown(columns: Columns, keys: KeyCache) -> Unknown:
     """What is to be asked for."""
     ids, cold = dict[Any, None](), dict[Any, None]()
-    found: list[KeyState | None] = []
     if len(columns) < FEW:
-        _look_at(columns, range(len(columns)), keys, ids, cold, found)
-        return Unknown(list(ids), list(cold), _packed(found), NONE)
+        _look_at(columns, range(len(columns)), keys, ids, cold)
+        return Unknown(list(ids), list(cold))
     kinds, register = columns.kinds, keys.register
     odd, asks = kinds == ODD, kinds == QUERY
     events = Events(columns.bytes, columns.spans, kinds, odd, columns.hints, columns.times)
@@ -57,20 +53,13 @@ def unknown(columns: Columns, keys: KeyCache) -> Unknown:
     strange = judged.seats < 0
     names = list(dict.fromkeys(columns.texts(np.flatnonzero(asks & strange), KEY)))
     told = columns.texts(np.flatnonzero((kinds == OUTCOME) & strange), ID)
-    there = list(map(keys.states.get, names))
-    cold.update((name, None) for name, state in zip(names, there, strict=True) if state is None)
+    cold.update((name, None) for name in names if name not in keys.states)
     asked, own = columns.texts(np.flatnonzero(asks), ID), keys.open.own
     asked += [id for id in told if id not in own] if own else told
-    asleep = NONE
-    if keys.packed_bytes:
-        found += there
-        found += map(own.get, told) if own else ()
-        seats = judged.seats[~strange]
-        asleep = np.unique(seats[register.book.seats[seats, PLAYER] == PACKED])
     if odd.any():
-        _look_at(columns, np.flatnonzero(odd).tolist(), keys, ids, cold, found)
+        _look_at(columns, np.flatnonzero(odd).tolist(), keys, ids, cold)
         asked += ids
-    return Unknown(asked, list(cold), _packed(found), asleep, names, told, events, judged)
+    return Unknown(asked, list(cold), names, told, events, judged)
 
 
 def _look_at(
@@ -79,7 +68,6 @@ def _look_at(
     keys: KeyCache,
     ids: dict[Any, None],
     cold: dict[Any, None],
-    found: list[KeyState | None],
 ) -> None:
     """Add what is to be known of single events; what is no name is in no ledger."""
     for i in which:
@@ -87,20 +75,10 @@ def _look_at(
         if type(event) is Query:
             if is_name(event.id):
                 ids[event.id] = None
-            if type(event.key) is str and event.key in keys.states:
-                found.append(keys.states[event.key])
-            elif is_name(event.key):
+            if is_name(event.key) and event.key not in keys.states:
                 cold[event.key] = None
-        elif not isinstance(event, Rejected):
-            state = keys.open.get(event.id) if type(event.id) is str else None
-            if state is not None:
-                found.append(state)
-            elif is_name(event.id):
-                ids[event.id] = None
-
-
-def _packed(found: list[KeyState | None]) -> dict[KeyState, None]:
-    return {state: None for state in found if state is not None and state.is_packed}
+        elif not isinstance(event, Rejected) and is_name(event.id) and event.id not in keys.open:
+            ids[event.id] = None
 
 
 def take_seats(columns: Columns, keys: KeyCache, records: dict[str, Record], known: Unknown) -> None:

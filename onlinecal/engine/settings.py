@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from onlinecal.engine.config import EDITION, MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
+from onlinecal.engine.config import MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
 from onlinecal.engine.keys.arena import Arena
 from onlinecal.engine.keys.lanes import BinaryLanes, Lanes
 from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering
@@ -18,15 +17,11 @@ from onlinecal.engine.watch.class_watch import ClassWatch
 from onlinecal.engine.watch.key_watch import KeyWatch, ProbabilityWatch
 
 NEVER = float("inf")
-STEERED = 4
-"""From this edition on hints are steered, unless that is switched off."""
-WATCHED = 5
-"""From this edition on losses are summed up and alarms raised."""
 ALPHA = 1e-4
 """The rate of false alarms, unless another is set."""
 
 
-def lanes_of(config: KeyConfig, edition: int) -> Lanes:
+def lanes_of(config: KeyConfig) -> Lanes:
     """The kind of lanes that a configuration asks for; ValueError if a parameter is out of range."""
     given = {
         name: getattr(config, name)
@@ -34,14 +29,14 @@ def lanes_of(config: KeyConfig, edition: int) -> Lanes:
         if getattr(config, name) is not None and name not in ("classes", "steering")
     }
     if config.kind == "binary":
-        return BinaryLanes(edition, **given)
+        return BinaryLanes(**given)
     if config.kind == "lp":
         from onlinecal.engine.keys.lp_lanes import LpLanes
 
         return LpLanes(config.classes, **given)
     from onlinecal.engine.keys.simplex_lanes import SimplexLanes
 
-    return SimplexLanes(config.classes, edition, config.lanes > 1, **given)
+    return SimplexLanes(config.classes, config.lanes > 1, **given)
 
 
 def steering_of(config: KeyConfig) -> Callable[[], KeySteering] | None:
@@ -66,23 +61,19 @@ class Settings:
     """A configuration at work: shared by all keys that it holds for.
 
     `arena` is where these live, if their forecasters are single grid machines without a window; else None.
-    `usual` is whether they ask for no more accounts than an arena keeps, since nothing expires;
-    `mark` stands for the configuration and its edition.
+    `usual` is whether they ask for no more accounts than an arena keeps, since nothing expires.
     """
 
-    def __init__(self, config: KeyConfig, edition: int = EDITION) -> None:
+    def __init__(self, config: KeyConfig) -> None:
         self.config = config
-        self.kind = lanes_of(config, edition)
-        self.new_steering = None if edition < STEERED else steering_of(config)
-        self.new_watch = None if edition < WATCHED else watch_of(config)
+        self.kind = lanes_of(config)
+        self.new_steering, self.new_watch = steering_of(config), watch_of(config)
         self.most_lanes = config.lanes
         self.arena = None
         if isinstance(self.kind, BinaryLanes) and config.lanes == 1 and config.window is None:
             self.arena = Arena(self.kind.model, self.new_watch)
         self.patience = NEVER if config.expire_after is None else config.expire_after
         self.usual = self.arena is not None and self.patience == NEVER
-        written = msgspec.msgpack.encode((edition, config))
-        self.mark = blake2b(written, digest_size=16).digest()
         self.max_jump = NEVER if config.expire_after is None else config.max_jump
 
     def problem_of_time(self, time: float | None, clock: float | None) -> str | None:
@@ -102,11 +93,7 @@ class Settings:
 
 def all_settings(config: EngineConfig) -> dict[int, Settings]:
     """Every configuration at work, by its place; ValueError if a parameter is out of range."""
-    if config.edition > EDITION:
-        raise ValueError(f"edition must be at most {EDITION}, got {config.edition}: use a newer onlinecal")
-    return {
-        place: Settings(config.at(place), config.edition or 1) for place in range(-1, len(config.matches))
-    }
+    return {place: Settings(config.at(place)) for place in range(-1, len(config.matches))}
 
 
 def read_config(path: Path) -> EngineConfig:

@@ -8,24 +8,24 @@ and its steering, and a *place* for each forecast that is open. What it does is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import inf
+from itertools import pairwise
+from math import inf, nan
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from onlinecal.compiling import at_once
 from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
-from onlinecal.engine.keys.lodging import Lodging
-from onlinecal.engine.keys.packed_players import HEAD, LATE, WORTH, apart
-from onlinecal.engine.keys.packing import first_floats
+from onlinecal.engine.keys.packing import HEAD, with_sum
 from onlinecal.engine.keys.playing import ALARM, ASKS, GONE, NO_MEMORY, SPENT, Steps, playing
 from onlinecal.engine.keys.register import Register
-from onlinecal.engine.keys.writing import Ints
-from onlinecal.engine.watch.account import FORECAST, HINT, MONEY
-from onlinecal.engine.watch.account import SIZE as ACCOUNT
+from onlinecal.engine.keys.room import Room
+from onlinecal.engine.keys.steering import KEPT, NEW, KeySteering, ProbabilitySteering
+from onlinecal.engine.keys.writing import PER_KEY, PER_OPEN, Floats, Ints, Told, write_states
+from onlinecal.engine.watch.account import FORECAST, HINT
 from onlinecal.engine.watch.key_watch import KeyWatch, Raised
-from onlinecal.engine.watch.watched import Watched
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import FORMAT, NO_HINT, REPORT, ROUNDS, SCALE
 from onlinecal.forecasters.binary.compiled import enlarged
@@ -40,18 +40,26 @@ Figures = tuple[int, float, float]
 MOST_PROMISES = 100_000
 """So many promises of grids without a horizon are kept, by all that they depend on."""
 
+NEW_WORDS, KEPT_WORDS = NEW.view(np.int64), -KEPT.astype(np.int64)
+"""Of steering: what a new one knows, and -1 for what is kept."""
 
-class Arena(Lodging):
+_write = at_once(write_states)
+
+
+class Arena(Room):
     """Players with one model. Steps are noted in lists, and in `asked` the forecasts to answer.
 
-    `lanes` stands for that of every key, without a player; `names` are those of the players' keys; `number`
-    tells it from others; `raised` are their alarms that nobody has been told of yet.
+    `lanes` stands for that of every key, without a player; `names` are those of players' keys without seats;
+    `number` tells it from others; `raised` are their alarms that nobody has been told of yet.
     """
 
-    def __init__(self, model: AlmostOneStepAhead, new_watch: Callable[[], KeyWatch] | None) -> None:
+    def __init__(self, model: AlmostOneStepAhead, new_watch: Callable[[], KeyWatch]) -> None:
+        super().__init__(model)
+        self.new_watch, self._threshold = new_watch, new_watch().threshold
+        self.names: dict[int, str] = {}
+        self._written = np.empty(0, np.uint8)
         self.number, self.register = 0, Register()
         self.raised: list[tuple[str, Raised]] = []
-        super().__init__(model, new_watch)
         # choosing among versions by the types of so many arrays takes longer than a step
         self._play = at_once(playing(model.machine.rules))
         self._promises: dict[tuple[int, ...], float] = {}
@@ -72,30 +80,100 @@ class Arena(Lodging):
         """The most others that were open when it was asked."""
         return int(self.state.counts[player, 1])
 
-    def figures(self, heads: Ints) -> list[Figures]:
-        """Of packed players, (players, HEAD + FRONT): settled rounds, their certificate, their promise."""
-        worth, found = heads.view(np.float64)[:, WORTH].tolist(), list[Figures]()
-        for i, asked in enumerate(map(tuple, heads[:, _ASKED].tolist())):
-            kind, late, rounds, *_ = asked
-            promise = self._promises.get(asked) if kind == FORMAT_DYADIC else None
+    def enter(
+        self,
+        name: str,
+        lane: Lane | None = None,
+        steering: KeySteering | None = None,
+        watch: KeyWatch | None = None,
+        waiting: Iterable[Issued] = (),
+        late: int = 0,
+    ) -> int:
+        """A new player, or one with a lane's memory, a key's steering, open forecasts and how late they were.
+
+        The `cell` of these is then their place.
+        """
+        assert lane is None or isinstance(lane, BinaryLane)
+        [player] = self.new_players(1, lane and lane.machine.rules.in_use(lane.memory)).tolist()
+        self.names[player], self.state.counts[player, 1] = name, late
+        if steering is not None:
+            self.begin_steering(player, steering.state)
+        for issued in waiting:
+            ticket = None if steering is None else steering.tickets.get(issued.number)
+            self._open(player, issued, ticket, watch)
+        if watch is not None:
+            self.state.accounts[player] = watch.account
+        return player
+
+    def _open(
+        self, player: int, issued: Issued, ticket: NDArray[np.float64] | None, watch: KeyWatch | None
+    ) -> None:
+        """Give an open forecast a place."""
+        place, state = self.take_place(), self.state
+        state.counts[player, 0] += 1
+        state.cells[place], state.forecasts[place] = issued.cell, issued.probability
+        state.certificates[place] = issued.certificate
+        state.hints[place] = nan if issued.hint is None else issued.hint
+        state.numbers[place] = issued.number
+        if watch is not None and issued.number in watch.tickets:
+            state.stakes[place] = watch.tickets[issued.number]
+        state.hinted[place] = ticket is not None
+        if ticket is not None:
+            state.tickets[place] = ticket
+        issued.cell = place
+
+    def as_alone(
+        self, player: int, waiting: list[Issued]
+    ) -> tuple[list[Lane], KeySteering | None, list[Issued]]:
+        """Copies of a player's lane, steering and open forecasts, as they are outside."""
+        state = self.state
+        memory = self.model.machine.rules.in_use(self.memory(player))
+        lane, row = BinaryLane(self.model, memory.copy()), int(state.rows[player])
+        alone = [replace(issued, cell=tuple(state.cells[issued.cell].tolist())) for issued in waiting]
+        if row < 0:
+            return [lane], None, alone
+        steering = ProbabilitySteering()
+        steering.state = state.steering[row].copy()
+        steering.tickets = {
+            issued.number: state.tickets[issued.cell].copy()
+            for issued in waiting
+            if state.hinted[issued.cell]
+        }
+        return [lane], steering, alone
+
+    def dump(
+        self, players: Ints, told: Told, clocks: Floats, expired: Ints
+    ) -> tuple[list[bytes], list[Figures]]:
+        """Keys as they are stored, and their figures."""
+        places = self.state.places[players]
+        n_bytes = 8 * int(places[:, 1].sum()) + PER_KEY * len(players)
+        n_bytes += PER_OPEN * len(told.places) + len(told.data)
+        if n_bytes > len(self._written):
+            self._written = np.empty(2 * n_bytes, np.uint8)
+        certificates, ends = np.empty(len(players)), np.empty(len(players), np.int64)
+        waiting = told, clocks, expired, self._threshold < inf
+        _write(self.state, players, NEW_WORDS, KEPT_WORDS, *waiting, self._written, certificates, ends)
+        data = self._written.data
+        states = [with_sum(data[start:end]) for start, end in pairwise([0, *ends.tolist()])]
+        return states, self._figures(players, certificates)
+
+    def _figures(self, players: Ints, certificates: Floats) -> list[Figures]:
+        """Settled rounds of players, their certificates, and what these cannot exceed."""
+        fronts = self.state.heap[self.state.places[players, :1] + np.arange(HEAD)]
+        late, found = self.state.counts[players, 1].tolist(), list[Figures]()
+        asked = map(tuple, np.column_stack([late, fronts[:, _ASKED]]).tolist())
+        for key, front, certificate in zip(asked, fronts, certificates.tolist(), strict=True):
+            others, kind, rounds, *_ = key
+            promise = self._promises.get(key) if kind == FORMAT_DYADIC else None
             if promise is None:
                 if len(self._promises) >= MOST_PROMISES:
                     self._promises.clear()
-                promise = self._promises[asked] = BinaryLane(self.model, heads[i, HEAD:]).promise(late)
-            found.append((rounds, worth[i], promise))
+                promise = self._promises[key] = BinaryLane(self.model, front).promise(others)
+            found.append((rounds, certificate, promise))
         return found
 
-    def watched(self, packed: bytes) -> Watched | None:
-        """What came of watching a packed player."""
-        account = apart(packed).account
-        if self._watcher is None or account is None:
-            return None
-        return self._watcher.watched_by(first_floats(account, MONEY, ACCOUNT))
-
-    def watch_of(self, player: int, waiting: Iterable[Issued]) -> KeyWatch | None:
+    def watch_of(self, player: int, waiting: Iterable[Issued]) -> KeyWatch:
         """Those who watch a player, as they are outside; they look at what happens here, until it leaves."""
-        if self.new_watch is None:
-            return None
         watch, state = self.new_watch(), self.state
         watch.account = state.accounts[player]
         if watch.threshold < inf:
@@ -104,7 +182,7 @@ class Arena(Lodging):
 
     def leave(self, player: int, places: Iterable[int]) -> None:
         """Forget a player, and the places of its open forecasts."""
-        self.let_go([player])
+        self.let_go(np.array([player]))
         self._left += places
 
     def ask(self, player: int, hint: float | None, issued: Issued) -> None:
@@ -180,7 +258,7 @@ class Arena(Lodging):
         if self.register.plays(seat, self.number, player):
             name = self.register.name_of(seat)
         for side in (FORECAST, HINT):
-            alarm = None if watch is None else watch.last_alarm(side)
+            alarm = watch.last_alarm(side)
             if whose >> side & 1 and alarm is not None:
                 self.raised.append((name, Raised(side, alarm)))
 
@@ -200,5 +278,5 @@ class ArenaLane(BinaryLane):
         return self.arena.memory(self.player)
 
 
-_ASKED = [HEAD + FORMAT, LATE, *(HEAD + place for place in (ROUNDS, SCALE, REPORT, TUNED, PACE))]
-"""Where what promises of grids without a horizon depend on stands."""
+_ASKED = [FORMAT, ROUNDS, SCALE, REPORT, TUNED, PACE]
+"""Where what promises of grids without a horizon depend on stands, besides how late labels were."""

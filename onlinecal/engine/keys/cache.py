@@ -6,34 +6,44 @@ states the ledger does not have yet, and which key was used last.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import groupby, takewhile
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.keys.judging import DIRTY, USED
+from onlinecal.engine.keys.arena import Arena
+from onlinecal.engine.keys.entries import Open
+from onlinecal.engine.keys.judging import ARENA, DIRTY, PLAYER, USED
 from onlinecal.engine.keys.lanes import Issued
-from onlinecal.engine.keys.own_states import is_own
+from onlinecal.engine.keys.register import Register
 from onlinecal.engine.keys.settled import Rounds, Settled
-from onlinecal.engine.keys.shelves import Shelves
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.stored_key import Summary
-from onlinecal.engine.keys.storing import RESERVE
+from onlinecal.engine.keys.storing import RESERVE, dump_together
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.records import Logged, Snapshot, StateRow
-from onlinecal.engine.settings import Settings
+from onlinecal.engine.settings import Settings, all_settings
 from onlinecal.engine.watch.key_watch import Raised
 from onlinecal.engine.watch.reliability import Reliability
 
+Ints = NDArray[np.int64]
 
-class KeyCache(Shelves):
+TOGETHER = 256
+"""States that are written in one call: for each there is room for the most that it can take."""
+
+
+class KeyCache:
     """Key states by name, from the ledger and back to it.
 
+    `settings` are the configurations at work, by their place; `open` has the ids of open forecasts,
+    `register` those of keys with seats.
     `given_up` are the ids of the forecasts that expired since the keys last took their steps, with the names
     of their keys; `touched` are the keys that something happened to since; `dirty` those that the ledger
     lacks, with the first event that it does.
@@ -43,7 +53,14 @@ class KeyCache(Shelves):
     """
 
     def __init__(self, config: EngineConfig) -> None:
-        super().__init__(config)
+        self.config = config
+        self.settings: dict[int, Settings] = all_settings(config)
+        self._arenas = [one.arena for one in self.settings.values() if one.arena is not None]
+        self.register = Register()
+        for number, arena in enumerate(self._arenas):
+            arena.number, arena.register = number, self.register
+        self.states: dict[str, KeyState] = {}
+        self.open = Open(self.register)
         self.dirty: dict[KeyState, int] = {}
         self.touched: dict[KeyState, None] = {}
         self.given_up: dict[str, str] = {}
@@ -72,11 +89,21 @@ class KeyCache(Shelves):
         """A key's state before its first event."""
         self.states[name] = state = KeyState.newcomer(name, number, settings)
         state.move_in()
-        self._live[state] = None
         return state
 
+    def take_seats(self, states: list[KeyState]) -> None:
+        """Give seats to usual keys."""
+        for state in states:
+            for id in state.open:
+                del self.open.own[id]
+        self.register.seat(states)
+
+    def take_seat(self, state: KeyState, seat: int) -> None:
+        """Let a new key have the seat that was kept for it."""
+        self.register.settle([state], np.array([seat]), [state.player])
+
     def create_seated(
-        self, names: list[str], places: list[int], seats: NDArray[np.int64], number: int
+        self, names: list[str], places: list[int], seats: Ints, number: int
     ) -> None:
         """New keys, with numbers from one on and places in the configuration, in the seats kept for them."""
         start = 0
@@ -97,22 +124,18 @@ class KeyCache(Shelves):
         for one in snapshots:
             if one.name in self.states:
                 raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
-            mark = self.settings[one.config].mark
-            state = self._state_of(one, one.state is not None and is_own(one.number, mark, one.state))
-            if not state.is_packed:
-                state.move_in()
+            state = self._state_of(one)
+            state.move_in()
             self.states[one.name] = state
-            self._live[state] = None
             if state.open:
                 self.open.own.update(dict.fromkeys(state.open, state))
             loaded.append(state)
-        self.wake(loaded)
         if self.totals is not None:
             for state in loaded:
                 self.totals.loaded(state)
 
-    def _state_of(self, one: Snapshot, trusted: bool = False) -> KeyState:
-        return KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto, trusted)
+    def _state_of(self, one: Snapshot) -> KeyState:
+        return KeyState(one.name, one.number, self.settings[one.config], one.state, one.upto)
 
     def cold_summary(self, name: str, config: int, written: Summary, ledger: Ledger) -> Summary:
         """What is written of a cold key; with the bounds on its window, if it keeps one, out of its state."""
@@ -125,8 +148,6 @@ class KeyCache(Shelves):
     def drop(self, state: KeyState) -> None:
         """Forget a key that has no steps to take."""
         del self.states[state.name]
-        self._live.pop(state, None)
-        self._bytes -= self._packed.pop(state, 0)
         self.dirty.pop(state, None)
         if self.totals is not None:
             self.totals.dropped(state)
@@ -135,8 +156,7 @@ class KeyCache(Shelves):
             self.open.own.pop(id, None)
         if state.arena is not None:
             state.arena.open.free += [issued.cell for issued in state.open.values()]
-            if not state.is_packed:
-                state.arena.let_go([state.player])
+            state.arena.let_go(np.array([state.player]))
 
     def unseat(self, state: KeyState) -> None:
         """Take away the seat, if any, of a key that has no steps to take."""
@@ -146,7 +166,7 @@ class KeyCache(Shelves):
             self.register.forget()
 
     def _drop_all(self, states: list[KeyState]) -> None:
-        """Forget keys of which the ledger lacks nothing; those with seats are packed."""
+        """Forget keys of which the ledger lacks nothing."""
         seats = np.array([state.seat for state in states if state.seat >= 0], np.int64)
         for state in states:
             if state.seat < 0:
@@ -158,7 +178,7 @@ class KeyCache(Shelves):
             state.seat, state.open = -1, {}
         for arena, which in self.arenas_of(seats) if len(seats) else ():
             mine = seats[which]
-            arena.attic.leave(*self.register.stored(mine))
+            arena.let_go(self.register.book.seats[mine, PLAYER])
             arena.open.free += self.register.dismiss(mine).tolist()
 
     def fetch(self, names: Iterable[str], ledger: Ledger) -> None:
@@ -171,8 +191,6 @@ class KeyCache(Shelves):
 
     def ask(self, state: KeyState, id: str, number: int, hint: Any, time: float | None) -> Issued:
         """Issue a forecast of a key that is not full."""
-        if state.is_packed:
-            self.wake([state])
         self._give_up(state, state.expire(time))
         if state.seat >= 0 and (self.few or not id.isascii()):
             self._out_of_seat(state)
@@ -184,8 +202,6 @@ class KeyCache(Shelves):
 
     def close(self, state: KeyState, issued: Issued, number: int, value: Any, time: float | None) -> None:
         """Settle or withdraw a forecast; ValueError, and nothing changed, if the class is one too many."""
-        if state.is_packed:
-            self.wake([state])
         if state.seat >= 0 and (self.few or type(value) is float):
             issued = self._out_of_seat(state)[issued.id]
         seated = state.seat >= 0
@@ -207,7 +223,6 @@ class KeyCache(Shelves):
         state.arena.run()
         state.leave_seat()
         state.arena.names[state.player] = state.name
-        self._live[state] = None
         self.open.own.update(dict.fromkeys(state.open, state))
         return state.open
 
@@ -226,7 +241,7 @@ class KeyCache(Shelves):
             del self.open.own[issued.id]
             self.given_up[issued.id] = state.name
 
-    def touch_seats(self, seats: NDArray[np.int64]) -> None:
+    def touch_seats(self, seats: Ints) -> None:
         """Something has happened to keys with seats."""
         if self.totals is not None or self._longest > RESERVE:
             states = [self.register.states[seat] for seat in np.unique(seats).tolist()]
@@ -265,15 +280,13 @@ class KeyCache(Shelves):
         self.touched.clear()
         self.given_up.clear()
 
-    def due(self, upto: int, window: int, most: int, most_packed: int) -> list[StateRow]:
+    def due(self, upto: int, window: int, most: int) -> list[StateRow]:
         """The states to write, which hold everything up to `upto`.
 
-        Those that the ledger has lacked for more than `window` events, and those that leave the memory: of
-        the coldest beyond `most` those that cannot be packed, and the packed ones that have been so longest,
-        beyond so many bytes of them.
+        Those that the ledger has lacked for more than `window` events, and those of the coldest keys beyond
+        `most`, which leave the memory.
         """
-        gone = self.pack_coldest(most)
-        gone += self.packed_beyond(most_packed)
+        gone = self._coldest(most)
         due = [state for state in gone if self.dirty.pop(state, None) is not None]
         if self.dirty and next(iter(self.dirty.values())) <= upto - window:
             # looked through once: to find its beginning a dictionary passes all entries that it has lost
@@ -292,6 +305,49 @@ class KeyCache(Shelves):
     def tail(self, upto: int) -> int:
         """The number up to which the ledger's states hold everything, once `due` has been written."""
         return next(iter(self.dirty.values())) - 1 if self.dirty else upto
+
+    def _coldest(self, most: int) -> list[KeyState]:
+        """The keys that were not used for longest, but for so many."""
+        too_many = len(self.states) - most
+        if too_many <= 0:
+            return []
+        rows, known = self.register.book.seats, self.register.states
+        own: list[KeyState] = []
+        if self.register.playing < len(self.states):
+            own = [state for state in self.states.values() if state.seat < 0]
+        seats = np.flatnonzero(rows[:, PLAYER] >= 0)
+        used = np.fromiter(map(attrgetter("used"), own), np.int64, len(own))
+        cold = np.argsort(np.concatenate([used, rows[seats, USED]]), kind="stable")[:too_many].tolist()
+        return [own[i] if i < len(own) else known[seats[i - len(own)]] for i in cold]
+
+    def _rows_of(self, states: list[KeyState], upto: int) -> list[StateRow]:
+        """What the ledger keeps of states."""
+        rows, apart = list[StateRow](), defaultdict[tuple[Arena | None, bool], list[KeyState]](list)
+        for state in states:
+            apart[state.arena, state.seat >= 0].append(state)
+        for (arena, _), there in apart.items():
+            if arena is None:
+                rows += [row_of(state, upto) for state in there]
+                continue
+            for start in range(0, len(there), TOGETHER):
+                some = there[start : start + TOGETHER]
+                for state, (data, summary) in zip(some, dump_together(arena, some), strict=True):
+                    rows.append((state.number, upto, summary, data))
+        return rows
+
+    def begin_steering(self, seats: Ints) -> None:
+        """Keys with seats have their first hint."""
+        for seat in seats.tolist():
+            self.register.states[seat].steered = True
+        for arena, which in self.arenas_of(seats):
+            arena.begin_steering_together(self.register.book.seats[seats[which], PLAYER])
+
+    def arenas_of(self, seats: Ints) -> list[tuple[Arena, Ints]]:
+        """The arenas in which keys with seats live, and the places of their keys among these."""
+        if len(self._arenas) == 1:
+            return [(self._arenas[0], np.arange(len(seats)))]
+        where = self.register.book.seats[seats, ARENA]
+        return [(self._arenas[i], np.flatnonzero(where == i)) for i in np.unique(where).tolist()]
 
 
 def row_of(state: KeyState, upto: int) -> StateRow:

@@ -19,16 +19,15 @@ from onlinecal.forecasters.binary.cells import inlined
 
 Floats = NDArray[np.float64]
 
-PLAYER, NUMBER, FIRST, LAST, WAITING, USED, DIRTY, STEERED, ARENA, SPENT, SIZE, STORED, WORDS = range(13)
-COLUMNS = 13
+PLAYER, NUMBER, FIRST, LAST, WAITING, USED, DIRTY, STEERED, ARENA, SPENT = range(10)
+COLUMNS = 10
 """Of a seat: its player in the arena, or one of the words below; the ledger's number of the key; its oldest
 and its latest entry, -1 for none, and how many it has; the last event that something happened to it in;
 whether the ledger lacks something of it; whether its hints are steered; the arena's number;
-whether its memory bears no more rounds; how many bytes it takes while it is packed, else 0; where it is in
-the attic then, and how many words."""
-PACKED, EXPECTED, BORN, GONE = -1, -2, -3, -4
-"""In the place of a player: it is packed; no event of this name was accepted yet; one was, in this batch; the
-key has left the seat in this batch."""
+whether its memory bears no more rounds."""
+EXPECTED, BORN, GONE = -1, -2, -3
+"""In the place of a player: no event of this name was accepted yet; one was, in this batch; the key has left
+the seat in this batch."""
 SEAT, ASKED, PLACE, NEXT, BEFORE, OPEN = range(6)
 """Of an entry: its seat; the number of the query; its place in the arena; the key's next and previous entry,
 -1 for none; whether it waits, or was closed in this batch."""

@@ -18,7 +18,6 @@ from onlinecal.engine.keys.packing import pack, pack_rounds, unpack, unpack_roun
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import MOVED, NO_HINT, ROUNDS
 from onlinecal.forecasters.binary.compiled import FULL, certain_rounds, enlarged
-from onlinecal.forecasters.binary.defaults import REPORT_WITHOUT_HINTS, SLACK_WITHOUT_HINTS
 from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory
 from onlinecal.forecasters.binary.windowing.windows import NO_ROUNDS, Window
 from onlinecal.summing import in_turn
@@ -159,12 +158,8 @@ def window_bounds(
 class BinaryLanes:
     """Forecasters of outcomes 0 and 1 that share their parameters."""
 
-    def __init__(self, edition: int, **parameters: Any) -> None:
-        if edition < 4:
-            parameters = {"slack": SLACK_WITHOUT_HINTS, "report": REPORT_WITHOUT_HINTS, **parameters}
+    def __init__(self, **parameters: Any) -> None:
         self.model = AlmostOneStepAhead(**parameters)
-        if edition < 3:
-            self.model.memory = self.model.machine.rules.as_first_edition(self.model.memory)
 
     def hint_of(self, hint: Any) -> float | None:
         """A probability, 0.0 without sign."""

@@ -119,7 +119,7 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
 
     `progress`, shape (4,), is read and written: steps taken, integers of the heap in use, the most rounds
     that any player has settled, whose alarms the last step raised. A memory without room moves to the end of
-    the heap, twice as long. `threshold` is that of alarms, inf for none, NaN where nobody watches.
+    the heap, twice as long. `threshold` is that of alarms, inf for none.
     """
     propose, charge, has_room = rules.propose, rules.charge, rules.has_room
     bears, in_units = rules.bears, rules.in_units
@@ -128,7 +128,7 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
     def play(players: Players, steps: Steps, progress: Ints, threshold: float) -> int:
         heap, places, steering, rows = players.heap, players.places, players.steering, players.rows
         counts, accounts, stakes = players.counts, players.accounts, players.stakes
-        bets, watches = threshold < np.inf, threshold == threshold
+        bets = threshold < np.inf
         learnt, sums = borrowed(steering.ravel()), borrowed(accounts.ravel())
         while progress[0] < len(steps.players):
             i = progress[0]
@@ -137,8 +137,7 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
                 fetch_all(heap, places[coming, 0], min(places[coming, 1], MOST_FETCHED))
                 if rows[coming] >= 0:
                     fetch_all(learnt, rows[coming] * steering.shape[1], steering.shape[1])
-                if watches:
-                    fetch_all(sums, coming * accounts.shape[1], accounts.shape[1])
+                fetch_all(sums, coming * accounts.shape[1], accounts.shape[1])
             player, place, outcome = steps.players[i], steps.places[i], steps.outcomes[i]
             start, length, row = places[player, 0], places[player, 1], rows[player]
             memory = borrowed(heap[start : start + length])
@@ -194,14 +193,13 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
                 charge(memory, lower, step, outcome, outcome * memory[SCALE], players.forecasts[place])
                 counts[player, 0] -= 1
                 progress[2] = max(progress[2], memory[ROUNDS])
-                if watches:
-                    progress[3] = settle(
-                        accounts[player], stakes[place], players.forecasts[place], players.hints[place],
-                        float(outcome), float(players.numbers[place]), float(steps.numbers[i]), threshold,
-                    )  # fmt: skip
-                    if progress[3] != 0:
-                        progress[0] = i + 1
-                        return ALARM
+                progress[3] = settle(
+                    accounts[player], stakes[place], players.forecasts[place], players.hints[place],
+                    float(outcome), float(players.numbers[place]), float(steps.numbers[i]), threshold,
+                )  # fmt: skip
+                if progress[3] != 0:
+                    progress[0] = i + 1
+                    return ALARM
             progress[0] = i + 1
         return DONE
 

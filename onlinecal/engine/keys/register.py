@@ -6,7 +6,7 @@ on, found by their ids; `KeyState.open` makes objects of them when something unu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,15 +30,11 @@ from onlinecal.engine.keys.judging import (
     GONE,
     NUMBER,
     OPEN,
-    PACKED,
     PLACE,
     PLAYER,
-    SIZE,
     STEERED,
-    STORED,
     TAKEN,
     WAITING,
-    WORDS,
     Events,
     Judged,
     enter_one,
@@ -57,15 +53,14 @@ class Register(Entries):
     """Seats and entries.
 
     `states` are the keys by seat, None for one that is free; `expected` the names of those that are kept for
-    keys whose first events are to be judged. `packed_bytes` is how many bytes those that are packed take,
-    `playing` how many seats have players.
+    keys whose first events are to be judged; `playing` is how many seats have players.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.seats = Stack()
         self.states: list[KeyState | None] = []
-        self.playing = self.packed_bytes = 0
+        self.playing = 0
         self.expected: dict[int, str] = {}
         self._left: list[int] = []
 
@@ -101,7 +96,7 @@ class Register(Entries):
         find_texts(self.book.names, *joined([name]), SEED, found)
         return int(found[0]) if int(found[0]) in self.expected else -1
 
-    def settle(self, states: list[KeyState], seats: Ints, players: list[int]) -> None:
+    def settle(self, states: list[KeyState], seats: Ints, players: Sequence[int] | Ints) -> None:
         """Let keys, which have no open forecasts to themselves, have seats and players."""
         rows = self.book.seats
         rows[seats, PLAYER], self.playing = players, self.playing + len(players)
@@ -124,30 +119,6 @@ class Register(Entries):
         assert state is not None
         return state.name
 
-    def stored(self, seats: Ints) -> tuple[Ints, Ints]:
-        """Where keys that are packed are in the attic, and how many words they have."""
-        return self.book.seats[seats, STORED], self.book.seats[seats, WORDS]
-
-    def play(self, seats: Ints, players: Ints) -> None:
-        """Keys that were packed have players again."""
-        rows = self.book.seats
-        rows[seats, PLAYER] = players
-        self.playing += len(players)
-        self._no_longer_packed(seats)
-
-    def _no_longer_packed(self, seats: Ints) -> None:
-        rows = self.book.seats
-        self.packed_bytes -= int(rows[seats, SIZE].sum())
-        rows[seats, SIZE] = rows[seats, WORDS] = 0
-
-    def put_aside(self, seats: Ints, stored: Ints, sizes: Ints) -> None:
-        """Keys are packed, `stored` where an arena has told, and take so many bytes."""
-        rows = self.book.seats
-        rows[seats, PLAYER], rows[seats, SIZE] = PACKED, sizes
-        rows[seats, STORED], rows[seats, WORDS] = stored.T
-        self.packed_bytes += int(sizes.sum())
-        self.playing -= len(seats)
-
     def clean(self, states: Iterable[KeyState]) -> None:
         """The ledger will lack nothing of these keys."""
         self.book.seats[[state.seat for state in states if state.seat >= 0], DIRTY] = 0
@@ -161,23 +132,18 @@ class Register(Entries):
         self._closed.append(entries)
         # of what was judged before in this batch it is known whose it was
         forget_texts(self.book.names, np.array([seat]))
-        row = self.book.seats[seat]
-        if row[SIZE]:
-            self.packed_bytes -= int(row[SIZE])
-            state.arena.attic.leave(*self.stored(np.array([seat])))  # type: ignore[union-attr]
-        else:
-            self.playing -= 1
-        row[[PLAYER, WAITING, SIZE, WORDS]] = GONE, 0, 0, 0
+        self.book.seats[seat, [PLAYER, WAITING]] = GONE, 0
+        self.playing -= 1
         self._left.append(seat)
         state.seat = -1
         return waiting
 
     def dismiss(self, seats: Ints) -> Ints:
-        """Forget keys that are packed, and their open forecasts; the places of these."""
+        """Forget keys, and their open forecasts; the places of these."""
         rows, (entries, _) = self.book.seats, self.entries_of(seats)
         forget_texts(self.book.ids, entries)
         forget_texts(self.book.names, seats)
-        self._no_longer_packed(seats)
+        self.playing -= len(seats)
         rows[seats, PLAYER], rows[seats, WAITING] = GONE, 0
         for seat in seats.tolist():
             self.states[seat] = None

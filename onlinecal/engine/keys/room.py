@@ -78,16 +78,29 @@ class Room:
         # the seats of players that have one, or had
         self.owners = np.zeros(0, np.int64)
         self.progress = np.zeros(4, np.int64)
-        self._begun, self._steered = model.memory, new_steering()
+        self._begun, self._steered = model.machine.rules.in_use(model.memory), new_steering()
 
-    def _put(self, player: int, memory: NDArray[np.int64]) -> None:
-        """Give a player a memory, with room to grow if its kind does."""
-        grows = memory[FORMAT] == FORMAT_DYADIC
-        length = max(FEW, 1 << (len(memory) + 1).bit_length()) if grows else len(memory)
-        start = self._take_heap(length)
-        self.state.heap[start : start + len(memory)] = memory
-        self.state.heap[start + len(memory) : start + length] = 0
-        self.state.places[player] = start, length
+    def new_players(self, number: int, memory: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """So many players with a memory, None for one that has not begun; with room to grow if it does."""
+        while len(self.players.free) < number:
+            self._grow_players()
+        players = np.array(taken(self.players.free, number), np.int64)
+        begun = self._begun if memory is None else memory
+        grows = begun[FORMAT] == FORMAT_DYADIC
+        length = max(FEW, 1 << (len(begun) + 1).bit_length()) if grows else len(begun)
+        starts = self._take_heap(number * length) + length * np.arange(number)
+        rows = self.state.heap[starts[0] : starts[0] + number * length].reshape(number, length)
+        rows[:, : len(begun)], rows[:, len(begun) :] = begun, 0
+        state = self.state
+        state.places[players, 0], state.places[players, 1], state.rows[players] = starts, length, -1
+        state.counts[players], state.accounts[players] = 0, 0.0
+        return players
+
+    def let_go(self, players: NDArray[np.int64]) -> None:
+        """Forget players; places of open forecasts stay."""
+        rows = self.state.rows[players]
+        self.rows.free += rows[rows >= 0].tolist()
+        self.players.free += players.tolist()
 
     def begin_steering(self, player: int, state: NDArray[np.float64] | None = None) -> None:
         """Steer a player's hints from now on, as a new one's or from a state."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onlinecal.engine.keys.judging import ASKED, PLACE, PLAYER, SPENT, STEERED, STORED, WAITING, WORDS
+from onlinecal.engine.keys.judging import ASKED, PLACE, PLAYER, SPENT, STEERED, WAITING
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.waiting import Waiting
 
@@ -21,7 +21,6 @@ class Seated(Waiting):
     __slots__ = (
         "_clock",
         "_open",
-        "_packed",
         "_player",
         "_spent",
         "_usual",
@@ -38,7 +37,6 @@ class Seated(Waiting):
     steered: bool
     _open: dict[str, Issued]
     _clock: float | None
-    _packed: bytes | None
     _player: int
     _spent: bool
     _usual: bool
@@ -73,30 +71,12 @@ class Seated(Waiting):
 
     @property
     def player(self) -> int:
-        """Its player, of a key that lives in an arena and is not packed."""
+        """Its player, of a key that lives in an arena."""
         return self._player if self.seat < 0 else int(self.register.book.seats[self.seat][PLAYER])
 
     @player.setter
     def player(self, player: int) -> None:
         self._player = player
-
-    @property
-    def packed(self) -> bytes | None:
-        """The bytes of its player, if it is packed."""
-        if self.seat < 0:
-            return self._packed
-        assert self.arena is not None
-        start, words = self.register.book.seats[self.seat, [STORED, WORDS]].tolist()
-        return self.arena.attic.read(start, words) if words else None
-
-    @packed.setter
-    def packed(self, packed: bytes | None) -> None:
-        self._packed = packed
-
-    @property
-    def is_packed(self) -> bool:
-        """Whether it is."""
-        return self._packed is not None if self.seat < 0 else self.player < 0
 
     @property
     def spent(self) -> bool:
@@ -113,7 +93,7 @@ class Seated(Waiting):
     @property
     def usual(self) -> bool:
         """Whether it plays in an arena, and no accounts are kept but those of the arena."""
-        return self._usual if self.seat < 0 else self.player >= 0 and not self.spent
+        return self._usual if self.seat < 0 else not self.spent
 
     @usual.setter
     def usual(self, usual: bool) -> None:
@@ -154,9 +134,9 @@ class Seated(Waiting):
 
     def leave_seat(self) -> None:
         """Keep to itself what it waits for, as of the last run, and who plays."""
-        kept = self.clock, self.player, self.packed, self.spent, self.usual
+        kept = self.clock, self.player, self.spent, self.usual
         self._open = {one.id: one for one in self.register.leave(self)}
-        self._clock, self._player, self._packed, self._spent, self._usual = kept
+        self._clock, self._player, self._spent, self._usual = kept
 
     def tell_register(self) -> None:
         """Its hints are steered."""

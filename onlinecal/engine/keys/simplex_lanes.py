@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane, ClassOutcome, parts_of
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex.almost_one_step_ahead import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.forecasters.simplex.machine.soft_windows import entry_size
 from onlinecal.forecasters.simplex.machine.table import HEADER, REPORT
@@ -29,12 +29,15 @@ from onlinecal.forecasters.simplex.tokens import Cell
 
 NO_HINT = np.empty(0)
 NO_MOMENTS = np.empty(0, np.int64)
-HEEDED, TUNED = 4, 5
-"""From these editions on the first hint changes report and slack, unless configured; grids are tuned."""
 
 
 class SimplexState(Struct, array_like=True):
-    """What a run is made of besides its parameters; fractions as texts, since they may be long."""
+    """What a run is made of besides its parameters.
+
+    `past` is a fraction as text, since it may be long; `late` the number of forecasts that were late;
+    `window` the window's table; `parts` what rounds are divided into; `moments` those of its rounds, where
+    several lanes share a window.
+    """
 
     labels: list[str]
     memory: bytes
@@ -42,31 +45,18 @@ class SimplexState(Struct, array_like=True):
     since: int
     newcomers: int
     grids: list[tuple[int, int]]
-
-
-class LaterState(SimplexState, array_like=True):
-    """The same from edition 5 on: with the number of forecasts that were late, and the window's table.
-
-    Of any edition once a soft label came: with the parts that rounds are divided into; and where several
-    lanes share a window with the moments of its rounds.
-    """
-
-    late: int = 0
-    window: bytes = b""
-    parts: int = 1
-    moments: bytes = b""
+    late: int
+    window: bytes
+    parts: int
+    moments: bytes
 
 
 class SimplexLanes(ClassLabels):
     """Forecasters of several classes that share their parameters; with `shared` several may be of one key."""
 
-    def __init__(
-        self, classes: tuple[str, ...] | None, edition: int, shared: bool = False, **parameters: Any
-    ) -> None:
+    def __init__(self, classes: tuple[str, ...] | None, shared: bool = False, **parameters: Any) -> None:
         super().__init__(classes)
-        self.edition, self.shared = edition, shared
-        if edition < HEEDED:
-            parameters = {"report": REPORTS[0], **parameters}
+        self.shared = shared
         self.model = SimplexAlmostOneStepAhead(labels=classes, **parameters)
 
     def new(self) -> SimplexLane:
@@ -78,13 +68,13 @@ class SimplexLanes(ClassLabels):
         return SimplexLane(run, deque(moments.tolist(), run.window) if shares else None)
 
     def _run(self) -> SimplexRun:
-        run = self.model.new_run(self.edition)
-        run.tunes = self.edition >= TUNED
+        run = self.model.new_run()
+        run.tunes = True
         return run
 
     def load(self, data: bytes) -> SimplexLane:
         """The lane that was dumped; ValueError if it cannot be played on."""
-        state = msgspec.msgpack.decode(data, type=LaterState)
+        state = msgspec.msgpack.decode(data, type=SimplexState)
         run = self._run()
         if run.fixed and list(run.numbers) != state.labels:
             raise ValueError(f"its classes are {state.labels!r}, not those of its configuration")
@@ -92,7 +82,6 @@ class SimplexLanes(ClassLabels):
         run.memory = unpacked(state.memory, len(run.numbers))
         if not state.past.replace("/", "", 1).isdecimal():
             raise ValueError(f"its distance must be a fraction, got {state.past[:40]!r}")
-        require(state.late >= 0, "its account")
         require(type(state.parts) is int and 1 <= state.parts <= MOST_PARTS, "its parts")
         run.late, run.parts = state.late, state.parts
         if run.undecided and len(run.memory) > REPORT and run.memory[REPORT]:
@@ -103,7 +92,6 @@ class SimplexLanes(ClassLabels):
         run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
         run.check()
         moments = inflated(state.moments, min(run.rounds, run.window or 0)) if state.moments else NO_MOMENTS
-        require(bool((np.diff(moments, prepend=0) > 0).all()), "its window")
         return self._lane(run, moments)
 
 
@@ -190,17 +178,14 @@ class SimplexLane(ClassLane):
         run = self.run_state
         memory = zlib.compress(run.memory.astype("<i8").tobytes(), 1)
         past, since, newcomers, grids = run.account()
-        state = list(run.numbers), memory, str(past), since, newcomers, grids
-        if not run.tunes and run.window is None and run.parts == 1:
-            return msgspec.msgpack.encode(SimplexState(*state))
         window = zlib.compress(run.table.astype("<i8").tobytes(), 1) if len(run.table) else b""
-        later: tuple[Any, ...] = (*state, run.late, window)
-        # without soft labels and shared windows as it was before there were any
+        moments = b""
         if self.moments is not None:
-            later += run.parts, zlib.compress(np.array(self.moments, "<i8").tobytes(), 1)
-        elif run.parts > 1:
-            later += (run.parts,)
-        return msgspec.msgpack.encode(later)
+            moments = zlib.compress(np.array(self.moments, "<i8").tobytes(), 1)
+        account = str(past), since, newcomers, grids, run.late
+        return msgspec.msgpack.encode(
+            SimplexState(list(run.numbers), memory, *account, window, run.parts, moments)
+        )
 
     def admits(self, outcome: ClassOutcome, late: int) -> bool:
         """Whether there are not too many classes; ValueError if its grid is too fine for them, or parts."""
@@ -233,8 +218,7 @@ class SimplexLane(ClassLane):
                 if hint is not None and run.numbers:
                     run.heed(others)
                 cell, vector = run.announce(self._guide(hint))
-                if run.tunes:
-                    run.note_late(others)
+                run.note_late(others)
                 run.late = max(run.late, others)
                 issued.cell = cell
                 issued.probability = dict(zip(run.numbers, vector, strict=True))

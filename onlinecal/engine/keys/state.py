@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from onlinecal.engine.keys.arena import ArenaLane
 from onlinecal.engine.keys.lanes import Issued, Step, run_together, window_bounds
-from onlinecal.engine.keys.packed_players import heads_of
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.storing import NOTHING, Storing, decoder, is_spent
@@ -25,14 +24,13 @@ from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP
 from onlinecal.forecasters.simplex.input import shown
 from onlinecal.summing import in_turn
+from onlinecal.version import check_format
 
 
 class KeyState(Storing):
     """One key, in memory.
 
-    `trusted` bytes are those that this process has dumped: nothing about them is checked but their checksum.
-    `packed` are the bytes of its player, if it lives in an arena and does not play now. `usual`: it plays
-    there, and no accounts are kept but those of the arena.
+    `usual`: it lives in an arena, and no accounts are kept but those of the arena.
     `number` is the ledger's name for it; `upto` is the number of an event such that the bytes it was loaded
     from hold all before and none after; `used` is the last event that something happened in to it, unless it
     has a seat, which knows.
@@ -49,7 +47,6 @@ class KeyState(Storing):
         settings: Settings,
         data: bytes | None = None,
         upto: int = 0,
-        trusted: bool = False,
     ) -> None:
         self._identify(name, number, settings, upto)
         if data is None:
@@ -58,13 +55,11 @@ class KeyState(Storing):
             return
         if data[:SUM] != sum_of(memoryview(data)[SUM:]):
             raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
+        # the array's first value, which is below 128, is one byte
+        check_format(f"the state of key {name!r}", int.from_bytes(data[SUM + 1 : SUM + 2]))
         try:
             with garbage_left_alone():
-                stored = decoder.decode(memoryview(data)[SUM:])
-                if trusted and settings.arena is not None:
-                    self._take_back(stored, settings.arena)
-                else:
-                    self._take(stored)
+                self._take(decoder.decode(memoryview(data)[SUM:]))
         except Exception as error:
             raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
 
@@ -104,7 +99,6 @@ class KeyState(Storing):
         self.name, self.number, self.settings, self.upto = name, number, settings, upto
         self.arena, self.seat, self.used = None, -1, 0
         self._player, self._usual, self.steered = -1, False, False
-        self._packed = None
 
     def move_in(self) -> None:
         """Live in the arena from now on, if there is one for such keys."""
@@ -267,23 +261,21 @@ class KeyState(Storing):
 
     def summary(self) -> Summary:
         """What there is to know of the key."""
-        if self.arena is not None:
-            packed = self.held()
-            return replace(self.written(packed), watched=self.arena.watched(packed))
-        return replace(self.written(), watched=None if self.watch is None else self.watch.watched())
+        watch = self.watch if self.arena is None else self.arena.watch_of(self.player, ())
+        assert watch is not None
+        return replace(self.written(), watched=watch.watched())
 
-    def written(self, packed: bytes | None = None) -> Summary:
-        """The same without what came of watching, which is in the state; `packed` is its player."""
-        waiting, number = self.waiting, self.oldest
+    def written(self) -> Summary:
+        """The same without what came of watching, which is in the state."""
+        lanes, late = self.lanes, self.late
         if self.arena is not None:
-            [(rounds, certificate, promise)] = self.arena.figures(heads_of(packed or self.held()))
-            return Summary(rounds, waiting, self.expired, certificate, promise, number)
+            lanes, late = [ArenaLane(self.arena, self.player)], [self.arena.late(self.player)]
         return Summary(
-            sum(lane.rounds for lane in self.lanes),
-            waiting,
+            sum(lane.rounds for lane in lanes),
+            self.waiting,
             self.expired,
-            in_turn(lane.certificate for lane in self.lanes),
-            in_turn(lane.promise(late) for lane, late in zip(self.lanes, self.late, strict=True)),
-            number,
-            *window_bounds(self.settings.config.window, self.lanes, self.late),
+            in_turn(lane.certificate for lane in lanes),
+            in_turn(lane.promise(others) for lane, others in zip(lanes, late, strict=True)),
+            self.oldest,
+            *window_bounds(self.settings.config.window, lanes, late),
         )

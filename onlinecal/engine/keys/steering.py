@@ -26,8 +26,12 @@ Floats = NDArray[np.float64]
 
 FEW = 64
 
-SPARSE = b"\1"
-"""The first byte of states of which only what learning has changed is kept; compressed ones have another."""
+NEW = new_steering()
+# what the last event left in the places of ticket, features and knots is written anew before it is read
+KEPT = np.ones(SIZE, np.bool_)
+KEPT[:TICKET] = KEPT[FEATURES:CURVES] = False
+BITS = (SIZE + 7) // 8
+"""Bytes that say which floats are kept."""
 
 
 class KeySteering(ABC):
@@ -99,50 +103,22 @@ class ProbabilitySteering(KeySteering):
         settle(self.state, ticket, outcome)
 
     def dump(self, waiting: Iterable[Issued]) -> bytes:
-        """The state, where it is not a new one's, and the tickets."""
+        """Bits that say which floats of the state are not a new one's, these, and the tickets."""
+        changed = (self.state.view(np.int64) != NEW.view(np.int64)) & KEPT
         tickets = [self.tickets[number].tobytes() for number in hinted(waiting)]
-        return b"".join(sparse(self.state[None]) + tickets)
+        return b"".join([np.packbits(changed).tobytes(), self.state[changed].tobytes(), *tickets])
 
     def take(self, data: bytes, numbers: list[int]) -> None:
         """Take up what was dumped."""
-        if data[:1] == SPARSE:
-            state, tickets = unpacked_sparse(data, len(numbers))
-        else:
-            floats = unpacked(data, SIZE + TICKET * len(numbers))
-            state, tickets = floats[:SIZE].copy(), floats[SIZE:].reshape(-1, TICKET)
+        changed = np.unpackbits(np.frombuffer(data[:BITS], np.uint8))[:SIZE].view(np.bool_)
+        floats = np.frombuffer(data[BITS:], "<f8")
+        end = len(floats) - TICKET * len(numbers)
+        require(len(changed) == SIZE and int(changed.sum()) == end, "the length of its steering")
+        state, tickets = NEW.copy(), floats[end:].reshape(-1, TICKET)
+        state[changed] = floats[:end]
         check_steering(state, tickets)
         self.state = state
         self.tickets = {number: ticket.copy() for number, ticket in zip(numbers, tickets, strict=True)}
-
-
-NEW = new_steering()
-# what the last event left in the places of ticket, features and knots is written anew before it is read
-KEPT = np.ones(SIZE, np.bool_)
-KEPT[:TICKET] = KEPT[FEATURES:CURVES] = False
-BITS = (SIZE + 7) // 8
-"""Bytes that say which floats are kept."""
-
-
-def sparse(states: Floats) -> list[bytes]:
-    """States of `trust`, the rows: bits that say which floats are not a new one's, and these."""
-    changed = (states.view(np.int64) != NEW.view(np.int64)) & KEPT
-    bits, floats = np.packbits(changed, axis=1).tobytes(), states[changed].tobytes()
-    ends = (8 * np.cumsum(np.count_nonzero(changed, axis=1))).tolist()
-    return [
-        b"%b%b%b" % (SPARSE, bits[i * BITS : (i + 1) * BITS], floats[start:end])
-        for i, (start, end) in enumerate(zip([0, *ends], ends, strict=False))
-    ]
-
-
-def unpacked_sparse(data: bytes, number: int) -> tuple[Floats, Floats]:
-    """A state and so many tickets, (number, TICKET); ValueError if that cannot be."""
-    bits = np.frombuffer(data, np.uint8, min(BITS, len(data) - 1), 1)
-    changed, floats = np.unpackbits(bits)[:SIZE].view(np.bool_), np.frombuffer(data[1 + len(bits) :], "<f8")
-    end = len(floats) - TICKET * number
-    require(len(changed) == SIZE and int(changed.sum()) == end, "the length of its steering")
-    state = NEW.copy()
-    state[changed] = floats[:end]
-    return state, floats[end:].reshape(-1, TICKET)
 
 
 def packed(parts: list[Floats]) -> bytes:

@@ -13,31 +13,24 @@ from zlib import crc32
 import msgspec
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from onlinecal.engine.batch import Asked, Row, refuse
 from onlinecal.engine.columns.columns import FEW, Columns, EventColumns
 from onlinecal.engine.columns.scanning import ID, KEY, ODD, QUERY
-from onlinecal.engine.config import EDITION, PARAMETERS, EngineConfig, KeyConfig
+from onlinecal.engine.config import EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Query, Rejected
 from onlinecal.engine.keys.cache import KeyCache
-from onlinecal.engine.keys.own_states import note_own
 from onlinecal.engine.keys.packing import garbage_left_alone
 from onlinecal.engine.ledger.records import Record, Snapshot, loaded, loaded_outcome
 from onlinecal.engine.looking_up import Unknown, unknown
 from onlinecal.engine.usual import UsualBatch
 from onlinecal.validation import check_count
-
-VERSION = EDITION
-"""The first byte of every state: by which edition of the configuration it is played (see `EngineConfig`)."""
-
-
-NEWER = (*(name for name in PARAMETERS["lp"] if name != "classes"), "steering", "alarm")
-"""Fields of a configuration that older states were made without."""
+from onlinecal.version import STATE_FORMAT, check_format
 
 
 class KeptKey(Struct, array_like=True):
-    """What is kept of a key, behind the byte of the version.
+    """What is kept of a key, behind the byte of the format.
 
     Attributes
     ----------
@@ -109,7 +102,7 @@ class KeyStep:
         Raises
         ------
         ValueError
-            The bytes are damaged, of another version, or were kept with another configuration.
+            The bytes are damaged, of another format, or were kept with another configuration.
         """
         after, batch = self.turn(key, data, EventColumns(list(events)))
         return after, batch.answers()
@@ -125,19 +118,14 @@ class KeyStep:
             raise
 
     def _start_over(self) -> None:
-        self._keys_of = {
-            edition: KeyCache(replace(self.config, edition=edition)) for edition in range(1, VERSION + 1)
-        }
-        self._keys = self._keys_of[VERSION]
+        self._keys = KeyCache(self.config)
 
     def _turn(self, key: str, data: bytes | None, columns: Columns) -> tuple[bytes | None, UsualBatch]:
-        # the first byte; 0, which no version is, if there is none
-        version = VERSION if data is None else int.from_bytes(data[:1])
-        place = self.config.place_for(key)
+        keys, place = self._keys, self.config.place_for(key)
         before = self._read(key, data, self._sums[place])
-        keys = self._keys = self._keys_of[version]
         if data is not None:
-            keys.load([Snapshot(number_of(key), key, place, before.number, before.state)])
+            # no key has a number here
+            keys.load([Snapshot(0, key, place, before.number, before.state)])
         records = {record.id: record for record in before.records}
         if len(columns) >= FEW:
             asks = np.flatnonzero(columns.kinds == QUERY)
@@ -157,27 +145,24 @@ class KeyStep:
             for record in closed_by(before.records + asked_in(batch, key), batch.closing_rows())
             if (record.closed or record.number) > oldest or record.number in waiting
         ]
-        dumped = state.dump()
-        note_own(number_of(key), state.settings.mark, dumped)
-        after = self.adopt(key, batch.number, dumped, kept, version)
+        after = self.adopt(key, batch.number, state.dump(), kept)
         keys.drop(state)
         return after, batch
 
-    def adopt(self, key: str, number: int, state: bytes, records: list[Record], edition: int) -> bytes:
+    def adopt(self, key: str, number: int, state: bytes, records: list[Record]) -> bytes:
         """A key's bytes that go on from a state of the engine.
 
         `number` is that of the last accepted event; `records` has all open forecasts, and the closed ones
-        that are remembered; `edition` is that of the engine's configuration.
+        that are remembered.
         """
         config = self._sums[self.config.place_for(key)]
-        return bytes([edition]) + _encoder.encode(KeptKey(config, number, state, records))
+        return bytes([STATE_FORMAT]) + _encoder.encode(KeptKey(config, number, state, records))
 
     def _read(self, key: str, data: bytes | None, config: int) -> KeptKey:
         if data is None:
             return KeptKey(config, 0, b"", [])
-        version = int.from_bytes(data[:1])
-        if version not in self._keys_of:
-            raise ValueError(f"the state of key {key!r} has version {version}, not {VERSION} or one before")
+        # 0, which no format is, if there is no byte
+        check_format(f"the state of key {key!r}", int.from_bytes(data[:1]))
         try:
             kept = _decoder.decode(data[1:])
         except msgspec.MsgspecError as error:
@@ -245,11 +230,6 @@ class Turn(UsualBatch):
         return self.closed.get(id) if id in self._forgotten else super().closed_before(id)
 
 
-def number_of(key: str) -> int:
-    """In the place of the number that a ledger gives a key: by it a process knows what it has dumped."""
-    return crc32(key.encode(errors="surrogatepass"))
-
-
 def asks_again(columns: Columns) -> bool:
     """Whether a query has an id that an event before it has named."""
     if len(columns) < FEW:
@@ -284,10 +264,5 @@ def closed_by(records: list[Record], closings: Iterable[Row]) -> Iterator[Record
 
 
 def _values_of(config: KeyConfig) -> tuple[Any, ...]:
-    """All fields that forecasts depend on, so not `max_jump`; of the newer fields those that are set."""
-    values = asdict(config)
-    del values["max_jump"]
-    if config.window is None:
-        del values["window"]
-    newer = [(name, values.pop(name)) for name in NEWER]
-    return *values.values(), *(pair for pair in newer if pair[1] is not None)
+    """All fields that forecasts depend on, so not `max_jump`."""
+    return tuple(value for name, value in asdict(config).items() if name != "max_jump")

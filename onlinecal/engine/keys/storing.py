@@ -10,20 +10,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from onlinecal.engine.columns.texts import WORD
 from onlinecal.engine.keys.arena import Arena
-from onlinecal.engine.keys.judging import PLAYER, STORED, WORDS
-from onlinecal.engine.keys.lanes import BinaryLane, Lane, Step, window_bounds
-from onlinecal.engine.keys.packed_players import HEAD, heads_of
+from onlinecal.engine.keys.judging import PLAYER
+from onlinecal.engine.keys.lanes import Lane, Step, window_bounds
 from onlinecal.engine.keys.packing import with_sum
-from onlinecal.engine.keys.packing_room import words_of
 from onlinecal.engine.keys.seated import Seated
 from onlinecal.engine.keys.steering import KeySteering, loaded
-from onlinecal.engine.keys.stored_key import STEERED, VERSION, WATCHED, StoredWatchedKey, Summary
+from onlinecal.engine.keys.stored_key import StoredKey, Summary
 from onlinecal.engine.keys.writing import told_by
-from onlinecal.engine.watch import key_watch
 from onlinecal.engine.watch.key_watch import KeyWatch, Note
 from onlinecal.forecasters.binary.soundness import require
+from onlinecal.version import STATE_FORMAT
 
 RESERVE = 1 << 23
 """Rounds that a lane must still bear for a key to take queries: all that are open or in one batch."""
@@ -58,7 +55,7 @@ class Storing(Seated):
         self.lanes = []
         self.busy = []
         self.steering = None
-        self.watch = None if self.settings.new_watch is None else self.settings.new_watch()
+        self.watch = self.settings.new_watch()
 
     def _live_in(self, arena: Arena, steered: bool) -> None:
         self.arena, self.lanes = arena, arena.lanes
@@ -70,9 +67,8 @@ class Storing(Seated):
         if self.usual:
             self.times = NOTHING
 
-    def _take(self, stored: StoredWatchedKey) -> None:
+    def _take(self, stored: StoredKey) -> None:
         """Take up what was stored; any exception if that cannot be, before any of it is played on."""
-        stored.check_version()
         self.steps, self.notes = [], []
         self.clock, self.expired, self.late = stored.clock, stored.expired, stored.late
         self.lanes = [self.settings.kind.load(lane) for lane in stored.lanes]
@@ -84,21 +80,9 @@ class Storing(Seated):
             require(lane.rounds_left >= len(waiting), "its rounds")
         self.busy = list(map(len, of_lane))
         self.steering = loaded(stored.steering, self.settings.new_steering, stored.open)
-        watch = None if self.settings.new_watch is None else self.settings.new_watch()
-        fresh = not self.lanes and self.clock is None
-        self.watch = key_watch.loaded(stored.watch, watch, stored.open, fresh)
+        self.watch = self.settings.new_watch()
+        self.watch.take(stored.watch, stored.open)
         self._list_times()
-
-    def _take_back(self, stored: StoredWatchedKey, arena: Arena) -> None:
-        """Take up what this process has dumped itself of a key that lived in this arena."""
-        self._begin()
-        self.clock, self.expired = stored.clock, stored.expired
-        self.open = {one.id: one for one in stored.open}
-        self._list_times()
-        held = stored.lanes[0], stored.steering, stored.watch, stored.open, stored.late[0]
-        self._live_in(arena, stored.steering is not None)
-        self.packed = arena.take_back(*held)
-        self.spent = is_spent(BinaryLane(arena.model, heads_of(self.packed)[0, HEAD:]))
 
     def dump(self) -> bytes:
         """The state in bytes: equal for equal histories, however they were cut into batches."""
@@ -109,39 +93,26 @@ class Storing(Seated):
         window_bounds(self.settings.config.window, self.lanes, self.late)
         waiting = list(self.open.values())
         learnt = None if self.steering is None else self.steering.dump(waiting)
-        watched = None if self.watch is None else self.watch.dump(waiting)
         lanes = [lane.dump() for lane in self.lanes]
-        parts: tuple[Any, ...] = self.clock, self.expired, self.late, lanes, waiting
-        if watched is not None:
-            stored: tuple[Any, ...] = WATCHED, *parts, learnt, watched
-        else:
-            stored = (VERSION, *parts) if learnt is None else (STEERED, *parts, learnt)
-        return with_sum(_encoder.encode(stored))
-
-    def held(self) -> bytes:
-        """Its player, packed, of a key that lives in an arena."""
-        assert self.arena is not None
-        return self.packed or self.arena.packed([self.player])[0]
+        assert self.watch is not None
+        parts = self.clock, self.expired, self.late, lanes, waiting, learnt, self.watch.dump(waiting)
+        return with_sum(_encoder.encode((STATE_FORMAT, *parts)))
 
 
 def dump_together(arena: Arena, states: Sequence[Storing]) -> list[tuple[bytes, Summary]]:
     """Keys of an arena, all with seats or all without, as they are stored, and what is `written` of them."""
     if states[0].seat >= 0:
         register, seats = states[0].register, np.array([state.seat for state in states])
-        rows = register.book.seats[seats]
-        players, starts, sizes = rows[:, [PLAYER, STORED, WORDS]].T.copy()
-        told, clocks, words = register.told(seats), register.book.clocks[seats], arena.attic.rooms.words
+        players = register.book.seats[seats, PLAYER]
+        told, clocks = register.told(seats), register.book.clocks[seats]
     else:
         players = np.array([state.player for state in states])
-        held = [state.packed or b"" for state in states]
-        words, told = words_of(b"".join(held)), told_by([[*state.open.values()] for state in states])
-        sizes = np.array([len(one) // WORD for one in held])
-        starts = sizes.cumsum() - sizes
+        told = told_by([[*state.open.values()] for state in states])
         clocks = np.array([nan if state.clock is None else state.clock for state in states])
     expired = [state.expired for state in states]
-    data, heads = arena.dump(players, words, starts, sizes, told, clocks, np.array(expired))
+    data, figures = arena.dump(players, told, clocks, np.array(expired))
     numbers, ends = arena.state.numbers[told.places].tolist(), told.ends.tolist()
-    columns = arena.figures(heads), [0, *ends[:-1]], ends, expired
+    columns = figures, [0, *ends[:-1]], ends, expired
     summaries = [
         Summary(rounds, end - first, gone, certificate, promise, numbers[first] if end > first else None)
         for (rounds, certificate, promise), first, end, gone in zip(*columns, strict=True)
@@ -155,4 +126,4 @@ def is_spent(lane: Lane) -> bool:
 
 
 _encoder = msgspec.msgpack.Encoder()
-decoder = msgspec.msgpack.Decoder(StoredWatchedKey)
+decoder = msgspec.msgpack.Decoder(StoredKey)

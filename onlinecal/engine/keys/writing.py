@@ -17,37 +17,33 @@ from onlinecal.compiling import compiled, kernel_part
 from onlinecal.compiling.borrowed import borrowed
 from onlinecal.engine.columns.answering import put
 from onlinecal.engine.keys.lanes import Issued
-from onlinecal.engine.keys.packed_players import (
-    ACCOUNT_BITS,
-    ACCOUNT_BYTES,
-    COUNTED,
-    FRONT,
-    HEAD,
-    LATE,
-    LEARNT,
-    STEERING_BITS,
-    TABLE,
-    WIDTH,
-    pack_one,
-)
+from onlinecal.engine.keys.packing import HEAD
 from onlinecal.engine.keys.playing import Players
-from onlinecal.engine.keys.steering import BITS, SPARSE
-from onlinecal.engine.keys.stored_key import STEERED, VERSION, WATCHED
+from onlinecal.engine.keys.steering import BITS
+from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.engine.watch.account import TICKET as STAKES
+from onlinecal.forecasters.binary.cells import FORMAT, certificate
+from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC
+from onlinecal.forecasters.binary.grids.dyadic_search import END
 from onlinecal.steering.binary import TICKET
+from onlinecal.steering.trust import SIZE
+from onlinecal.version import STATE_FORMAT
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 
-PER_KEY, PER_OPEN = 64, 96 + 8 * TICKET + 5 * STAKES
-"""Bytes of a key that stand in no word of its player, at most, and of an open forecast, but for its id."""
+ACCOUNT_BYTES = (ACCOUNT + 7) // 8
+"""Bytes that say which floats of an account are kept."""
+PER_KEY = 64 + BITS + 8 * SIZE + ACCOUNT_BYTES + 8 * ACCOUNT
+PER_OPEN = 96 + 8 * TICKET + 5 * STAKES
+"""Bytes of a key besides its memory, at most, and of an open forecast besides its id."""
+ZEROS, ONES = np.zeros(ACCOUNT, np.int64), np.full(ACCOUNT, -1)
 
 NIL, FLOAT, BIN, UINT, INT, TEXT, ARRAY = 0xC0, 0xCB, 0xC4, 0xCC, 0xD0, 0xD9, 0xDC
 """MessagePack's marks: of the four below the first of several, by the size of what follows."""
 SHORT_TEXT, SHORT_ARRAY = 0xA0, 0x90
 """Of what is so short that its length stands in the mark."""
-SPARSE_MARK = SPARSE[0]
 
 
 class Told(NamedTuple):
@@ -149,126 +145,135 @@ def put_told(players: Any, told: Any, i: int, out: Any, at: int) -> int:
 
 
 @kernel_part
-def put_account(
-    stakes: Any, told: Any, first: int, last: int, data: Any, at: int, counted: int, out: Any, end: int
-) -> int:
-    """An account, which begins there in the data, with stakes, if there are any: as `StoredWatch` is."""
-    bits, made = (stakes.shape[1] * (last - first) + 7) // 8, 0
-    for i in range(first, last):
-        for j in range(stakes.shape[1]):
-            made += stakes[told.places[i], j] != 0
-    size = ACCOUNT_BYTES + 8 * counted + bits + 4 * made
-    # what the struct and its bytes begin with, and the nil that it ends with
-    around = 4 if size < 256 else 5 if size < 65536 else 7
-    end = put_sized(out, end, BIN, size + around, 0)
-    end = put_array(out, end, 2)
-    end = put_sized(out, end, BIN, size, 0)
-    end = put(out, end, data, at, at + ACCOUNT_BYTES)
-    floats = at + 8 * ACCOUNT_BITS
-    end = put(out, end, data, floats, floats + 8 * counted)
-    begin, where = end, 0
-    end += bits
-    for j in range(begin, end):
+def put_memory(heap: Any, data: Any, start: int, length: int, out: Any, at: int) -> int:
+    """A memory that starts there in the heap, `data` in bytes: as `packing.pack` has it."""
+    most: Any = 0
+    for j in range(start + HEAD, start + length):
+        most = max(most, heap[j] ^ (heap[j] >> 63))
+    width = 1
+    while width < 8 and most >= 1 << (8 * width - 1):
+        width *= 2
+    at = put_sized(out, at, BIN, 1 + 8 * HEAD + width * (length - HEAD), 0)
+    out[at] = width
+    at = put(out, at + 1, data, 8 * start, 8 * (start + HEAD))
+    for j in range(start + HEAD, start + length):
+        at = put(out, at, data, 8 * j, 8 * j + width)
+    return at
+
+
+@kernel_part
+def count_changed(words: Any, start: int, new: Any, kept: Any) -> int:
+    """How many words from `start` on are other than new where they are kept (-1)."""
+    found: Any = 0
+    for i in range(len(new)):
+        found += np.int64((words[start + i] ^ new[i]) & kept[i] != 0)
+    return found
+
+
+@kernel_part
+def put_changed(words: Any, data: Any, start: int, new: Any, kept: Any, out: Any, at: int) -> int:
+    """Bits that say which words these are, `data` in bytes, and the words."""
+    end = at + (len(new) + 7) // 8
+    for first in range(0, len(new), 8):
+        bits: Any = 0
+        for i in range(first, min(len(new), first + 8)):
+            if (words[start + i] ^ new[i]) & kept[i] != 0:
+                bits |= 128 >> (i & 7)
+                end = put(out, end, data, 8 * (start + i), 8 * (start + i) + 8)
+        out[at + first // 8] = bits
+    return end
+
+
+@kernel_part
+def put_stakes(stakes: Any, told: Any, first: int, last: int, out: Any, at: int) -> int:
+    """The stakes on open forecasts, as `pack_floats` has them."""
+    end, where = at + (stakes.shape[1] * (last - first) + 7) // 8, 0
+    for j in range(at, end):
         out[j] = 0
     for i in range(first, last):
         for j in range(stakes.shape[1]):
             stake = stakes[told.places[i], j]
             if stake != 0:
-                out[begin + where // 8] |= 128 >> (where & 7)
+                out[at + where // 8] |= 128 >> (where & 7)
                 for byte in range(4):
                     out[end + byte] = (stake >> (8 * byte)) & 255
                 end += 4
             where += 1
-    out[end] = NIL
-    return end + 1
+    return end
 
 
 @kernel_part
-def put_key(
-    players: Any, tickets: Any, stakes: Any, words: Any, data: Any, at: int, told: Any, first: int, last: int,
-    clock: float, expired: int, out: Any, end: int,
-) -> int:  # fmt: skip
-    """A key, whose player is packed there in the words, the `data` in bytes, and its open forecasts."""
-    width, table, learnt, counted = (
-        words[at + WIDTH],
-        words[at + TABLE],
-        words[at + LEARNT],
-        words[at + COUNTED],
-    )
-    watched, steered = counted >= 0, learnt >= 0
-    end = put_array(out, end, 8 if watched else 7 if steered else 6)
-    end = put_int(out, end, WATCHED if watched else STEERED if steered else VERSION)
-    end = put_float(out, end, clock)
-    end = put_int(out, end, expired)
-    end = put_int(out, put_array(out, end, 1), words[at + LATE])
-    start = 8 * (at + HEAD)
-    size = 8 * FRONT + width * table
-    end = put_sized(out, put_array(out, end, 1), BIN, 1 + size, 0)
-    out[end] = width
-    end = put(out, end + 1, data, start, start + size)
-    end = put_array(out, end, last - first)
-    hinted: Any = 0
+def put_account(
+    words: Any, data: Any, start: int, stakes: Any, told: Any, first: int, last: int, out: Any, at: int
+) -> int:
+    """An account that starts there, `data` in bytes, with the stakes: as `StoredWatch` is."""
+    made: Any = 0
     for i in range(first, last):
-        end = put_told(players, told, i, out, end)
-        hinted += np.int64(players.hinted[told.places[i]])
-    start += (size + 7) // 8 * 8
-    if steered:
-        end = put_sized(out, end, BIN, 1 + BITS + 8 * (learnt + TICKET * hinted), 0)
-        out[end] = SPARSE_MARK
-        end = put(out, end + 1, data, start, start + BITS)
-        start += 8 * STEERING_BITS
-        end = put(out, end, data, start, start + 8 * learnt)
-        start += 8 * learnt
-        for i in range(first, last):
-            if players.hinted[told.places[i]]:
-                end = put(out, end, tickets, 8 * TICKET * told.places[i], 8 * TICKET * (told.places[i] + 1))
-    elif watched:
-        out[end] = NIL
-        end += 1
-    if watched:
-        end = put_account(stakes, told, first, last, data, start, counted, out, end)
-    return end
+        for j in range(stakes.shape[1]):
+            made += np.int64(stakes[told.places[i], j] != 0)
+    bits = (stakes.shape[1] * (last - first) + 7) // 8
+    size = ACCOUNT_BYTES + 8 * count_changed(words, start, ZEROS, ONES) + bits + 4 * made
+    # what the struct and its bytes begin with, and the nil that it ends with
+    around = 4 if size < 256 else 5 if size < 65536 else 7
+    at = put_sized(out, at, BIN, size + around, 0)
+    at = put_array(out, at, 2)
+    at = put_sized(out, at, BIN, size, 0)
+    at = put_changed(words, data, start, ZEROS, ONES, out, at)
+    at = put_stakes(stakes, told, first, last, out, at)
+    out[at] = NIL
+    return at + 1
 
 
 @compiled
 def write_states(
-    players: Players, which: Ints, watched: bool, new: Ints, kept: Ints, scratch: Ints, words: Ints,
-    starts: Ints, told: Told, clocks: Floats, expired: Ints, betting: bool, out: Bytes, heads: Ints,
-    ends: Ints,
+    players: Players, which: Ints, new: Ints, kept: Ints, told: Told, clocks: Floats, expired: Ints,
+    betting: bool, out: Bytes, certificates: Floats, ends: Ints,
 ) -> None:  # fmt: skip
     """Write the states of keys one behind the other into `out`, which has room; `ends` are where they end.
 
-    `which` are their players, as `pack_players` takes them with what follows, and `scratch` has room for any;
-    -1 for one that is packed in `words` from its start on. `clocks` are NaN before the first time. `betting`
-    is whether stakes are kept. `heads`, (keys, HEAD + FRONT), becomes how each packed player begins.
+    `which` are their players. `new` are the words of steering that has learnt nothing, `kept` -1 for those
+    that count, else 0, both (`trust.SIZE`,). `clocks` are NaN before the first time. `betting` is whether
+    stakes are kept. `certificates` becomes those of the keys.
     """
-    accounts, out, data = players.accounts.view(np.int64), borrowed(out), borrowed(words.view(np.uint8))
-    own, stakes = borrowed(scratch.view(np.uint8)), players.stakes.view(np.int32)[:, : STAKES * betting]
+    out, heap, counts, rows = borrowed(out), borrowed(players.heap), players.counts, players.rows
+    memories = borrowed(players.heap.view(np.uint8))
+    stakes = players.stakes.view(np.int32)[:, : STAKES * betting]
+    learnt, sums = borrowed(players.steering.ravel()), borrowed(players.accounts.ravel())
+    learnt_words, learnt_bytes = borrowed(learnt.view(np.int64)), borrowed(learnt.view(np.uint8))
+    sums_words, sums_bytes = borrowed(sums.view(np.int64)), borrowed(sums.view(np.uint8))
     tickets = borrowed(players.tickets.ravel().view(np.uint8))
     first, end = 0, 0
     for k in range(len(which)):
-        player, at, last = which[k], starts[k], told.ends[k]
-        if player >= 0:
-            pack_one(players, player, watched, new, kept, accounts, scratch, 0)
-            at = 0
-        source, its_bytes = (scratch, own) if player >= 0 else (words, data)
-        end = put_key(
-            players,
-            tickets,
-            stakes,
-            source,
-            its_bytes,
-            at,
-            told,
-            first,
-            last,
-            clocks[k],
-            expired[k],
-            out,
-            end,
-        )
-        for j in range(HEAD + FRONT):
-            heads[k, j] = source[at + j]
+        player, last = which[k], told.ends[k]
+        start, length = players.places[player, 0], players.places[player, 1]
+        memory = borrowed(heap[start : start + length])
+        if memory[FORMAT] == FORMAT_DYADIC:
+            length = memory[END]
+        certificates[k] = certificate(memory)
+        end = put_array(out, end, 8)
+        end = put_int(out, end, STATE_FORMAT)
+        end = put_float(out, end, clocks[k])
+        end = put_int(out, end, expired[k])
+        end = put_int(out, put_array(out, end, 1), counts[player, 1])
+        end = put_memory(heap, memories, start, length, out, put_array(out, end, 1))
+        end = put_array(out, end, last - first)
+        hinted: Any = 0
+        for i in range(first, last):
+            end = put_told(players, told, i, out, end)
+            hinted += np.int64(players.hinted[told.places[i]])
+        if rows[player] >= 0:
+            at = SIZE * rows[player]
+            changed = count_changed(learnt_words, at, new, kept)
+            end = put_sized(out, end, BIN, BITS + 8 * (changed + TICKET * hinted), 0)
+            end = put_changed(learnt_words, learnt_bytes, at, new, kept, out, end)
+            for i in range(first, last):
+                if players.hinted[told.places[i]]:
+                    place = 8 * TICKET * told.places[i]
+                    end = put(out, end, tickets, place, place + 8 * TICKET)
+        else:
+            out[end] = NIL
+            end += 1
+        end = put_account(sums_words, sums_bytes, ACCOUNT * player, stakes, told, first, last, out, end)
         ends[k] = end
         first = last
 

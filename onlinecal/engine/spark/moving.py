@@ -68,7 +68,7 @@ def states_in(path: Path) -> Iterator[tuple[str, bytes]]:
                     open_records = [records[id] for id in state.open]
                     yield (
                         snapshot.name,
-                        step.adopt(snapshot.name, number, state.dump(), open_records, config.edition or 1),
+                        step.adopt(snapshot.name, number, state.dump(), open_records),
                     )
                     keys.drop(state)
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from math import inf, isfinite, nan
+from math import inf, nan
 from typing import Any, NamedTuple
 
 import msgspec
@@ -168,6 +168,7 @@ class KeyWatch(ABC):
 
     def take(self, data: bytes, waiting: Collection[Issued]) -> None:
         """Take up what was dumped while these forecasts waited; ValueError if that cannot be."""
+        # by forecasts and hints it is found which bets are made
         for one in waiting:
             told = [one.probability] if one.hint is None else [one.probability, one.hint]
             require(all(map(self._is_forecast, told)), "its open forecasts")
@@ -177,15 +178,12 @@ class KeyWatch(ABC):
         tickets, rest = unpack_floats(rest, "<f4", TICKET * len(numbers))
         tickets = tickets.reshape(-1, TICKET)
         require(not rest, "the length of its account")
-        require(isfinite(account.sum()) and isfinite(tickets.sum()), "its account")
-        least = min(account[:BIASES].min(), account[UNHINTED:].min(), tickets.min(initial=0.0))
-        require(least >= 0.0 and account[2:BIASES:PER_ALARM].max() < N_BETS, "its account")
         self.account = account
         self.tickets = {number: one.copy() for number, one in zip(numbers, tickets, strict=True)}
         self._take_labels(stored.labels)
 
     def _take_labels(self, labels: Counts | None) -> None:
-        require(labels is None, "its classes")
+        """Take up how often each class came; there are none of binary outcomes."""
 
 
 class ProbabilityWatch(KeyWatch):
@@ -236,11 +234,3 @@ def alarm_in(sums: list[float], whose: int) -> Alarm | None:
 def is_share(told: Any) -> bool:
     """Whether something is a float in [0, 1]."""
     return type(told) is float and 0.0 <= told <= 1.0
-
-
-def loaded(data: bytes | None, watch: KeyWatch | None, waiting: list[Issued], fresh: bool) -> KeyWatch | None:
-    """A key's watch with what it has dumped, None if it is not watched; ValueError if that cannot be."""
-    require((data is None) == (watch is None or fresh), "its account")
-    if data is not None and watch is not None:
-        watch.take(data, waiting)
-    return watch

@@ -39,7 +39,7 @@ def count(
         for whose in range(2):
             p = hints[i] if whose else forecasts[i]
             if p == p:
-                place = min(int(p * BINS), BINS - 1)
+                place = max(0, min(int(p * BINS), BINS - 1))
                 sums[whose, place, 0] += 1.0
                 sums[whose, place, 1] += p
                 sums[whose, place, 2] += y

@@ -13,29 +13,26 @@ from onlinecal.engine.watch.watched import Watched
 
 
 class _WatchOfKey(Struct, array_like=True):
-    """A `StoredWatchedKey`, of which only the watch is taken apart."""
+    """A `StoredKey`, of which only the watch is taken apart."""
 
-    version: Raw
+    format: Raw
     clock: Raw
     expired: Raw
     late: Raw
     lanes: Raw
     open: Raw
-    steering: Raw = Raw(b"\xc0")
-    watch: bytes | None = None
+    steering: Raw
+    watch: bytes
 
 
-def watched_in(key: str, state: bytes) -> Watched | None:
-    """What came of watching a key, of which this is the state; None if it was not watched.
+def watched_in(key: str, state: bytes) -> Watched:
+    """What came of watching a key, of which this is the state.
 
     Any exception if the bytes are those of no state.
     """
     if state[:SUM] != sum_of(memoryview(state)[SUM:]):
         raise ValueError(f"the state of key {key!r} is damaged: repair the ledger, it is made anew")
-    data = _of_key.decode(memoryview(state)[SUM:]).watch
-    if data is None:
-        return None
-    stored = _watch.decode(data)
+    stored = _watch.decode(_of_key.decode(memoryview(state)[SUM:]).watch)
     if stored.labels is None:
         return _binary.watched_by(first_floats(stored.floats, MONEY, SIZE))
     of_classes = ClassWatch(None)

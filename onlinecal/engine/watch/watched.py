@@ -31,7 +31,7 @@ class Alarm(Struct, frozen=True):
 
 
 class Watched(Struct, frozen=True, omit_defaults=True):
-    """What came of watching a key whose states hold such accounts (edition 5).
+    """What came of watching a key.
 
     Attributes
     ----------
