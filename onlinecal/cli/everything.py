@@ -108,7 +108,7 @@ def warm_engine() -> None:
         with Engine(config=EngineConfig(config)) as engine:
             for t, value in enumerate((0, 1, 0.5)):
                 engine.handle([Query(f"q{t}", "k", 0.8), Outcome(f"q{t}", value)])
-    # fewer than there are: keys are packed, and wake
+    # fewer than there are: keys are written, and come back
     with Engine(hot_keys=ROUNDS // 2) as engine:
         asks = [b'{"type":"query","id":"q%d","key":"k%d"}\n' % (t, t) for t in range(ROUNDS)]
         tells = [b'{"type":"outcome","id":"q%d","value":1}\n' % t for t in range(2, ROUNDS)]

@@ -119,7 +119,7 @@ class Match(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A `default`, and exceptions in order, the `matches`: the first that matches a key's name holds for it."""
+    """A `default`, and exceptions, the `matches`: the first whose pattern fits a key's name holds for it."""
 
     default: KeyConfig = KeyConfig()
     matches: tuple[Match, ...] = ()

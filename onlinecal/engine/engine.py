@@ -29,7 +29,7 @@ from onlinecal.engine.watch.overview import Overview, Served, overview_of
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
 
-HOT_KEYS = 20_000
+HOT_KEYS = 50_000
 WINDOW = 250_000
 """A state is written when the ledger has lacked it for so many events: the most that a restart replays."""
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onlinecal.engine.columns.columns import FEW, Columns
 from onlinecal.engine.columns.scanning import ID, KEY, ODD, OUTCOME, QUERY

@@ -15,7 +15,7 @@ from onlinecal.cli.stream.inputs import Stop, check_inputs, read_files, read_str
 from onlinecal.cli.stream.lines import GARBAGE, Gathered, LongLine, gather, key_of
 from onlinecal.cli.stream.progress import Progress
 from onlinecal.compiling import counting
-from onlinecal.engine.engine import HOT_KEYS, PACKED_BYTES, Engine
+from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import decode_all, encode_lines
 from onlinecal.engine.settings import read_config
 
@@ -27,8 +27,7 @@ def run(
     *,
     resume: bool,
     most: int,
-    hot_keys: int | None,
-    packed_mib: int | None,
+    hot_keys: int,
     quiet: bool,
 ) -> int:
     """Answer the inputs, or standard input if there are none, on standard output; the exit code.
@@ -45,11 +44,7 @@ def run(
         )
     gc.set_threshold(*GARBAGE)
     with Stop() as stop:
-        kept = {
-            "hot_keys": HOT_KEYS if hot_keys is None else hot_keys,
-            "packed_bytes": PACKED_BYTES if packed_mib is None else packed_mib << 20,
-        }
-        with counting() as compiled, Engine(ledger, settings, **kept) as engine:
+        with counting() as compiled, Engine(ledger, settings, hot_keys=hot_keys) as engine:
             progress, is_read = Progress(engine, quiet), True
             if paths:
                 pieces = read_files(paths, lambda path: engine.noted(key_of(path)) if resume else None, stop)

@@ -54,17 +54,8 @@ def stream(
         int, typer.Option("--batch", min=1, max=1 << 20, help="Most lines of one transaction.")
     ] = 8192,
     hot_keys: Annotated[
-        int | None,
-        typer.Option("--hot-keys", min=1, help="Keys that stay in memory. Default: 20000."),
-    ] = None,
-    packed_mib: Annotated[
-        int | None,
-        typer.Option(
-            "--packed-mib",
-            min=0,
-            help="MiB for further keys, which stay packed. Default: 384.",
-        ),
-    ] = None,
+        int, typer.Option("--hot-keys", min=1, help="Keys that stay in memory; others are in the ledger.")
+    ] = 50_000,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary on stderr.")] = False,
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Alarms and rejected events on stderr, one JSON object a line.")
@@ -108,7 +99,6 @@ def stream(
         resume=resume,
         most=batch,
         hot_keys=hot_keys,
-        packed_mib=packed_mib,
         quiet=quiet or log_json,
     )
     if code != DONE:

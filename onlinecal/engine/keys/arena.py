@@ -93,8 +93,8 @@ class Arena(Room):
 
         The `cell` of these is then their place.
         """
-        assert lane is None or isinstance(lane, BinaryLane)
-        [player] = self.new_players(1, lane and lane.machine.rules.in_use(lane.memory)).tolist()
+        memory = lane.machine.rules.in_use(lane.memory) if isinstance(lane, BinaryLane) else None
+        [player] = self.new_players(1, memory).tolist()
         self.names[player], self.state.counts[player, 1] = name, late
         if steering is not None:
             self.begin_steering(player, steering.state)

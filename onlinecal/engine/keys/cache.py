@@ -102,9 +102,7 @@ class KeyCache:
         """Let a new key have the seat that was kept for it."""
         self.register.settle([state], np.array([seat]), [state.player])
 
-    def create_seated(
-        self, names: list[str], places: list[int], seats: Ints, number: int
-    ) -> None:
+    def create_seated(self, names: list[str], places: list[int], seats: Ints, number: int) -> None:
         """New keys, with numbers from one on and places in the configuration, in the seats kept for them."""
         start = 0
         for place, same in groupby(places):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-from msgspec.structs import replace
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.ledger.ledger import Ledger
@@ -17,21 +16,15 @@ def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
     """
     written = ledger.about("config")
     if written is None:
-        config = (wanted or EngineConfig()).for_new_ledger()
+        config = wanted or EngineConfig()
         all_settings(config)
         ledger.tell("config", msgspec.json.encode(config).decode())
         return config
     with ledger.content_errors():
         config = msgspec.json.decode(written, type=EngineConfig)
-    agreed = config_with(config, wanted)
-    if agreed is None:
+    agreed = wanted or config
+    if agreed.without_bounds() != config.without_bounds():
         raise ValueError(f"{ledger.path}: the ledger was made with another configuration: {written}")
     if agreed != config:
         ledger.tell("config", msgspec.json.encode(agreed).decode())
     return agreed
-
-
-def config_with(config: EngineConfig, wanted: EngineConfig | None) -> EngineConfig | None:
-    """A configuration with the bounds of the one wanted, if any is; None if that is another one."""
-    agreed = config if wanted is None else replace(wanted, edition=config.edition)
-    return agreed if agreed.without_bounds() == config.without_bounds() else None

@@ -98,7 +98,7 @@ def _config(connection: sqlite3.Connection, source: Path) -> EngineConfig:
     except sqlite3.Error as error:
         raise LedgerError(f"{source}: the configuration cannot be read: {error}") from error
     try:
-        return msgspec.json.decode(written[0], type=EngineConfig).for_new_ledger(edition=1)
+        return msgspec.json.decode(written[0], type=EngineConfig)
     except (ValueError, TypeError) as error:
         raise LedgerError(f"{source}: the configuration cannot be read: {error}") from error
 

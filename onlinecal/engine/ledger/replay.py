@@ -28,7 +28,6 @@ def catch_up(keys: KeyCache, ledger: Ledger) -> Iterator[int]:
 def take(keys: KeyCache, ledger: Ledger, events: list[Logged]) -> None:
     """Let the keys take logged events that they do not hold yet."""
     by_number = {state.number: state for state in keys.states.values()}
-    keys.wake({by_number[event.key]: None for event in events if event.key in by_number})
     cold = ledger.keys_numbered({event.key: None for event in events if event.key not in by_number})
     asked = []
     with ledger.content_errors():

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from onlinecal.alarms.escrow import N_BETS, direction_of, region_of
+from onlinecal.alarms.escrow import direction_of, region_of
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.packing import pack_floats, unpack_floats
 from onlinecal.engine.watch.account import (
@@ -183,7 +183,7 @@ class KeyWatch(ABC):
         self._take_labels(stored.labels)
 
     def _take_labels(self, labels: Counts | None) -> None:
-        """Take up how often each class came; there are none of binary outcomes."""
+        require(labels is None, "its classes")
 
 
 class ProbabilityWatch(KeyWatch):
