@@ -102,7 +102,7 @@ def looked_at(path):
 def opened(path, data=INPUT):
     """What an engine answers on a file, or its refusal, which names the file."""
     try:
-        with Engine(path, hot_keys=5, packed_bytes=7_000, window=100) as engine:
+        with Engine(path, hot_keys=5, window=100) as engine:
             return engine.handle_lines(data)
     except (LedgerError, ValueError) as error:
         assert str(path) in str(error)  # noqa: PT017
@@ -112,7 +112,7 @@ def opened(path, data=INPUT):
 def left_open(folder, count=400):
     """The files of a ledger whose writer was killed: the main file and the log of its last commits."""
     path = folder / "open.db"
-    with Engine(path, CONFIG, hot_keys=5, packed_bytes=7_000, window=100) as engine:
+    with Engine(path, CONFIG, hot_keys=5, window=100) as engine:
         for data in batches(random.Random(5), LINES[:count], 20):
             engine.handle_lines(data)
         for end in ("", "-wal"):

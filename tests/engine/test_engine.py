@@ -214,14 +214,14 @@ def test_batches_evictions_and_restarts_change_nothing(tmp_path):
         wanted = whole.handle(events)
     assert {"expired", "Settled", "Withdrawn", "Forecast"} == set(reason(wanted))
     path, answers, i = tmp_path / "ledger", [], 0
-    engine = Engine(path, config, hot_keys=2, packed_bytes=0, window=100)
+    engine = Engine(path, config, hot_keys=2, window=100)
     while i < len(events):
         batch = rng.randrange(1, 80)
         answers += engine.handle(events[i : i + batch])
         i += batch
         if rng.random() < 0.1:
             engine._ledger.close() if rng.random() < 0.5 else engine.close()
-            few = {"hot_keys": 2, "packed_bytes": rng.choice([0, 4_000]), "window": rng.choice([10, 300])}
+            few = {"hot_keys": 2, "window": rng.choice([10, 300])}
             engine = Engine(path, **few)
     assert answers == wanted
     assert engine.handle(events) == wanted
@@ -252,7 +252,7 @@ def test_a_configuration_is_read_from_toml_and_kept_with_the_ledger(tmp_path):
     assert config == EngineConfig(KeyConfig(slack=1.0, lanes=4), (Match("w/*", wanted),))
     Engine(tmp_path / "ledger", config).close()
     with Engine(tmp_path / "ledger") as engine:
-        assert engine.config == config.for_new_ledger()
+        assert engine.config == config
     with pytest.raises(ValueError, match="another configuration"):
         Engine(tmp_path / "ledger", EngineConfig())
     Engine(tmp_path / "ledger", config).close()

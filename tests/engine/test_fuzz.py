@@ -104,7 +104,7 @@ def fuzz(path, seed, count):
     for _ in range(count):
         mixed.insert(rng.randrange(len(mixed) + 1), (bad_line(rng, good), False))
     lines = [line + rng.choice([b"", b"", b"\r", b"  "]) for line, _ in mixed]
-    with Engine(path / "mixed.db", CONFIG, hot_keys=10, packed_bytes=10_000, window=500) as engine:
+    with Engine(path / "mixed.db", CONFIG, hot_keys=10, window=500) as engine:
         answers, raw = answer_lines(engine, lines, rng)
         again, raw_again = answer_lines(engine, lines, rng)
         states = states_of(engine)
@@ -122,7 +122,7 @@ def fuzz(path, seed, count):
         for line, first, second in zip(lines, answers, again, strict=True)
         if is_accepted(second) and not is_accepted(first)
     ]
-    with Engine(path / "good.db", CONFIG, hot_keys=10, packed_bytes=10_000, window=500) as engine:
+    with Engine(path / "good.db", CONFIG, hot_keys=10, window=500) as engine:
         assert all(map(is_accepted, answer_lines(engine, accepted + later, rng)[0]))
         assert states_of(engine) == states
     assert report_of(path / "good.db") == report_of(path / "mixed.db")

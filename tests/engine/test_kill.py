@@ -26,7 +26,7 @@ from tests.engine.scripts import (
     script,
 )
 
-SMALL = {"hot_keys": 4, "packed_bytes": 4_000, "window": 150}
+SMALL = {"hot_keys": 4, "window": 150}
 """So that states are written and keys evicted all the time."""
 
 
@@ -224,7 +224,7 @@ def stream(folder, rng, out):
     """The command `onlinecal stream` at work on the folder's events, from a file or through a pipe."""
     command = [sys.executable, "-c", STREAM, "stream", "--ledger", str(folder / "ledger.db"), "--quiet"]
     command += ["--config", str(folder / "keys.toml"), "--batch", str(rng.randint(1, 60))]
-    command += ["--hot-keys", "4", "--packed-mib", rng.choice("01")]
+    command += ["--hot-keys", "4"]
     events = str(folder / "events.jsonl")
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(open(out, "wb"))

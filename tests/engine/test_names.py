@@ -71,7 +71,7 @@ def test_names_that_cannot_be_leave_no_trace_on_those_they_resemble(folder, bad)
 
 def test_names_that_can_be_are_told_apart(folder):
     names = [*FINE, "oslo"]
-    with Engine(folder / "ledger.db", hot_keys=1, packed_bytes=0, window=0) as engine:
+    with Engine(folder / "ledger.db", hot_keys=1, window=0) as engine:
         for i, name in enumerate(names):
             for j in range(i + 1):
                 engine.handle([Query(f"{name}{j}", name), Outcome(f"{name}{j}", 1)])

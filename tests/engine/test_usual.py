@@ -20,7 +20,6 @@ from onlinecal.engine import (
     encode_lines,
 )
 from onlinecal.engine.columns.columns import EventColumns
-from onlinecal.engine.keys.own_states import KEYS, is_own, note_own
 from tests.engine.scripts import states_of
 
 CONFIG = EngineConfig(
@@ -81,7 +80,6 @@ def random_events(rng, asked, count):
 def test_answers_states_and_alarms_are_those_of_keys_for_themselves(tmp_path, seed):
     rng, asked = random.Random(seed), []
     few = {"hot_keys": rng.choice([1, 4, 100]), "window": rng.choice([0, 60, 10_000])}
-    few["packed_bytes"] = rng.choice([0, 6_000, 1 << 20])
     together = Engine(tmp_path / "together.db", CONFIG, **few)
     apart = one_by_one(alone(Engine(tmp_path / "apart.db", CONFIG, **few)))
     for _ in range(25):
@@ -175,7 +173,7 @@ def unusual_turn(rng, id, key):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_key_has_a_seat_or_leaves_it_whatever_is_unusual(tmp_path, seed):
     rng, waiting, number = random.Random(seed), [], 0
-    few = {"hot_keys": 6, "packed_bytes": rng.choice([0, 20_000, 1 << 20]), "window": 100}
+    few = {"hot_keys": 6, "window": 100}
     seated = Engine(tmp_path / "seated.db", CONFIG, **few)
     apart = one_by_one(Engine(tmp_path / "apart.db", CONFIG, **few))
     moved, left = 0, 0
@@ -193,19 +191,15 @@ def test_a_key_has_a_seat_or_leaves_it_whatever_is_unusual(tmp_path, seed):
                 batch += unusual_turn(rng, id, key) if rng.random() < 0.1 else [Outcome(id, rng.randrange(2))]
         assert seated.handle(batch) == apart.handle(batch)
         keys = seated._keys
-        # which keys are in memory may differ: one with a seat takes other bytes
-        both = keys.states.keys() & apart._keys.states.keys()
-        ids = ({id for id in of if of[id].name in both} for of in (keys.open, apart._keys.open))
-        assert next(ids) == next(ids)
+        assert keys.states.keys() == apart._keys.states.keys()
+        assert set(keys.open) == set(apart._keys.open)
         assert sum(len(state.open) for state in keys.states.values()) == len(keys.open)
         moved += sum(state.seat >= 0 for state in keys.states.values())
         left += sum(state.seat < 0 for state in keys.states.values())
-        assert len(keys.live) <= 6
-        assert keys.packed_bytes == sum(keys.packed.values()) <= few["packed_bytes"]
+        assert len(keys.states) <= 6
     assert moved > 10
     assert left > 0
-    common = states_of(seated).keys() & states_of(apart).keys()
-    assert all(states_of(seated)[name] == states_of(apart)[name] for name in common)
+    assert states_of(seated) == states_of(apart)
     assert written(seated) == written(apart)
     assert seated._keys.reliability.dump() == apart._keys.reliability.dump()
     assert seated.total() == apart.total()
@@ -225,21 +219,6 @@ def test_many_keys_and_rounds_move_about_in_the_arena(tmp_path):
             assert engine.handle(batch) == other.handle(batch)
         [arena] = engine._keys._arenas
         keys = engine._keys
-        assert (len(keys.live), len(keys.packed), len(keys.states)) == (30, 60, 90)
-        assert keys.packed_bytes == sum(keys.packed.values())
+        assert len(keys.states) == 30
         assert arena.open.size - len(arena.open.free) == engine.in_memory()[1]
         assert len(arena.state.heap) < 100_000
-
-
-def test_only_what_was_written_last_is_known_again():
-    note_own(7, b"mark", b"one")
-    assert is_own(7, b"mark", b"one")
-    assert not is_own(7, b"other", b"one")
-    note_own(7, b"mark", b"two")
-    assert not is_own(7, b"mark", b"one")
-
-
-def test_no_numbered_key_takes_the_place_of_another():
-    for number in range(KEYS):
-        note_own(number, b"mark", b"")
-    assert all(is_own(number, b"mark", b"") for number in range(0, KEYS, 97))

@@ -141,9 +141,8 @@ def test_a_ledger_with_soft_labels_is_played_on_checked_archived_exported_and_re
     check_ledger(path)
 
 
-@pytest.mark.parametrize("edition", [1, 3, 5])
-def test_turns_of_a_key_are_the_same_however_they_are_cut(edition):
-    config = EngineConfig(KeyConfig(kind="simplex", lanes=2, report="hint", slack=1.0), edition=edition)
+def test_turns_of_a_key_are_the_same_however_they_are_cut():
+    config = EngineConfig(KeyConfig(kind="simplex", lanes=2, report="hint", slack=1.0))
     given = events(60, keys=("k",))
     step = KeyStep(config, remember=10)
     (one, told), *others = (in_turns(step, "k", given, most) for most in (1, 7, 10**6))
@@ -250,11 +249,9 @@ def test_a_forecaster_that_cannot_bear_a_class_is_as_it_was(bears_three):
         assert forecaster.classes == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("edition", [4, 5])
-def test_scores_are_those_of_means(tmp_path, edition):
-    """Read in the log, and from the fifth edition on watched as they come."""
+def test_scores_are_those_of_means(tmp_path):
     given = events(90, keys=("sea",))
-    with Engine(tmp_path / "ledger", EngineConfig(CONFIG.default, edition=edition)) as engine:
+    with Engine(tmp_path / "ledger", EngineConfig(CONFIG.default)) as engine:
         told = {one.id: one.probability for one in engine.handle(given) if isinstance(one, Forecast)}
     hints = {one.id: one.hint for one in given if isinstance(one, Query)}
     rows = []

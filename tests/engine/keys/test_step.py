@@ -1,13 +1,11 @@
 """A key's turns in micro-batches: the engine's answers, whatever the cutting."""
 
-import contextlib
 import pickle
 import random
-import sqlite3
 from collections import Counter, defaultdict
 
+import msgspec
 import pytest
-from msgspec.structs import replace
 
 from onlinecal.engine import (
     Engine,
@@ -20,13 +18,11 @@ from onlinecal.engine import (
     Settled,
     Withdraw,
     Withdrawn,
-    check_ledger,
-    repair_ledger,
 )
 from onlinecal.engine.events import decode_lines
-from onlinecal.engine.keys.state import KeyState
-from onlinecal.engine.keys.step import VERSION, KeyStep
-from onlinecal.engine.settings import Settings
+from onlinecal.engine.keys.packing import SUM, with_sum
+from onlinecal.engine.keys.step import KeyStep
+from onlinecal.version import STATE_FORMAT
 from tests.engine.key_events import CONFIG, everything
 
 KEYS = ["a", "b", "w/x", "w/y", "w/lp", "plain/a", "u/a"]
@@ -83,21 +79,6 @@ def test_a_key_is_answered_as_by_the_engine_however_its_events_are_cut(history, 
     step, rng = KeyStep(CONFIG, 10_000), random.Random(most)
     for key, events in history.items():
         assert turns(step, key, events, rng, most)[1] == wanted[key]
-
-
-def test_what_a_process_has_dumped_itself_it_takes_back_without_a_look(monkeypatch):
-    events = [event for n in range(60) for event in (Query(f"q{n}", "k", 0.3), Outcome(f"q{n}", n % 2))]
-    wanted, _ = KeyStep(EngineConfig(), 100)("k", None, events)
-    step = KeyStep(EngineConfig(), 100)
-    data, _ = step("k", None, events[:60])
-
-    def looked(*_):
-        raise AssertionError("it was looked at")
-
-    monkeypatch.setattr("onlinecal.engine.keys.storing.Storing._take", looked)
-    assert step("k", data, events[60:])[0] == wanted
-    with pytest.raises(ValueError, match="looked at"):
-        step("l", data, [])
 
 
 CUTS = (1, 3, 60)
@@ -204,62 +185,18 @@ def test_a_key_without_accepted_events_keeps_nothing():
     assert [kind(answer) for answer in answers] == ["unknown", "invalid", "invalid"]
 
 
-GRIDS_BY_EDITION = [{"horizon": 500, "report": "hint"}, {}]
-
-
-def hinted_simplex(settings):
-    """A setting whose grids depend on the edition of the rules, and events of six classes."""
-    config = EngineConfig(KeyConfig(kind="simplex", lanes=2, **settings))
-    events = []
-    for t in range(120):
-        events += [Query(f"q{t}", "k"), Outcome(f"q{t}", "abcdef"[(t * t) % (1 + min(5, t // 10))])]
-    return config, events
-
-
-@pytest.mark.parametrize("settings", GRIDS_BY_EDITION, ids=str)
-def test_a_state_of_the_first_version_keeps_to_the_grids_that_it_began_with(settings):
-    config, events = hinted_simplex(settings)
-    step = KeyStep(config, 1000)
-    newer, answers = step("k", None, events)
-    first_edition = KeyState("k", 1, Settings(config.default, 1)).dump()
-    begun, _ = step("k", step.adopt("k", 0, first_edition, [], 1), events[:1])
-    older, first = step("k", begun, events[1:])
-    assert (begun[0], older[0], newer[0]) == (1, 1, VERSION)
-    with Engine(None, replace(config, edition=1)) as engine:
-        assert engine.handle(events)[1:] == first
-    with Engine(None, config) as engine:
-        assert engine.handle(events) == answers
-    assert first != answers[1:]
-
-
-@pytest.mark.parametrize("settings", GRIDS_BY_EDITION, ids=str)
-def test_a_ledger_that_names_no_edition_keeps_to_the_first(settings, tmp_path):
-    config, events = hinted_simplex(settings)
-    path = tmp_path / "older.ledger"
-    with Engine(path, replace(config, edition=1)) as engine:
-        answers = engine.handle(events[:100])
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute("UPDATE about SET value = json_remove(value, '$.edition') WHERE name = 'config'")
-        [written] = connection.execute("SELECT value FROM about WHERE name = 'config'").fetchone()
-        connection.commit()
-    assert "edition" not in written
-    assert check_ledger(path).problems == []
-    with Engine(path, config) as engine:
-        assert engine.handle(events)[:100] == answers
-    assert check_ledger(path).problems == []
-    assert repair_ledger(path, tmp_path / "repaired").changed == []
-    assert check_ledger(tmp_path / "repaired").problems == []
-    with Engine(tmp_path / "new", config) as engine:
-        assert engine.handle(events) != answers
-    assert check_ledger(tmp_path / "new").problems == []
-
-
-def test_bytes_of_another_version_or_configuration_or_damaged_ones_are_refused():
+def test_bytes_of_another_format_or_configuration_or_damaged_ones_are_refused():
     step = KeyStep(EngineConfig(), 10)
     data, _ = step("k", None, [Query("a", "k"), Outcome("a", 1)])
-    assert data[0] == VERSION
-    with pytest.raises(ValueError, match=f"state of key 'k' has version {VERSION + 1}, not {VERSION}"):
-        step("k", bytes([VERSION + 1]) + data[1:], [])
+    assert data[0] == STATE_FORMAT
+    for other, age in ((5, "an older"), (STATE_FORMAT + 1, "a newer")):
+        with pytest.raises(ValueError, match=f"state of key 'k' has format {other}, which {age} onlinecal"):
+            step("k", bytes([other]) + data[1:], [])
+    kept = msgspec.msgpack.decode(data[1:])
+    # behind the checksum and the mark of an array
+    kept[2] = with_sum(kept[2][SUM : SUM + 1] + b"\3" + kept[2][SUM + 2 :])
+    with pytest.raises(ValueError, match="state of key 'k' has format 3, which an older onlinecal wrote"):
+        step("k", data[:1] + msgspec.msgpack.encode(kept), [])
     with pytest.raises(ValueError, match="state of key 'k' was kept with another configuration"):
         KeyStep(EngineConfig(KeyConfig(slack=2.0)), 10)("k", data, [])
     with pytest.raises(ValueError, match="state of key 'k' is damaged"):

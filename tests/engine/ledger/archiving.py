@@ -13,7 +13,7 @@ from tests.engine.fault_tools import LINES
 from tests.engine.scripts import CONFIG, batches, report_of, tables_of
 
 HALF = len(LINES) // 2
-SMALL = {"hot_keys": 5, "packed_bytes": 4_000, "window": 100}
+SMALL = {"hot_keys": 5, "window": 100}
 PARTS = ("one.archive", "two.archive")
 
 

@@ -58,7 +58,7 @@ def test_what_is_closed_is_known_in_the_array_and_behind_it(behind, monkeypatch,
     monkeypatch.setattr(closed, "FAR", far)
     settled = rows(behind, "SELECT id FROM queries AS q JOIN closings ON query = q.number ORDER BY q.number")
     outcomes = [Outcome(id, int(id[1:]) % 2) for (id,) in settled]
-    with Engine(behind, hot_keys=1, packed_bytes=0, window=1) as engine:
+    with Engine(behind, hot_keys=1, window=1) as engine:
         for before in (0, upto(behind)):
             # as the array is, and when all that is new is in it
             assert {type(one) for one in engine.handle(outcomes)} == {Settled}

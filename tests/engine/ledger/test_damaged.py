@@ -38,7 +38,7 @@ def test_after_a_torn_log_of_commits_the_ledger_is_that_of_the_last_whole_commit
         if damage != "gone":
             torn = wal[:place] if damage != "overwritten" else wal[:place] + rng.randbytes(len(wal) - place)
             folder.joinpath("ledger.db-wal").write_bytes(torn)
-        with Engine(path, CONFIG, hot_keys=5, packed_bytes=0) as engine:
+        with Engine(path, CONFIG, hot_keys=5) as engine:
             kept = tables_of(path)
             for table, rows in kept.items():
                 assert rows == whole[table][: len(rows)]

@@ -101,7 +101,7 @@ def test_a_configuration_that_cannot_be_is_refused_before_a_ledger_is_made_with_
     with pytest.raises(ValueError):
         Engine(folder / "ledger.db", EngineConfig(KeyConfig(**bad)))
     with Engine(folder / "ledger.db", CONFIG) as engine:
-        assert engine.config == CONFIG.for_new_ledger()
+        assert engine.config == CONFIG
 
 
 def edit(path, *statements):

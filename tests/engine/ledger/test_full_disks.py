@@ -30,7 +30,7 @@ from tests.engine.scripts import (
 
 def test_a_full_ledger_keeps_nothing_of_the_batch_and_goes_on_when_there_is_room(folder, sound, answers):
     path, rng, told, full = folder / "ledger.db", random.Random(1), b"", 0
-    with Engine(path, CONFIG, hot_keys=5, packed_bytes=7_000, window=100) as engine:
+    with Engine(path, CONFIG, hot_keys=5, window=100) as engine:
         for data in batches(rng, LINES, 60):
             connection = engine._ledger.connection
             pages = connection.execute("PRAGMA page_count").fetchone()[0]
@@ -75,7 +75,7 @@ def test_states_that_could_not_be_written_are_written_later(folder, sound, answe
 def test_a_restart_that_fails_is_tried_again(folder, sound, answers, monkeypatch):
     path, told = folder / "ledger.db", b""
     monkeypatch.setattr("onlinecal.engine.ledger.replay.CHUNK", 7)
-    with Engine(path, CONFIG, hot_keys=5, packed_bytes=7_000, window=200) as engine:
+    with Engine(path, CONFIG, hot_keys=5, window=200) as engine:
         for data in batches(random.Random(3), LINES, 60):
             commit, engine._ledger.commit = engine._ledger.commit, failing_commit
             for _ in range(3):
@@ -145,7 +145,7 @@ def test_a_small_disk_that_fills_up(folder, sound, answers):
         path, told = disk / "ledger.db", b""
         with (
             contextlib.suppress(LedgerError),
-            Engine(path, CONFIG, hot_keys=5, packed_bytes=7_000, window=100) as engine,
+            Engine(path, CONFIG, hot_keys=5, window=100) as engine,
         ):
             for data in batches(random.Random(4), LINES, 60):
                 told += engine.handle_lines(data)
@@ -156,6 +156,6 @@ def test_a_small_disk_that_fills_up(folder, sound, answers):
             shutil.copyfile(part, folder / part.name)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
-    with Engine(folder / "ledger.db", hot_keys=5, packed_bytes=0) as engine:
+    with Engine(folder / "ledger.db", hot_keys=5) as engine:
         assert engine.handle_lines(INPUT) == answers
     assert_same_ledgers(folder / "ledger.db", sound)

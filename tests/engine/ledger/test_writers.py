@@ -80,7 +80,7 @@ def test_readers_see_whole_batches_while_it_is_written(folder):
 
     asked = [f'{{"type":"query","id":"{i}","key":"plain/{i % 7}"}}'.encode() for i in range(1500)]
     ends = [f'{{"type":"outcome","id":"{i}","value":{i % 2}}}'.encode() for i in range(len(events))]
-    with Engine(path, hot_keys=3, packed_bytes=3_000, window=20) as engine:
+    with Engine(path, hot_keys=3, window=20) as engine:
         reader = threading.Thread(target=read)
         reader.start()
         for i in range(0, 1500, 5):
