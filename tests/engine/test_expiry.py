@@ -202,13 +202,6 @@ def test_the_bound_of_a_ledger_can_be_changed_and_nothing_else(folder):
     assert told(answer) == "Forecast"
 
 
-def test_keys_kept_elsewhere_before_there_was_a_bound_are_still_of_the_same_configuration():
-    # the checksums of (default, expiring) configurations as they were
-    for config, sum in ((EngineConfig(), 4270985922), (brief(60.0, lanes=2), 1585554087)):
-        step = KeyStep(config, 10)
-        assert step._sums[-1] == sum
-
-
 def test_times_are_compared_as_they_are_kept(folder):
     times = (2**53 + 1, 2**60 + 1, 10**30, -(2**53) - 1, True, 7)
     with Engine(folder / "ledger.db") as engine:
