@@ -79,10 +79,7 @@ def scores_in_the_log(path):
 def test_sums_are_those_of_the_log_however_events_are_cut_into_batches(tmp_path):
     events = everything(1_500, KEYS)
     found, overview = watched_in(tmp_path / "one", events, [1_500])
-    assert (
-        watched_in(tmp_path / "many", events, [1, 40, 90], hot_keys=2, window=200)[0]
-        == found
-    )
+    assert watched_in(tmp_path / "many", events, [1, 40, 90], hot_keys=2, window=200)[0] == found
     for key, scores in scores_in_the_log(tmp_path / "one").items():
         assert found[key].scores.rounds == scores.pop("rounds")
         for name, score in scores.items():
