@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import os
 import re
 import shlex
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
+import time
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -121,3 +127,112 @@ def test_alerts_are_about_metrics_that_there_are():
             assert rule["annotations"]["summary"]
             for name in re.findall(r"\bonlinecal_(\w+)", rule["expr"]):
                 assert f'"{name.removesuffix("_total")}"' in source
+
+
+TOKEN = "correct-horse-battery"
+SERVE = "from onlinecal.cli.stream.serve import serve; import typer; typer.run(serve)"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def running(*command, **settings):
+    with subprocess.Popen(command, **settings) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def connected(port, patience=60):
+    """A connection to something that has just been started."""
+    for _ in range(10 * patience):
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=20)
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+    raise TimeoutError(f"nobody listens on port {port}")
+
+
+@pytest.fixture
+def proxied(tmp_path):
+    """The port of nginx with the configuration of deploy/, in front of an engine with a token."""
+    for tool in ("nginx", "openssl"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not here")
+    pytest.importorskip("uvicorn", reason="needs the extra serve")
+    port, engine = free_port(), free_port()
+    certificate, key = tmp_path / "onlinecal.crt", tmp_path / "onlinecal.key"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=onlinecal.example.org"]
+    subprocess.run([*made, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    text = (DEPLOY / "nginx.conf").read_text()
+    for before, after in (
+        ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
+        ("server 127.0.0.1:8765", f"server 127.0.0.1:{engine}"),
+        ("/etc/nginx/onlinecal.crt", str(certificate)),
+        ("/etc/nginx/onlinecal.key", str(key)),
+        ("client_body_timeout 10s", "client_body_timeout 3s"),
+    ):
+        assert text.count(before) == 1
+        text = text.replace(before, after)
+    folders = "".join(
+        f"{name}_temp_path {tmp_path};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    main = tmp_path / "nginx.conf"
+    main.write_text(
+        f"daemon off; {'user root;' if os.geteuid() == 0 else ''} pid {tmp_path}/pid; error_log stderr;"
+        f"events {{}} http {{ access_log off; {folders} {text} }}"
+    )
+    nginx = ["nginx", "-p", str(tmp_path), "-e", "stderr", "-c", str(main)]
+    tested = subprocess.run([*nginx, "-t"], capture_output=True, text=True, check=False)
+    assert (tested.returncode, "successful" in tested.stderr) == (0, True), tested.stderr
+    serve = [sys.executable, "-c", SERVE, "--ledger", str(tmp_path / "ledger.db"), "--port", str(engine)]
+    quiet, environment = {"stderr": subprocess.DEVNULL}, {**os.environ, "ONLINECAL_TOKEN": TOKEN}
+    with running(*serve, env=environment, **quiet), running(*nginx, **quiet):
+        for one in (engine, port):
+            connected(one).close()
+        yield port
+
+
+@pytest.fixture
+def over_tls(proxied):
+    """A TLS connection to the proxy."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(context.wrap_socket(connected(proxied)))
+
+
+def asked(connection, path="/query", body=b'{"id": "q", "key": "rain/oslo", "hint": 0.7}', token=TOKEN):
+    """The status and the body of an answer."""
+    client = http.client.HTTPConnection("onlinecal.example.org")
+    client.sock = connection
+    client.request("POST", path, body, {"Authorization": f"Bearer {token}"})
+    answer = client.getresponse()
+    return answer.status, answer.read()
+
+
+def test_the_proxy_passes_on_what_may_come_and_nothing_else(over_tls):
+    connection = over_tls()
+    for _ in range(2):
+        status, body = asked(connection)
+        assert (status, json.loads(body)["type"]) == (200, "forecast")
+    assert asked(over_tls(), token="another-token-of-its-own")[0] == 401
+    assert asked(over_tls(), body=b" " * ((1 << 20) + 1))[0] == 413
+
+
+def test_the_proxy_ends_slow_requests_and_bounds_the_connections_of_a_client(over_tls):
+    begun = b"POST /query HTTP/1.1\r\nHost: onlinecal.example.org\r\nContent-Length: 50\r\n\r\n{"
+    slow = [over_tls() for _ in range(50)]
+    for connection in slow:
+        connection.sendall(begun)
+    assert asked(over_tls())[0] == 429
+    for connection in slow:
+        # without an answer, or with one that says so
+        assert connection.recv(1 << 12)[:12] in (b"", b"HTTP/1.1 408")
+    assert asked(over_tls())[0] == 200

@@ -25,9 +25,6 @@ def serve(
         Path | None,
         typer.Option("--token-file", help="A file with the token; else ONLINECAL_TOKEN in the environment."),
     ] = None,
-    rate: Annotated[
-        float, typer.Option("--rate", min=0, help="Requests a second for each client; 0: any number.")
-    ] = 10_000,
     log_json: Annotated[
         bool,
         typer.Option("--log-json", help="Alarms, rejected events and all else on stderr, as JSON lines."),
@@ -57,7 +54,6 @@ def serve(
         from onlinecal.engine.http import server
     except ImportError as error:
         raise ValueError(f"{error.name} is not installed: pip install 'onlinecal[serve]'") from error
-    allow_connections(server.DESCRIPTORS)
     token = server.read_token(token_file)
     server.check_reach(host, token)
     wanted = None if config is None else read_config(config)
@@ -72,16 +68,6 @@ def serve(
 
     async def run() -> None:
         async with AsyncEngine(ledger, wanted) as engine:
-            await server.serve(engine, host, port, token=token, rate=rate or None, ready=ready)
+            await server.serve(engine, host, port, token=token, ready=ready)
 
     asyncio.run(run())
-
-
-def allow_connections(descriptors: int) -> None:
-    """Raise this process's limit of open files, which is often as low as 1024, as far as it may."""
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = descriptors if hard == resource.RLIM_INFINITY else min(descriptors, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -24,7 +24,6 @@ from onlinecal.engine.http import bodies
 from onlinecal.engine.http.bodies import Events, Form
 from onlinecal.engine.http.gate import (
     LOOPBACK_NAMES,
-    Buckets,
     Gate,
     Receive,
     Refusal,
@@ -37,9 +36,6 @@ from onlinecal.engine.http.gate import (
 from onlinecal.engine.http.metrics import MEDIA_TYPE, as_text
 from onlinecal.engine.keys.totals import Line
 from onlinecal.engine.watch.overview import Overview
-
-RATE = 10_000.0
-"""Requests a second that each client may make."""
 
 LARGEST_BODY = 1 << 20
 MOST_EVENTS = 10_000
@@ -77,7 +73,6 @@ def create_app(
     engine: AsyncEngine,
     *,
     token: str | None = None,
-    rate: float | None = RATE,
     largest_body: int = LARGEST_BODY,
     most_events: int = MOST_EVENTS,
     patience: float = PATIENCE,
@@ -91,8 +86,6 @@ def create_app(
         Answers the events.
     token
         What clients must send as `Authorization: Bearer ...`, at least 16 characters; None: nothing.
-    rate
-        Requests a second that each client (IP address) may make, as many at once; None: any number.
     largest_body
         Bytes of a request's body.
     most_events
@@ -102,7 +95,7 @@ def create_app(
     hosts
         Names that the Host header may have; None: any, for a server that other machines can reach.
 
-    Raises ValueError for a token that is too short, or a rate that is not positive.
+    Raises ValueError for a token that is too short.
     """
     room = Room(max(ROOM, largest_body))
     intake = partial(
@@ -121,8 +114,7 @@ def create_app(
         Route("/health", readings.health),
         *(Route(path, static(*source)) for path, source in PAGE.items()),
     ]
-    buckets = None if rate is None else Buckets(rate)
-    return Gate(Router(routes, redirect_slashes=False), token, buckets, hosts, frozenset({*PAGE, "/health"}))
+    return Gate(Router(routes, redirect_slashes=False), token, hosts, frozenset({*PAGE, "/health"}))
 
 
 def typed(event: type[Any]) -> Reader:

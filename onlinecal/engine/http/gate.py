@@ -1,20 +1,15 @@
-"""What a request has to pass before it is looked at: who may ask, how often, from which page, how much.
+"""What a request has to pass before it is looked at: who may ask, from which page, how much.
 
 (Starlette's own check of hosts answers a bare 400 that does not say what is wrong, and only its newer
-releases read the name [::1]. The library limits counts in windows: it keeps every request of the last second,
-bounds no number of clients, and needs a thread to clear up.)
+releases read the name [::1].)
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-import math
 import re
-import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from functools import lru_cache
-from ipaddress import IPv6Address, ip_address
 from typing import Any
 
 import msgspec
@@ -42,7 +37,6 @@ HEADERS = [
 ]  # fmt: skip
 """They go with every answer."""
 
-MOST_CLIENTS = 10_000
 SHORTEST_TOKEN = 16
 
 
@@ -54,27 +48,6 @@ class Refusal(Exception):
         self.status, self.detail, self.headers = status, detail, headers
 
 
-class Buckets:
-    """A token bucket for each client: `rate` requests a second, and a second's worth at once."""
-
-    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
-        if not 0 < rate < math.inf:
-            raise ValueError(f"rate must be a positive number of requests a second, got {rate!r}")
-        self.rate, self.burst, self._clock = rate, max(1.0, rate), clock
-        self._filled: dict[str, tuple[float, float]] = {}
-
-    def wait(self, client: str) -> float:
-        """Take a token; 0, or the seconds until there will be one."""
-        now = self._clock()
-        level, since = self._filled.pop(client, (self.burst, now))
-        level = min(self.burst, level + (now - since) * self.rate)
-        lacking = max(0.0, 1.0 - level)
-        self._filled[client] = (level if lacking else level - 1.0), now
-        if len(self._filled) > MOST_CLIENTS:
-            del self._filled[next(iter(self._filled))]
-        return lacking / self.rate
-
-
 class Gate:
     """An ASGI application in front of another.
 
@@ -84,8 +57,6 @@ class Gate:
         What is behind it.
     token
         What `Authorization: Bearer ...` must say, except for the paths in `public`; None: nothing.
-    buckets
-        How often a client may ask; None: as often as it likes.
     hosts
         Names in the Host header that requests may be addressed to; None: any. On a loopback address this
         keeps out web pages whose own name was made to mean this machine.
@@ -97,11 +68,10 @@ class Gate:
         self,
         app: App,
         token: str | None,
-        buckets: Buckets | None,
         hosts: frozenset[bytes] | None,
         public: frozenset[str],
     ) -> None:
-        self._app, self._buckets, self._hosts, self._public = app, buckets, hosts, public
+        self._app, self._hosts, self._public = app, hosts, public
         self._token = None if token is None else check_token(token).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -124,12 +94,6 @@ class Gate:
             await respond(with_headers, 503, said(str(error)))
 
     def _check(self, scope: Scope) -> None:
-        if self._buckets is not None:
-            client = scope.get("client")
-            wait = self._buckets.wait(network_of(client[0] if client else ""))
-            if wait:
-                seconds = str(math.ceil(wait)).encode()
-                raise Refusal(429, "too many requests, wait a little", (b"retry-after", seconds))
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"")
         if self._hosts is not None and name_of(host) not in self._hosts:
@@ -158,18 +122,6 @@ def name_of(host: bytes) -> bytes:
     """A Host header without its port; empty if it is none."""
     found = _host.fullmatch(host)
     return found[1].lower() if found else b""
-
-
-@lru_cache(MOST_CLIENTS)
-def network_of(address: str) -> str:
-    """What one client has at its disposal: an IPv4 address, or the 2^64 IPv6 addresses around one."""
-    try:
-        known = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(known, IPv6Address):
-        return str(known.ipv4_mapped or IPv6Address(int(known) >> 64 << 64))
-    return address
 
 
 def size_of_body(scope: Scope, largest: int) -> int:

@@ -16,8 +16,7 @@ from pathlib import Path
 import uvicorn
 
 from onlinecal.engine.concurrent import AsyncEngine
-from onlinecal.engine.http.app import LARGEST_BODY, PATIENCE, RATE, create_app
-from onlinecal.engine.http.connections import GRACE, KEEP_ALIVE, MOST_CONNECTIONS, Connection, Crowd
+from onlinecal.engine.http.app import LARGEST_BODY, PATIENCE, create_app
 from onlinecal.engine.http.gate import LOOPBACK_NAMES
 from onlinecal.engine.watch.logs import Seldom
 
@@ -26,11 +25,14 @@ TOKEN_VARIABLE = "ONLINECAL_TOKEN"
 BACKLOG = 128
 """Connections that wait to be accepted."""
 
-DESCRIPTORS = MOST_CONNECTIONS + 2 * BACKLOG
-"""Open files that a server needs at most: connections come in by so many at a time."""
+MOST_CONNECTIONS = 500
+"""Above these, requests are answered with 503; systems often allow a process 1,024 open files."""
 
-KERNEL = 1 << 16
-"""Bytes that the system keeps of a connection in each direction; it takes twice that for itself."""
+KEEP_ALIVE = 30
+"""Seconds between two requests of a connection."""
+
+GRACE = 10
+"""Seconds that requests under way get when the server stops."""
 
 
 @contextmanager
@@ -81,9 +83,6 @@ def bind(host: str, port: int) -> socket.socket:
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # what is accepted here inherits these; left to itself the system keeps megabytes of a connection
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, KERNEL)
             sock.bind(address)
             sock.listen(BACKLOG)
         except OSError:
@@ -100,12 +99,11 @@ async def serve(
     port: int = 8765,
     *,
     token: str | None = None,
-    rate: float | None = RATE,
     largest_body: int = LARGEST_BODY,
     patience: float = PATIENCE,
-    silence: float = KEEP_ALIVE,
-    grace: float = GRACE,
-    crowd: Crowd | None = None,
+    connections: int = MOST_CONNECTIONS,
+    silence: int = KEEP_ALIVE,
+    grace: int = GRACE,
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Answer requests until SIGTERM, SIGINT or the task's cancellation; the engine stays open.
@@ -114,16 +112,16 @@ async def serve(
 
     Parameters
     ----------
-    engine, token, rate, largest_body, patience
+    engine, token, largest_body, patience
         As in `create_app`.
     host, port
         Where to listen; port 0 takes one that is free. Other addresses than loopback need a token.
+    connections
+        How many there may be: where there are as many, requests are answered with 503.
     silence
-        Seconds that a connection may last between two requests, and that a client may take for an answer.
+        Seconds that a connection may last between two requests.
     grace
-        Seconds that requests under way get at the end.
-    crowd
-        How many connections there may be; None: as docs/engine.md says.
+        Seconds that requests under way get at the end; then they are cut off.
     ready
         Called with the address as soon as connections are accepted.
 
@@ -136,14 +134,10 @@ async def serve(
     """
     check_reach(host, token)
     hosts = LOOPBACK_NAMES | {written(host).lower().encode()} if is_loopback(host) else None
-    app = create_app(
-        engine, token=token, rate=rate, largest_body=largest_body, patience=patience, hosts=hosts
-    )
-    crowd = crowd or Crowd()
-    limits = {"patience": patience, "silence": silence, "grace": grace, "crowd": crowd}
+    app = create_app(engine, token=token, largest_body=largest_body, patience=patience, hosts=hosts)
     config = uvicorn.Config(
         app,
-        http=type("LimitedConnection", (Connection,), limits),
+        http="httptools",
         ws="none",
         lifespan="off",
         log_level="warning",
@@ -152,10 +146,9 @@ async def serve(
         proxy_headers=False,
         server_header=False,
         backlog=BACKLOG,
-        # requests, with those whose connections have ended
-        limit_concurrency=2 * crowd.most,
-        timeout_keep_alive=silence,  # type: ignore[arg-type]
-        timeout_graceful_shutdown=None,
+        limit_concurrency=connections,
+        timeout_keep_alive=silence,
+        timeout_graceful_shutdown=grace,
     )
     await engine.total()
     with bind(host, port) as sock, ending_here(), seldom():

@@ -13,6 +13,6 @@ with warnings.catch_warnings():
     from starlette.testclient import TestClient
 
 
-def client_of(engine, client=("127.0.0.1", 50_000), **settings):
+def client_of(engine, **settings):
     app = create_app(AsyncEngine(engine), **settings)
-    return TestClient(app, base_url="http://127.0.0.1:8765", client=client)
+    return TestClient(app, base_url="http://127.0.0.1:8765")

@@ -1,4 +1,4 @@
-"""Who may ask the engine over HTTP, how often, from which page, and how much."""
+"""Who may ask the engine over HTTP, from which page, and how much."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 
 from onlinecal.engine import AsyncEngine
 from onlinecal.engine.http.app import create_app
-from onlinecal.engine.http.gate import MOST_CLIENTS, Buckets
 from tests.engine.http.clients import client_of
 
 TOKEN = "correct-horse-battery"
@@ -76,26 +75,3 @@ def test_large_and_compressed_bodies_are_refused(engine):
         assert "1000" in answer.json()["error"]
         assert client.post("/query", content=iter([b" " * 600] * 5)).status_code == 413
         assert client.post("/query", content=event, headers={"content-encoding": "gzip"}).status_code == 415
-
-
-def test_a_client_that_asks_too_often_is_told_when_to_come_back(engine):
-    with client_of(engine, rate=3) as client, client_of(engine, ("127.0.0.2", 1), rate=3) as other:
-        statuses = [client.get("/health").status_code for _ in range(5)]
-        assert statuses == [200, 200, 200, 429, 429]
-        assert client.get("/health").headers["retry-after"] == "1"
-        assert other.get("/health").status_code == 200
-
-
-def test_buckets_fill_with_time_and_are_forgotten_at_last():
-    now = [0.0]
-    buckets = Buckets(2.0, clock=lambda: now[0])
-    assert [buckets.wait("a") for _ in range(3)] == [0, 0, 0.5]
-    now[0] += 0.25
-    assert buckets.wait("a") == 0.25
-    now[0] += 0.25
-    assert buckets.wait("a") == 0
-    for i in range(MOST_CLIENTS + 10):
-        buckets.wait(f"client {i}")
-    assert len(buckets._filled) == MOST_CLIENTS
-    with pytest.raises(ValueError, match="rate"):
-        Buckets(0)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import resource
 import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -94,50 +92,6 @@ def test_a_server_that_is_told_to_stop_answers_what_is_under_way_and_loses_nothi
     assert read_report(tmp_path / "ledger.db").events >= len(answered)
 
 
-def test_a_slow_or_endless_request_is_cut_off(tmp_path):
-    """Three clients that never finish: no request, half a head, a body that does not come."""
-
-    def hear(connection, sent):
-        connection.settimeout(10)
-        try:
-            connection.sendall(sent)
-            heard = b""
-            while piece := connection.recv(4096):
-                heard += piece
-        except ConnectionError:
-            return heard
-        return heard
-
-    async def main():
-        listening = asyncio.get_running_loop().create_future()
-        async with AsyncEngine() as engine:
-            serving = asyncio.create_task(
-                serve(engine, port=0, patience=0.3, ready=lambda url: listening.set_result(url))
-            )
-            port = int((await listening).rpartition(":")[2])
-            heads = [
-                b"",
-                b"POST /query HTTP/1.1\r\nHost: 127.0.0.1\r\n",
-                b"POST /query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n\r\n{",
-                b"POST /query HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 1_000_000,
-            ]
-            await asyncio.sleep(0.05)
-            connections = [socket.create_connection(("127.0.0.1", port)) for _ in heads]
-            start = time.perf_counter()
-            heard = await asyncio.gather(*map(asyncio.to_thread, [hear] * 4, connections, heads))
-            assert time.perf_counter() - start < 8
-            for connection in connections:
-                connection.close()
-            serving.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await serving
-        return heard
-
-    nothing, half, late, _ = asyncio.run(main())
-    assert (nothing, half) == (b"", b"")
-    assert b" 408 " in late.split(b"\r\n")[0]
-
-
 def test_the_token_comes_from_a_file_or_the_environment(server, tmp_path):
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
@@ -170,18 +124,3 @@ def test_a_missing_extra_is_named(monkeypatch, tmp_path):
         monkeypatch.delattr(f"onlinecal.engine.http.{name}", raising=False)
     with pytest.raises(ValueError, match=r"pip install 'onlinecal\[serve\]'"):
         stream_serve.serve(tmp_path / "ledger.db")
-
-
-def test_a_server_raises_its_limit_of_open_files_as_far_as_it_may():
-    from onlinecal.cli.stream.serve import allow_connections
-
-    soft, hard = before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    enough = min(number for number in (soft, hard, 600) if number != resource.RLIM_INFINITY)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (enough - 100, hard))
-        allow_connections(enough)
-        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (enough, hard)
-        allow_connections(enough - 50)
-        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (enough, hard)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
