@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onlinecal.lazy import lazy_names
-from onlinecal.moved import find_old_names
 
 if TYPE_CHECKING:
     from onlinecal.alarms import CalibrationAlarm as CalibrationAlarm
@@ -62,5 +61,3 @@ if TYPE_CHECKING:
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)
-
-find_old_names()

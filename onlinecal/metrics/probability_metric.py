@@ -53,10 +53,6 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         self._met = top_label or isinstance(pos_val, bool)
         self._others: tuple[Any, ...] = ()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # metrics that were pickled before they watched their labels take what they have counted for granted
-        self.__dict__.update({"top_label": False, "_met": True, "_others": (), **state})
-
     @property
     def bigger_is_better(self) -> bool:
         """False: these are errors."""

@@ -21,10 +21,8 @@ from 0 and 1.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from functools import cache
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +32,6 @@ from numpy.typing import NDArray
 from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.forecasters.rules import Rules
-from onlinecal.steering import three_maps, unsteered
 from onlinecal.steering.curves import (
     EDGE,
     FREE,
@@ -54,9 +51,9 @@ from onlinecal.steering.curves import (
     write_knots,
 )
 from onlinecal.steering.mixing import ETA, mixed_answer, reweigh
-from onlinecal.steering.three_maps import N_BINS, bin_mean, bin_of, within
 
 N_ANSWERS = 6
+N_BINS = 20
 SHIFT_RATE = 0.02
 """Of the intercept that the last stage follows, in logits for an error of 1."""
 PATIENCE = 4.0
@@ -72,6 +69,8 @@ LAST = STRETCHED + 1
 ASKED = LAST + 2
 TICKET = ASKED + 1
 """Length of the ticket, at the front of the state."""
+TICKET_ALONE = FORECAST + 1
+"""Length of a state that keeps a ticket only: what it is asked about is a hint already."""
 ROUNDS, EVENTS, INTERCEPT, LOWEST, HIGHEST = TICKET, TICKET + 1, TICKET + 2, TICKET + 3, TICKET + 4
 WEIGHTS = HIGHEST + 1
 LAST_WEIGHTS = WEIGHTS + N_ANSWERS
@@ -94,6 +93,27 @@ def new_steering() -> NDArray[np.float64]:
         start_smooth(state, at)
         start_free(state, at + SMOOTH)
     return state
+
+
+@kernel_part
+def within(p: float) -> float:
+    """The value of p moved into [0, 1]; NaN, no opinion, counts as 1/2."""
+    p = float(p)
+    if p != p:
+        return 0.5
+    return clip(p, 0.0, 1.0)
+
+
+@kernel_part
+def bin_of(p: float, n_bins: int) -> int:
+    """Which of n equal-width bins holds p; 1 belongs to the last."""
+    return min(int(p * n_bins), n_bins - 1)
+
+
+@kernel_part
+def bin_mean(total: float, count: float, bin: int, n_bins: int) -> float:
+    """The mean outcome of a bin, with its centre counted as one more outcome."""
+    return (total + (bin + 0.5) / n_bins) / (count + 1.0)
 
 
 @kernel_part
@@ -178,46 +198,53 @@ class Steered:
     ticket: ClassVar[int]
 
 
-def edition(size: int) -> ModuleType:
-    """How a state of so many floats is steered: those of version 0.1.0 go on as they did."""
-    others = {three_maps.SIZE: three_maps, unsteered.SIZE: unsteered}
-    return others.get(size, sys.modules[__name__])
+@kernel_part
+def leave(state: Any, p: float) -> float:
+    """In place of `steer`, what is asked about as it is."""
+    return p
+
+
+@kernel_part
+def ignore(state: Any, outcome: float) -> None:
+    """In place of `learn`, nothing."""
+
+
+@compiled
+def hint_of(state: NDArray[np.float64], raw: float) -> float:
+    """See `Hinting`."""
+    return steer(state, within(raw))
+
+
+@compiled
+def learn_outcome(state: NDArray[np.float64], outcome: int) -> None:
+    """See `Hinting`."""
+    learn(state, outcome)
+
+
+@compiled
+def hint_alone(state: NDArray[np.float64], raw: float) -> float:
+    """See `Hinting`: for states that keep a ticket only."""
+    return within(raw)
 
 
 @cache
-def hint_of(size: int) -> Callable[[NDArray[np.float64], float], float]:
-    """How states of a size make hints, compiled when it is first called."""
-    steer = edition(size).steer
-
-    @compiled
-    def hint(state: NDArray[np.float64], raw: float) -> float:
-        return steer(state, within(raw))
-
-    return hint
+def hinting() -> type[Hinting]:
+    """The entry points; what is not called is not compiled."""
+    return namespace(Hinting, hint=hint_of, learn=learn_outcome, ticket=TICKET)
 
 
 @cache
-def hinting(size: int) -> type[Hinting]:
-    """The entry points for states of a size; what is not called is not compiled."""
-    rules = edition(size)
-    learn = rules.learn
+def rounds_of(rules: Rules, steers: bool = True) -> tuple[Callable[..., float], Callable[..., bool]]:
+    """How a round of a machine's rules is opened and settled, see `Steered`: for kernels.
 
-    @compiled
-    def learn_outcome(state: NDArray[np.float64], outcome: int) -> None:
-        learn(state, outcome)
-
-    return namespace(Hinting, hint=hint_of(size), learn=learn_outcome, ticket=rules.TICKET)
-
-
-@cache
-def rounds_of(rules: Rules, size: int = SIZE) -> tuple[Callable[..., float], Callable[..., bool]]:
-    """How a round of a machine's rules behind steering is opened and settled: see `Steered`; for kernels."""
+    `steers`: behind steering; else states keep a ticket only.
+    """
     announce, charge, has_room = rules.announce, rules.settle, rules.has_room
-    steer, learn = edition(size).steer, edition(size).learn
+    guide_by, learn_by = (steer, learn) if steers else (leave, ignore)
 
     @kernel_part
     def ask(memory: NDArray[np.int64], state: NDArray[np.float64], raw: float) -> float:
-        guide = steer(state, within(raw))
+        guide = guide_by(state, within(raw))
         lower, step, forecast, _ = announce(memory, guide, 0.0)
         state[CELL_LOWER] = lower
         state[CELL_STEP] = step
@@ -229,22 +256,22 @@ def rounds_of(rules: Rules, size: int = SIZE) -> tuple[Callable[..., float], Cal
         if not has_room(memory):
             return False
         charge(memory, int(state[CELL_LOWER]), int(state[CELL_STEP]), outcome, state[FORECAST])
-        learn(state, outcome)
+        learn_by(state, outcome)
         return True
 
     return ask, settle
 
 
 @cache
-def steered(rules: Rules, size: int = SIZE) -> type[Steered]:
-    """The entry points for a machine's rules (see `onlinecal.forecasters.rules`) and states of a size."""
-    ask, settle = rounds_of(rules, size)
+def steered(rules: Rules, steers: bool = True) -> type[Steered]:
+    """The entry points for a machine's rules (see `onlinecal.forecasters.rules`), as `rounds_of` says."""
+    ask, settle = rounds_of(rules, steers)
     # choosing among versions by the types of the arguments is a third of the cost of a call
     table, floats = types.int64[::1], types.float64[::1]
     return namespace(
         Steered,
-        hint=hint_of(size),
-        ticket=edition(size).TICKET,
+        hint=hint_of if steers else hint_alone,
+        ticket=TICKET if steers else TICKET_ALONE,
         ask=entry_point(compiled(ask), table, floats, types.float64),
         settle=entry_point(compiled(settle), table, floats, types.int64),
     )

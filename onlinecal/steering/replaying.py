@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onlinecal.compiling import compiled
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.rules import Rules
-from onlinecal.steering.binary import hinting, rounds_of
+from onlinecal.steering.binary import TICKET_ALONE, rounds_of, steered
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -52,9 +52,10 @@ def replayed(
     """Play probabilities and outcomes on a table and a steering state, all of shape (T,)."""
     tapes = Tapes(np.empty(len(raw)), np.empty(len(raw)))
     room = schedule.most_late + 1
-    kept = np.empty((room, hinting(state.size).ticket))
+    steers = state.size > TICKET_ALONE
+    kept = np.empty((room, steered(table.rules, steers).ticket))
     places, free, done = np.empty(len(raw), np.int64), np.arange(room), np.zeros(2, np.int64)
-    while not replaying(table.rules, state.size)(
+    while not replaying(table.rules, steers)(
         table.memory, state, kept, places, free, done, raw, outcomes, schedule.order, schedule.known, *tapes
     ):
         table.grow()
@@ -62,13 +63,13 @@ def replayed(
 
 
 @cache
-def replaying(rules: Rules, size: int) -> Callable[..., bool]:
+def replaying(rules: Rules, steers: bool) -> Callable[..., bool]:
     """replay(memory, state, kept, places, free, done, raw, outcomes, *schedule, *tapes) -> if all is done.
 
     If not, the memory has no room; `done` says how many rows were asked about, and how many settled. Tickets
     of open rows wait in rows of `kept`, those named in `places`; of `free`, a stack, the rest.
     """
-    ask, settle = rounds_of(rules, size)
+    ask, settle = rounds_of(rules, steers)
     certificate = rules.certificate
 
     @compiled

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.forecasters.binary.cells import clip
-from onlinecal.steering.binary import ANSWERS, ASKED, EVENTS, FORECAST, ROUNDS, TICKET, learn, steer
+from onlinecal.steering.binary import ANSWERS, ASKED, EVENTS, FORECAST, ROUNDS, TICKET, learn, steer, within
 from onlinecal.steering.binary import SIZE as STEERING
 from onlinecal.steering.binary import new_steering as steering_alone
 from onlinecal.steering.mixing import ETA, mixed_answer, reweigh
-from onlinecal.steering.three_maps import within
 
 ROOM = STEERING
 WEIGHTS = ROOM + 2

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
         GroupCalibratedClassifier as GroupCalibratedClassifier,
     )
     from onlinecal.wrappers.lp_calibrated_classifier import LpCalibratedClassifier as LpCalibratedClassifier
-    from onlinecal.wrappers.maps.binned_mean import BinnedMean as BinnedMean
-    from onlinecal.wrappers.maps.platt_scaling import PlattScaling as PlattScaling
+    from onlinecal.wrappers.maps import BinnedMean as BinnedMean
+    from onlinecal.wrappers.maps import PlattScaling as PlattScaling
     from onlinecal.wrappers.stream import (
         RecalibratedStream as RecalibratedStream,
         recalibrate_stream as recalibrate_stream,

@@ -19,7 +19,6 @@ from onlinecal.wrappers.strategies.catalogue import (
     check_settings,
     chosen,
     new_strategies,
-    renewed,
 )
 from onlinecal.wrappers.strategies.certain import Certain
 from onlinecal.wrappers.strategies.classwise import Classwise
@@ -110,11 +109,6 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
     ----------
     docs/theory.md, sections 2 to 6; Arunachaleswaran, Collina, Roth and Shi (2024).
     """
-
-    classes: Sequence[Label] | None = None
-    _moments: Moments | None = None
-    _by_guarantee = False
-    """Whether to look at guarantees for the horizon: not for states that do not say so."""
 
     def __init__(
         self,
@@ -247,8 +241,7 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
     def _chosen(self, n_labels: int) -> str:
         """The name of the strategy for so many labels."""
         horizon, window = (self.horizon, self.window) if self._by_guarantee else (None, None)
-        older = self._strategies[Certain.name].goes_on_as_before
-        return chosen(self.strategy, n_labels, window, self._strategies, horizon, older)
+        return chosen(self.strategy, n_labels, window, self._strategies, horizon)
 
     def _choose_plan(self) -> None:
         """Take notice of a new label, after the round that brought it."""
@@ -263,6 +256,3 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
             remarks = vacuous_remarks(*self._plan.outlook(n_labels, self.horizon), n_labels, self.horizon)
             warn_of(remarks, GuaranteeWarning, level)
             self._by_guarantee = not remarks
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(renewed(state) if "_projections" in state else state)

@@ -168,7 +168,3 @@ class GroupCalibratedClassifier(LateLabels[Any]):
 
     def _note_late(self, others: int) -> None:
         self._forecaster.note_late(others)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # in 0.1.0 it had another name
-        self.__dict__.update({"_forecaster" if k == "_books" else k: value for k, value in state.items()})

@@ -135,16 +135,3 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
 
     def _most_between_fits(self) -> int:
         return self._online.rounds_to_next()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # in 0.1.0 it had another name, and what is counted was kept here
-        self.__dict__.update({"_columns" if k == "_numbers" else k: value for k, value in state.items()})
-        if "_online" not in state:
-            self._online = OnlineLp(self._settings(), self.window, self.fading)
-            online = self._online
-            online.rounds, online.fits = self.n_rounds, self.n_fits
-            online.map, online.counts, online.random = (
-                self.__dict__.pop(name) for name in ("_map", "_counts", "_random")
-            )
-            for name in ("_levels", "_beta", "_shares"):
-                del self.__dict__[name]

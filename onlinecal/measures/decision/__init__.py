@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    # pickles of 0.1.0 look for it here
     from onlinecal.measures.decision.losses import DecisionLosses as DecisionLosses
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -53,10 +53,6 @@ class LevelSetCounts:
         self.paid = 0.0
         self.weight = 1.0
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # in 0.1.0 some were private
-        self.__dict__.update({name.lstrip("_"): value for name, value in state.items()})
-
     def add(self, key: Key, forecast: dict[int, float], label: int, pool: int = 0) -> None:
         """Count one round: its level set, its probabilities by class number, its label's number, its pool."""
         weight = self.weight

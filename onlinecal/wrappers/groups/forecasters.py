@@ -11,11 +11,9 @@ import math
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.guarantees import cells_for
-from onlinecal.steering.binary import ANSWERS, Hinting, hinting, new_steering
+from onlinecal.steering.binary import ANSWERS, TICKET, hinting, new_steering
 from onlinecal.wrappers.groups.membership import EVERYONE, Members
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
 
@@ -55,15 +53,12 @@ class AtomForecaster:
             reach = 0.5 if report == "midpoint" else 1.0
             self._settings["n_cells"] = cells_for(horizon, slack * n_atoms, reach)
         self.atoms: dict[Members, AtomProjection] = {}
-        self.goes_on_as_before = False
 
     def ask(self, members: Members, raw: float) -> AtomTicket:
         """Issue a forecast for a model's probability."""
         atom = self.atoms.get(members)
         if atom is None:
             atom = self.atoms[members] = AtomProjection(AlmostOneStepAhead(**self._settings))
-            if self.goes_on_as_before:
-                atom.go_on_as_before()
         probability = atom.ask(raw)
         return AtomTicket(members, atom.ticket(), probability)
 
@@ -138,14 +133,6 @@ class SharedForecaster:
         self._square = 0.0
         self._steering = new_steering()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # version 0.1.0 had a list
-        self.__dict__.update(state, _steering=np.asarray(state["_steering"]))
-
-    @property
-    def _hinting(self) -> type[Hinting]:
-        return hinting(self._steering.size)
-
     @property
     def growth(self) -> float:
         """w: how much the sum of squared biases can grow per round and group."""
@@ -154,7 +141,7 @@ class SharedForecaster:
 
     def ask(self, members: Members, raw: float) -> SharedTicket:
         """Issue a forecast for a model's probability: the valid cell nearest to the steered hint."""
-        hint = self._hinting.hint(self._steering, raw)
+        hint = hinting().hint(self._steering, raw)
         names = (EVERYONE, *members)
         tables = [self._biases[name] for name in names if name in self._biases]
         m, lower = self.scale, self._nearest(tables, len(names), hint)
@@ -162,9 +149,7 @@ class SharedForecaster:
         if self._report != "midpoint":
             ends = {"lower": lower / m, "upper": (lower + 1) / m}
             p = ends.get(self._report, min(max(hint, lower / m), (lower + 1) / m))
-        return SharedTicket(
-            members, lower, m, tuple(self._steering[ANSWERS : self._hinting.ticket].tolist()), p
-        )
+        return SharedTicket(members, lower, m, tuple(self._steering[ANSWERS:TICKET].tolist()), p)
 
     def settle(self, ticket: SharedTicket, outcome: int) -> None:
         """Charge a forecast with its outcome: to its cell's upper end for 1, to the lower for 0."""
@@ -188,8 +173,8 @@ class SharedForecaster:
             self._reserve[name] = self._reserve.get(name, 0.0) + self._reach / ticket.scale
             self._rounds[name] = self._rounds.get(name, 0) + 1
         self._overlap += len(names)
-        self._steering[ANSWERS : self._hinting.ticket] = ticket.kept
-        self._hinting.learn(self._steering, outcome)
+        self._steering[ANSWERS:TICKET] = ticket.kept
+        hinting().learn(self._steering, outcome)
         if not self._fixed:
             while self.scale**3 * self._overlap < 2 * self._rounds[EVERYONE] ** 2:
                 self._refine()

@@ -16,6 +16,7 @@ class Binary(Strategy):
     """One event: that the label is the positive one, or the first one seen."""
 
     name = "binary"
+    steers = True
     fewest = 2
 
     def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:

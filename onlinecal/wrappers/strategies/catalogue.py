@@ -1,10 +1,10 @@
-"""All strategies by name, which of them "auto" is, and what they were in version 0.1.0."""
+"""All strategies by name, and which of them "auto" is."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from onlinecal.forecasters.binary.defaults import SLACK_ON_FIXED_GRIDS, SLACK_WITH_HINTS
 from onlinecal.forecasters.binary.grid import check_slack
@@ -29,8 +29,6 @@ STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 AUTO = "auto"
 CHOICES = {2: Binary.name, 10: Classwise.name, math.inf: TopLabel.name}
 """What "auto" is for up to so many labels, if nothing else is known."""
-OLDER_CHOICES = {2: Binary.name, 3: Simplex.name, **CHOICES}
-"""What it was in version 0.1.0, whose states go on by it."""
 
 INFORMATIVE = {Simplex.name: 0.2, Classwise.name: 0.5, Tree.name: 0.5, TopLabel.name: math.inf}
 """With a window or a horizon "auto" is the first of these with at most this share of the trivial guarantee.
@@ -87,12 +85,11 @@ def chosen(
     window: int | None = None,
     strategies: Mapping[str, Strategy] | None = None,
     horizon: int | None = None,
-    older: bool = False,
 ) -> str:
     """The name of the strategy for so many labels.
 
     With strategies "auto" goes by what they guarantee of any window, or else for the horizon, if there is
-    one. `older`: as in version 0.1.0.
+    one.
     """
     if strategy != AUTO:
         return strategy
@@ -101,8 +98,7 @@ def chosen(
             outlook = outlook_of(strategies[name], n_labels, window, horizon)
             if outlook is not None and outlook.share <= most:
                 return name
-    choices = sorted((OLDER_CHOICES if older else CHOICES).items())
-    return next(name for most, name in choices if n_labels <= most)
+    return next(name for most, name in CHOICES.items() if n_labels <= most)
 
 
 def new_strategy(
@@ -147,25 +143,3 @@ def new_strategies(
     return {
         name: new_strategy(name, slack, n_buckets, horizon, moments, declared, steering) for name in names
     }
-
-
-def renewed(state: dict[str, Any]) -> dict[str, Any]:
-    """The state of a CalibratedClassifier of 0.1.0, which kept all strategies' parts itself, as of today."""
-    then = {"_projections", "_joint", "_surprises", "_plan", "_kind"}
-    now = {name: value for name, value in state.items() if name not in then}
-    strategies = new_strategies(state["slack"], state["n_buckets"], state["horizon"])
-    for strategy in strategies.values():
-        strategy.goes_on_as_before = True
-    for (plan, label), projection in state["_projections"].items():
-        strategies[plan].projections[label] = projection
-    certain, simplex = strategies[Certain.name], strategies[Simplex.name]
-    assert isinstance(certain, Certain)
-    assert isinstance(simplex, Simplex)
-    certain.surprises, simplex.joint = state["_surprises"], state["_joint"]
-    # rounds that forecast nothing had a name of their own
-    for place, (key, waiting) in state["_pending"]._waiting.items():
-        if waiting.kind not in strategies:
-            state["_pending"]._waiting[place] = key, waiting._replace(kind=Certain.name)
-    now["_strategies"], now["_plan"] = strategies, strategies[state["_plan"]]
-    now["_asking"] = strategies.get(state["_kind"], certain)
-    return now

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from onlinecal.steering.replaying import Schedule, Tapes
-from onlinecal.wrappers.labels import Label, Labels, completed, completed_rows, normalised, normalised_rows
+from onlinecal.wrappers.labels import Label, Labels, completed, completed_rows
 from onlinecal.wrappers.strategies.projection import Projection, ask_each, settle_each
 from onlinecal.wrappers.strategies.strategy import Answer, Asked, Floats, Ints, Outlook, Strategy
 
@@ -26,9 +26,7 @@ class Classwise(Strategy):
             self._named_last = names
             self._last_round = tuple(names), [self.projection(label) for label in names]
         asked, projections = self._last_round
-        if self.steering is None:
-            forecasts = ask_each(projections, [answer.get(label, 0.0) for label in names])
-            return asked, normalised(dict(zip(names, forecasts, strict=True)))
+        assert self.steering is not None
         hints = self.steering.ask_in_order(answer, names)
         return asked, dict(zip(names, completed(ask_each(projections, hints), hints), strict=True))
 
@@ -50,8 +48,7 @@ class Classwise(Strategy):
             tapes = self.projection(label).replay(hints[:, number], numbers == number, schedule)
             forecasts[:, number] = tapes.forecasts
             certificates += tapes.certificates
-        complete = normalised_rows(forecasts) if self.steering is None else completed_rows(forecasts, hints)
-        return Tapes(complete, certificates)
+        return Tapes(completed_rows(forecasts, hints), certificates)
 
     def outlook(self, n_labels: int, rounds: int) -> Outlook:
         """A projection for each label; without any each could be forecast as 0."""

@@ -12,8 +12,14 @@ from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import MOVED
 from onlinecal.forecasters.binary.grids.dyadic_accounts import EAGER, TUNED
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
-from onlinecal.steering import three_maps, unsteered
-from onlinecal.steering.binary import CELL_LOWER, CELL_STEP, FORECAST, new_steering, steered
+from onlinecal.steering.binary import (
+    CELL_LOWER,
+    CELL_STEP,
+    FORECAST,
+    TICKET_ALONE,
+    new_steering,
+    steered,
+)
 from onlinecal.steering.replaying import Schedule, Tapes, replayed
 from onlinecal.summing import in_turn
 from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
@@ -88,20 +94,13 @@ class Projection:
         self._last = number - 1
         if n_buckets == AUTO:
             self._splitting = SplittingBuckets(math.ceil(PATIENCE * slack))
-        self._state = new_steering() if steers else unsteered.new_steering()
+        self._state = new_steering() if steers else np.zeros(TICKET_ALONE)
         self._compile()
 
     def _compile(self) -> None:
-        self._steered = steered(self._table.rules, self._state.size)
+        self._steered = steered(self._table.rules, self._state.size > TICKET_ALONE)
         for table in self.tables:
             table.expect_hints()
-
-    def go_on_as_before(self) -> None:
-        """Steer and project as version 0.1.0 did, from the first round on."""
-        for table in self.tables:
-            table.memory = table.machine.rules.as_first_edition(table.memory)
-        self._state = three_maps.new_steering()
-        self._compile()
 
     @property
     def is_one_table(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from onlinecal.steering.replaying import Schedule, Tapes
-from onlinecal.wrappers.labels import Label, Labels, normalised
+from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.joint_projection import JointProjection
 from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
@@ -23,7 +23,7 @@ from onlinecal.wrappers.strategies.strategy import (
 
 
 class Simplex(Strategy):
-    """A joint forecast near to the steered vector; in older states, to what each label's projection says.
+    """A joint forecast near to the steered vector.
 
     Attributes
     ----------
@@ -42,16 +42,12 @@ class Simplex(Strategy):
         steering: SteeredVectors | None = None,
         window: int | None = None,
     ) -> None:
-        # projections make hints of nothing but older states, whose slack was 1 unless another was given
-        super().__init__(1.0 if slack is None else slack, n_buckets, horizon, steering=steering)
+        super().__init__(1.0, n_buckets, horizon, steering=steering)
         self.joint = JointProjection(slack, horizon, declared, window)
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
         """The answer is the joint forecast as it is."""
-        if self.steering is not None:
-            return (), self.joint.ask(dict(self.hints(answer, names)))
-        forecasts = {k: self.projection(k).ask(answer.get(k, 0.0)) for k in names}
-        return tuple(names), self.joint.ask(normalised(forecasts))
+        return (), self.joint.ask(dict(self.hints(answer, names)))
 
     def forecasts(self, asked: Asked, labels: Labels) -> Answer:
         """The joint forecast."""
@@ -79,7 +75,7 @@ class Simplex(Strategy):
 
     def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
         """Compiled while no label is late."""
-        if schedule.most_late or self.steering is None:
+        if schedule.most_late:
             return super().replay(table, numbers, labels, schedule)
         return self.joint.replay(self.replay_hints(table, numbers, labels, schedule), numbers)
 

@@ -88,7 +88,7 @@ class Strategy(ABC):
     slack, n_buckets, horizon, moments
         Those of the projections.
     steering
-        Makes the projections' hints of the model's answer; without it each projection steers on its own.
+        Makes the projections' hints of the model's answer over several labels.
 
     Attributes
     ----------
@@ -100,13 +100,11 @@ class Strategy(ABC):
     """What it is called as a parameter, and in rounds that wait."""
     fewest: ClassVar[int] = 1
     """So many labels there must be to forecast anything."""
-    goes_on_as_before = True
-    """Whether projections are steered as in version 0.1.0: those of its states are, which do not say."""
     steering: SteeredVectors | None = None
     _named: tuple[tuple[Label, ...], int, list[Label]] = ((), 0, [])
     """The last answer's labels, how many were known, and the round's labels."""
-    steers_again: ClassVar[bool] = False
-    """Whether projections steer the hints that are made for them."""
+    steers: ClassVar[bool] = False
+    """Whether projections steer what they are asked about."""
 
     def __init__(
         self,
@@ -119,16 +117,12 @@ class Strategy(ABC):
         self.steering = steering
         self._settings = slack, n_buckets, horizon, moments
         self.projections: dict[Label | None, Projection] = {}
-        self.goes_on_as_before = False
 
     def projection(self, label: Label | None) -> Projection:
         """The one that forecasts a label."""
         found = self.projections.get(label)
         if found is None:
-            steers = self.steering is None or self.steers_again
-            found = self.projections[label] = Projection(*self._settings, steers=steers)
-            if self.goes_on_as_before:
-                found.go_on_as_before()
+            found = self.projections[label] = Projection(*self._settings, steers=self.steers)
         return found
 
     def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
@@ -142,8 +136,9 @@ class Strategy(ABC):
         return self._named[2]
 
     def hints(self, answer: Mapping[Label, float], names: list[Label]) -> Mapping[Label, float]:
-        """What the projections of these labels are asked about: the steered answer, or else the answer."""
-        return answer if self.steering is None else self.steering.ask(answer, names)
+        """What the projections of these labels are asked about: the steered answer."""
+        assert self.steering is not None
+        return self.steering.ask(answer, names)
 
     @abstractmethod
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
@@ -200,8 +195,7 @@ class Strategy(ABC):
 
     def replay_hints(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Floats:
         """What projections are asked about, row by row: the same of `hints`, shape (T, k)."""
-        if self.steering is None:
-            return table
+        assert self.steering is not None
         return self.steering.replay(table, numbers, list(labels.known), schedule)
 
     def note_late(self, others: int) -> None:

@@ -19,7 +19,7 @@ class TopLabel(Strategy):
     """
 
     name = "top-label"
-    steers_again = True
+    steers = True
     fewest = 2
 
     def projection(self, label: Label | None) -> Projection:
