@@ -30,7 +30,6 @@ LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 LEAST_EXPONENT = -708.0
 """Below it exp is taken to be 0: the result would leave the range of full precision."""
-MOST_SWEEPS = 60
 
 
 @compiled
@@ -155,35 +154,3 @@ def by_columns(table: Floats) -> Floats:
 def lengths(rows: Floats) -> Floats:
     """The l2 norms along the last axis."""
     return np.sqrt((rows * rows).sum(axis=-1))
-
-
-def eigenvectors(matrix: Floats) -> tuple[Floats, Floats]:
-    """Eigenvalues (K,), ascending, and vectors, as columns (K, K), of a symmetric matrix: Jacobi's rotations.
-
-    Each rotation makes one entry off the diagonal zero; sweeps over all end when none is above rounding.
-    """
-    rest = np.array(matrix, dtype=np.float64)
-    size = len(rest)
-    vectors = np.eye(size)
-    least = 2.0**-52 * float(np.abs(rest).max(initial=0.0)) / 16.0
-    for _ in range(MOST_SWEEPS):
-        at_rest = True
-        for i in range(size):
-            for j in range(i + 1, size):
-                if abs(rest[i, j]) <= least:
-                    continue
-                at_rest = False
-                ratio = (rest[j, j] - rest[i, i]) / (2.0 * rest[i, j])
-                tangent = math.copysign(1.0, ratio) / (abs(ratio) + math.sqrt(1.0 + ratio * ratio))
-                cosine = 1.0 / math.sqrt(1.0 + tangent * tangent)
-                sine = tangent * cosine
-                for turned in (rest.T, rest, vectors.T):
-                    first, second = turned[i].copy(), turned[j].copy()
-                    turned[i] = cosine * first - sine * second
-                    turned[j] = sine * first + cosine * second
-                rest[i, j] = rest[j, i] = 0.0
-        if at_rest:
-            break
-    values = rest.diagonal().copy()
-    order = np.argsort(values, kind="stable")
-    return values[order], vectors[:, order]

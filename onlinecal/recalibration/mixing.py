@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled
 from onlinecal.measures.decision.partitions import residuals
-from onlinecal.measures.fixed_order import Floats, logarithm
+from onlinecal.measures.fixed_order import Floats
 from onlinecal.measures.scores import CLIP
 from onlinecal.recalibration.flooring import limited
 from onlinecal.recalibration.probability_recalibrator import Ints
@@ -129,20 +128,12 @@ def _squared_rises(moments: Moments) -> tuple[Floats, Floats]:
     return cross + SHARES * size, crosses + SHARES * (2.0 * both + SHARES * sizes)
 
 
-@compiled
 def _log_rises(start: Floats, step: Floats, weights: Floats, shares: Floats) -> tuple[Floats, Floats]:
     """log s - log h of the labels' probabilities: its mean and mean square for each share."""
-    means = np.zeros(shares.shape[0])
-    squares = np.zeros(shares.shape[0])
-    rows = 0.0
-    for i in range(start.shape[0]):
-        rows += weights[i]
-        before = logarithm(max(start[i], CLIP))
-        for a in range(shares.shape[0]):
-            rise = before - logarithm(max(start[i] + shares[a] * step[i], CLIP))
-            means[a] += weights[i] * rise
-            squares[a] += weights[i] * rise * rise
-    for a in range(shares.shape[0]):
-        means[a] /= rows
-        squares[a] /= rows
+    means, squares, rows = np.empty(len(shares)), np.empty(len(shares)), weights.sum()
+    before = np.log(np.maximum(start, CLIP))
+    for i, share in enumerate(shares):
+        rises = before - np.log(np.maximum(start + share * step, CLIP))
+        means[i] = (weights * rises).sum() / rows
+        squares[i] = (weights * rises * rises).sum() / rows
     return means, squares

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from onlinecal.pieces import as_doubles, by_pieces
+from onlinecal.pieces import by_pieces
 from onlinecal.recalibration.labels import classes_of, number_labels
 from onlinecal.recalibration.weights import Weights, check_weights
 from onlinecal.remarks import label_remarks, warn_of
@@ -31,19 +31,19 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     `set_output(transform="pandas")` or "polars" with DataFrames.
     """
 
-    any_precision = False
-    """Whether rows are learned from and mapped piece by piece, of float32 as they are."""
-
     def __init__(self, classes: Sequence[Hashable] | None = None) -> None:
         self.classes = classes
 
     @abstractmethod
     def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
-        """Learn from a checked table (n, C), class numbers (n,) and positive weights (n,), if any."""
+        """Learn from a checked table (n, C), class numbers (n,) and positive weights (n,), if any.
+
+        The table is of floats of any precision.
+        """
 
     @abstractmethod
     def _map(self, table: Floats) -> Floats:
-        """Map a checked table (n, C)."""
+        """Map some rows of a checked table, doubles (n, C), each as it would be without the others."""
 
     def _check_parameters(self) -> None:
         """Refuse bad parameters."""
@@ -69,7 +69,7 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         LabelWarning
             A class never comes, or P agrees with y less than by chance.
         """
-        table = check_probability_rows(P, "P", self.any_precision)
+        table = check_probability_rows(P, "P", keep_single=True)
         if table.shape[1] < 2:
             raise ValueError(f"P must have at least 2 columns, got {table.shape[1]}")
         labels, known = number_labels(y, table.shape[1], classes_of(P, y, self.classes))
@@ -95,7 +95,7 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     def _check_table(self, P: ArrayLike) -> Floats:
         """A table for a fitted map."""
         check_is_fitted(self, "n_features_in_")
-        table = check_probability_rows(P, "P", self.any_precision)
+        table = check_probability_rows(P, "P", keep_single=True)
         validate_data(self, P, reset=False, skip_check_array=True)
         return table
 
@@ -112,11 +112,8 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         return self._mapped(self._check_table(P))
 
     def _mapped(self, table: Floats) -> Floats:
-        """Map a checked table (n, C) of any precision."""
-        # products by BLAS have other last bits in other company
-        if self.any_precision and getattr(self, "fixed_order_", True):
-            return by_pieces(self._map, table)
-        return self._map(as_doubles(table))
+        """Map a checked table (n, C) of any precision, piece by piece."""
+        return by_pieces(self._map, table)
 
     def predict(self, P: ArrayLike) -> NDArray[Any]:
         """The label with the largest recalibrated probability, shape (n,); ties: the first column."""

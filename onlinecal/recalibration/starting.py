@@ -15,21 +15,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
-from onlinecal.compiling import compiled
-from onlinecal.measures.fixed_order import Floats, logarithm
+from onlinecal.measures.fixed_order import Floats
 from onlinecal.measures.scores import CLIP
 from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.classical.beta import BetaCalibration
 from onlinecal.recalibration.classical.dirichlet import PENALTIES, DirichletCalibration, chosen_dirichlet
 from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
-from onlinecal.recalibration.classical.temperature import TemperatureScaling, temperature_start
+from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.classical.vector_scaling import VectorScaling
 from onlinecal.recalibration.flooring import least_probability, limited
 from onlinecal.recalibration.mixing import ERRORS
@@ -76,16 +74,15 @@ class StartedRecalibrator(ProbabilityRecalibrator):
     """
 
     seed: int
-    # of models pickled before there were these
-    start: Start = "none"
-    n_folds = 0
-    share: float | None = 1.0
-    keep = 0.0
-    limit: float | None = math.inf
-    start_: ProbabilityRecalibrator | None = None
-    share_ = 1.0
-    keep_ = 0.0
-    limit_ = math.inf
+    start: Start
+    n_folds: int
+    share: float | None
+    keep: float
+    limit: float | None
+    start_: ProbabilityRecalibrator | None
+    share_: float
+    keep_: float
+    limit_: float
 
     def _check_parameters(self) -> None:
         check_count(self.seed, "seed", least=0)
@@ -110,13 +107,6 @@ class StartedRecalibrator(ProbabilityRecalibrator):
         check_is_fitted(self, "n_features_in_")
         return next((name for name, kind in MODELS.items() if type(self.start_) is kind), "none")
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # in 0.1.0 the only start was a temperature, kept as a number
-        now = {name: value for name, value in state.items() if name != "inverse_temperature_"}
-        if (beta := state.get("inverse_temperature_", 1.0)) != 1.0:
-            now["start_"] = temperature_start(beta, now["n_features_in_"], now.get("fixed_order_", False))
-        super().__setstate__(now)
-
     def _answers(self, begun: Floats, corrected: Floats) -> Floats:
         """h, from s and q."""
         if self.share_ == 0.0:
@@ -139,9 +129,7 @@ def start_model(
     if name != "dirichlet":
         return MODELS[name]()
     given = {} if weights is None else {"sample_weight": weights}
-    # threads that wait for each other take a hundred times as long over products of so little
-    with threadpool_limits(1, "blas"):
-        best: ProbabilityRecalibrator = clone(chosen_dirichlet().fit(table, labels, **given).best_estimator_)
+    best: ProbabilityRecalibrator = clone(chosen_dirichlet().fit(table, labels, **given).best_estimator_)
     return best
 
 
@@ -210,10 +198,7 @@ def fitted_start(
     """
     if model is None or (isinstance(model, NEVER_WARM) and bool((table.argmax(axis=1) == labels).all())):
         return None, as_doubles(table)
-    if not model.any_precision:
-        table = as_doubles(table)
-    with threadpool_limits(1, "blas"):
-        model = clone(model)._fit_checked(table, labels, weights)
+    model = clone(model)._fit_checked(table, labels, weights)
     if isinstance(model, PerClassIsotonic):
         model.floor_ = least_probability(total_weight(table, weights), table.shape[1])
     begun = started(model, table)
@@ -248,10 +233,6 @@ def deciding_folds(n_rows: int, n_folds: int, seed: int) -> Iterator[tuple[Ints,
         yield known[fold_of != fold], known[fold_of == fold]
 
 
-@compiled
 def _label_losses(table: Floats, labels: Ints) -> Floats:
     """The log loss of each row."""
-    losses = np.empty(labels.shape[0])
-    for i in range(labels.shape[0]):
-        losses[i] = -logarithm(max(table[i, labels[i]], CLIP))
-    return losses
+    return np.asarray(-np.log(np.maximum(table[np.arange(len(labels)), labels], CLIP)))

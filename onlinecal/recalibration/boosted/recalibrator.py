@@ -116,11 +116,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     The proof with its constants is in docs/recalibrate-groups.md.
     """
 
-    # of older pickles
-    step: Step = "level sets"
-    start: Start = "none"
-    n_folds: int | None = None
-    start_: StartMap | None = None
+    start_: StartMap | None
     rounds_: list[BoostingRound]
 
     def __init__(

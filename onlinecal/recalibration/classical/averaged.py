@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from onlinecal.measures.scores import CLIP
+from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.classical.vector_scaling import VectorScaling
@@ -63,9 +64,6 @@ class AveragedCalibration(ProbabilityRecalibrator):
     array([[0.75, 0.25]])
     """
 
-    # of models pickled before there were shares
-    shares_: Floats | None = None
-
     def __init__(
         self,
         recalibrators: Sequence[ProbabilityRecalibrator] | None = None,
@@ -89,6 +87,7 @@ class AveragedCalibration(ProbabilityRecalibrator):
                 raise ValueError(f"recalibrators must be recalibrators of tables, got {one!r}")
 
     def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
+        table = as_doubles(table)
         chosen = self.recalibrators
         if chosen is None:
             chosen = [TemperatureScaling(), VectorScaling(), PerClassIsotonic()]
@@ -122,8 +121,6 @@ class AveragedCalibration(ProbabilityRecalibrator):
 
     def _map(self, table: Floats) -> Floats:
         answers = (one._map(table) for one in self.recalibrators_)
-        if self.shares_ is None:
-            return np.mean([*answers], axis=0)
         return np.sum([share * one for share, one in zip(self.shares_, answers, strict=True)], axis=0)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.weights import Weights, mean, total_weight
@@ -17,8 +18,6 @@ class BetaCalibration(ProbabilityRecalibrator):
     log(q/(1 - q)) = a log p - b log(1 - p) + c with a, b >= 0, of the least log loss; the identity is
     a = b = 1, c = 0. Labels are mixed with one half at the weight of one row, (n y + 1/2)/(n + 1): without
     that a class that never comes, or that p tells without an error, would have no finite solution.
-
-    scipy's L-BFGS-B ends where the gradient is small, so last digits differ from one machine to another.
 
     Parameters
     ----------
@@ -44,6 +43,7 @@ class BetaCalibration(ProbabilityRecalibrator):
     """
 
     def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
+        table = as_doubles(table)
         n = total_weight(table, weights)
         self.coef_ = np.array(
             [
@@ -54,7 +54,7 @@ class BetaCalibration(ProbabilityRecalibrator):
 
     def _map(self, table: Floats) -> Floats:
         raised = np.column_stack(
-            [expit(_features(p) @ abc) for p, abc in zip(table.T, self.coef_, strict=True)]
+            [expit((_features(p) * abc).sum(axis=1)) for p, abc in zip(table.T, self.coef_, strict=True)]
         )
         # far below the least double expit is 0: such a row says nothing
         raised += FLOOR

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
+from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.flooring import floored
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.weights import Weights
@@ -32,6 +33,7 @@ class PerClassIsotonic(ProbabilityRecalibrator):
     floor_ = 0.0
 
     def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
+        table = as_doubles(table)
         self.curves_ = [
             isotonic_curve().fit(column, labels == number, weights) for number, column in enumerate(table.T)
         ]

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import softmax
 
-from onlinecal.compiling import compiled
-from onlinecal.measures.fixed_order import BLOCK, by_columns, exponential, logarithm, soften
-from onlinecal.pieces import SAMPLED, as_doubles, pieces, sampled_rows
+from onlinecal.pieces import ENTRIES, SAMPLED, by_pieces, sampled_rows
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.weights import Weights, counts_of
 
 FLOOR = 1e-12
 """Added to probabilities before their logarithm, as scikit-learn does."""
-
 LARGEST_LOG = 10.0
-CLOSE = 1e-9
-MOST_STEPS = 200
-
-Slopes = Callable[[float], tuple[float, float]]
-"""beta -> first and second derivative of the log loss, sums over rows."""
+CLOSE = 1e-10
+"""To which the logarithm of the exponent is found."""
+FIRST_STEP, FIRST_STEP_OF_SAMPLED = 0.25, 0.01
+"""How far from where a search begins its other end is looked for first."""
 
 
 class TemperatureScaling(ProbabilityRecalibrator):
@@ -57,133 +51,58 @@ class TemperatureScaling(ProbabilityRecalibrator):
            [0.25, 0.75]])
     """
 
-    any_precision = True
-    fixed_order_ = False
-    """Of models that were pickled before exponentials were the same on every processor."""
-
     def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
-        self.inverse_temperature_ = best_inverse_temperature(table, labels, weights)
-        self.fixed_order_ = True
+        self.inverse_temperature_ = best_factor(columns_of(table), labels, counts_of(table, weights))
 
     def _map(self, table: Floats) -> Floats:
-        temper = tempered if self.fixed_order_ else tempered_by_numpy
-        return temper(table, self.inverse_temperature_)
+        return softmax(self.inverse_temperature_ * np.log(table + FLOOR), axis=1)
 
 
-def temperature_start(inverse_temperature: float, n_classes: int, fixed_order: bool) -> TemperatureScaling:
-    """A scaling that is known, not fitted."""
-    model = TemperatureScaling()
-    model.inverse_temperature_, model.fixed_order_ = inverse_temperature, fixed_order
-    model.n_features_in_, model.classes_ = n_classes, np.arange(n_classes)
-    return model
+def columns_of(table: Floats) -> Floats:
+    """log(p + FLOOR) of a table (n, C) of floats of any precision, as columns (C, n)."""
+    return np.array(by_pieces(lambda rows: np.log(rows + FLOOR), table).T, order="C")
 
 
-def best_inverse_temperature(table: Floats, labels: Ints, weights: Weights = None) -> float:
-    """The beta of the least log loss, in [exp(-10), exp(10)], to nine digits."""
-    return best_factor_of_logs(logs_of(table), labels, counts_of(table, weights))
+def best_factor(columns: Floats, labels: Ints, counts: Floats) -> float:
+    """The beta of the least log loss, in [exp(-10), exp(10)], to nine digits.
 
-
-def best_factor_of_logs(logs: Floats, labels: Ints, counts: Floats) -> float:
-    """The same from log-probabilities (n, C), and for how many rows each counts."""
-    sample = None
-    if len(logs) > SAMPLED:
-        rows = sampled_rows(len(logs))
-        sample = slopes_of(logs[rows], labels[rows], counts[rows])
-    return best_factor(slopes_of(logs, labels, counts), sample)
-
-
-def slopes_of(logs: Floats, labels: Ints, counts: Floats) -> Slopes:
-    """The log loss's derivatives on rows of log-probabilities (n, C)."""
-    return lambda beta: _log_loss_slopes(logs, labels, counts, beta)
-
-
-def best_factor(slopes: Slopes, sample: Slopes | None = None) -> float:
-    """The beta in [exp(-10), exp(10)] where the log loss is least, by Newton's method between bounds.
-
-    The loss is convex in beta. `sample` has the derivatives on some of the rows: the search begins at their
-    minimum. Where a step leads out of the bounds, or is not half the one before, the bounds' geometric mean
-    is tried.
+    From log-probabilities as columns (C, n), labels, and for how many rows each counts. The log loss is
+    convex in beta: its slope changes its sign once. Of many rows a sample says where to look.
     """
-    low, high = exponential(-LARGEST_LOG), exponential(LARGEST_LOG)
-    beta = 1.0
-    if sample is not None:
-        beta = best_factor(sample)
-    if sample is None or not low < beta < high:
-        for end, side in ((low, 1.0), (high, -1.0)):
-            if side * slopes(end)[0] >= 0.0:
-                return float(end)
-        beta = min(max(beta, 2.0 * low), high / 2.0)
-    before = math.inf
-    for _ in range(MOST_STEPS):
-        slope, curve = slopes(beta)
-        low, high = (low, beta) if slope > 0.0 else (beta, high)
-        tried = beta - slope / curve if curve > 0.0 else math.inf
-        if not (low <= tried <= high and abs(tried - beta) <= before / 2.0):
-            tried = math.sqrt(low * high)
-        before = abs(tried - beta)
-        beta = tried
-        if before <= CLOSE * beta:
-            break
-    return float(beta)
+    below = columns - columns.max(axis=0)
+    begin, step = 0.0, FIRST_STEP
+    if len(labels) > SAMPLED:
+        rows = sampled_rows(len(labels))
+        begin, step = _root(below[:, rows], labels[rows], counts[rows], begin, step), FIRST_STEP_OF_SAMPLED
+    return math.exp(_root(below, labels, counts, begin, step))
 
 
-def tempered(table: Floats, inverse_temperature: float) -> Floats:
-    """Rows proportional to p^beta, shape (n, C)."""
-    columns = by_columns(table)
-    fill_logs(columns, columns)
-    columns *= inverse_temperature
-    soften(columns)
-    return np.ascontiguousarray(columns.T)
+def _root(below: Floats, labels: Ints, counts: Floats, begin: float, step: float) -> float:
+    """The logarithm of the best beta, from a guess; the end of the range if it is beyond."""
+    met: dict[float, float] = {}
+
+    def slope(log_beta: float) -> float:
+        if log_beta not in met:
+            met[log_beta] = _slope(below, labels, counts, math.exp(log_beta))
+        return met[log_beta]
+
+    side = -1.0 if slope(begin) > 0.0 else 1.0
+    here, there = begin, min(max(begin + side * step, -LARGEST_LOG), LARGEST_LOG)
+    while side * slope(there) < 0.0:
+        if abs(there) == LARGEST_LOG:
+            return there
+        step *= 2.0
+        here, there = there, min(max(there + side * step, -LARGEST_LOG), LARGEST_LOG)
+    return float(brentq(slope, here, there, xtol=CLOSE))
 
 
-def tempered_by_numpy(table: Floats, inverse_temperature: float) -> Floats:
-    """The same to rounding, to the bits of models from before `tempered` was fixed."""
-    return softmax(inverse_temperature * np.log(table + FLOOR), axis=1)
-
-
-def logs_of(table: NDArray[Any]) -> Floats:
-    """log(p + FLOOR) of a table (n, C) of floats of any precision."""
-    logs = np.empty(table.shape)
-    for rows in pieces(table):
-        fill_logs(as_doubles(table[rows]), logs[rows])
-    return logs
-
-
-@compiled
-def fill_logs(table: Floats, logs: Floats) -> None:
-    """log(p + FLOOR), into `logs` of the same shape; may be the table itself."""
-    for i in range(table.shape[0]):
-        for j in range(table.shape[1]):
-            logs[i, j] = logarithm(table[i, j] + FLOOR)
-
-
-@compiled
-def _log_loss_slopes(logs: Floats, labels: Ints, weights: Floats, beta: float) -> tuple[float, float]:
-    """The sum over rows of minus the logarithm of the label's share of exp(beta logs), derived twice.
-
-    Rows are summed by blocks, as in `newton`.
-    """
-    shares = np.empty(logs.shape[1])
-    first, second = 0.0, 0.0
-    for start in range(0, logs.shape[0], BLOCK):
-        slopes, curves = 0.0, 0.0
-        for i in range(start, min(start + BLOCK, logs.shape[0])):
-            row = logs[i]
-            largest = row[0]
-            for c in range(1, row.shape[0]):
-                largest = max(largest, row[c])
-            for c in range(row.shape[0]):
-                shares[c] = exponential(beta * (row[c] - largest))
-            total, mean, square = 0.0, 0.0, 0.0
-            for c in range(row.shape[0]):
-                # how far below the largest: these are summed without cancellation
-                below = row[c] - largest
-                total += shares[c]
-                mean += shares[c] * below
-                square += shares[c] * below * below
-            mean /= total
-            slopes += weights[i] * (mean - (row[labels[i]] - largest))
-            curves += weights[i] * (square / total - mean * mean)
-        first += slopes
-        second += curves
-    return first, second
+def _slope(below: Floats, labels: Ints, counts: Floats, beta: float) -> float:
+    """The log loss's derivative by beta, from logarithms less the largest of each row, as columns (C, n)."""
+    total, size = 0.0, max(1, ENTRIES // len(below))
+    for begin in range(0, len(labels), size):
+        some = slice(begin, begin + size)
+        logs, came = below[:, some], labels[some]
+        shares = np.exp(beta * logs)
+        means = np.einsum("cn,cn->n", shares, logs) / shares.sum(axis=0)
+        total += float(((means - logs[came, np.arange(len(came))]) * counts[some]).sum())
+    return total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.classical.per_class_isotonic import isotonic_curve
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.spread import spread_rest
@@ -32,10 +33,8 @@ class TopLabelIsotonic(ProbabilityRecalibrator):
         The least confidence, 1/(n + 1); the largest is 1 less this.
     """
 
-    # models pickled before there was a floor
-    floor_ = 0.0
-
     def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
+        table = as_doubles(table)
         top = table.argmax(axis=1)
         self.floor_ = 1.0 / (total_weight(table, weights) + 1.0)
         self.curve_ = isotonic_curve().fit(table.max(axis=1), (top == labels).astype(float), weights)

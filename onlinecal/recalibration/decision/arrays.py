@@ -1,4 +1,4 @@
-"""Decision recalibrators as plain arrays: what a file of them holds, version 3.
+"""Decision recalibrators as plain arrays: what a file of them holds.
 
 Rounds have different numbers of regions, so their weights and steps are stacked, with `n_regions` telling
 how many rows each round has.
@@ -16,21 +16,17 @@ from onlinecal.measures.decision.partitions import Partition
 from onlinecal.recalibration.classical.beta import BetaCalibration
 from onlinecal.recalibration.classical.dirichlet import DirichletCalibration
 from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic, isotonic_curve
-from onlinecal.recalibration.classical.temperature import TemperatureScaling, temperature_start
+from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.classical.vector_scaling import VectorScaling
 from onlinecal.recalibration.decision.fitting import HeldOut
 from onlinecal.recalibration.decision.rounds import Progress, Round
+from onlinecal.version import STATE_FORMAT, check_format
 
-FORMAT = "onlinecal decision recalibrator 3"
-EARLIER = "onlinecal decision recalibrator 2"
-"""With a temperature for a start at most, and all of the correction."""
-FIRST = "onlinecal decision recalibrator 1"
-"""Without a floor, and evaluated by BLAS."""
 _OR_NONE = ("share", "limit")
 _STARTS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "temperature": (TemperatureScaling, ("inverse_temperature_", "fixed_order_")),
-    "vector": (VectorScaling, ("factors_", "offsets_", "fixed_order_")),
-    "dirichlet": (DirichletCalibration, ("coef_", "intercept_", "fixed_order_")),
+    "temperature": (TemperatureScaling, ("inverse_temperature_",)),
+    "vector": (VectorScaling, ("factors_", "offsets_")),
+    "dirichlet": (DirichletCalibration, ("coef_", "intercept_")),
     "beta": (BetaCalibration, ("coef_",)),
     "isotonic": (PerClassIsotonic, ("floor_",)),
 }
@@ -49,7 +45,7 @@ def to_arrays(model: Any) -> dict[str, np.ndarray]:
     width = model.n_features_in_
     rounds = model.rounds_
     arrays = {
-        "format": np.array(FORMAT),
+        "format": np.array(STATE_FORMAT),
         "classes": classes,
         "n_classes": np.array(width),
         "named": np.array(model.classes is not None),
@@ -68,7 +64,6 @@ def to_arrays(model: Any) -> dict[str, np.ndarray]:
         "history": np.array(model.history_.tolist(), dtype=np.float64).reshape(-1, 3),
         "reached": np.array(model.reached_),
         "least": np.array(model.floor_),
-        "fixed_order": np.array(model.fixed_order_),
         "max_rounds": np.array(-1 if model.max_rounds is None else model.max_rounds),
         **{f"parameter_{name}": np.array(getattr(model, name)) for name in _SCALARS},
     }
@@ -102,8 +97,6 @@ def _start_of(arrays: dict[str, np.ndarray]) -> Any:
     kind, parts = _STARTS[name]
     start = kind()
     for part in parts:
-        if f"start_{part}" not in arrays:  # written before it was one
-            continue
         value = arrays[f"start_{part}"]
         setattr(start, part, value if value.ndim else value.item())
     if isinstance(start, PerClassIsotonic):
@@ -130,18 +123,10 @@ def read_arrays(kind: Any, path: str | Path) -> Any:
             arrays = dict(file) if hasattr(file, "files") else {}
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is no file of a decision recalibrator: {error}") from error
-    version = str(arrays.get("format", "no format"))
-    if version not in (FORMAT, EARLIER, FIRST):
-        raise ValueError(f"{path} must hold {FORMAT!r}, got {version!r}")
-    if version == FIRST:
-        no = np.array(False)
-        arrays |= {"parameter_floor": no, "fixed_order": no, "least": np.array(0.0)}
-    if version != FORMAT:
-        beta, none, all_of_it = float(arrays["inverse_temperature"]), np.array(0.0), np.array(1.0)
-        start = temperature_start(beta, int(arrays["n_classes"]), bool(arrays["fixed_order"]))
-        arrays |= _start_arrays(None if beta == 1.0 else start)
-        arrays |= {"parameter_share": all_of_it, "share": all_of_it, "parameter_keep": none, "kept": none}
-        arrays |= {"parameter_limit": np.array(np.inf), "limit": np.array(np.inf)}
+    if "format" not in arrays or "n_regions" not in arrays:
+        raise ValueError(f"{path} is no file of a decision recalibrator: it holds other arrays")
+    found = arrays["format"]
+    check_format(f"the decision recalibrator of {path}", found.item() if found.ndim == 0 else found.tolist())
     return from_arrays(kind, arrays)
 
 
@@ -175,7 +160,6 @@ def from_arrays(kind: Any, arrays: dict[str, np.ndarray]) -> Any:
     )
     model.reached_ = bool(arrays["reached"])
     model.floor_ = float(arrays["least"])
-    model.fixed_order_ = bool(arrays["fixed_order"])
     model.held_out_ = HeldOut(*arrays["held_out"]) if "held_out" in arrays else None
     if "columns" in arrays:
         model.feature_names_in_ = np.array(arrays["columns"].tolist(), dtype=object)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.measures.decision.errors import PartitionKind
 from onlinecal.measures.decision.losses import check_losses
+from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.decision.arrays import read_arrays, write_arrays
 from onlinecal.recalibration.decision.compressed import CompressedPredictor, compress, fitted_rows
 from onlinecal.recalibration.decision.fitting import Fitting, Step
@@ -147,11 +148,6 @@ class DecisionRecalibrator(StartedRecalibrator):
 
     rounds_: list[Round]
 
-    # models pickled before these were attributes
-    floor = False
-    floor_ = 0.0
-    fixed_order_ = False
-
     def __init__(
         self,
         n_actions: int = 2,
@@ -207,12 +203,12 @@ class DecisionRecalibrator(StartedRecalibrator):
         check_settings(self)
 
     def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
+        table = as_doubles(table)
         given = None if self.losses is None else check_losses(self.losses, table.shape[1])
         if 0 < len(table) < 2 * max(self.n_folds, 1):
             raise ValueError(f"P must have at least {2 * max(self.n_folds, 1)} rows, got {len(table)}")
         least = least_probability(total_weight(table, weights), table.shape[1])
         self.floor_ = least if self.floor else 0.0
-        self.fixed_order_ = True
         warm = self.warm_start and getattr(self, "n_features_in_", None) == table.shape[1]
         earlier = (self.start_, self.rounds_) if warm else None
         fitting = Fitting(self, table, labels, weights, given, self.floor_, earlier)
@@ -229,7 +225,7 @@ class DecisionRecalibrator(StartedRecalibrator):
 
     def _stages(self, table: Floats) -> Iterator[Floats]:
         begun = started(self.start_, table)
-        for stage in replay(begun, self.rounds_, self.fixed_order_):
+        for stage in replay(begun, self.rounds_):
             yield self._answers(begun, floored(stage, self.floor_))
 
     def _map(self, table: Floats) -> Floats:

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import softmax
 
 from onlinecal.measures.decision.climbing import climb
 from onlinecal.measures.decision.losses import loss_norms
 from onlinecal.measures.decision.partitions import Ints, Partition, error_of, residuals
 from onlinecal.measures.decision.search import MAX_ITERATIONS, N_STARTS, Found, improve, search, soft_errors
-from onlinecal.measures.fixed_order import Floats, by_columns, eigenvectors, inner, product
+from onlinecal.measures.fixed_order import Floats, by_columns, inner, product
 from onlinecal.recalibration.simplex_projection import project_rows
 from onlinecal.recalibration.weights import Weights, mean, part, total_weight, weighted
 
@@ -44,15 +43,6 @@ class Round:
     def __call__(self, table: Floats) -> Floats:
         """The corrected rows, shape (n, C)."""
         return project_rows(table + product(by_columns(self.step), self.partition(table).T).T)
-
-    def by_blas(self, table: Floats) -> Floats:
-        """The same to rounding, to the bits of models from before sums had a fixed order."""
-        scores = table @ self.partition.weights.T
-        members = softmax(scores, axis=1)
-        if self.partition.hard:
-            members = np.zeros_like(scores)
-            members[np.arange(len(scores)), scores.argmax(axis=1)] = 1.0
-        return project_rows(table + members @ self.step)
 
 
 class Progress(NamedTuple):
@@ -168,7 +158,7 @@ def shrunk_step(
 
 def _step(members: Floats, error: Floats, weights: Weights, factor: Callable[[Floats], float]) -> Floats:
     n = len(members)
-    eigenvalues, vectors = eigenvectors(inner(members.T, weighted(members, weights)) / n)
+    eigenvalues, vectors = np.linalg.eigh(inner(members.T, weighted(members, weights)) / n)
     means = inner(members.T, weighted(error, weights)) / n
     step = np.zeros_like(means)
     for eigenvalue, vector in zip(eigenvalues, vectors.T, strict=True):
@@ -255,9 +245,9 @@ class Descent:
         return progress
 
 
-def replay(table: Floats, rounds: list[Round], fixed_order: bool = True) -> Iterator[Floats]:
+def replay(table: Floats, rounds: list[Round]) -> Iterator[Floats]:
     """Play the rounds on a table (n, C): the table at the start and after each."""
     yield table
     for correction in rounds:
-        table = correction(table) if fixed_order else correction.by_blas(table)
+        table = correction(table)
         yield table

@@ -9,11 +9,12 @@ h ((1 + r) ln(1 + r) - r).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.fixed_order import exponential, logarithm
 from onlinecal.recalibration.groups.shift import TARGET_SHARE, add_up, level_of, place_of_largest
 from onlinecal.recalibration.groups.value import copy_rows
 
@@ -107,11 +108,11 @@ def _move(
     spread: Floats,
 ) -> float:
     """Add the step to the log odds of a cell's own rows; the weighted sum of what ln(1 + odds) gains."""
-    factor, gained, everywhere = exponential(step), 0.0, len(bias) - 1
+    factor, gained, everywhere = math.exp(step), 0.0, len(bias) - 1
     for row in own:
         old = odds[row]
         odds[row] = old * factor
-        gained += weights[row] * logarithm((1.0 + odds[row]) / (1.0 + old))
+        gained += weights[row] * math.log((1.0 + odds[row]) / (1.0 + old))
         f = odds[row] / (1.0 + odds[row])
         change = weights[row] * (f - old / (1.0 + old))
         wider = weights[row] * (f / (1.0 + odds[row]) - old / (1.0 + old) / (1.0 + old))
@@ -193,7 +194,7 @@ def fit_log_odds_epoch(
             copy_rows(places, 0, longer, 0, made)
             copy_rows(numbers, 0, wider, 0, made)
             places, numbers = longer, wider
-        step = logarithm(1.0 + abs(bias[i, g]) / (spread[i, g] + shrinkage))
+        step = math.log(1.0 + abs(bias[i, g]) / (spread[i, g] + shrinkage))
         step = step if bias[i, g] > 0.0 else -step
         places[made, 0], places[made, 1] = i, g
         numbers[made, 0], numbers[made, 1] = step, mass[i, g]
@@ -231,7 +232,7 @@ def replay_log_odds_patches(
                     if members[row, groups[j]]:
                         total += steps[j]
             if total != 0.0:
-                odds = f / (1.0 - f) * exponential(total)
+                odds = f / (1.0 - f) * math.exp(total)
                 forecasts[row] = odds / (1.0 + odds)
 
 
@@ -254,7 +255,7 @@ def log_odds_curve(
     free = np.empty(n_levels + 1, np.int64)
     for row in range(n_rows):
         odds[row] = forecasts[row] / (1.0 - forecasts[row])
-        after[0] -= weights[row] * logarithm(forecasts[row] if y[row] else 1.0 - forecasts[row])
+        after[0] -= weights[row] * math.log(forecasts[row] if y[row] else 1.0 - forecasts[row])
     for patch in range(len(steps)):
         if patch == 0 or epochs[patch] != epochs[patch - 1]:
             starts[:] = 0
@@ -267,13 +268,13 @@ def log_odds_curve(
                 free[level[row]] += 1
         i, g = places[patch, 0], places[patch, 1]
         first, last = (0, n_rows) if i > n_levels else (starts[i], starts[i + 1])
-        step, factor = steps[patch], exponential(steps[patch])
+        step, factor = steps[patch], math.exp(steps[patch])
         change = 0.0
         for j in range(first, last):
             row = order[j]
             if members[row, g]:
                 old = odds[row]
                 odds[row] = old * factor
-                change += weights[row] * (logarithm((1.0 + odds[row]) / (1.0 + old)) - step * y[row])
+                change += weights[row] * (math.log((1.0 + odds[row]) / (1.0 + old)) - step * y[row])
         after[patch + 1] = after[patch] + change
     return after

@@ -132,13 +132,7 @@ class GroupRecalibrator(BaseEstimator):
     Hebert-Johnson, Kim, Reingold and Rothblum (2018). docs/recalibrate-groups.md has proofs and measurements.
     """
 
-    # of older pickles
-    start: Start = "none"
-    n_folds: int | None = 0
-    shrinkage: float | None = None
-    floor: bool = False
-    start_: StartMap | None = None
-    _edge, _least, _limit = 0.0, 0.0, 0.0
+    start_: StartMap | None
 
     def __init__(
         self,

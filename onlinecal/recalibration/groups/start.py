@@ -6,11 +6,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import xlogy
 
-from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.fixed_order import BLOCK, exponential, inner, logarithm
-from onlinecal.pieces import SAMPLED, sampled_rows
-from onlinecal.recalibration.classical.newton import LinearSums, best_of_rows
+from onlinecal.pieces import pieces, sampled_rows
+from onlinecal.recalibration.convex import CURVED, least
 from onlinecal.recalibration.flooring import least_probability
 
 Floats = NDArray[np.float64]
@@ -22,6 +21,8 @@ TRIED: tuple[Start, ...] = ("none", "temperature", "platt", "beta")
 
 PRIOR = 1.0
 """How firmly coefficients are held where they change nothing: as by this many times (c - c_0)^2/2."""
+FARTHEST = 700.0
+"""Log odds are taken to be no farther from 0: exponentials of these are finite."""
 
 
 class StartMap:
@@ -83,50 +84,54 @@ def away_from_ends(q: Floats, p: Floats, edge: float) -> Floats:
     return np.clip(q, np.minimum(p, edge), np.maximum(p, 1.0 - edge))
 
 
-@compiled
 def sigmoids(p: Floats, coefficients: Floats) -> Floats:
     """1/(1 + exp(-(a ln p - b ln(1 - p) + c))) of every p, shape (n,)."""
-    answer = np.empty(len(p))
-    for row in range(len(p)):
-        x = coefficients[0] * logarithm(p[row]) - coefficients[1] * logarithm(1.0 - p[row]) + coefficients[2]
-        answer[row] = 1.0 / (1.0 + exponential(-max(min(x, 700.0), -700.0)))
-    return answer
+    a, b, c = coefficients
+    return plain_sigmoids(a * np.log(p) - b * np.log(1.0 - p) + c)
 
 
-class SigmoidRows:
-    """Forecasts inside (0, 1), outcomes and weights, each of shape (n,), as `best_of_rows` asks of them.
+class SigmoidLoss:
+    """The average log loss of forecasts as a function of u unknowns, with a pull to where they began.
 
-    `unknown` (3, u) makes a, b and c of u numbers, added to `fixed`.
+    `features` (n, u) times the unknowns, and `fixed` (n,), are the log odds; outcomes, weights: (n,).
     """
 
-    def __init__(self, p: Floats, y: Any, weights: Floats, unknown: Floats, fixed: Floats) -> None:
-        self.p, self.y, self.weights = p, y, weights
-        self.unknown, self.fixed = unknown, fixed
-        self.from_sample, self.weight = len(p) > SAMPLED, float(weights.sum())
+    def __init__(self, features: Floats, fixed: Floats, y: Floats, weights: Floats, centre: Floats) -> None:
+        self.features, self.fixed, self.y, self.weights = features, fixed, y, weights
+        self.centre, self.rows = centre, float(weights.sum())
 
-    def _all(self, parameters: Floats) -> Floats:
-        return self.fixed + (self.unknown * parameters).sum(axis=1)
+    def sample(self) -> SigmoidLoss | None:
+        """The same of some rows."""
+        if len(self.y) <= CURVED:
+            return None
+        some = sampled_rows(len(self.y), CURVED)
+        return SigmoidLoss(
+            self.features[some], self.fixed[some], self.y[some], self.weights[some], self.centre
+        )
 
-    def sums(self, parameters: Floats) -> LinearSums:
-        """Sums of log losses, of their gradients and of weights."""
-        slope = np.zeros(3)
-        loss, rows = _sigmoid_sums(self.p, self.y, self.weights, self._all(parameters), slope)
-        return LinearSums(loss, (self.unknown * slope[:, None]).sum(axis=0), rows)
+    def value(self, unknown: Floats) -> tuple[float, Floats]:
+        """The loss and its gradient, piece by piece."""
+        loss, slope = 0.0, np.zeros_like(unknown)
+        for some in pieces(self.features):
+            features, y, weights = self.features[some], self.y[some], self.weights[some]
+            odds = np.clip(features @ unknown + self.fixed[some], -FARTHEST, FARTHEST)
+            small = np.exp(-np.abs(odds))
+            # ln(1 + e^x) - y x, without what large x would lose
+            loss += float(weights @ (np.maximum(odds, 0.0) - y * odds + np.log1p(small)))
+            slope += features.T @ (weights * (np.where(odds >= 0.0, 1.0, small) / (1.0 + small) - y))
+        away = unknown - self.centre
+        return (loss + PRIOR / 2.0 * float(away @ away)) / self.rows, (slope + PRIOR * away) / self.rows
 
-    def curve(self, parameters: Floats) -> Floats:
-        """The second derivatives of the average log loss, shape (u, u)."""
-        curve = _sigmoid_curve(self.p, self.weights, self._all(parameters))
-        curve += np.tril(curve, -1).T
-        return inner(self.unknown.T, inner(curve, self.unknown))
-
-    def sample(self) -> SigmoidRows:
-        """Some of the rows, at random."""
-        rows = sampled_rows(len(self.p))
-        return SigmoidRows(self.p[rows], self.y[rows], self.weights[rows], self.unknown, self.fixed)
+    def curve(self, unknown: Floats) -> Floats:
+        """The second derivatives."""
+        small = np.exp(-np.minimum(np.abs(self.features @ unknown + self.fixed), FARTHEST))
+        spread = self.weights * small / (1.0 + small) ** 2
+        curve = (self.features.T * spread) @ self.features + PRIOR * np.eye(len(unknown))
+        return np.asarray(curve / self.rows)
 
 
 def best_sigmoid(p: Floats, y: Any, weights: Floats, shared: NDArray[np.int64]) -> Floats:
-    """The a, b, c of the least log loss: Newton's method from the identity (1, 1, 0), with a weak pull to it.
+    """The a, b, c of the least log loss, searched for from the identity (1, 1, 0), with a weak pull to it.
 
     `shared` says which unknown each of the three is, -1 for one that stays.
     """
@@ -135,100 +140,21 @@ def best_sigmoid(p: Floats, y: Any, weights: Floats, shared: NDArray[np.int64]) 
     fixed = np.where(shared < 0, identity, 0.0)
     # the unknowns at the identity: those that are shared are the same there
     centre = np.array([identity[shared == one][0] for one in range(unknown.shape[1])])
-    rows = SigmoidRows(p, y, weights, unknown, fixed)
-    pull = np.full(len(centre), PRIOR / rows.weight)
-    return fixed + (unknown * best_of_rows(rows, centre, pull)).sum(axis=1)
+    seen = np.column_stack([np.log(p), -np.log(1.0 - p), np.ones(len(p))])
+    loss = SigmoidLoss(seen @ unknown, seen @ fixed, np.asarray(y, np.float64), weights, centre)
+    return np.asarray(fixed + unknown @ least(loss, centre))
 
 
-@kernel_part
-def _fill_sigmoids(p: Floats, abc: Floats, left: Floats, right: Floats, odds: Floats, small: Floats) -> None:
-    """ln p, -ln(1 - p), the log odds a ln p - b ln(1 - p) + c, and exp(-|log odds|)."""
-    for r in range(p.shape[0]):
-        left[r] = logarithm(p[r])
-        right[r] = -logarithm(1.0 - p[r])
-    for r in range(p.shape[0]):
-        odds[r] = max(min(abc[0] * left[r] + abc[1] * right[r] + abc[2], 700.0), -700.0)
-        small[r] = exponential(-abs(odds[r]))
-
-
-@compiled
-def _sigmoid_sums(p: Floats, y: Any, weights: Floats, abc: Floats, slope: Floats) -> tuple[float, float]:
-    """Sums of log losses and of weights; the gradient by a, b and c is added to `slope`. By blocks."""
-    left, right, odds, small, logs = np.empty((5, BLOCK))
-    loss, rows = 0.0, 0.0
-    for start in range(0, p.shape[0], BLOCK):
-        size = min(BLOCK, p.shape[0] - start)
-        _fill_sigmoids(p[start : start + size], abc, left, right, odds, small)
-        for r in range(size):
-            logs[r] = logarithm(1.0 + small[r])
-        lost, counted, first, second, third = 0.0, 0.0, 0.0, 0.0, 0.0
-        for r in range(size):
-            weight, outcome = weights[start + r], y[start + r]
-            f = np.divide(1.0 if odds[r] >= 0.0 else small[r], 1.0 + small[r])
-            # ln(1 + e^x) - y x, without what large x would lose
-            lost += weight * (max(odds[r], 0.0) - outcome * odds[r] + logs[r])
-            counted += weight
-            excess = weight * (f - outcome)
-            first += excess * left[r]
-            second += excess * right[r]
-            third += excess
-        loss += lost
-        rows += counted
-        slope[0] += first
-        slope[1] += second
-        slope[2] += third
-    return loss, rows
-
-
-@compiled
-def _sigmoid_curve(p: Floats, weights: Floats, abc: Floats) -> Floats:
-    """The lower half of the second derivatives of the average log loss by a, b and c."""
-    left, right, odds, small = np.empty((4, BLOCK))
-    curve = np.zeros((3, 3))
-    rows = 0.0
-    for start in range(0, p.shape[0], BLOCK):
-        size = min(BLOCK, p.shape[0] - start)
-        _fill_sigmoids(p[start : start + size], abc, left, right, odds, small)
-        for r in range(size):
-            weight = np.divide(small[r], (1.0 + small[r]) * (1.0 + small[r])) * weights[start + r]
-            rows += weights[start + r]
-            curve[0, 0] += weight * left[r] * left[r]
-            curve[1, 0] += weight * left[r] * right[r]
-            curve[1, 1] += weight * right[r] * right[r]
-            curve[2, 0] += weight * left[r]
-            curve[2, 1] += weight * right[r]
-            curve[2, 2] += weight
-    for a in range(3):
-        for b in range(a + 1):
-            curve[a, b] /= rows
-    return curve
-
-
-@compiled
 def plain_sigmoids(odds: Floats) -> Floats:
     """1/(1 + exp(-z)) of log odds z, shape (n,)."""
-    answer = np.empty(len(odds))
-    for row in range(len(odds)):
-        answer[row] = 1.0 / (1.0 + exponential(-max(min(odds[row], 700.0), -700.0)))
-    return answer
+    return np.asarray(1.0 / (1.0 + np.exp(np.clip(-odds, -FARTHEST, FARTHEST))))
 
 
-@compiled
 def log_odds(p: Floats) -> Floats:
     """ln(p/(1 - p)) of probabilities inside (0, 1), shape (n,)."""
-    answer = np.empty(len(p))
-    for row in range(len(p)):
-        answer[row] = logarithm(p[row]) - logarithm(1.0 - p[row])
-    return answer
+    return np.asarray(np.log(p) - np.log(1.0 - p))
 
 
-@compiled
 def log_losses(p: Floats, y: Any) -> Floats:
     """-y ln p - (1 - y) ln(1 - p) of outcomes in [0, 1], shape (n,); p lies inside (0, 1)."""
-    answer = np.zeros(len(p))
-    for row in range(len(p)):
-        if y[row] > 0:
-            answer[row] -= y[row] * logarithm(p[row])
-        if y[row] < 1:
-            answer[row] -= (1.0 - y[row]) * logarithm(1.0 - p[row])
-    return answer
+    return np.asarray(-(xlogy(y, p) + xlogy(1.0 - y, 1.0 - p)))

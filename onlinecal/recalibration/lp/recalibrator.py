@@ -165,7 +165,6 @@ class LpRecalibrator(StartedRecalibrator):
     0.036
     """
 
-    any_precision = True
     # of models pickled before there was this
     least_rows = 0.0
 
