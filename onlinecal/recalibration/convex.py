@@ -29,6 +29,8 @@ GAP = 1e-9
 FLAT = 1e-8
 """The length of a gradient, per row, where a search ends."""
 MOST_STEPS = 200
+MOST_FROM_SAMPLE = 30
+"""Steps by a sample's second derivatives; if they lead nowhere, those of all rows are asked for."""
 
 
 class ConvexLoss(Protocol):
@@ -58,18 +60,19 @@ def least(loss: ConvexLoss, begin: Floats, most: int = MOST_STEPS) -> Floats:
 
 
 def _least(loss: ConvexLoss, begin: Floats) -> Floats:
-    sample = loss.sample()
-    if sample is None:
-        options = {"gtol": FLAT, "maxiter": MOST_STEPS, "initial_trust_radius": 1.0}
-        end = minimize(loss.value, begin, jac=True, hess=loss.curve, method="trust-exact", options=options)
-        return np.asarray(end.x)
-    found = _least(sample, begin)
-    root = cholesky(sample.curve(found), lower=True)
+    if (sample := loss.sample()) is not None:
+        begin = _least(sample, begin)
+        root = cholesky(sample.curve(begin), lower=True)
 
-    def moved(step: Floats) -> tuple[float, Floats]:
-        value, slope = loss.value(found + solve_triangular(root, step, lower=True, trans=1))
-        return value, solve_triangular(root, slope, lower=True)
+        def moved(step: Floats) -> tuple[float, Floats]:
+            value, slope = loss.value(begin + solve_triangular(root, step, lower=True, trans=1))
+            return value, solve_triangular(root, slope, lower=True)
 
-    options = {"gtol": FLAT, "ftol": 1e-15, "maxiter": MOST_STEPS}
-    end = minimize(moved, np.zeros_like(found), jac=True, method="L-BFGS-B", options=options)
-    return np.asarray(found + solve_triangular(root, end.x, lower=True, trans=1))
+        options = {"gtol": FLAT, "ftol": 0.0, "maxiter": MOST_FROM_SAMPLE}
+        end = minimize(moved, np.zeros_like(begin), jac=True, method="L-BFGS-B", options=options)
+        begin = begin + solve_triangular(root, end.x, lower=True, trans=1)
+        if end.success:
+            return np.asarray(begin)
+    options = {"gtol": FLAT, "maxiter": MOST_STEPS}
+    end = minimize(loss.value, begin, jac=True, hess=loss.curve, method="trust-exact", options=options)
+    return np.asarray(end.x)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
-from scipy.special import log_softmax
 from sklearn.base import clone
 
 from onlinecal import (
@@ -16,22 +13,15 @@ from onlinecal import (
     decision_calibration_error,
     decision_loss_gap,
 )
-from onlinecal.measures.fixed_order import BLOCK
-from onlinecal.pieces import ENTRIES, sampled_rows
+from onlinecal.pieces import ENTRIES
 from onlinecal.recalibration import (
-    DirichletCalibration,
-    TemperatureScaling,
-    VectorScaling,
     gaussian_losses,
     starting,
 )
-from onlinecal.recalibration.classical import newton, temperature
-from onlinecal.recalibration.classical.newton import LocalRows, best_linear
-from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.decision import rounds
-from onlinecal.recalibration.groups import folds, start
+from onlinecal.recalibration.groups import folds
 from onlinecal.recalibration.groups.history import Rows
-from onlinecal.recalibration.groups.start import best_sigmoid, log_losses
+from onlinecal.recalibration.groups.start import log_losses
 from onlinecal.recalibration.lp import correcting
 from onlinecal.recalibration.starting import started
 from onlinecal.recalibration.weights import squared_error
@@ -44,73 +34,6 @@ def source(n, k, seed=0):
     labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
     table = (truth + 1e-9) ** np.linspace(1.2, 2.5, k)
     return table / table.sum(axis=1, keepdims=True), labels
-
-
-def few_are_many(monkeypatch, sampled=sampled_rows):
-    for module in (newton, temperature, start):
-        monkeypatch.setattr(module, "SAMPLED", 400)
-    monkeypatch.setattr(newton, "CURVED", 200)
-    monkeypatch.setattr(newton, "sampled_rows", sampled)
-    for module in (temperature, start):
-        monkeypatch.setattr(module, "sampled_rows", partial(sampled, size=400))
-
-
-def surest_rows(labels, table, n_rows, size=400):
-    """A sample that misleads: in each of its rows the most probable class comes; of it the first ones."""
-    return np.flatnonzero(table.argmax(axis=1) == labels)[:size] if n_rows == len(labels) else np.arange(size)
-
-
-@pytest.mark.parametrize("misled", [False, True])
-@pytest.mark.parametrize("model", [TemperatureScaling(), VectorScaling(), DirichletCalibration()])
-def test_searches_that_begin_with_a_sample_end_where_others_do(monkeypatch, model, misled):
-    table, labels = source(6000, 4)
-    weights = np.random.default_rng(1).random(6000)
-    whole = model.fit(table, labels, weights).predict_proba(table)
-    few_are_many(monkeypatch, partial(surest_rows, labels, table) if misled else sampled_rows)
-    np.testing.assert_allclose(model.fit(table, labels, weights).predict_proba(table), whole, atol=1e-7)
-
-
-@pytest.mark.parametrize("dirichlet", [False, True])
-def test_sums_over_any_number_of_rows_are_those_of_numpy(dirichlet):
-    for n in (1, 31, 2 * BLOCK + 45):
-        table, labels = source(n, 3)
-        rng = np.random.default_rng(n)
-        weights, parameters = rng.random(n) + 0.5, rng.standard_normal((3, 4 if dirichlet else 2))
-        logs = np.log(table + FLOOR)
-        scores = logs @ parameters[:, :-1].T if dirichlet else logs * parameters[:, 0]
-        shares = log_softmax(scores + parameters[:, -1], axis=1)
-        excess = (np.exp(shares) - np.eye(3)[labels]) * weights[:, None]
-        own = excess.T @ logs if dirichlet else (excess * logs).sum(axis=0)[:, None]
-        found = LocalRows.of(table, labels, weights).sums(parameters)
-        assert found.loss == pytest.approx(-(shares[np.arange(n), labels] * weights).sum(), rel=1e-11)
-        expected = np.c_[own, excess.sum(axis=0)].ravel()
-        assert np.allclose(found.slope, expected, rtol=0, atol=1e-11 * np.abs(logs).sum())
-        assert found.rows == pytest.approx(weights.sum())
-
-
-def test_gradients_met_on_the_way_spare_most_passes_over_all_rows(monkeypatch):
-    """With the second derivatives of a sample alone it takes 10."""
-    few_are_many(monkeypatch)
-    passes = []
-
-    class Counted(LocalRows):
-        def sums(self, parameters):
-            passes.append(len(self.logs))
-            return super().sums(parameters)
-
-    table, labels = source(12_000, 6)
-    centre = np.tile([1.0, 0.0], (6, 1))
-    best_linear(Counted.of(table, labels), centre, np.zeros_like(centre))
-    assert passes.count(12_000) <= 8
-
-
-def test_a_sigmoid_begins_with_a_sample_too(monkeypatch):
-    rng = np.random.default_rng(2)
-    p = rng.beta(1, 3, 6000)
-    args = p, (rng.random(6000) < p**0.8).astype(np.uint8), rng.random(6000), np.array([0, 1, 2])
-    whole = best_sigmoid(*args)
-    few_are_many(monkeypatch)
-    np.testing.assert_allclose(best_sigmoid(*args), whole, atol=1e-6)
 
 
 @pytest.mark.parametrize("start", ["temperature", "none", "isotonic"])

@@ -13,7 +13,6 @@ from onlinecal.recalibration import (
     VectorScaling,
 )
 from onlinecal.recalibration.classical.averaged import PRIOR, best_shares
-from onlinecal.recalibration.classical.dirichlet import penalised_loss
 
 
 def source(n=1500, seed=0):
@@ -58,18 +57,6 @@ def test_temperature_scaling_is_that_of_scikit_learn():
 def test_temperature_scaling_needs_no_label_of_every_class_and_takes_certain_rows():
     model = TemperatureScaling().fit([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]], [0, 0, 1])
     assert np.isfinite(model.predict_proba([[0.0, 0.0, 1.0]])).all()
-
-
-def test_the_gradient_of_dirichlet_calibration_is_that_of_finite_differences():
-    rng = np.random.default_rng(1)
-    table, labels = source(40)
-    logs, at = np.log(table + 1e-12), rng.standard_normal((4, 5))
-    _, slope = penalised_loss(at, logs, labels, 0.3, 0.2)
-    for place in np.ndindex(at.shape):
-        step = np.zeros_like(at)
-        step[place] = 1e-6
-        up, down = (penalised_loss(at + sign * step, logs, labels, 0.3, 0.2)[0] for sign in (1, -1))
-        assert slope[place] == pytest.approx((up - down) / 2e-6, abs=1e-5)
 
 
 def test_dirichlet_calibration_finds_the_map_that_spoilt_the_truth():
@@ -145,13 +132,3 @@ def test_an_average_leans_to_what_held_out_rows_prefer():
     for bad in (1, -1, 2.5, "a"):
         with pytest.raises(ValueError, match=f"n_folds must be .*, got {bad!r}"):
             AveragedCalibration(n_folds=bad).fit(table, labels)
-
-
-def test_an_average_of_an_older_pickle_has_equal_shares():
-    table, labels = source(300)
-    model = AveragedCalibration().fit(table, labels)
-    del model.shares_
-    assert np.allclose(
-        model.predict_proba(table),
-        np.mean([one.predict_proba(table) for one in model.recalibrators_], axis=0),
-    )
