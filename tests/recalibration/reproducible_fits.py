@@ -1,7 +1,7 @@
 """A digest of every number that recalibrators and decision measures find on small tables: one line each.
 
-Run as a program under other settings of the processor, BLAS and threads it must print the same lines. Its
-argument is "decision" (floating point searches) or "counting" (searches over counts).
+Its argument is "measures", which must print the same lines under any settings of the processor, BLAS and
+threads ("counting": those that need no compiler), or "fits", the same with any number of threads.
 """
 
 from __future__ import annotations
@@ -44,34 +44,21 @@ def draw(n_rows, n_classes):
     return table / table.sum(axis=1, keepdims=True), labels
 
 
-def decision():
-    """Names and arrays: what climbs, exponentials and linear scores decide."""
+def measures():
+    """Names and arrays: what is the same on every processor, measures that search and sum."""
     table, labels = draw(300, 5)
     losses = gaussian_losses(3, 5, 40)
-    for name, model in {
-        "default": DecisionRecalibrator(3, max_rounds=4),
-        "hard": DecisionRecalibrator(2, partition="hard", n_folds=0, max_rounds=2),
-        "as in the paper": DecisionRecalibrator.as_in_paper(3, 0.15),
-        "given losses": DecisionRecalibrator(losses=losses, max_rounds=4),
-        "temperature": TemperatureScaling(),
-        "vector": VectorScaling(),
-        "Dirichlet": DirichletCalibration(),
-        "lp": LpRecalibrator(),
-        "isotonic, then lp": LpRecalibrator(start="isotonic", share=0.7, limit=2.0),
-    }.items():
-        yield name, model.fit(table, labels).predict_proba(table)
-        if isinstance(model, DecisionRecalibrator):
-            yield f"{name}: history", np.array(model.history_.tolist())
     yield "error", decision_calibration_error(table, labels, 3)
     yield "error, few rows", decision_calibration_error(table[:8], labels[:8], 2, "hard")
     yield "gaps", decision_loss_gap(table, labels, losses)
     yield "losses", np.array(decision_losses(table, labels, losses))
     yield "loss set", loss_set_gaps(table, labels, losses[:5])
     yield "decisions", bayes_decisions(table, losses)
+    yield from counting()
 
 
 def counting():
-    """Names and arrays: what counts, sums and sorting decide."""
+    """Of these what counts, sums and sorting decide, also in fits."""
     table, labels = draw(200, 4)
     for name, model in {
         "top label": TopLabelIsotonic(),
@@ -87,19 +74,35 @@ def counting():
     for patch in ("value", "shift"):
         model = GroupRecalibrator.as_in_paper(0.002, patch, n_levels=20).fit(forecasts, outcomes, groups)
         yield f"groups, {patch}", model.predict(forecasts, groups)
-    grouped = GroupRecalibrator(0.002, n_folds=2).fit(forecasts, outcomes, groups)
-    yield "groups, default", grouped.predict(forecasts, groups)
-    started = BoostedRecalibrator(n_folds=2).fit(table, outcomes, forecasts)
-    yield "boosted, default", started.predict(table, forecasts)
     yield "multicalibration", multicalibration_error(forecasts, outcomes, groups)
     yield "boosted", BoostedRecalibrator.as_in_paper(alpha=0.02).fit(table, outcomes).predict(table)
+
+
+def fits():
+    """Names and arrays: what is the same in every process of one machine, all other fits."""
+    table, labels = draw(300, 5)
+    for name, model in {
+        "default": DecisionRecalibrator(3, max_rounds=4),
+        "hard": DecisionRecalibrator(2, partition="hard", n_folds=0, max_rounds=2),
+        "as in the paper": DecisionRecalibrator.as_in_paper(3, 0.15),
+        "temperature": TemperatureScaling(),
+        "vector": VectorScaling(),
+        "Dirichlet": DirichletCalibration(),
+        "lp": LpRecalibrator(),
+        "isotonic, then lp": LpRecalibrator(start="isotonic", share=0.7, limit=2.0),
+    }.items():
+        yield name, model.fit(table, labels).predict_proba(table)
+    forecasts, outcomes, groups = table[:, 0], labels == 0, table[:, 1:] > 0.2
+    grouped = GroupRecalibrator(0.002, n_folds=2).fit(forecasts, outcomes, groups)
+    yield "groups", grouped.predict(forecasts, groups)
+    yield "boosted", BoostedRecalibrator(n_folds=2).fit(table, outcomes, forecasts).predict(table, forecasts)
 
 
 def digests(part):
     """One line a result: the beginning of the SHA-256 of its bytes, and its name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, values in {"decision": decision, "counting": counting}[part]():
+        for name, values in {"measures": measures, "counting": counting, "fits": fits}[part]():
             array = np.ascontiguousarray(values, dtype=np.float64)
             yield f"{hashlib.sha256(array.tobytes()).hexdigest()[:16]}  {name}"
 

@@ -214,6 +214,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         if self.n_kept_ == len(made):
             self.violation_bound_ *= least + 1.0 / m + self.skipped_mass_
         self._kept: list[Any] = made[: self.n_kept_]
+        self.start_ = None
 
     def _learn_log_odds(
         self, regressors: list[Any], X: Any, y: Floats, p: Floats, weights: Floats | None, settings: Settings

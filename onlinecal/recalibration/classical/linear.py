@@ -52,8 +52,8 @@ class LinearLoss:
 
     def value(self, flat: Floats) -> tuple[float, Floats]:
         """The loss and its gradient, piece by piece."""
-        parameters = flat.reshape(self.centre.shape)
-        k, size = len(self.columns), max(1, ENTRIES // len(self.columns))
+        k, m = self.centre.shape
+        parameters, size = flat.reshape(k, m), max(1, ENTRIES // k)
         loss, slope = 0.0, np.zeros_like(parameters)
         for begin in range(0, len(self.labels), size):
             some = slice(begin, begin + size)
@@ -64,7 +64,7 @@ class LinearLoss:
             shares *= counts / sums
             shares[labels, rows] -= counts
             slope[:, -1] += shares.sum(axis=1)
-            if parameters.shape[1] == 2:
+            if m == 2:
                 slope[:, 0] += np.einsum("cn,cn->c", shares, seen)
             else:
                 slope[:, :k] += shares @ seen.T
@@ -78,8 +78,8 @@ class LinearLoss:
         With s the softmax and x_c what class c sees, a row adds s_c x_c x_c' in the block of c, less the
         product of all s_c x_c with themselves.
         """
-        parameters = flat.reshape(self.centre.shape)
-        k, m = parameters.shape
+        k, m = self.centre.shape
+        parameters = flat.reshape(k, m)
         size = max(1, ENTRIES // (k * m))
         curve = np.zeros((k * m, k * m))
         for begin in range(0, len(self.labels), size):

@@ -55,7 +55,12 @@ class TemperatureScaling(ProbabilityRecalibrator):
         self.inverse_temperature_ = best_factor(columns_of(table), labels, counts_of(table, weights))
 
     def _map(self, table: Floats) -> Floats:
-        return softmax(self.inverse_temperature_ * np.log(table + FLOOR), axis=1)
+        return tempered(table, self.inverse_temperature_)
+
+
+def tempered(table: Floats, inverse_temperature: float) -> Floats:
+    """Rows proportional to p^beta, shape (n, C)."""
+    return np.asarray(softmax(inverse_temperature * np.log(table + FLOOR), axis=1))
 
 
 def columns_of(table: Floats) -> Floats:

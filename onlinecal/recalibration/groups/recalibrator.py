@@ -132,7 +132,7 @@ class GroupRecalibrator(BaseEstimator):
     Hebert-Johnson, Kim, Reingold and Rothblum (2018). docs/recalibrate-groups.md has proofs and measurements.
     """
 
-    start_: StartMap | None
+    start_: StartMap
 
     def __init__(
         self,
@@ -279,7 +279,7 @@ class GroupRecalibrator(BaseEstimator):
     def _started(self, p: ArrayLike, groups: Any) -> tuple[Floats, Bytes]:
         forecasts = check_probabilities(p, "p")
         members = self.members(groups, len(forecasts)).view(np.uint8)
-        return (self.start_ or StartMap("none"))(self._inside(forecasts), self._limit), members
+        return self.start_(self._inside(forecasts), self._limit), members
 
     def members(self, groups: Any, n_rows: int) -> NDArray[np.bool_]:
         """Which of its groups each of `n_rows` rows is in, (n, G); groups and errors as in `predict`."""
