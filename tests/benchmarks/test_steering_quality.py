@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onlinecal.steering.binary import SIZE, hinting, new_steering
+from onlinecal.steering.binary import hinting, new_steering
 from onlinecal.wrappers.strategies.projection import Projection
 
 STREAMS = Path(__file__).parents[3] / "shared" / "data" / "streams"
@@ -30,7 +30,7 @@ PLAYERS = (*OWN, "base", "obs", "platt05", "win_beta", "calibeat20")
 
 def steered(p, y):
     """What steering makes of each forecast."""
-    state, found, steering = new_steering(), [], hinting(SIZE)
+    state, found, steering = new_steering(), [], hinting()
     for raw, outcome in zip(p.tolist(), y.tolist(), strict=True):
         found.append(steering.hint(state, raw))
         steering.learn(state, outcome)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.special import softmax
 
 from onlinecal import DecisionRecalibrator, LpRecalibrator, decision_calibration_error, decision_loss_gap
 from onlinecal.recalibration import TemperatureScaling, TopLabelIsotonic, gaussian_losses
-from onlinecal.recalibration.simplex_projection import project_rows
 
 HERE = Path(__file__).parent
 
@@ -78,37 +75,3 @@ def test_the_squared_error_to_floored_labels_never_rises():
     assert (np.diff(errors) <= 1e-12).all()
     assert np.allclose(errors, shrunk**2 * model.history_["squared_error"])
     assert (model.predict(table) == stages[-1].argmax(axis=1)).all()
-
-
-def as_in_version_1(model, table):
-    """What version 1 did with these rounds, in its own words."""
-    table = softmax(model.inverse_temperature_ * np.log(table + 1e-12), axis=1)
-    for each in model.rounds_:
-        scores = table @ each.partition.weights.T
-        best = np.eye(len(each.step))[scores.argmax(axis=1)]
-        members = best if each.partition.hard else softmax(scores, axis=1)
-        table = project_rows(table + members @ each.step)
-    return table
-
-
-def test_models_of_version_1_forecast_to_the_same_bits(tmp_path):
-    table = source(200, n_classes=3)[0]
-    old = DecisionRecalibrator.load(HERE / "decision" / "decision_recalibrator_1.npz")
-    assert [each.partition.hard for each in old.rounds_] == [True, False, False]
-    assert old.floor is False
-    expected = as_in_version_1(old, table)
-    assert np.array_equal(old.predict_proba(table), expected)
-    old.save(tmp_path / "again.npz")
-    assert np.array_equal(DecisionRecalibrator.load(tmp_path / "again.npz").predict_proba(table), expected)
-    # what a pickle of version 1 holds: none of the attributes that came later
-    later = ("floor", "floor_", "fixed_order_", "share", "share_", "keep", "keep_", "limit", "limit_")
-    for name in later:
-        del old.__dict__[name]
-    old.__dict__["inverse_temperature_"] = old.__dict__.pop("start_").inverse_temperature_
-    back = pickle.loads(pickle.dumps(old))
-    assert np.array_equal(back.predict_proba(table), expected)
-    assert back.get_params()["floor"] is False
-    scaling = TemperatureScaling().fit(*source(200, n_classes=3))
-    del scaling.fixed_order_
-    tempered = softmax(scaling.inverse_temperature_ * np.log(table + 1e-12), axis=1)
-    assert np.array_equal(scaling.predict_proba(table), tempered)

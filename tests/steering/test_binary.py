@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onlinecal.steering.binary import ANSWERS, CURVES, N_ANSWERS, SIZE, WEIGHTS, hinting, new_steering
+from onlinecal.steering.binary import ANSWERS, CURVES, N_ANSWERS, WEIGHTS, hinting, new_steering
 from onlinecal.steering.curves import FREE, N_FEATURES, N_KNOTS, SMOOTH
 from onlinecal.steering.mixing import mixed_answer, pooled_loss
 from onlinecal.wrappers.strategies.projection import Projection
 from tests.properties import examples
 
 PROBABILITIES = st.floats(0, 1)
-STEERING = hinting(SIZE)
+STEERING = hinting()
 
 
 def steered(rounds):

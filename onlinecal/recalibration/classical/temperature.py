@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import softmax
 
-from onlinecal.pieces import ENTRIES, SAMPLED, by_pieces, sampled_rows
+from onlinecal.pieces import ENTRIES, SAMPLED, as_doubles, pieces, sampled_rows
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.weights import Weights, counts_of
 
@@ -65,7 +65,10 @@ def tempered(table: Floats, inverse_temperature: float) -> Floats:
 
 def columns_of(table: Floats) -> Floats:
     """log(p + FLOOR) of a table (n, C) of floats of any precision, as columns (C, n)."""
-    return np.array(by_pieces(lambda rows: np.log(rows + FLOOR), table).T, order="C")
+    columns = np.empty(table.shape[::-1])
+    for rows in pieces(table):
+        columns[:, rows] = np.log(as_doubles(table[rows]).T + FLOOR)
+    return columns
 
 
 def best_factor(columns: Floats, labels: Ints, counts: Floats) -> float:
@@ -74,21 +77,20 @@ def best_factor(columns: Floats, labels: Ints, counts: Floats) -> float:
     From log-probabilities as columns (C, n), labels, and for how many rows each counts. The log loss is
     convex in beta: its slope changes its sign once. Of many rows a sample says where to look.
     """
-    below = columns - columns.max(axis=0)
     begin, step = 0.0, FIRST_STEP
     if len(labels) > SAMPLED:
         rows = sampled_rows(len(labels))
-        begin, step = _root(below[:, rows], labels[rows], counts[rows], begin, step), FIRST_STEP_OF_SAMPLED
-    return math.exp(_root(below, labels, counts, begin, step))
+        begin, step = _root(columns[:, rows], labels[rows], counts[rows], begin, step), FIRST_STEP_OF_SAMPLED
+    return math.exp(_root(columns, labels, counts, begin, step))
 
 
-def _root(below: Floats, labels: Ints, counts: Floats, begin: float, step: float) -> float:
+def _root(columns: Floats, labels: Ints, counts: Floats, begin: float, step: float) -> float:
     """The logarithm of the best beta, from a guess; the end of the range if it is beyond."""
     met: dict[float, float] = {}
 
     def slope(log_beta: float) -> float:
         if log_beta not in met:
-            met[log_beta] = _slope(below, labels, counts, math.exp(log_beta))
+            met[log_beta] = _slope(columns, labels, counts, math.exp(log_beta))
         return met[log_beta]
 
     side = -1.0 if slope(begin) > 0.0 else 1.0
@@ -101,13 +103,14 @@ def _root(below: Floats, labels: Ints, counts: Floats, begin: float, step: float
     return float(brentq(slope, here, there, xtol=CLOSE))
 
 
-def _slope(below: Floats, labels: Ints, counts: Floats, beta: float) -> float:
-    """The log loss's derivative by beta, from logarithms less the largest of each row, as columns (C, n)."""
-    total, size = 0.0, max(1, ENTRIES // len(below))
+def _slope(columns: Floats, labels: Ints, counts: Floats, beta: float) -> float:
+    """The log loss's derivative by beta, a sum over rows."""
+    total, size = 0.0, max(1, ENTRIES // len(columns))
     for begin in range(0, len(labels), size):
         some = slice(begin, begin + size)
-        logs, came = below[:, some], labels[some]
-        shares = np.exp(beta * logs)
-        means = np.einsum("cn,cn->n", shares, logs) / shares.sum(axis=0)
-        total += float(((means - logs[came, np.arange(len(came))]) * counts[some]).sum())
+        logs, came = columns[:, some], labels[some]
+        below = logs - logs.max(axis=0)
+        shares = np.exp(beta * below)
+        means = np.einsum("cn,cn->n", shares, below) / shares.sum(axis=0)
+        total += float(((means - below[came, np.arange(len(came))]) * counts[some]).sum())
     return total

@@ -11,6 +11,7 @@ from onlinecal.measures.decision.losses import bayes_decisions
 from onlinecal.measures.decision.partitions import Partition, residuals
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.rounds import full_step, shrunk_step
+from onlinecal.version import STATE_FORMAT
 
 
 def source(n, n_classes=3, seed=0, power=3.0):
@@ -224,8 +225,12 @@ def test_names_of_columns_and_labels_are_saved_too(tmp_path):
 def test_files_of_something_else_are_refused(tmp_path):
     other = tmp_path / "other.npz"
     np.savez(other, a=np.zeros(2))
-    with pytest.raises(ValueError, match="must hold"):
+    with pytest.raises(ValueError, match="it holds other arrays"):
         DecisionRecalibrator.load(other)
+    for found, age in ((3, "an older"), (STATE_FORMAT + 1, "a newer")):
+        np.savez(other, format=found, n_regions=np.zeros(0))
+        with pytest.raises(ValueError, match=f"has format {found}, which {age} onlinecal wrote"):
+            DecisionRecalibrator.load(other)
     text = tmp_path / "text.npz"
     text.write_text("no arrays")
     with pytest.raises(ValueError, match="no file of a decision recalibrator"):

@@ -129,15 +129,6 @@ def test_with_a_horizon_auto_is_what_can_be_guaranteed(k, horizon, name):
         assert sum(part.guarantee for part in parts) == pytest.approx(guaranteed[name].guarantee, rel=0.01)
 
 
-def test_a_state_from_before_does_not_look_at_guarantees():
-    model = CalibratedClassifier(Scripted(), horizon=10**6)
-    del model._by_guarantee
-    model = pickle.loads(pickle.dumps(model))
-    for t, label in enumerate("abc"):
-        model.learn_one({"answer": {}, "t": t}, label)
-    assert model.current_strategy == "classwise"
-
-
 def test_an_empty_joint_guarantee_is_remarked_on():
     with pytest.warns(GuaranteeWarning, match=r"200 rounds of 10 classes nothing .* 1\.80 a round") as caught:
         SimplexAlmostOneStepAhead(10, horizon=200)
