@@ -271,10 +271,11 @@ class LpRecalibrator(StartedRecalibrator):
         return self.sample_complexity_
 
     def fit_statistics(self, statistics: Statistics) -> None:
-        """Run Algorithm 2 on counts, `statistics`, for `settings_for` these parameters; keep its findings."""
+        """Run Algorithm 2 on counts, `statistics`, for `settings_for` these parameters; answer by it alone."""
         outcome = run(statistics, self.n_levels_, self.tolerance_, float(self.p))
         warn_unless_finished(outcome, self.tolerance_, stacklevel=4)
         self._keep(statistics, outcome, map_of(statistics, outcome, self.n_levels_))
+        self.start_, self.share_, self.keep_, self.limit_ = None, 1.0, 0.0, math.inf
 
     def _keep(self, statistics: Statistics, outcome: Outcome, found: LevelSetMap) -> None:
         self.level_sets_ = statistics.levels / self.n_levels_
