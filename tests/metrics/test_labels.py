@@ -130,18 +130,6 @@ def test_copies_remember_which_labels_came_and_windows_do_too(kind):
     assert rolling.get() == 0.0
 
 
-def test_metrics_that_were_pickled_before_they_watched_labels_go_on():
-    metric = Brier(pos_val="spam")
-    metric.update("spam", 0.5)
-    old = {k: v for k, v in metric.__dict__.items() if k not in ("top_label", "_met", "_others")}
-    opened = Brier.__new__(Brier)
-    opened.__setstate__(old)
-    assert opened.get() == 0.25
-    opened.update("ham", 0.5)
-    opened.update("eggs", 0.5)
-    assert opened.get() == 0.25
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_progress_can_be_shown_before_a_rare_label_of_three_has_come(kind, capsys):
     labels = ["fine", "late", *["fine"] * 28, "fraud", "late"]
