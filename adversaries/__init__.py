@@ -28,9 +28,14 @@ from adversaries.phased import Seed
 from adversaries.protocol import Kind, Phase, Power, State, Step
 from adversaries.registry import catalogue, create, describe, register
 from adversaries.replayed.champions import Champion, stored_champions
-from adversaries.replayed.files import replay_file
 from adversaries.replayed.misleading import misleading_hints
-from adversaries.replayed.streams import Stream, replay_river, replay_sequence, river_datasets
+from adversaries.replayed.streams import (
+    Stream,
+    replay_file,
+    replay_river,
+    replay_sequence,
+    river_datasets,
+)
 from onlinecal.specs import Parameter
 
 __all__ = [

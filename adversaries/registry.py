@@ -10,7 +10,7 @@ from adversaries.kinds.mixed import TWO_PHASE
 from adversaries.kinds.mixture import MIXTURE
 from adversaries.phased import Seed
 from adversaries.protocol import Kind
-from adversaries.replayed import recorded
+from adversaries.replayed import streams
 from adversaries.replayed.champions import CHAMPION
 from onlinecal.validation import check_count
 
@@ -21,7 +21,7 @@ _CATALOGUE: Kinds[Kind] = Kinds(
         *bisection.KINDS,
         GENOME,
         CHAMPION,
-        *recorded.KINDS,
+        *streams.KINDS,
         *adaptive.KINDS,
         *certificate_aware.KINDS,
         TWO_PHASE,

@@ -1,8 +1,14 @@
-"""Real streams as adversaries: recorded outcomes, with the forecasts someone made for them."""
+"""Real streams as adversaries: recorded outcomes, with the forecasts someone made for them.
+
+By spec, `file:path=...` and `river:name=...` play them in sweeps, two-phase games and mixtures, without the
+forecasts and times that may come with them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +16,10 @@ from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
 from adversaries.adversary import Adversary
-from adversaries.protocol import Kind, Phase, State
+from adversaries.protocol import Build, Kind, Phase, State
 from onlinecal.catalogue import did_you_mean
+from onlinecal.rounds import read_history
+from onlinecal.specs import Parameter
 from onlinecal.validation import check_outcomes, check_probabilities, check_same_length
 
 BINARY, SEVERAL = "Binary classification", "Multi-class classification"
@@ -27,7 +35,7 @@ def replay_step(state: State, t: int, forecast: float, rise_zero: float, rise_on
 REPLAY = Kind(
     "replay", "the outcomes of a recorded stream, in order", "oblivious", "the stream", step=replay_step
 )
-"""The kind of replayed streams. Made from data, not from a spec string, they are not in the catalogue."""
+"""The kind of replayed streams that are made from data, not from a spec string."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +99,48 @@ def replay_sequence(outcomes: ArrayLike, hints: ArrayLike | None = None, name: s
     return Stream(name, played, announced)
 
 
+def replay_file(
+    path: str | Path,
+    outcome: str = "outcome",
+    forecast: str | None = None,
+    time: str | None = None,
+    sort: str | None = None,
+) -> Stream:
+    """A stream from a CSV (.csv, .tsv), JSON Lines (.jsonl, .ndjson), Parquet (.parquet, .pq) or NPZ file.
+
+    Parameters
+    ----------
+    path
+        The file; its extension says how to read it, also with .gz; "-" is standard input. A CSV starts with
+        a header; fields are apart by commas, semicolons, tabs or bars.
+    outcome
+        The column of outcomes: 0 and 1, or booleans (as texts also true/false, yes/no, in any case).
+    forecast
+        The column of forecasts made for them, in [0, 1], which become the hints; None for no hints.
+    time
+        A column to keep as the stream's `times`; None for none. It does not change the order.
+    sort
+        The column to order the rounds by, smallest first; rows that are equal in it keep their order. None:
+        the order of the file.
+
+    Returns
+    -------
+    Stream
+        Named after the file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        For an unknown extension, a file that cannot be read as what its extension says, a missing column
+        (the columns are listed), no rounds at all, an outcome that is neither 0/1 nor boolean, a forecast
+        that is missing or outside [0, 1], or a missing value in the column to sort by. Rows are those of the
+        file, the first one after a header being row 0.
+    """
+    return Stream(*read_history(path, outcome, forecast, time, sort))
+
+
 def replay_river(name: str) -> Stream:
     """The labels of a binary dataset that comes with river, in its order (no download).
 
@@ -138,3 +188,45 @@ def river_datasets(*tasks: str) -> dict[str, Any]:
             if dataset.task in tasks:
                 found[name] = dataset
     return found
+
+
+def file_phase(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:
+    """The single phase of a file's outcomes; errors as from `replay_file`, or if it has too few rounds."""
+    stream = replay_file(values["path"], values["outcome"], sort=values["sort"])
+    return _first_rounds(stream, values["path"], horizon)
+
+
+def river_phase(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:
+    """The single phase of a dataset's labels; errors as from `replay_river`, or if it has too few rounds."""
+    return _first_rounds(replay_river(values["name"]), values["name"], horizon)
+
+
+def _first_rounds(stream: Stream, called: str, horizon: int | None) -> tuple[Phase, ...]:
+    rounds = len(stream) if horizon is None else horizon
+    if rounds > len(stream):
+        raise ValueError(f"{called} has only {len(stream)} rounds, fewer than the horizon of {rounds}")
+    return (Phase(replay_step, stream.outcomes[:rounds].astype(np.float64), rounds, "oblivious"),)
+
+
+KINDS = (
+    Kind(
+        "file",
+        "the outcomes recorded in a CSV, JSON Lines or Parquet file: all, or the first `horizon`",
+        "oblivious",
+        "the file",
+        (
+            Parameter("path", None, "the file", form="text", required=True),
+            Parameter("outcome", "outcome", "its column of outcomes", form="text"),
+            Parameter("sort", None, "its column to order the rounds by", form="text"),
+        ),
+        compose=file_phase,
+    ),
+    Kind(
+        "river",
+        "the labels of a binary dataset that comes with river: all, or the first `horizon`",
+        "oblivious",
+        "river",
+        (Parameter("name", None, "the dataset: Phishing, Bananas, ...", form="text", required=True),),
+        compose=river_phase,
+    ),
+)

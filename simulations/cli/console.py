@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -11,16 +13,35 @@ from onlinecal.cli.helping import Verb
 from onlinecal.cli.measure import measure
 from onlinecal.cli.recalibrate import app as recalibrate
 from onlinecal.cli.stream.verb import app as stream
-from onlinecal.cli.warmup import warmup_with
-from simulations.cli.adversaries import adversaries
+from onlinecal.cli.warmup import Step, warmup_with
 from simulations.cli.evaluate import evaluate
 from simulations.cli.experiment import experiment
-from simulations.cli.forecasters import forecasters
+from simulations.cli.players import adversaries, forecasters
 from simulations.cli.plot import plot
 from simulations.cli.simulate import simulate
 from simulations.cli.sweep import sweep
-from simulations.cli.warming import demonstration_games
 from simulations.cli.worst import worst
+
+
+def demonstration_games() -> Iterator[Step]:
+    """What `warmup` compiles beside the library: a short game for each loop of the demonstration."""
+    from itertools import product
+
+    from adversaries import create
+    from simulations.games import players
+    from simulations.games.measuring import play_and_measure
+    from simulations.sweeps.config import find_config, read_config
+
+    config = read_config(find_config("demo"))
+    known = set()
+    for forecaster, spec in product(config.forecasters, config.adversaries):
+        player = players.create(forecaster)
+        adversary = create(spec, 50, 0)
+        kind = player.build(50).rules, *((phase.step, phase.depth) for phase in adversary.phases)
+        if kind not in known:
+            known.add(kind)
+            yield f"{forecaster} against {spec}", partial(play_and_measure, player, adversary, 50)
+
 
 app = typer.Typer(
     name="onlinecal",

@@ -69,8 +69,7 @@ def experiment(
     from onlinecal.cli.output import notices, print_json, results, table
     from onlinecal.cli.recalibrating.parts import split_rows
     from onlinecal.cli.recalibrating.tables import read_table
-    from simulations.experiments.experiments import Experiment
-    from simulations.experiments.made_up import made_up_table
+    from simulations.experiments.experiments import Experiment, made_up_table
 
     wanted = list(dict.fromkeys(figure or FIGURES))
     for name in wanted:

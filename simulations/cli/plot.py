@@ -52,8 +52,7 @@ def plot(
     from onlinecal.tables import number
     from simulations.games import extensions
     from simulations.plots import GROWTH_FIGURES, draw_sweep, figure_module, sweep_figures
-    from simulations.sweeps.results import Store
-    from simulations.sweeps.summary import broken_bounds, summarise
+    from simulations.sweeps.results import Store, broken_bounds, summarise
 
     for name in figure or []:
         figure_module(name)

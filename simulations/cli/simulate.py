@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onlinecal.cli.errors import CHECK_FAILED, warn
-from simulations.games.names import FORECASTERS
 
 if TYPE_CHECKING:
     from simulations.games.measuring import Game
     from simulations.games.opponents import Opponent
     from simulations.games.players import Player
+
+FORECASTERS = (
+    "sign", "balanced", "nested", "adaptive", "constant", "running-mean", "drift-corrected", "foster",
+    "foster-hart", "foster-vohra", "linear-optimisation", "minimax", "two-choices", "one-step-ahead",
+)  # fmt: skip
+"""The forecasters' names for the help, which must not wait for the forecasters themselves to be imported."""
 
 DEFAULT_ROUNDS = 10_000
 DEFAULT_FORECASTER = "balanced"
@@ -126,7 +131,7 @@ def simulate(
         notices().print(compiled.notice)
     pictures = []
     if plot or out is not None:
-        from simulations.plots.games.files import write_games
+        from simulations.plots.games import write_games
 
         pictures = write_games(games, out or Path("results/simulate"))
     measured = [game.measured for game in games]

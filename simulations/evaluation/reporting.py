@@ -78,9 +78,10 @@ def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[P
     import polars as pl
 
     from onlinecal.plots.files import write_figure
+    from onlinecal.plots.panels import reliability_panels
     from onlinecal.tables import write_table
     from simulations.plots import running_distance
-    from simulations.plots.games import reliability
+    from simulations.plots.games import reliability_of
 
     rows = [msgspec.structs.asdict(one.score) for one in evaluations]
     written = [write_table(pl.DataFrame(rows, infer_schema_length=None), folder / "results.csv")]
@@ -88,9 +89,9 @@ def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[P
     for one in evaluations:
         groups.setdefault((one.score.stream, one.score.model), []).append(one)
     for names, group in groups.items():
-        numbers = reliability.prepare([one.game for one in group])
+        numbers = reliability_of([one.game for one in group])
         stem = folder / _file_name("reliability", *names)
-        written.append(write_figure(reliability.draw(numbers), numbers, stem))
+        written.append(write_figure(reliability_panels(numbers), numbers, stem))
     numbers = running_distance.prepare(evaluations)
     written.append(write_figure(running_distance.draw(numbers), numbers, folder / "distance"))
     return written

@@ -1,8 +1,8 @@
 """The pictures: each one is prepared as a table, drawn from that table, and written next to it.
 
-A figure is a module with two functions, `prepare(...)` -> table of the numbers to be drawn, and
-`draw(table)` -> matplotlib figure, which looks at nothing but that table. Figures of one verb or one kind of
-game have a folder; what there is one of stands beside them.
+A figure has two functions, `prepare(...)` -> table of the numbers to be drawn, and `draw(table)` ->
+matplotlib figure, which looks at nothing but that table. Figures of sweeps, of experiments and of several
+classes have a folder; the others stand beside them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 from simulations.sweeps.results import Store
 
@@ -27,17 +27,14 @@ SWEEP_FIGURES = {
 GROWTH_FIGURES = ("landscape", "matrix")
 """Those of them that need more than one T."""
 
-GAME_FIGURES = ("reliability", "transport", "filmstrip")
-"""Figures that show single games in full."""
 
+def figure_module(name: str) -> Any:
+    """What prepares and draws a figure of a sweep; ValueError lists those there are."""
+    if name not in SWEEP_FIGURES:
+        raise ValueError(f"unknown figure {name!r}; known: {', '.join(SWEEP_FIGURES)}")
+    from simulations.plots.sweeps.against_rounds import FIGURES
 
-def figure_module(name: str) -> ModuleType:
-    """The module of a figure; ValueError lists those there are."""
-    known = (*SWEEP_FIGURES, *GAME_FIGURES)
-    if name not in known:
-        raise ValueError(f"unknown figure {name!r}; known: {', '.join(known)}")
-    room = "sweeps" if name in SWEEP_FIGURES else "games"
-    return import_module(f"simulations.plots.{room}.{name}")
+    return FIGURES[name] if name in FIGURES else import_module(f"simulations.plots.sweeps.{name}")
 
 
 def sweep_figures(folder: Path) -> list[str]:
@@ -54,11 +51,6 @@ def draw_sweep(folder: Path, name: str, measure: str | None = None, adversary: s
     from onlinecal.plots.files import write_figure
 
     module = figure_module(name)
-    if name not in SWEEP_FIGURES:
-        raise ValueError(
-            f"figure {name!r} shows a single game: onlinecal simulate ... --out DIR draws it; "
-            f"of a sweep there are {', '.join(SWEEP_FIGURES)}"
-        )
     chosen = {}
     if measure is not None and name in GROWTH_FIGURES:
         chosen["measure"] = measure

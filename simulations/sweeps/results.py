@@ -187,6 +187,33 @@ def trajectories_table(finished: Iterable[Finished]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
+def summarise(results: pl.DataFrame) -> pl.DataFrame:
+    """Per forecaster: games, the largest distance / sqrt(T) and distance / guarantee, and against whom."""
+    import polars as pl
+
+    ratios = results.with_columns(
+        over_root=pl.col("distance_upper") / pl.col("rounds").sqrt(),
+        over_guarantee=pl.col("distance_upper") / pl.col("guarantee"),
+    ).with_columns(game=pl.format("{}, T = {}", "adversary", "rounds"))
+    return ratios.group_by("forecaster", maintain_order=True).agg(
+        pl.len().alias("games"),
+        pl.col("over_root").max().alias("worst_over_root"),
+        pl.col("game").get(pl.col("over_root").arg_max()).alias("worst_over_root_against"),
+        pl.col("over_guarantee").max().alias("worst_over_guarantee"),
+        pl.col("game").get(pl.col("over_guarantee").arg_max()).alias("worst_over_guarantee_against"),
+    )
+
+
+def broken_bounds(results: pl.DataFrame) -> list[str]:
+    """One line for each bound that a game did not keep; empty if every bound held."""
+    lines = []
+    for row in results.drop("regret", "regret_bound").to_dicts():
+        game = Measured(**row)
+        where = f"{game.forecaster} against {game.adversary}, T = {game.rounds}, seed {game.seed}"
+        lines += [f"BROKEN: {broken} ({where})" for broken in game.broken_bounds()]
+    return lines
+
+
 def _toml(value: object) -> str:
     # JSON's strings, numbers and arrays are TOML too
     return json.dumps(value, ensure_ascii=False)

@@ -13,7 +13,7 @@ from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibrati
 from onlinecal.cli.everything import LIBRARY
 from onlinecal.cli.warmup import warmup_with
 from onlinecal.compiling import counting, kept
-from simulations.cli.warming import demonstration_games
+from simulations.cli.console import demonstration_games
 
 
 @pytest.fixture(scope="module")

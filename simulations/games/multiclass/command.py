@@ -82,7 +82,7 @@ def simulate_multiclass(request: Request, folder: Path | None, as_json: bool) ->
     games = play_all(against, players, request.budget)
     pictures = []
     if folder is not None:
-        from simulations.plots.multiclass.files import write_simplex_games
+        from simulations.plots.games import write_simplex_games
 
         curve = [] if request.file or request.river else shorter_games(request, players)
         pictures = write_simplex_games([game for some in games for game in some], curve, folder)

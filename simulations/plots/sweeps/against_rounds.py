@@ -1,4 +1,4 @@
-"""What `distance` and `ece` share: a measure against T, a panel per forecaster, a line per adversary."""
+"""Distance to calibration, ECE and Brier regret against T: a panel per forecaster, a line per adversary."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from onlinecal.plots.style import (
     are_small,
     colour_key,
     headline,
+    in_house_style,
     label_axes,
     looks,
     name_lines,
@@ -27,6 +28,7 @@ from onlinecal.plots.style import (
 )
 from simulations.games import players
 from simulations.plots.sweeps.groups import ADVERSARIES, adversary_key, power
+from simulations.sweeps.rates import LEAST
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,11 @@ class Curve:
     strong: bool = False
     below: bool = False
     at: float = 0.04
+
+
+PAPER = Curve("the paper's 2√T + 1", lambda T: 2 * math.sqrt(T) + 1)
+LOWER = Curve("T^(1/3)", lambda T: T ** (1 / 3), below=True, at=0.64)
+LINEAR = Curve("T/2", lambda T: T / 2)
 
 
 def over_seeds(results: pl.DataFrame, upper: str, lower: str, *more: str) -> pl.DataFrame:
@@ -58,7 +65,7 @@ def over_seeds(results: pl.DataFrame, upper: str, lower: str, *more: str) -> pl.
 
 def bands_mean(table: pl.DataFrame, one_seed: str) -> str:
     """What lines and bands are, for the line below the headline."""
-    seeds = int(highest(table["seeds"], empty=1))
+    seeds = int(highest(table["seeds"]))
     if seeds == 1:
         return one_seed
     return f"Lines: the median of {seeds} seeds. Bands: from the smallest to the largest."
@@ -167,3 +174,130 @@ def draw_curve(
         axis, curve.label, x, y, x2, y2, color=colour, va="top" if curve.below else "bottom",
         fontweight="bold" if curve.strong else "normal", fontsize=6.5 if small else 8.5,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AgainstRounds:
+    """A figure of one measure.
+
+    Attributes
+    ----------
+    prepare
+        From a sweep's results its table, see `over_seeds`.
+    curves
+        The curves of the theory for a forecaster's spec.
+    headline
+        What the table shows, in a line, and a line about that.
+    measure
+        What the axis says.
+    """
+
+    prepare: Callable[[pl.DataFrame], pl.DataFrame]
+    curves: Callable[[str], Sequence[Curve]]
+    headline: Callable[[pl.DataFrame], tuple[str, str]]
+    measure: str
+
+    @in_house_style
+    def draw(self, table: pl.DataFrame) -> Figure:
+        """A panel per forecaster; a band is the measure's bracket, or other seeds."""
+        return draw_panels(table, self.curves, *self.headline(table), self.measure)
+
+
+def with_distance(results: pl.DataFrame) -> pl.DataFrame:
+    """Columns forecaster, adversary, rounds, line, low, high, seeds (see `over_seeds`), and bound."""
+    table = over_seeds(results, "distance_upper", "distance_lower")
+    bounds = [_bound(spec, rounds) for spec, rounds in table.select("forecaster", "rounds").iter_rows()]
+    return table.with_columns(bound=pl.Series(bounds, dtype=pl.Float64))
+
+
+def distance_curves(spec: str) -> Sequence[Curve]:
+    """The forecaster's own bound, the paper's, and the rate that no forecaster can beat everywhere."""
+    own = _bound(spec, 10**6)
+    crowded = own is not None and own < PAPER.value(10**6) < 1.5 * own
+    return (LOWER, PAPER, *bound_curve(spec, below=crowded or spec == "sign"))
+
+
+def _distance_headline(table: pl.DataFrame) -> tuple[str, str]:
+    proven = table["bound"].null_count() == 0
+    title = (
+        "No adversary pushes the distance to calibration past its bound"
+        if proven
+        else "No adversary pushes the distance to calibration past a bound, where one is proven"
+    )
+    below = bands_mean(
+        table,
+        "One line per adversary: the proven upper end of the distance; bands reach down to the proven "
+        "lower end.",
+    )
+    return title, below + " No forecaster can grow slower than T^(1/3) against everyone."
+
+
+def _ece_headline(table: pl.DataFrame) -> tuple[str, str]:
+    title = "The usual calibration error (ECE) of the same games can grow with T itself"
+    return title, bands_mean(
+        table,
+        "Answer 1 to forecasts just below 0.5 and 0 to those just above: ECE counts every round half "
+        "wrong, though a nudge would calibrate them.",
+    )
+
+
+def with_regret(results: pl.DataFrame) -> pl.DataFrame:
+    """Columns forecaster, adversary, rounds, line, low, high, seeds (see `over_seeds`), regret and bound.
+
+    Regrets are sums over rounds, against the best constant forecast in hindsight; line, low and high are
+    lifted to half a round. `regret` is the median over seeds as it was, `bound` twice the bound on the
+    distance, null where nothing is proven.
+    """
+    table = over_seeds(results, "regret", "regret")
+    bounds = [
+        _regret_bound(spec, rounds) for spec, rounds in table.select("forecaster", "rounds").iter_rows()
+    ]
+    return table.with_columns(
+        pl.col("line", "low", "high").clip(lower_bound=LEAST),
+        regret=pl.col("line"),
+        bound=pl.Series(bounds, dtype=pl.Float64),
+    )
+
+
+def regret_curves(spec: str) -> Sequence[Curve]:
+    """Twice the forecaster's bound on its distance; none where nothing is proven."""
+    if _regret_bound(spec, 1) is None:
+        return ()
+    label = " ".join(f"2 × the bound {players.create(spec).bound_label or ''} on its distance".split())
+    return (Curve(label, lambda T: _regret_bound(spec, T) or math.nan, strong=True),)
+
+
+def _regret_headline(table: pl.DataFrame) -> tuple[str, str]:
+    title = (
+        "No adversary makes a forecaster regret more than twice the bound on its distance"
+        if table["bound"].null_count() == 0
+        else "No adversary drives the regret past twice a distance that is proven"
+    )
+    below = bands_mean(
+        table, "One line per adversary: Brier score less that of the best constant in hindsight."
+    )
+    return title, below + " At the bottom, half a round or less: hardly worse than that constant, or better."
+
+
+def _bound(spec: str, rounds: float) -> float | None:
+    return players.create(spec).bound(int(rounds))
+
+
+def _regret_bound(spec: str, rounds: float) -> float | None:
+    bound = _bound(spec, rounds)
+    return None if bound is None else 2.0 * bound
+
+
+FIGURES = {
+    "distance": AgainstRounds(
+        with_distance, distance_curves, _distance_headline, "distance to calibration (sum over rounds)"
+    ),
+    "ece": AgainstRounds(
+        lambda results: over_seeds(results, "ece", "ece"),
+        lambda spec: (LINEAR, *bound_curve(spec, "bound on its distance")),
+        _ece_headline,
+        "expected calibration error (sum over rounds)",
+    ),
+    "regret": AgainstRounds(with_regret, regret_curves, _regret_headline, "Brier regret (sum over rounds)"),
+}
+"""The figures of this module by name."""

@@ -28,8 +28,19 @@ from simulations.plots.sweeps.groups import (
     order_adversaries,
     order_forecasters,
 )
-from simulations.plots.sweeps.growth import FLOOR, FRACTIONS, NAMES, check_growth, check_measure, plus_minus
 from simulations.sweeps.rates import LEAST, MEASURES, rates_table
+
+NAMES = {
+    "distance": "distance to calibration",
+    "ece": "expected calibration error (ECE)",
+    "certificate": "certificate",
+    "regret": "Brier regret",
+}
+
+FRACTIONS = {1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1.0: "1"}
+"""The exponents that theory knows."""
+
+FLOOR = "Errors below half a round count as half a round."
 
 TIMES = {1 / 3: "T^(1/3)", 1 / 2: "√T", 2 / 3: "T^(2/3)", 1.0: "T"}
 
@@ -138,3 +149,28 @@ def _guide(axis: Axes, left: float, right: float, top: float, named: bool) -> No
         x = left * 1.1
         if named and x**exponent < top:
             along(axis, TIMES[exponent], x, x**exponent, 2 * x, (2 * x) ** exponent, color=QUIET, zorder=2)
+
+
+def check_measure(measure: str) -> None:
+    """ValueError with those there are, unless it is one of them."""
+    if measure not in MEASURES:
+        raise ValueError(f"unknown measure {measure!r}; known: {', '.join(MEASURES)}")
+
+
+def check_growth(results: pl.DataFrame, figure: str) -> None:
+    """ValueError for results of a single number of rounds: they say nothing of growth."""
+    if results["rounds"].n_unique() < 2:
+        raise ValueError(
+            f"figure {figure!r} shows how errors grow with T; "
+            f"these games all have the same number of rounds, {results['rounds'][0]}"
+        )
+
+
+def fixed(value: float) -> str:
+    """Two decimals, and no minus before zero."""
+    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+
+
+def plus_minus(exponent: float, error: float | None) -> str:
+    """An exponent and its standard error."""
+    return fixed(exponent) if error is None else f"{fixed(exponent)} ± {fixed(error)}"

@@ -21,7 +21,7 @@ from simulations.plots.sweeps.groups import (
     order_forecasters,
     power,
 )
-from simulations.plots.sweeps.growth import FLOOR, FRACTIONS, NAMES, check_growth, check_measure, fixed
+from simulations.plots.sweeps.landscape import FLOOR, FRACTIONS, NAMES, check_growth, check_measure, fixed
 from simulations.sweeps.rates import rates_table
 
 ANCHORS = ((0.0, "#1f5a94"), (1 / 3, "#7fb0d9"), (1 / 2, "#f4f4f1"), (2 / 3, "#f6b56a"), (1.0, "#a8410a"))

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 import simulations.experiments.experiments
 from simulations.cli.console import app
 from simulations.cli.experiment import FIGURES
-from simulations.experiments.experiments import EXPERIMENTS, NONE
-from simulations.experiments.made_up import made_up_table
+from simulations.experiments.experiments import EXPERIMENTS, NONE, made_up_table
 
 SMALL = ("--splits", 2, "--losses", 10, "--rounds", 2, "--jobs", 1)
 

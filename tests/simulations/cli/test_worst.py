@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from simulations.cli.console import app
+from simulations.cli.simulate import FORECASTERS
 from simulations.games import players
-from simulations.games.names import FORECASTERS
 
 
 def run(*arguments):

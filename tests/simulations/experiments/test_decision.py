@@ -22,12 +22,12 @@ from simulations.experiments.experiments import (
     class_order,
     counts,
     halves,
+    made_up_table,
     play,
     restricted,
     score,
     step_stops,
 )
-from simulations.experiments.made_up import made_up_table
 from simulations.plots.experiments import counts as by_count
 from simulations.plots.experiments import drift, steps
 

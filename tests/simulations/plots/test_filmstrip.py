@@ -9,7 +9,7 @@ from onlinecal.plots.bias_table import MOMENTS, MOST_VALUES
 from onlinecal.plots.own_axes import moments_of
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
-from simulations.plots.games.filmstrip import draw, film_frames, prepare
+from simulations.plots.filmstrip import draw, film_frames, prepare
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,7 @@ from simulations.games import players
 from simulations.sweeps.config import check_config, find_config, read_config
 from simulations.sweeps.pool import Workers
 from simulations.sweeps.rates import fit, rates_table
-from simulations.sweeps.results import Store
-from simulations.sweeps.summary import broken_bounds
+from simulations.sweeps.results import Store, broken_bounds
 from simulations.sweeps.sweep import planned_games, run_sweep
 
 FACTORS = {"sign": 1.75, "balanced": 1, "nested": math.sqrt(3), "adaptive": math.sqrt(3)}

@@ -18,7 +18,6 @@ from matplotlib.ticker import FuncFormatter
 
 from onlinecal.plots.bias_table import (
     BIASES,
-    MOMENTS,
     MOST_VALUES,
     bias_limit,
     draw_biases,
@@ -40,10 +39,10 @@ def prepare(games: Sequence[Game]) -> pl.DataFrame:
     return pl.concat([film_of(game) for game in games])
 
 
-def film_of(game: Game, rounds: int = MOMENTS) -> pl.DataFrame:
-    """The rows of one game, at about so many moments; the last of them is that of the game."""
+def film_of(game: Game) -> pl.DataFrame:
+    """The rows of one game; the last moment is that of the game."""
     charged = None if game.duel is None else game.duel.charged
-    table = running_biases_data(game.forecasts, game.outcomes, rounds=rounds, look_ahead=charged)
+    table = running_biases_data(game.forecasts, game.outcomes, look_ahead=charged)
     return named(table, game.measured.forecaster, game.measured.adversary)
 
 
