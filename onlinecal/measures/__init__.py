@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal.measures.chance import ChanceLevel as ChanceLevel, chance_level as chance_level
+    from onlinecal.measures.chance import (
+        ChanceLevel as ChanceLevel,
+        chance_level as chance_level,
+    )
     from onlinecal.measures.counts import Counts as Counts
     from onlinecal.measures.decision.errors import (
         decision_calibration_error as decision_calibration_error,
@@ -53,14 +56,17 @@ if TYPE_CHECKING:
         MulticalibrationReport as MulticalibrationReport,
         multicalibration_report as multicalibration_report,
     )
-    from onlinecal.measures.lp.conditional import linf_conditional_error as linf_conditional_error
     from onlinecal.measures.lp.errors import (
         LevelSetError as LevelSetError,
+        linf_conditional_error as linf_conditional_error,
         lp_calibration_error as lp_calibration_error,
         lp_calibration_report as lp_calibration_report,
     )
     from onlinecal.measures.lp.interval import lp_calibration_interval as lp_calibration_interval
-    from onlinecal.measures.monitor import CalibrationMonitor as CalibrationMonitor, Interval as Interval
+    from onlinecal.measures.monitor import (
+        CalibrationMonitor as CalibrationMonitor,
+        Interval as Interval,
+    )
     from onlinecal.measures.multiclass_events import (
         classwise_calibration_error as classwise_calibration_error,
         confidence_calibration_error as confidence_calibration_error,

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal.metrics.brier import Brier as Brier
-    from onlinecal.metrics.distance import CalibrationDistance as CalibrationDistance
-    from onlinecal.metrics.expected import ECE as ECE
-    from onlinecal.metrics.smooth import SmoothCalibration as SmoothCalibration
+    from onlinecal.metrics.probability_metric import (
+        Brier as Brier,
+        CalibrationDistance as CalibrationDistance,
+        ECE as ECE,
+        SmoothCalibration as SmoothCalibration,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

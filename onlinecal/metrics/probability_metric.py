@@ -1,15 +1,18 @@
-"""What the metrics share: how they read labels and answers, and what river wants to know of them."""
+"""River's metrics of the probability of one event, and what they share."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from river import metrics
+from river import metrics, stats
 
-from onlinecal.validation import OUTCOMES, check_probability, share_of
+from onlinecal.measures import CalibrationMonitor, Interval
+from onlinecal.measures.monitor import parts
+from onlinecal.validation import OUTCOMES, check_count, check_probability, share_of
 
 ROUNDING = 1e-9
 """By so much a model's probability may lie outside [0, 1]: normalising leaves such crumbs."""
@@ -170,3 +173,280 @@ def _weight(w: float) -> float:
     if not 0.0 <= w < math.inf:
         raise ValueError(f"w must be a finite number of at least 0, got {w!r}")
     return w
+
+
+class Brier(ProbabilityMetric):
+    """Mean squared error of the probability.
+
+    `get()` is the average of (p - y)^2 over rounds; 0 before the first.
+
+    Parameters
+    ----------
+    pos_val
+        The label whose probability is looked at; labels other than 0, 1, False and True must be named.
+    top_label
+        True: the probability of the answer's most probable label is looked at, for any number of labels.
+
+    Examples
+    --------
+    >>> from onlinecal.metrics import Brier
+    >>> metric = Brier()
+    >>> for y, p in [(True, 0.9), (False, 0.1), (False, 0.5)]:
+    ...     metric.update(y, {False: 1 - p, True: p})
+    >>> metric
+    Brier: 0.09
+
+    References
+    ----------
+    Brier (1950), verification of forecasts expressed in terms of probability.
+    """
+
+    def __init__(self, pos_val: Any = True, top_label: bool = False) -> None:
+        super().__init__(pos_val, top_label)
+        self._mean = stats.Mean()
+
+    def _count(self, forecast: float, outcome: float, w: float) -> None:
+        self._mean.update((forecast - outcome) ** 2, w)
+
+    def _uncount(self, forecast: float, outcome: float, w: float) -> None:
+        self._mean.revert((forecast - outcome) ** 2, w)
+
+    def _average(self) -> float:
+        return float(self._mean.get())
+
+
+class ECE(ProbabilityMetric):
+    """Expected calibration error: bias of each level set, as `onlinecal.expected_calibration_error` has it.
+
+    `get()` is the average over rounds (the sum divided by the rounds); 0 before the first.
+
+    Parameters
+    ----------
+    bins
+        None: rounds with exactly the same forecast are a level set; memory grows with the number of different
+        forecasts. A number B: the bins [i/B, (i+1)/B) are, the last one closed; memory is B counts.
+    pos_val
+        The label whose probability is looked at; labels other than 0, 1, False and True must be named.
+    top_label
+        True: the probability of the answer's most probable label is looked at, for any number of labels.
+
+    Examples
+    --------
+    >>> from onlinecal.metrics import ECE
+    >>> metric, binned = ECE(), ECE(bins=10)
+    >>> for y, p in [(True, 0.82), (False, 0.82), (True, 0.84)]:
+    ...     metric.update(y, p)
+    ...     binned.update(y, p)
+    >>> metric
+    ECE: 0.266667
+    >>> binned
+    ECE: 0.16
+
+    References
+    ----------
+    Foster and Vohra (1998), asymptotic calibration; Naeini, Cooper and Hauskrecht (2015) for bins.
+    """
+
+    def __init__(self, bins: int | None = None, pos_val: Any = True, top_label: bool = False) -> None:
+        if bins is not None:
+            check_count(bins, "bins")
+        super().__init__(pos_val, top_label)
+        self.bins = bins
+        self._edges = None if bins is None else [i / bins for i in range(bins)]
+        # by value: rounds with outcome 0 and 1; by bin: rounds, and the sum of forecasts less outcomes
+        self._sums: dict[float, list[float]] = {}
+        self._rounds = 0.0
+
+    def _count(self, forecast: float, outcome: float, w: float) -> None:
+        self._rounds += w
+        if self._edges is None:
+            sums = self._sums.setdefault(forecast, [0.0, 0.0])
+            for place, part in enumerate(parts(outcome)):
+                sums[place] += w * part
+        else:
+            sums = self._sums.setdefault(bisect_right(self._edges, forecast) - 1, [0.0, 0.0])
+            sums[0] += w
+            sums[1] += w * (forecast - outcome)
+
+    def _uncount(self, forecast: float, outcome: float, w: float) -> None:
+        key = forecast if self._edges is None else bisect_right(self._edges, forecast) - 1
+        needed = [w * part for part in parts(outcome)] if self._edges is None else [w]
+        crumb = 0.0 if outcome in (0, 1) else CRUMB * w
+        kept = self._sums.get(key, ())
+        if not kept or any(have < need - crumb for have, need in zip(kept, needed, strict=False)):
+            raise ValueError(f"this round was not counted: forecast {forecast!r} with outcome {outcome}")
+        self._count(forecast, outcome, -w)
+        if self._edges is None:
+            if all(abs(part) <= crumb for part in self._sums[key]):
+                del self._sums[key]
+        elif not self._sums[key][0]:
+            del self._sums[key]
+
+    def _average(self) -> float:
+        if not self._rounds:
+            return 0.0
+        if self._edges is None:
+            biases = [p * (zeros + ones) - ones for p, (zeros, ones) in self._sums.items()]
+        else:
+            biases = [bias for _, bias in self._sums.values()]
+        return math.fsum(map(abs, biases)) / self._rounds
+
+
+CRUMB = 1e-9
+"""Sums of outcomes between 0 and 1 are off by less; no part of a round that is told apart is as small."""
+
+
+class RevertibleMonitor(CalibrationMonitor):
+    """A monitor that can take rounds back.
+
+    A forecast's tally stays once it is there, even at zero: so a forecast is always looked up where it was
+    counted, and taking it back undoes exactly what counting it did.
+    """
+
+    def revert(self, forecast: float, outcome: float) -> None:
+        """Take back one round; ValueError if there is none like it."""
+        value = forecast if forecast in self._tallies else round(forecast * self.resolution) / self.resolution
+        tally = self._tallies.get(value)
+        taken = parts(outcome)
+        if tally is None or any(kept < part - CRUMB for kept, part in zip(tally, taken, strict=True)):
+            raise ValueError(f"this round was not counted: forecast {forecast!r} with outcome {outcome}")
+        for place, part in enumerate(taken):
+            left = tally[place] - part
+            tally[place] = left if left > CRUMB else 0
+        self.n_rounds -= 1
+        self.moved = max(0.0, self.moved - abs(forecast - value)) if self.n_rounds else 0.0
+
+
+class MonitoredMetric(ProbabilityMetric):
+    """A metric with a lower and an upper end, in bounded memory; `get()` is the upper end, an average.
+
+    Subclasses say which measure. It is computed when it is asked for, and again only after more rounds.
+    """
+
+    def __init__(self, resolution: int, pos_val: Any, top_label: bool) -> None:
+        super().__init__(pos_val, top_label)
+        self.resolution = resolution
+        self._monitor = RevertibleMonitor(resolution)
+        self._found: Interval | None = None
+
+    @property
+    def works_with_weights(self) -> bool:
+        """False: rounds are counted, not weighed."""
+        return False
+
+    def _count(self, forecast: float, outcome: float, w: float) -> None:
+        self._check_weight(w)
+        self._monitor.update(forecast, outcome)
+        self._found = None
+
+    def _uncount(self, forecast: float, outcome: float, w: float) -> None:
+        self._check_weight(w)
+        self._monitor.revert(forecast, outcome)
+        self._found = None
+
+    def _check_weight(self, w: float) -> None:
+        if w != 1.0:
+            raise ValueError(f"{type(self).__name__} counts rounds; w must be 1, got {w!r}")
+
+    def _measure(self) -> Interval:
+        raise NotImplementedError
+
+    @property
+    def interval(self) -> Interval:
+        """Where the measure lies, lower and upper end proven; averages over rounds.
+
+        Raises ValueError as `get` does.
+        """
+        self._check_met()
+        if self._found is None:
+            self._found = self._measure()
+        return self._found
+
+    def _average(self) -> float:
+        return self.interval.upper
+
+
+class SmoothCalibration(MonitoredMetric):
+    """Smooth calibration error: the largest bias that a 1-Lipschitz weight of the forecast can pick up.
+
+    `get()` is the average over rounds, exact while there are at most `resolution` different forecasts, and an
+    upper bound after that (`interval` then has both ends).
+
+    Parameters
+    ----------
+    resolution
+        How many different forecasts are counted exactly; more are counted on a grid as fine as that.
+    pos_val
+        The label whose probability is looked at; labels other than 0, 1, False and True must be named.
+    top_label
+        True: the probability of the answer's most probable label is looked at, for any number of labels.
+
+    Examples
+    --------
+    >>> from onlinecal.metrics import SmoothCalibration
+    >>> metric = SmoothCalibration()
+    >>> for y, p in [(False, 0.2), (True, 0.8), (True, 0.6), (False, 0.6)]:
+    ...     metric.update(y, p)
+    >>> metric
+    SmoothCalibration: 0.06
+
+    References
+    ----------
+    Kakade and Foster (2008); Blasiok, Gopalan, Hu and Nakkiran (2023).
+    """
+
+    def __init__(self, resolution: int = 2000, pos_val: Any = True, top_label: bool = False) -> None:
+        super().__init__(resolution, pos_val, top_label)
+
+    def _measure(self) -> Interval:
+        return self._monitor.smooth_calibration_error(normalize=True)
+
+
+class CalibrationDistance(MonitoredMetric):
+    """Distance to calibration: how far forecasts must move, on average, to be perfectly calibrated.
+
+    `get()` is the upper end of the bracket, an average over rounds: the stream is at most so far from
+    calibrated. `interval` has both ends. Counting a round is cheap; asking for the number takes as long as
+    `budget` allows.
+
+    Parameters
+    ----------
+    resolution
+        How many different forecasts are counted exactly; more are counted on a grid as fine as that, and
+        the bracket is widened by how far they were moved.
+    budget
+        Effort for the bracket; 1 is about a second at most.
+    pos_val
+        The label whose probability is looked at; labels other than 0, 1, False and True must be named.
+    top_label
+        True: the probability of the answer's most probable label is looked at, for any number of labels.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics, naive_bayes
+    >>> from onlinecal.metrics import Brier, CalibrationDistance
+    >>> distance = CalibrationDistance(budget=0.1)
+    >>> evaluate.progressive_val_score(
+    ...     datasets.Phishing(), naive_bayes.GaussianNB(), distance + Brier() + metrics.Accuracy()
+    ... )
+    CalibrationDistance: 0.034552
+    Brier: 0.096412
+    Accuracy: 88.47%
+    >>> 0.0 < distance.interval.lower <= distance.get()
+    True
+
+    References
+    ----------
+    Blasiok, Gopalan, Hu and Nakkiran (2023), a unifying theory of distance from calibration.
+    """
+
+    def __init__(
+        self, resolution: int = 2000, budget: float = 1.0, pos_val: Any = True, top_label: bool = False
+    ) -> None:
+        if not budget > 0:
+            raise ValueError(f"budget must be positive, got {budget!r}")
+        super().__init__(resolution, pos_val, top_label)
+        self.budget = budget
+
+    def _measure(self) -> Interval:
+        return self._monitor.calibration_distance(normalize=True, budget=self.budget)

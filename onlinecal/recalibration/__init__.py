@@ -14,11 +14,15 @@ if TYPE_CHECKING:
     from onlinecal.recalibration.boosted.rounds import BoostingRound as BoostingRound
     from onlinecal.recalibration.classical.averaged import AveragedCalibration as AveragedCalibration
     from onlinecal.recalibration.classical.beta import BetaCalibration as BetaCalibration
-    from onlinecal.recalibration.classical.dirichlet import DirichletCalibration as DirichletCalibration
-    from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic as PerClassIsotonic
+    from onlinecal.recalibration.classical.isotonic import (
+        PerClassIsotonic as PerClassIsotonic,
+        TopLabelIsotonic as TopLabelIsotonic,
+    )
+    from onlinecal.recalibration.classical.linear import (
+        DirichletCalibration as DirichletCalibration,
+        VectorScaling as VectorScaling,
+    )
     from onlinecal.recalibration.classical.temperature import TemperatureScaling as TemperatureScaling
-    from onlinecal.recalibration.classical.top_label import TopLabelIsotonic as TopLabelIsotonic
-    from onlinecal.recalibration.classical.vector_scaling import VectorScaling as VectorScaling
     from onlinecal.recalibration.cross_validated.classifier import (
         RecalibratedClassifierCV as RecalibratedClassifierCV,
     )

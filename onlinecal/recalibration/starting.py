@@ -25,10 +25,14 @@ from onlinecal.measures.fixed_order import Floats
 from onlinecal.measures.scores import CLIP
 from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.classical.beta import BetaCalibration
-from onlinecal.recalibration.classical.dirichlet import PENALTIES, DirichletCalibration, chosen_dirichlet
-from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
+from onlinecal.recalibration.classical.isotonic import PerClassIsotonic
+from onlinecal.recalibration.classical.linear import (
+    PENALTIES,
+    DirichletCalibration,
+    VectorScaling,
+    chosen_dirichlet,
+)
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
-from onlinecal.recalibration.classical.vector_scaling import VectorScaling
 from onlinecal.recalibration.flooring import least_probability, limited
 from onlinecal.recalibration.mixing import ERRORS
 from onlinecal.recalibration.probability_recalibrator import Ints, ProbabilityRecalibrator

@@ -19,8 +19,7 @@ from onlinecal.cli.recalibrating.parts import LEAST_ROWS, part_sizes, split_rows
 from onlinecal.cli.recalibrating.report import NONE
 from onlinecal.cli.recalibrating.tables import Table
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
-from onlinecal.recalibration.classical.dirichlet import chosen_dirichlet
-from onlinecal.recalibration.classical.vector_scaling import VectorScaling
+from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
 from onlinecal.recalibration.decision.fitting import MOST_CAUTIOUS_ROUNDS
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator

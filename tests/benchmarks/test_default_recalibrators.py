@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from onlinecal import DecisionRecalibrator, LpRecalibrator, decision_loss_gap, lp_calibration_error
 from onlinecal.measures.scores import class_scores
 from onlinecal.recalibration import TemperatureScaling, VectorScaling, gaussian_losses
-from onlinecal.recalibration.classical.dirichlet import MOST_NEWTON_CLASSES, chosen_dirichlet
+from onlinecal.recalibration.classical.linear import MOST_NEWTON_CLASSES, chosen_dirichlet
 from tests.benchmarks.decision_targets import NETWORKS
 
 SPLITS = range(5)

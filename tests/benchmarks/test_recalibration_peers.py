@@ -42,8 +42,7 @@ from onlinecal.measures import classwise_calibration_error, decision_loss_gap, l
 from onlinecal.measures.groups.multicalibration import group_mean_error, multicalibration_error
 from onlinecal.measures.scores import class_scores, event_scores
 from onlinecal.recalibration import AveragedCalibration, TemperatureScaling
-from onlinecal.recalibration.classical.dirichlet import chosen_dirichlet
-from onlinecal.recalibration.classical.vector_scaling import VectorScaling
+from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
 from tests import DATA
 
 NETWORKS = ("wideresnet-16-4-cifar-10", "lenet-5-cifar-10", "densenet-bc-100-cifar-100")

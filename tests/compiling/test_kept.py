@@ -232,7 +232,7 @@ def test_code_depends_on_every_source_behind_it(own, tmp_path, name):
     "kernel, others",
     [
         (multiclass._error, {"onlinecal.measures.lp.level_sets"}),
-        (lp_kernels.advance, {"onlinecal.measures.lp.level_sets", "onlinecal.recalibration.lp.state"}),
+        (lp_kernels.advance, {"onlinecal.measures.lp.level_sets", "onlinecal.recalibration.lp.statistics"}),
         (
             MACHINES[FORMAT_DYADIC].advance,
             {"onlinecal.forecasters.binary.grids.dyadic_search", "onlinecal.forecasters.binary.cells"},

@@ -16,8 +16,8 @@ from onlinecal.cli.recalibrating.parts import gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
 from onlinecal.measures import expected_calibration_error, functional_multicalibration_error
 from onlinecal.measures.scores import BINS, brier_score
+from onlinecal.recalibration.boosted.input import BOUND, Step
 from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator
-from onlinecal.recalibration.boosted.settings import BOUND, Step
 
 Floats = NDArray[np.float64]
 

@@ -20,11 +20,9 @@ from onlinecal.cli.recalibrating.options import (
 )
 from onlinecal.cli.recalibrating.report import NONE
 from onlinecal.cli.recalibrating.tables import Part
-from onlinecal.recalibration.classical.dirichlet import chosen_dirichlet
-from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
+from onlinecal.recalibration.classical.isotonic import PerClassIsotonic, TopLabelIsotonic
+from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
-from onlinecal.recalibration.classical.top_label import TopLabelIsotonic
-from onlinecal.recalibration.classical.vector_scaling import VectorScaling
 
 Floats = NDArray[np.float64]
 Map = Callable[[Any], Floats]

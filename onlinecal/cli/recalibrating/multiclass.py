@@ -20,9 +20,8 @@ from onlinecal.cli.recalibrating.report import NONE, Report, Scores, measure_lin
 from onlinecal.cli.recalibrating.tables import Part, Table, read_names, read_table
 from onlinecal.formats import is_pipe
 from onlinecal.measures.scores import BINS, class_scores
-from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
+from onlinecal.recalibration.classical.isotonic import PerClassIsotonic, TopLabelIsotonic
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
-from onlinecal.recalibration.classical.top_label import TopLabelIsotonic
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.starting import StartedRecalibrator
 from onlinecal.remarks import label_remarks

@@ -13,10 +13,16 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinecal.measures.groups.multicalibration import grid_level
-from onlinecal.recalibration.boosted.input import check_features, default_regressors, initial_forecasts
+from onlinecal.recalibration.boosted.input import (
+    Settings,
+    Step,
+    check_features,
+    default_regressors,
+    initial_forecasts,
+    settings_of,
+)
 from onlinecal.recalibration.boosted.log_odds import MOST, MOST_ROWS, boost_log_odds, play_round
 from onlinecal.recalibration.boosted.rounds import BoostingRound, boost, play
-from onlinecal.recalibration.boosted.settings import Settings, Step, settings_of
 from onlinecal.recalibration.groups.folds import best_start, default_folds, fold_parts
 from onlinecal.recalibration.groups.held_out import held_out_rows
 from onlinecal.recalibration.groups.history import Rows

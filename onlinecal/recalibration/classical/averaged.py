@@ -9,9 +9,9 @@ from sklearn.base import clone
 
 from onlinecal.measures.scores import CLIP
 from onlinecal.pieces import as_doubles
-from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic
+from onlinecal.recalibration.classical.isotonic import PerClassIsotonic
+from onlinecal.recalibration.classical.linear import VectorScaling
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
-from onlinecal.recalibration.classical.vector_scaling import VectorScaling
 from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
 from onlinecal.recalibration.starting import MOST_ROWS
 from onlinecal.recalibration.weights import Weights, counts_of, part, total_weight

@@ -20,9 +20,15 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted, has_
 
 from onlinecal.measures.fixed_order import Floats
 from onlinecal.recalibration.classical.averaged import AveragedCalibration
-from onlinecal.recalibration.cross_validated.folds import enough_folds
-from onlinecal.recalibration.cross_validated.pairs import Labels, Rows, fit_and_ask, recalibrated
-from onlinecal.recalibration.cross_validated.responses import Response, has_response
+from onlinecal.recalibration.cross_validated.responses import (
+    Labels,
+    Response,
+    Rows,
+    enough_folds,
+    fit_and_ask,
+    has_response,
+    recalibrated,
+)
 from onlinecal.validation import check_same_length, check_vector
 
 

@@ -1,15 +1,38 @@
-"""What classifiers answer, as rows of probabilities: from `predict_proba`, or from decision scores."""
+"""Folds, classifiers' responses to the rows held out, and pairs of a classifier and a map."""
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
+from sklearn.utils import _safe_indexing
 
 from onlinecal.measures.fixed_order import Floats
 from onlinecal.validation import ROW_TOLERANCE, check_probability_rows
+
+
+def enough_folds(cv: Any, y: Labels) -> Any:
+    """A number of folds, no more than there are rows of the rarest class; anything else as it is."""
+    if cv is not None and not isinstance(cv, (int, np.integer)):
+        return cv
+    folds = 5 if cv is None else int(cv)
+    known, counts = np.unique(y, return_counts=True)
+    fewest, rarest = int(counts.min()), known.tolist()[counts.argmin()]
+    if folds <= max(fewest, 1):
+        return folds
+    if fewest < 2:
+        raise ValueError(
+            f"cv={folds} needs at least 2 rows of every class, got 1 of class {rarest!r}: take a splitter"
+        )
+    warnings.warn(
+        f"cv={folds} becomes {fewest}: there are {fewest} rows of class {rarest!r}", UserWarning, stacklevel=4
+    )
+    return fewest
+
 
 WIDEST = 25.0
 """The range of scores in a row that probabilities can hold: exp(-25) is above what is added to a probability
@@ -112,3 +135,63 @@ def _check_columns(table: Floats, classes: NDArray[Any], name: str) -> None:
         raise ValueError(
             f"{name} must have a column for each of the {len(classes)} classes, got shape {table.shape}"
         )
+
+
+Labels = NDArray[Any]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RecalibratedPair:
+    """A classifier and what its probabilities go through.
+
+    Attributes
+    ----------
+    estimator, recalibrator
+        Both fitted.
+    classes
+        The columns, shape (C,).
+    reading
+        How the classifier's answers are read: the scale of decision scores, the least probability.
+    """
+
+    estimator: Any
+    recalibrator: Any
+    classes: Labels
+    reading: Reading
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Recalibrated probabilities, shape (n, C)."""
+        given = response(self.estimator, X, self.classes).probabilities(self.reading)
+        answers = np.asarray(self.recalibrator.predict_proba(given))
+        if answers.shape != given.shape:
+            kind = type(self.recalibrator).__name__
+            raise ValueError(f"recalibrator {kind} answers with shape {answers.shape} to {given.shape}")
+        return answers
+
+
+def fit_and_ask(
+    estimator: Any, X: Any, y: Labels, train: Rows, test: Rows, params: dict[str, Any], classes: Labels
+) -> tuple[Any, Response]:
+    """A classifier fitted to some rows, and what it answers for others."""
+    estimator.fit(_safe_indexing(X, train), y[train], **params)
+    return estimator, response(estimator, _safe_indexing(X, test), classes)
+
+
+def recalibrated(
+    estimator: Any, model: Any, answer: Response, y: Labels, params: dict[str, Any], classes: Labels
+) -> RecalibratedPair:
+    """A classifier with a map fitted to its answers for rows with these labels."""
+    reading = answer.reading()
+    labels = y
+    if names_columns(model):
+        model.set_params(classes=classes.tolist())
+    else:
+        labels = np.searchsorted(classes, y)
+    model.fit(answer.probabilities(reading), labels, **params)
+    return RecalibratedPair(estimator, model, classes, reading)
+
+
+def names_columns(model: Any) -> bool:
+    """Whether a recalibrator has the parameter `classes`; without it, it gets class numbers."""
+    return "classes" in model.get_params(deep=False)

@@ -14,10 +14,9 @@ import numpy as np
 
 from onlinecal.measures.decision.partitions import Partition
 from onlinecal.recalibration.classical.beta import BetaCalibration
-from onlinecal.recalibration.classical.dirichlet import DirichletCalibration
-from onlinecal.recalibration.classical.per_class_isotonic import PerClassIsotonic, isotonic_curve
+from onlinecal.recalibration.classical.isotonic import PerClassIsotonic, isotonic_curve
+from onlinecal.recalibration.classical.linear import DirichletCalibration, VectorScaling
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
-from onlinecal.recalibration.classical.vector_scaling import VectorScaling
 from onlinecal.recalibration.decision.fitting import HeldOut
 from onlinecal.recalibration.decision.rounds import Progress, Round
 from onlinecal.version import STATE_FORMAT, check_format

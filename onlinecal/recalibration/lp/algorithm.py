@@ -10,8 +10,7 @@ import numpy as np
 from onlinecal.compiling import compiled
 from onlinecal.measures.lp.level_sets import Floats, Ints, allowance
 from onlinecal.recalibration.lp.kernels import advance, start
-from onlinecal.recalibration.lp.state import State
-from onlinecal.recalibration.lp.statistics import Statistics, rho
+from onlinecal.recalibration.lp.statistics import State, Statistics, rho
 
 SLICE = 20_000
 """Rounds between two looks at the keyboard."""

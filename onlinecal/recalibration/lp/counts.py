@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from onlinecal.measures.lp.level_sets import Floats, Ints
-from onlinecal.recalibration.lp.state import Pools
-from onlinecal.recalibration.lp.statistics import Statistics, noisy_pools, single_pool
+from onlinecal.recalibration.lp.statistics import Pools, Statistics, noisy_pools, single_pool
 
 Key = tuple[tuple[int, int], ...]
 """A level set: the classes with a level above 0, and these levels."""

@@ -18,7 +18,7 @@ from onlinecal.measures.lp.level_sets import (
     norm_of_pair,
     same_levels,
 )
-from onlinecal.recalibration.lp.state import Pools, State
+from onlinecal.recalibration.lp.statistics import Pools, State
 from onlinecal.recalibration.simplex_projection import project
 
 

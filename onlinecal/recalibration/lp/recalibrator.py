@@ -271,7 +271,7 @@ class LpRecalibrator(StartedRecalibrator):
         return self.sample_complexity_
 
     def fit_statistics(self, statistics: Statistics) -> None:
-        """Run Algorithm 2 on counts, for `settings_for` these parameters; answer by its findings alone."""
+        """Run Algorithm 2 on `statistics`, for `settings_for` these parameters, and answer by it alone."""
         outcome = run(statistics, self.n_levels_, self.tolerance_, float(self.p))
         warn_unless_finished(outcome, self.tolerance_, stacklevel=4)
         self._keep(statistics, outcome, map_of(statistics, outcome, self.n_levels_))

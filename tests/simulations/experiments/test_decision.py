@@ -9,8 +9,8 @@ import pytest
 from onlinecal.cli.recalibrating.tables import Table
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
+from onlinecal.recalibration.classical.linear import VectorScaling
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
-from onlinecal.recalibration.classical.vector_scaling import VectorScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 from simulations.experiments.drifts import DRIFTS
