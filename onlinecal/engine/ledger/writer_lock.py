@@ -120,12 +120,15 @@ def identity_of(path: str) -> tuple[int, int] | None:
 def check_one_name(file: str) -> None:
     """Refuse a file with several names: SQLite keeps its last commits under that by which it was opened."""
     try:
-        names = os.stat(file).st_nlink
+        found = os.stat(file)
     except OSError:
         return
-    if names > 1:
+    if stat.S_ISDIR(found.st_mode):
+        raise ValueError("this is a folder, a ledger is a file")
+    if found.st_nlink > 1:
         raise ValueError(
-            f"the file has {names} names (hard links): remove the others, or copy it to a file of its own"
+            f"the file has {found.st_nlink} names (hard links): remove the others, or copy it to a file of its"
+            " own"
         )
 
 

@@ -65,8 +65,8 @@ def test_a_ledger_that_is_not_there_is_not_made_by_looking(folder, look):
 
 def test_a_folder_or_a_missing_folder_is_no_ledger(folder):
     (folder / "sub").mkdir()
-    for path in (folder / "sub", folder / "missing" / "ledger.db"):
-        assert_refused(command(folder, "stream", "--ledger", path), path)
+    for path, words in ((folder / "sub", "this is a folder"), (folder / "missing" / "ledger.db", "")):
+        assert_refused(command(folder, "stream", "--ledger", path), path, words)
 
 
 @pytest.mark.parametrize(
