@@ -127,8 +127,8 @@ def check_one_name(file: str) -> None:
         raise ValueError("this is a folder, a ledger is a file")
     if found.st_nlink > 1:
         raise ValueError(
-            f"the file has {found.st_nlink} names (hard links): remove the others, or copy it to a file of its"
-            " own"
+            f"the file has {found.st_nlink} names (hard links): remove the others, or copy it to a file of"
+            " its own"
         )
 
 
