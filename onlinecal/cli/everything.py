@@ -35,14 +35,16 @@ def warm_forecasters() -> None:
     forecasts, outcomes = _history()
     for horizon, window in ((None, None), (ROUNDS, None), (ROUNDS, 20)):
         forecaster = AlmostOneStepAhead(horizon=horizon, window=window)
-        token = forecaster.forecast(hint=0.8)
         forecaster.learn_one({}, True)
-        forecaster.observe(token, True)
-        forecaster.replay(outcomes[:40], forecasts[:40])
+        forecaster.replay(outcomes[:40])
         forecaster.learn_one({}, 0.5)
         forecaster.replay(forecasts[:40])
         forecaster.machine.certify(forecaster.memory)
         assert (forecaster.window_certificate is None) == (window is None)
+        forecaster = AlmostOneStepAhead(horizon=horizon, window=window, hints=True)
+        token = forecaster.forecast(hint=0.8)
+        forecaster.observe(token, True)
+        forecaster.replay(outcomes[:40], forecasts[:40])
 
 
 def warm_simplex() -> None:
@@ -50,13 +52,13 @@ def warm_simplex() -> None:
     from onlinecal import SimplexAlmostOneStepAhead
 
     table, labels = _table()
-    forecaster = SimplexAlmostOneStepAhead(n_classes=3, report="hint")
+    forecaster = SimplexAlmostOneStepAhead(n_classes=3, hints=True)
     token = forecaster.forecast(hint=table[0])
     forecaster.learn_one({}, 0)
     forecaster.observe(token, 1)
     forecaster.replay(labels[:100], table[:100])
     SimplexAlmostOneStepAhead(n_classes=3, window=10).replay(labels[:100])
-    token = (soft := SimplexAlmostOneStepAhead(n_classes=3, window=10)).forecast()
+    token = (soft := SimplexAlmostOneStepAhead(n_classes=3, window=10, hints=True)).forecast()
     soft.observe(token, table[0])
     soft.learn_one({}, table[1])
     soft.replay(table[:100], table[:100])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         RunningMean as RunningMean,
     )
     from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead as AlmostOneStepAhead
-    from onlinecal.forecasters.binary.look_ahead import LookAhead as LookAhead
+    from onlinecal.forecasters.binary.grid import LookAhead as LookAhead
     from onlinecal.forecasters.binary.one_step_ahead import OneStepAhead as OneStepAhead
     from onlinecal.forecasters.simplex.almost_one_step_ahead import (
         SimplexAlmostOneStepAhead as SimplexAlmostOneStepAhead,

@@ -63,9 +63,6 @@ class Playable(Protocol):
     def grow(self) -> None:
         """Make room in the memory."""
 
-    def expect_hints(self) -> None:
-        """Make the memory ready for hints, if they make a difference."""
-
     def resume(self) -> None:
         """Take up the memory again after a loop has played on it."""
 

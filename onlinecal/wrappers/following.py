@@ -27,7 +27,7 @@ class Following:
     """
 
     def __init__(self, slack: float, horizon: int | None) -> None:
-        self.forecaster = AlmostOneStepAhead(horizon=horizon, slack=slack, report="hint")
+        self.forecaster = AlmostOneStepAhead(horizon=horizon, slack=slack, report="hint", hints=True)
         self.token: Forecast | None = None
 
     def ask(self, hint: float) -> float:

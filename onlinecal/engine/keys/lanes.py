@@ -159,7 +159,7 @@ class BinaryLanes:
     """Forecasters of outcomes 0 and 1 that share their parameters."""
 
     def __init__(self, **parameters: Any) -> None:
-        self.model = AlmostOneStepAhead(**parameters)
+        self.model = AlmostOneStepAhead(hints=True, **parameters)
 
     def hint_of(self, hint: Any) -> float | None:
         """A probability, 0.0 without sign."""
@@ -278,6 +278,6 @@ class BinaryLane:
 
     def _expect_shares(self) -> None:
         """Make the memory ready for outcomes that are neither 0 nor 1; the window goes over to its units."""
-        self.memory = self.machine.rules.refined(self.memory, self.model.slack_of(self.memory))
+        self.memory = self.model.refined(self.memory)
         if self.window is not None:
             self.window.suit(self.memory)

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane, ClassOutcome, parts_of
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.simplex.almost_one_step_ahead import SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex.almost_one_step_ahead import Grid, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.forecasters.simplex.machine.soft_windows import entry_size
-from onlinecal.forecasters.simplex.machine.table import HEADER, REPORT
+from onlinecal.forecasters.simplex.machine.table import HEADER
 from onlinecal.forecasters.simplex.machine.windows import ENTRY, most_of_window
 from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.forecasters.simplex.soft import observe_soft
@@ -57,25 +57,22 @@ class SimplexLanes(ClassLabels):
     def __init__(self, classes: tuple[str, ...] | None, shared: bool = False, **parameters: Any) -> None:
         super().__init__(classes)
         self.shared = shared
-        self.model = SimplexAlmostOneStepAhead(labels=classes, **parameters)
+        tuned = not {"report", "n_cells", "horizon", "window"}.intersection(parameters)
+        grid: Grid = "adaptive" if tuned else "nested"
+        self.model = SimplexAlmostOneStepAhead(labels=classes, hints=True, grid=grid, **parameters)
 
     def new(self) -> SimplexLane:
         """A lane before its first round."""
-        return self._lane(self._run(), NO_MOMENTS)
+        return self._lane(self.model.new_run(), NO_MOMENTS)
 
     def _lane(self, run: SimplexRun, moments: NDArray[np.int64]) -> SimplexLane:
         shares = self.shared and run.window is not None
         return SimplexLane(run, deque(moments.tolist(), run.window) if shares else None)
 
-    def _run(self) -> SimplexRun:
-        run = self.model.new_run()
-        run.tunes = True
-        return run
-
     def load(self, data: bytes) -> SimplexLane:
         """The lane that was dumped; ValueError if it cannot be played on."""
         state = msgspec.msgpack.decode(data, type=SimplexState)
-        run = self._run()
+        run = self.model.new_run()
         if run.fixed and list(run.numbers) != state.labels:
             raise ValueError(f"its classes are {state.labels!r}, not those of its configuration")
         run.numbers = self.numbered(state.labels)
@@ -83,9 +80,8 @@ class SimplexLanes(ClassLabels):
         if not state.past.replace("/", "", 1).isdecimal():
             raise ValueError(f"its distance must be a fraction, got {state.past[:40]!r}")
         require(type(state.parts) is int and 1 <= state.parts <= MOST_PARTS, "its parts")
-        run.late, run.parts = state.late, state.parts
-        if run.undecided and len(run.memory) > REPORT and run.memory[REPORT]:
-            run.restore_heeding(state.grids)
+        run.restore_late(state.late)
+        run.parts = state.parts
         if run.window is not None:
             entry = int(entry_size(run.memory)) if run.notes_parts else ENTRY
             run.table = inflated(state.window, most_of_window(run.memory, run.window, entry))
@@ -215,11 +211,8 @@ class SimplexLane(ClassLane):
         run, certificates = self.run_state, []
         for issued, outcome, hint, others in steps:
             if outcome is None:
-                if hint is not None and run.numbers:
-                    run.heed(others)
                 cell, vector = run.announce(self._guide(hint))
                 run.note_late(others)
-                run.late = max(run.late, others)
                 issued.cell = cell
                 issued.probability = dict(zip(run.numbers, vector, strict=True))
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,10 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from onlinecal.compiling import compiled
-from onlinecal.forecasters.baselines.mixing import EXACT, POINTS, ROUNDS, bears
-from onlinecal.forecasters.baselines.soundness import check_mixing_memory
+from onlinecal.forecasters.baselines.mixing import (
+    EXACT,
+    LISTS,
+    NOT_MIXED,
+    PEEKS,
+    POINTS,
+    ROUNDS,
+    SETTINGS,
+    SUPPORT,
+    bears,
+)
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.binary.compiled import compile_replay
+from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.rules import Rules
 from onlinecal.validation import check_outcomes, outcome_of, seed_sequence
 
@@ -124,9 +134,6 @@ class Baseline(base.Classifier):
         """The memory never has to grow; ValueError if its counts are full."""
         self._check_bears(1)
 
-    def expect_hints(self) -> None:
-        """Hints are not looked at."""
-
     def _check_bears(self, rounds: int) -> None:
         if not bears(self.memory, rounds):
             raise ValueError(
@@ -165,3 +172,27 @@ def entry_points(rules: Rules) -> Compiled:
         return announce(memory, NO_HINT, next_u)[2]
 
     return Compiled(present, advance, compile_replay(rules))
+
+
+def check_mixing_memory(memory: Any, fresh: NDArray[np.float64], kept: Iterable[int] = ()) -> None:
+    """ValueError unless a machine can play on the memory; `fresh` is one as it was before the first round.
+
+    `kept` are the settings in which the machine keeps the place of a value.
+    """
+    require(isinstance(memory, np.ndarray) and memory.dtype == np.float64, "its type")
+    require(memory.shape == fresh.shape, "its length")
+    n = int(fresh[POINTS])
+    # the machine's settings and its own numbers are its own affair
+    for part in (memory[:SETTINGS], memory[LISTS : LISTS + 5 * n], memory[list(kept)]):
+        require(bool(np.isfinite(part).all()), "its numbers")
+    require((memory[POINTS], memory[PEEKS]) == (n, fresh[PEEKS]) and memory[ROUNDS] >= 0, "its header")
+    values, counts, ones, places = (memory[LISTS + part * n : LISTS + (part + 1) * n] for part in range(4))
+    require(bool((values == fresh[LISTS : LISTS + n]).all()), "its values")
+    require(bool(((ones >= 0) & (ones <= counts)).all()), "its tally")
+    support = memory[SUPPORT]
+    require(NOT_MIXED <= support <= n and support == int(support), "its mixture")
+    # a reference that peeks looks its two values up by the outcome
+    drawn = places[: max(0, int(support))]
+    require(bool(((drawn >= 0) & (drawn < n) & (drawn == np.floor(drawn))).all()), "its mixture")
+    for setting in kept:
+        require(0 <= memory[setting] < n and memory[setting] == int(memory[setting]), "its settings")

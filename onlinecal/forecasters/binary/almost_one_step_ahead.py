@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.forecasters.binary.cells import NO_HINT, SCALE, Report, certificate
 from onlinecal.forecasters.binary.grid import Grid, GridForecaster, Rule
+from onlinecal.forecasters.hints import check_expected
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.validation import check_probability, share_of
 
@@ -38,19 +39,24 @@ class AlmostOneStepAhead(GridForecaster):
         of the paper and keeps it within 1.
     slack
         Bound on a point's bias under the balanced rule, at least 0.5. More slack follows hints more
-        closely, for a weaker guarantee. None: 0.5, which has the least guarantee, until the first hint, and
-        from then on what costs hints least skill: 1.5 on the grid that tunes itself, which then also
-        refines more eagerly, and 1 on others.
+        closely, for a weaker guarantee. None: 0.5, which has the least guarantee; with hints=True what costs
+        hints least skill, 1.5 on the grid that tunes itself and 1 on others.
     report
         What to announce: "midpoint" of the cell, its "lower" or "upper" end (as in the paper), or the
-        "hint" itself, moved into the cell (the midpoint where there is none). None: the midpoint until the
-        first hint, "hint" from then on.
+        "hint" itself, moved into the cell (the midpoint where there is none), which needs hints=True. None:
+        the midpoint, with hints=True the hint.
     window
         Keep a certificate of the last so many settled rounds, too; at most 2^24. Without horizon and n_cells
         the grid is then the fixed uniform one that is best for windows of that length (unless `grid` asks for
         another), which bounds every one of them beforehand: W rounds in a row, at whatever time, are within
         sqrt(2 W) of calibrated, 2 sqrt(2 W) with hints, by default. The guarantee of all rounds together
         then grows as fast as the rounds.
+    hints
+        Whether rounds may have hints, probabilities that forecasts follow as far as calibration allows. True:
+        slack and report, where nobody sets them, are those for hints, and where one of them is not set the
+        grid that tunes itself refines more eagerly. A round without a hint then gets the valid cell nearest
+        to that of the round that was settled last, before any the cell nearest to 1/2. False: hints are
+        refused.
 
     Examples
     --------
@@ -72,7 +78,7 @@ class AlmostOneStepAhead(GridForecaster):
 
     A forecast is a token that can be settled later, in any order:
 
-    >>> forecaster = AlmostOneStepAhead(horizon=100)
+    >>> forecaster = AlmostOneStepAhead(horizon=100, hints=True)
     >>> monday, tuesday = forecaster.forecast(hint=0.8), forecaster.forecast(hint=0.3)
     >>> forecaster.observe(tuesday, 0)
     >>> forecaster.observe(monday, 1)
@@ -93,8 +99,9 @@ class AlmostOneStepAhead(GridForecaster):
         slack: float | None = None,
         report: Report | None = None,
         window: int | None = None,
+        hints: bool = False,
     ) -> None:
-        super().__init__(horizon, n_cells, grid, rule, slack, report, window)
+        super().__init__(horizon, n_cells, grid, rule, slack, report, window, hints)
         self.report = report
 
     @property
@@ -110,10 +117,8 @@ class AlmostOneStepAhead(GridForecaster):
         """What the certificate cannot exceed, whatever the outcomes: known before they are.
 
         On a uniform grid with a horizon this is the bound at the horizon (or at the present round,
-        once that is later); otherwise the bound at the present round. It rises with the first hint: to what
-        slack and report cost from then on, if they are not set (twice as much on grids but the one that tunes
-        itself); and on a uniform grid by less than 1, for hints are followed from the first visit on. If
-        several forecasts have been open at once, it includes what that may cost.
+        once that is later); otherwise the bound at the present round. If several forecasts have been open at
+        once, it includes what that may cost.
         """
         return self.promise(max(self.horizon or 0, self.n_rounds))
 
@@ -157,15 +162,14 @@ class AlmostOneStepAhead(GridForecaster):
     def forecast(self, hint: float | None = None) -> Forecast:
         """Issue a forecast; `observe` settles it.
 
-        With a hint, a probability in [0, 1], the valid cell nearest to it is reported. The first one changes
-        slack and report, if they are not set, and with them what `predict_proba_one` answers next. Raises
-        ValueError for any other hint.
+        With a hint, a probability in [0, 1], the valid cell nearest to it is reported. Raises ValueError for
+        any other hint, and for one to a forecaster that was made without hints=True.
         """
-        guide = NO_HINT if hint is None else check_probability(hint, "hint")
-        awaited_hints = self.machine.rules.awaits_hints(self.memory)
+        guide = NO_HINT
+        if hint is not None:
+            check_expected(self.hints, "hint")
+            guide = check_probability(hint, "hint")
         lower, step, probability = self.machine.issue(self.memory, guide)
-        if awaited_hints and hint is not None:
-            self.resume()
         self.note_late(len(self._open))
         scale = int(self.memory[SCALE])
         ends = lower / scale, (lower + step) / scale
@@ -218,7 +222,7 @@ class AlmostOneStepAhead(GridForecaster):
         outcomes
             Shape (T,), each 0 or 1 or boolean, or a number between: a share, a rate, a tie as 1/2.
         hints
-            Shape (T,), each in [0, 1], or None.
+            Shape (T,), each in [0, 1], or None; they need hints=True.
         return_look_ahead
             Also return the charged points, shape (T,): what One-Step-Ahead would have answered.
 

@@ -8,7 +8,9 @@ how the tests check the compiled code. A machine offers
 
     bears(memory) -> bool                      whether no accumulator can wrap in one more round
     has_room(memory) -> bool                   whether it bears a round and the table can take one more point
-    propose(memory, hint) -> (lower, step)     the valid cell to report; hint < 0 means there is none
+    propose(memory, hint) -> (lower, step)     the valid cell to report: the current one, or in a memory that
+                                               has hints the nearest; hint < 0 means there is none, and the
+                                               nearest is that to LAST
     charge(memory, lower, step, above, y, p)   settle a round that was reported as p in that cell, whose
                                                outcome y, an integer from 0 to SCALE, lies above or below it
     charge_inside(memory, lower, step, y, p)   the same if y lies strictly inside the cell
@@ -47,9 +49,12 @@ Memory = Any
 # Layout of the header. The first block never changes, the second is the run so far.
 FORMAT, SCALE, TILT, LOW, HIGH, REPORT, FINE = range(7)
 LOWER, STEP, ROUNDS, SPREAD, MOVED = range(7, 12)
-COMMON = 12
+# HINTED: whether rounds may have hints. LAST: the middle of the cell of the round that was settled last, in
+# half units; before any 1/2.
+HINTED, LAST = 12, 13
+COMMON = 14
 """Length of the part of the header that all grid machines share; a machine may append its own."""
-TABLE = 24
+TABLE = 26
 """Where the bias table begins."""
 
 GAIN = 38
@@ -150,11 +155,13 @@ def certificate(memory: Memory) -> float:
     return memory[MOVED] / (2.0 * memory[SCALE] * memory[FINE]) + memory[SPREAD] / memory[SCALE]
 
 
-def header(form: int, scale: int, fine: int, rule: str, slack: float, report: str) -> list[int]:
+def header(
+    form: int, scale: int, fine: int, rule: str, slack: float, report: str, hints: bool = False
+) -> list[int]:
     """The header before the first round; the slack is taken as the exact value of its double."""
     memory = [0] * TABLE
     memory[FORMAT], memory[SCALE], memory[FINE] = form, scale, fine
-    memory[REPORT] = REPORTS.index(report)
+    memory[REPORT], memory[HINTED], memory[LAST] = REPORTS.index(report), int(hints), scale
     if rule == "balanced":
         numerator, denominator = float(slack).as_integer_ratio()
         memory[TILT], memory[HIGH] = 1, numerator * scale // denominator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,28 +13,36 @@ from onlinecal.forecasters.binary import guarantees
 from onlinecal.forecasters.binary.cells import (
     FORMAT,
     LOWER,
-    MIDPOINT,
     MOVED,
     NO_HINT,
-    REPORT,
     REPORTS,
     ROUNDS,
+    SCALE,
     STEP,
+    TABLE,
+    TILT,
     Report,
     report,
 )
 from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
-from onlinecal.forecasters.binary.defaults import REPORT_WITHOUT_HINTS, SLACK_WITHOUT_HINTS, unset_bits
 from onlinecal.forecasters.binary.grids import dyadic, uniform
-from onlinecal.forecasters.binary.grids.dyadic_accounts import BY_EXACT_ACCOUNTS, EAGER, TUNED_BY
-from onlinecal.forecasters.binary.look_ahead import LookAhead, look_ahead_of
-from onlinecal.forecasters.binary.promises import Terms
-from onlinecal.forecasters.binary.replaying import play, play_with_window
+from onlinecal.forecasters.binary.grids.dyadic_accounts import ADAPTIVE, EAGER
+from onlinecal.forecasters.binary.grids.dyadic_search import END
+from onlinecal.forecasters.binary.guides.guided import new_guide
 from onlinecal.forecasters.binary.soundness import check_grid_memory, require
+from onlinecal.forecasters.binary.windowing.window_table import windowed_replay
 from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW, Window
-from onlinecal.forecasters.open_forecasts import OpenForecasts
+from onlinecal.forecasters.hints import (
+    REPORT_WITH_HINTS,
+    REPORT_WITHOUT_HINTS,
+    SLACK_ON_FIXED_GRIDS,
+    SLACK_WITH_HINTS,
+    SLACK_WITHOUT_HINTS,
+    check_expected,
+    check_hints,
+)
 from onlinecal.forecasters.rules import Rules
-from onlinecal.forecasters.tokens import Forecast
+from onlinecal.forecasters.tokens import Forecast, OpenForecasts
 from onlinecal.validation import (
     OUTCOMES,
     check_choice,
@@ -59,10 +67,16 @@ def check_slack(slack: Any) -> None:
     check_number(slack, "slack", 0.5, MOST_SLACK)
 
 
+class LookAhead(NamedTuple):
+    """The charged sequence, point by point: `points` in [0, 1] ascending, `biases` alpha(point)."""
+
+    points: NDArray[np.float64]
+    biases: NDArray[np.float64]
+
+
 class GridForecaster(base.Classifier):
     """A forecaster on a grid machine; subclasses say what it reports and what it promises."""
 
-    window: int | None = None
     _window: Window | None = None
 
     def __init__(
@@ -74,12 +88,12 @@ class GridForecaster(base.Classifier):
         slack: float | None,
         report: Report | None,
         window: int | None = None,
+        hints: bool = False,
     ) -> None:
         check_choice(grid, GRIDS, "grid")
         check_choice(rule, RULES, "rule")
-        unset = unset_bits(rule, slack, report)
-        report = REPORT_WITHOUT_HINTS if report is None else report
-        check_choice(report, REPORTS, "report")
+        check_choice(REPORT_WITHOUT_HINTS if report is None else report, REPORTS, "report")
+        check_hints(hints, report)
         counts = ("horizon", horizon, None), ("n_cells", n_cells, MOST_CELLS), ("window", window, MOST_WINDOW)
         for name, count, most in counts:
             if count is not None:
@@ -94,27 +108,40 @@ class GridForecaster(base.Classifier):
         if grid in ("nested", "adaptive") and n_cells is not None:
             raise ValueError(f"n_cells={n_cells} fixes a uniform grid; it does not go with grid {grid!r}")
         self.horizon, self.n_cells, self.grid, self.rule, self.slack = horizon, n_cells, grid, rule, slack
-        self._reach = 0.5 if report == "midpoint" else 1.0
+        self.window, self.hints = window, bool(hints)
         self._open = OpenForecasts(Forecast)
         self._late = 0
-        begun = rule, SLACK_WITHOUT_HINTS if slack is None else float(slack), report
-        if grid == "uniform" or (grid == "auto" and fixed):
-            biases = guarantees.Biases.under(*begun[:2])
-            if window is not None and horizon is n_cells is None:
-                m = guarantees.window_cells(window, biases, self._reach)
-            else:
-                m = n_cells or guarantees.cells_for(horizon or 1, biases.worst, self._reach)
-            self._adopt(uniform.new_memory(m, *begun, unset))
+        uniformly = grid == "uniform" or (grid == "auto" and fixed)
+        unset = (slack is None and rule == "balanced") or report is None
+        slack_with_hints = SLACK_ON_FIXED_GRIDS if uniformly or grid == "nested" else SLACK_WITH_HINTS
+        self._slack = float(slack or (slack_with_hints if hints else SLACK_WITHOUT_HINTS))
+        said = report or (REPORT_WITH_HINTS if hints else REPORT_WITHOUT_HINTS)
+        self._reach = _reach_of(said)
+        if uniformly:
+            m = n_cells or self._cells(
+                slack or SLACK_WITHOUT_HINTS, _reach_of(report or REPORT_WITHOUT_HINTS)
+            )
+            self._adopt(uniform.new_memory(m, rule, self._slack, said, self.hints))
             if horizon is not None and horizon > self.most_rounds:
                 raise ValueError(
                     f"horizon must be at most {self.most_rounds}, which is what the integers of a grid of "
                     f"{m} cells bear, got {horizon!r}"
                 )
         else:
-            self._adopt(dyadic.new_memory(*begun, 0 if grid == "nested" else BY_EXACT_ACCOUNTS, unset))
+            tuned = 0 if grid == "nested" else ADAPTIVE | EAGER * (hints and unset)
+            self._adopt(dyadic.new_memory(rule, self._slack, said, tuned, self.hints))
         if window is not None:
-            self.window = window
             self._window = Window(window, self.memory)
+
+    def _cells(self, slack: float, reach: float) -> int:
+        """The best number of cells for the horizon, or else for the window; hints do not change it.
+
+        Where neither slack nor report is set, both are twice as much with hints: the best is the same.
+        """
+        biases = guarantees.Biases.under(self.rule, float(slack))
+        if self.horizon is None and self.window is not None:
+            return guarantees.window_cells(self.window, biases, reach)
+        return guarantees.cells_for(self.horizon or 1, biases.worst, reach)
 
     def _adopt(self, memory: NDArray[np.int64]) -> None:
         self.memory = memory
@@ -122,14 +149,10 @@ class GridForecaster(base.Classifier):
         self._probability = 0.5
         self.resume()
 
-    def slack_of(self, memory: NDArray[np.int64]) -> float:
-        """The slack by now of a memory that began as a copy of this forecaster's."""
-        return float(self.machine.rules.slack_by_default(memory) if self.slack is None else self.slack)
-
-    def _terms(self, memory: NDArray[np.int64]) -> Terms:
-        """What holds for such a memory."""
-        reach = self._reach if memory[REPORT] == MIDPOINT else 1.0
-        return Terms(guarantees.Biases.under(self.rule, self.slack_of(memory)), reach)
+    @property
+    def _terms(self) -> guarantees.Terms:
+        """What holds of its memory."""
+        return guarantees.Terms(guarantees.Biases.under(self.rule, self._slack), self._reach)
 
     @property
     def rules(self) -> Rules:
@@ -150,20 +173,9 @@ class GridForecaster(base.Classifier):
         lower, step = int(self.memory[LOWER]), int(self.memory[STEP])
         self._probability = float(report(self.memory, lower, step, NO_HINT))
 
-    def expect_hints(self) -> None:
-        """Say that there will be hints: what the first of them changes, `guarantee` too, changes now."""
-        self.machine.rules.expect_hints(self.memory)
-        self.resume()
-
-    def refine_eagerly(self) -> None:
-        """From before the first round on, let a self-tuning grid go finer sooner, for hints that are good.
-
-        The valid cell nearest to a hint is then the nearest by odds.
-        """
-        tuned, memory = int(self.memory[dyadic.TUNED]), self.memory
-        if memory[FORMAT] == dyadic.FORMAT_DYADIC and tuned & TUNED_BY:
-            begun = self.rule, self.slack_of(memory), REPORTS[memory[REPORT]]
-            self._adopt(dyadic.new_memory(*begun, tuned | EAGER))
+    def refined(self, memory: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A memory that began as a copy of this forecaster's, ready for outcomes that are neither 0 nor 1."""
+        return self.machine.rules.refined(memory, self._slack)
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
@@ -198,7 +210,7 @@ class GridForecaster(base.Classifier):
 
     def _expect_shares(self) -> None:
         """Make the memory ready for outcomes that are neither 0 nor 1."""
-        memory = self.machine.rules.refined(self.memory, self.slack_of(self.memory))
+        memory = self.refined(self.memory)
         if memory is not self.memory:
             self.memory = memory
             if self._window is not None:
@@ -210,16 +222,13 @@ class GridForecaster(base.Classifier):
         Raises ValueError, and learns nothing, when y is not 0, 1, False, True or a number between.
         """
         try:
-            outcome = OUTCOMES[y]
+            outcome: float = OUTCOMES[y]
         except (KeyError, TypeError):
-            share = share_of(y, "y")
-            self.note_late(len(self._open))
-            self.settle(int(self.memory[LOWER]), int(self.memory[STEP]), share, self._probability)
-            return
+            outcome = share_of(y, "y")
         if self._open:
             self.note_late(len(self._open))
-        if self._window is not None:
-            self.settle(self.memory[LOWER], self.memory[STEP], outcome, self._probability)
+        if self.hints or self._window is not None or outcome not in (0, 1):
+            self.settle(*self._coming(), outcome, self._probability)
             return
         p = self.machine.advance(self.memory, outcome)
         while p == FULL:
@@ -227,8 +236,17 @@ class GridForecaster(base.Classifier):
             p = self.machine.advance(self.memory, outcome)
         self._probability = p
 
+    def _coming(self) -> tuple[int, int]:
+        """The cell of the coming round if it has no hint; its forecast is then known, too."""
+        if not self.hints:
+            return int(self.memory[LOWER]), int(self.memory[STEP])
+        lower, step, self._probability = self.machine.issue(self.memory, NO_HINT)
+        return lower, step
+
     def predict_proba_one(self, x: Any) -> dict[bool, float]:
         """The forecast of the coming round, as the probabilities of False and True."""
+        if self.hints:
+            self._coming()
         p = self._probability
         return {False: 1.0 - p, True: p}
 
@@ -237,10 +255,11 @@ class GridForecaster(base.Classifier):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Play a whole sequence: the forecasts, and the charged points if wanted (else empty)."""
         played = check_shares(outcomes)
-        advice = np.empty(0) if hints is None else check_probabilities(hints, "hints")
+        advice = np.full(len(played) if self.hints else 0, NO_HINT)
         if hints is not None:
+            check_expected(self.hints, "hints")
+            advice = check_probabilities(hints, "hints")
             check_same_length(advice, played, "hints and outcomes")
-            self.expect_hints()
         if played.dtype != np.uint8:
             self._expect_shares()
         forecasts = np.empty(len(played))
@@ -276,11 +295,11 @@ class GridForecaster(base.Classifier):
         """The bound on any so many consecutive rounds (None: `window`) of such a memory, if it has one."""
         if self.window is None:
             return None
-        return self._terms(memory).window_promise(memory, self.window if rounds is None else rounds, late)
+        return self._terms.window_promise(memory, self.window if rounds is None else rounds, late)
 
     def promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
         """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
-        return self._terms(memory).promise(memory, rounds, late)
+        return self._terms.promise(memory, rounds, late)
 
     @property
     def most_rounds(self) -> int:
@@ -290,7 +309,7 @@ class GridForecaster(base.Classifier):
         (2^32 m with the midpoint); grids without a horizon 2^43, unless slack or late labels are so great
         that the guarantee passes 2^25 before.
         """
-        return self._terms(self.memory).most_rounds(self.memory, self._late)
+        return self._terms.most_rounds(self.memory, self._late)
 
     @property
     def n_rounds(self) -> int:
@@ -300,4 +319,52 @@ class GridForecaster(base.Classifier):
     @property
     def look_ahead(self) -> LookAhead:
         """The bias table: what One-Step-Ahead would have reported so far, and its bias at each point."""
-        return look_ahead_of(self.memory)
+        memory = self.memory
+        scale = int(memory[SCALE])
+        if memory[FORMAT] == uniform.FORMAT_UNIFORM:
+            sums = memory[TABLE:]
+            points = np.arange(len(sums)) << memory[uniform.SHIFT]
+        else:
+            points, sums = memory[TABLE : memory[END] : 2], memory[TABLE + 1 : memory[END] : 2]
+        return LookAhead(points / scale, (sums - memory[TILT] * points) / scale)
+
+
+def _reach_of(report: str) -> float:
+    """d: how far in cells a report may be from the charged point."""
+    return 0.5 if report == "midpoint" else 1.0
+
+
+def play(memory: NDArray[np.int64], tapes: tuple[NDArray[Any], ...]) -> NDArray[np.int64]:
+    """Play outcomes, hints, draws (see `compile_replay`) and fill the other tapes; the memory afterwards."""
+    machine, (outcomes, hints) = MACHINES[int(memory[FORMAT])], tapes[:2]
+    done = 0
+    if outcomes.dtype == np.uint8 and len(hints):
+        guide = new_guide(memory, len(outcomes))
+        try:
+            while (done := machine.replay_hinted((memory, guide), *tapes, done)) < len(outcomes):
+                memory = enlarged(memory)
+        finally:
+            # an interruption is raised when the loop returns: the rounds are played by then
+            if memory[FORMAT] == uniform.FORMAT_UNIFORM:
+                uniform.enter_valid(memory)
+        return memory
+    replay = machine.replay if outcomes.dtype == np.uint8 else machine.replay_shares
+    while (done := replay(memory, *tapes, done)) < len(outcomes):
+        memory = enlarged(memory)
+    return memory
+
+
+def play_with_window(
+    memory: NDArray[np.int64], window: Window, tapes: tuple[NDArray[Any], ...]
+) -> NDArray[np.int64]:
+    """The same, and the window takes the rounds in."""
+    machine, outcomes, done = MACHINES[int(memory[FORMAT])], tapes[0], 0
+    whole = outcomes.dtype == np.uint8
+    replay = windowed_replay(
+        machine.playable if whole else machine.playable_shares, np.int64 if whole else np.float64
+    )
+    while (done := replay((memory, window.table), *tapes, done)) < len(outcomes):
+        if not machine.rules.has_room(memory):
+            memory = enlarged(memory)
+        window.prepare(memory, int(memory[ROUNDS]), int(memory[ROUNDS]) + 1)
+    return memory

@@ -10,9 +10,27 @@ from bisect import bisect_left
 from fractions import Fraction
 from typing import NamedTuple
 
-from onlinecal.forecasters.binary.cells import AT_HINT, BRIM, FINE, REPORT, SCALE, Memory
-from onlinecal.forecasters.binary.grids.dyadic_accounts import ALLOWANCE, MOST_ROUNDS, last_round
-from onlinecal.forecasters.binary.grids.uniform import SHARED, cells_of
+from onlinecal.forecasters.binary.cells import (
+    AT_HINT,
+    BRIM,
+    FINE,
+    FORMAT,
+    MIDPOINT,
+    REPORT,
+    SCALE,
+    STEP,
+    Memory,
+)
+from onlinecal.forecasters.binary.grids.dyadic_accounts import (
+    ADAPTIVE,
+    ALLOWANCE,
+    MOST_ROUNDS,
+    PACE,
+    TUNED,
+    last_round,
+)
+from onlinecal.forecasters.binary.grids.dyadic_accounts import SHARED as DYADIC_SHARED
+from onlinecal.forecasters.binary.grids.uniform import FORMAT_UNIFORM, FREED, SHARED, cells_of
 
 
 class Biases(NamedTuple):
@@ -56,7 +74,7 @@ def cells_for(horizon: int, bound: float | Fraction, reach: float) -> int:
 
 
 def with_hints(biases: Biases, n_cells: int) -> Biases:
-    """The bounds from the first hint on, where points without bias accept both outcomes (`uniform`)."""
+    """The bounds with hints, where points without bias accept both outcomes (`uniform`)."""
     return biases._replace(slack=max(biases.slack, (n_cells + 1) // 2 / n_cells))
 
 
@@ -160,3 +178,45 @@ def dyadic_rounds(pace: int, biases: Biases, reach: float, tuned: bool, late: in
         return moved >= 1 << 25 or (rounds > 1 << 34 and biased >= 1 << 34)
 
     return bisect_left(range(1, MOST_ROUNDS + 1), True, key=is_too_many)
+
+
+class Terms(NamedTuple):
+    """`biases`: what the rule promises of every point's; `reach`: d, the farthest of a report, in cells."""
+
+    biases: Biases
+    reach: float
+
+    def _on_uniform(self, memory: Memory) -> tuple[int, Biases, bool]:
+        """The cells, the bounds of biases now, and whether points without bias may accept both outcomes."""
+        m, freed = int(cells_of(memory)), bool(memory[FREED])
+        return m, with_hints(self.biases, m) if freed else self.biases, freed
+
+    def promise(self, memory: Memory, rounds: int, late: int) -> float:
+        """The a-priori bound on distance plus bias after so many rounds with so many forecasts late."""
+        if memory[FORMAT] == FORMAT_UNIFORM:
+            m, biases, freed = self._on_uniform(memory)
+            unit = unit_of(memory)
+            return uniform_guarantee(rounds, m, biases, self.reach, late, unit, freed)
+        rounded = rounds / int(memory[SCALE]) if memory[TUNED] & DYADIC_SHARED else 0.0
+        tuned, pace = bool(memory[TUNED] & ADAPTIVE), int(memory[PACE])
+        return rounded + dyadic_guarantee(rounds, pace, self.biases, self.reach, tuned, late)
+
+    def window_promise(self, memory: Memory, rounds: int, late: int) -> float | None:
+        """The bound on any so many consecutive rounds; None on a grid that has none."""
+        if memory[FORMAT] != FORMAT_UNIFORM:
+            return None
+        m, biases, freed = self._on_uniform(memory)
+        lengths = window_biases(m, biases, late, freed)
+        return rounds * (self.reach / m + unit_of(memory)) + lengths
+
+    def most_rounds(self, memory: Memory, late: int) -> int:
+        """How many rounds the memory's accumulators bear in all, whatever comes."""
+        if memory[FORMAT] == FORMAT_UNIFORM:
+            step, fine = int(memory[STEP]), int(memory[FINE])
+            dearest = (1 if memory[REPORT] == MIDPOINT else 2) * step * fine + int(memory[REPORT] == AT_HINT)
+            if memory[SHARED]:
+                dearest += fine + 1
+            _, biases, _ = self._on_uniform(memory)
+            return uniform_rounds(int(memory[SCALE]), dearest, biases, late)
+        tuned, pace = bool(memory[TUNED] & ADAPTIVE), int(memory[PACE])
+        return dyadic_rounds(pace, self.biases, self.reach, tuned, late)

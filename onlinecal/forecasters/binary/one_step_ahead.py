@@ -23,8 +23,8 @@ class OneStepAhead(GridForecaster):
 
     Parameters
     ----------
-    horizon, n_cells, grid, rule, slack
-        As in AlmostOneStepAhead.
+    horizon, n_cells, grid, rule, slack, hints
+        As in AlmostOneStepAhead; hints are given in games alone.
 
     Examples
     --------
@@ -45,8 +45,9 @@ class OneStepAhead(GridForecaster):
         grid: Grid = "auto",
         rule: Rule = "balanced",
         slack: float = 0.5,
+        hints: bool = False,
     ) -> None:
-        super().__init__(horizon, n_cells, grid, rule, slack, "midpoint")
+        super().__init__(horizon, n_cells, grid, rule, slack, "midpoint", None, hints)
         if self.grid != "adaptive" and (self.grid != "auto" or horizon or n_cells):
             # the answers are the charged points; only the self-tuning grid trades distance for bias
             self._reach = 0.0

@@ -15,19 +15,15 @@ from onlinecal.forecasters.simplex.guarantees import (
     window_cells,
     window_guarantee,
 )
-from onlinecal.forecasters.simplex.machine.table import BEST, RECALLING, STRAIGHT
+from onlinecal.forecasters.simplex.machine.table import FOLLOWS
 
-IMPROVED = 4
-"""From this edition on reports that follow a hint are the best of their cell."""
-RECALLED = 5
-"""From this edition on cells near a hint are chosen as `machine.near` says."""
 NEWCOMER = 2
 """The l1 distance from a forecast to the corner of a class that it gave no chance."""
 
 HEEDING = 4.0
-"""The slack from the first hint on, unless another was asked for: hints of a good model are hardly moved."""
+"""The slack of a run that has hints, unless another is asked for: hints of a good model are hardly moved."""
 PLANNED = 0.25
-"""The slack that grids are chosen for then: biases are seldom as large as they may be, so finer ones pay."""
+"""The slack that its grids are chosen for: biases are seldom as large as they may be, so finer ones pay."""
 
 ROUNDING = Fraction(1, 1 << 28)
 """More than the distance of a round can be rounded up, when classes are added or a hint is followed."""
@@ -36,20 +32,10 @@ ROUNDING = Fraction(1, 1 << 28)
 class Account:
     """The parameters of a run, the classes met so far, and what `promise` has to know of the past."""
 
-    edition = 1
-    """By which rules grids are chosen (see `cells_for`, `last_rounds`), also of pickles that do not say."""
-    undecided = False
-    """Whether a first hint would make it follow hints: `heed_hints` is to be called then."""
-    tuned = False
-    """Whether the grid tunes itself; it has neither n_cells nor horizon nor window then."""
-    tunes = False
-    """Whether it would from the first hint on."""
     planned: float | None = None
     """The slack that grids are chosen for, if not the one that labels have."""
     planned_late: float | None = None
     """The same once labels are late, if that is another: of a grid that tunes itself until then."""
-    window: int | None = None
-    """Of how many rounds a certificate is kept, too; the classes are known then, and the grid is fixed."""
     parts = 1
     """Into how many parts rounds are divided, once one had a soft label."""
 
@@ -59,14 +45,25 @@ class Account:
         n_cells: int | None,
         horizon: int | None,
         slack: float | None,
-        follows: bool,
-        edition: int,
+        report: str | None = None,
+        hints: bool = False,
+        tuned: bool = False,
         window: int | None = None,
     ) -> None:
-        self.edition, self.window = edition, window
+        # the grid of one that is tuned has neither n_cells nor horizon nor window
+        self.hints, self.tuned, self.window = hints, tuned, window
         self.numbers: dict[Any, int] = {label: number for number, label in enumerate(classes)}
         self.fixed = len(classes) > 0
-        self.n_cells, self.horizon, self.slack, self.follows = n_cells, horizon, slack, follows
+        self.n_cells, self.horizon, self.slack = n_cells, horizon, slack
+        heeds = hints and report is None
+        self.follows = heeds or report == "hint"
+        if heeds and slack is None:
+            self.slack = HEEDING
+            if tuned:
+                # without finer grids the guarantee's own would cost hints too much
+                self.planned_late = PLANNED
+            else:
+                self.planned = PLANNED
         self.late = 0
         # Distance guaranteed before the present classes were known, the rounds until then, the number of
         # newcomers, and the grids (k, m) left behind.
@@ -86,50 +83,33 @@ class Account:
     @property
     def abandons(self) -> bool:
         """Whether points may leave the base grid of one that tunes itself."""
-        return self.tuned and (self.tunes or not self.fixed)
+        return self.tuned and not self.fixed
 
     @property
     def report(self) -> int:
         """Which point of its cell is announced, as the memory has it."""
-        if not self.follows:
-            return 0
-        return RECALLING if self.edition >= RECALLED else BEST if self.edition >= IMPROVED else STRAIGHT
+        return FOLLOWS if self.follows else 0
 
     @property
-    def plan(self) -> tuple[float | None, bool, int]:
-        """What grids are chosen for: a slack, whether reports follow hints, and by which rules."""
-        return self.slack if self.planned is None else self.planned, self.follows, self.edition
+    def plan(self) -> tuple[float | None, bool]:
+        """What grids are chosen for: a slack, and whether reports follow hints."""
+        return self.slack if self.planned is None else self.planned, self.follows
 
-    def heed_hints(self, rounds: int, n_open: int, m: int) -> None:
-        """Follow hints from now on; so many rounds were settled, the last of them on the grid of m.
+    def leave_grids(self, rounds: int, n_open: int, m: int) -> None:
+        """Choose grids by another plan from now on; so many rounds were settled, the last on the grid of m.
 
         Forecasts that are open may be charged on a finer grid than they were announced on.
         """
-        if self.numbers:
-            self.leave_grids(rounds, n_open, m)
-        self.restore_heeding(self._grids)
-
-    def leave_grids(self, rounds: int, n_open: int, m: int) -> None:
-        """Choose grids by another plan from now on; the arguments are those of `heed_hints`."""
         self._past += self._distance(self._since + 1, rounds) + NEWCOMER * n_open
         self._since = rounds
         if rounds or n_open:
             self._grids.append((len(self.numbers), m))
 
-    def restore_heeding(self, grids: list[tuple[int, int]]) -> None:
-        """Be one that has heeded hints, and left these grids behind by now."""
-        if self.fixed and self.on_one_grid and grids:
-            # it keeps the grid that it was on
-            self.n_cells = grids[-1][1]
-        self.follows, self.undecided, given = True, False, self.slack
-        self.slack = HEEDING if given is None else given
-        self.tuned = self.tunes and not self.on_one_grid
-        if given is None and self.tuned:
-            # without finer grids the guarantee's own would cost hints too much
-            self.planned_late = PLANNED
-            self.planned = PLANNED if self.late else None
-        elif given is None:
-            self.planned = PLANNED
+    def restore_late(self, late: int) -> None:
+        """Be one of which so many forecasts have been late, and whose grids are those of today."""
+        self.late = late
+        if late and self.planned_late is not None:
+            self.planned = self.planned_late
 
     def grid_at(self, rounds: int) -> tuple[int, int]:
         """The number of cells a side in that round, and the last round for which it is kept."""
@@ -137,8 +117,8 @@ class Account:
         if self.n_cells is not None:
             return self.n_cells, FOREVER
         if self.horizon is not None:
-            slack, follows, edition = self.plan
-            return cells_for(self.horizon, k, slack, not self.fixed, follows, edition), FOREVER
+            slack, follows = self.plan
+            return cells_for(self.horizon, k, slack, not self.fixed, follows), FOREVER
         if self.window is not None:
             return window_cells(self.window, k, *self.plan), FOREVER
         level, end = level_at(rounds, k, *self.plan)

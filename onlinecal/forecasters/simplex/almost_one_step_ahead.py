@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
-from onlinecal.forecasters.open_forecasts import OpenForecasts
-from onlinecal.forecasters.simplex.guarantees import EDITION, MOST_CELLS, radius
+from onlinecal.forecasters.hints import check_expected, check_hints
+from onlinecal.forecasters.simplex.guarantees import MOST_CELLS, radius
 from onlinecal.forecasters.simplex.input import (
     MOST_CLASSES,
     check_counts,
@@ -28,6 +28,7 @@ from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.forecasters.simplex.soft import learn_soft, observe_soft, replayed_soft
 from onlinecal.forecasters.simplex.soft_labels import is_soft, soft_of, soft_table
 from onlinecal.forecasters.simplex.tokens import SimplexForecast
+from onlinecal.forecasters.tokens import OpenForecasts
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.validation import check_choice
 
@@ -58,23 +59,27 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         are nested, m = 1, 2, 4, ..., and the guarantee holds at all times.
     slack
         How far a point's biases may go to follow a hint, at least 1 - 1/(2k - 2) (1 if classes are
-        discovered). None: without hints the labels heed none, and the guarantee is the smallest; from the
-        first hint on it is 4 unless a report is named.
+        discovered). None: the labels heed no hint, and the guarantee is the smallest; with hints=True it is
+        4 unless a report is named.
     labels
         The labels, if known in advance and not 0, ..., n_classes - 1.
     report
         What to announce: the "barycentre" of the cell, or the "hint" itself, or else the point of the cell
-        whose log loss is least if the hint is right. None: the barycentre, and from the first hint on the
-        hint; with slack None grids are then finer, too.
+        whose log loss is least if the hint is right; that needs hints=True. None: the barycentre, and with
+        hints=True the hint; with slack None grids are then finer, too.
     grid
         Without n_cells and horizon: "nested", or "adaptive", finer where few points are in use, with far
         smaller certificates and a guarantee 2k + 4 larger (for k classes in all; and by what classes that
-        join leave behind). It is nested once labels are late, and follows hints as far as slack and report
-        say, also from the first one on.
+        join leave behind). It is nested once labels are late.
     window
         Keep a certificate of the last so many settled rounds, too; at most 2^24, for known classes. Without
         n_cells and horizon the grid is then the fixed one that is best for windows of that length, and the
         guarantee of all rounds together grows as fast as the rounds.
+    hints
+        Whether rounds may have hints. True: slack, report and grids are, where nobody sets them, what costs
+        hints least skill, from the first round on, for a larger guarantee. A round without a hint is then
+        announced as without hints=True: as the barycentre of the current cell, which at first is one near
+        equal probabilities. False: hints are refused.
 
     Attributes
     ----------
@@ -96,7 +101,7 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
 
     Forecasts can be settled later, in any order:
 
-    >>> forecaster = SimplexAlmostOneStepAhead(labels=["a", "b", "c"], horizon=1000)
+    >>> forecaster = SimplexAlmostOneStepAhead(labels=["a", "b", "c"], horizon=1000, hints=True)
     >>> monday = forecaster.forecast(hint={"a": 0.7, "b": 0.2, "c": 0.1})
     >>> tuesday = forecaster.forecast()
     >>> forecaster.observe(tuesday, "b")
@@ -121,8 +126,10 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         report: Report | None = None,
         grid: Grid = "nested",
         window: int | None = None,
+        hints: bool = False,
     ) -> None:
         check_choice(REPORTS[0] if report is None else report, REPORTS, "report")
+        check_hints(hints, report)
         check_choice(grid, get_args(Grid), "grid")
         check_counts(n_classes=(n_classes, MOST_CLASSES), n_cells=(n_cells, MOST_CELLS))
         check_counts(horizon=(horizon, None), window=(window, MOST_WINDOW))
@@ -133,7 +140,7 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         check_slack(slack, len(known))
         check_grid(grid, known, n_cells, horizon, window)
         self.n_classes, self.n_cells, self.horizon, self.window = n_classes, n_cells, horizon, window
-        self.slack, self.labels, self.report, self.grid = slack, labels, report, grid
+        self.slack, self.labels, self.report, self.grid, self.hints = slack, labels, report, grid, hints
         self._known = known
         self._run = self.new_run()
         if horizon is not None and (k := len(known)) > 2:
@@ -141,13 +148,13 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
             warn_of(remarks, GuaranteeWarning)
         self._open = OpenForecasts(SimplexForecast)
 
-    def new_run(self, edition: int = EDITION) -> SimplexRun:
-        """A run before its first round, by an `edition` of the rules, with this forecaster's parameters."""
+    def new_run(self) -> SimplexRun:
+        """A run before its first round, with this forecaster's parameters."""
         slack = None if self.slack is None else float(self.slack)
-        settings = self._known, self.n_cells, self.horizon, slack, self.report == "hint", edition
-        run = SimplexRun(*settings, tuned=self.grid == "adaptive", window=self.window)
-        run.undecided = self.report is None and not run.tuned
-        return run
+        tuned = self.grid == "adaptive"
+        return SimplexRun(
+            self._known, self.n_cells, self.horizon, slack, self.report, self.hints, tuned, self.window
+        )
 
     @property
     def _multiclass(self) -> bool:
@@ -186,15 +193,16 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         """Issue a forecast; `observe` settles it.
 
         With a hint, one probability a class (a dict by label, or a sequence in the order of `classes`), a
-        cell near it is announced. ValueError for any other; while no class is known only {} and None will do.
+        cell near it is announced. ValueError for any other, and for one to a forecaster that was made without
+        hints=True; while no class is known only {} and None will do.
         """
         run = self._run
         empty = hint is None or (not run.numbers and hasattr(hint, "__len__") and len(hint) == 0)
+        if not empty:
+            check_expected(self.hints, "hint")
         guide = NO_HINT if empty else hint_of(hint, run.numbers)
         if len(self._open) >= run.most_open:
             raise ValueError(f"{len(self._open)} forecasts are open already; settle some before the next")
-        if not empty:
-            run.heed(len(self._open))
         cell, vector = run.announce(guide)
         run.note_late(len(self._open))
         wished = None if empty else tuple(guide.tolist())
@@ -246,7 +254,7 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
             of them soft, in the order of `classes`.
         hints
             Shape (T, k), each row probabilities of the k classes that are known at the end, in the order of
-            `classes` (new ones as they appear); or None.
+            `classes` (new ones as they appear); or None. They need hints=True.
         return_look_ahead
             Also return the charged points, shape (T, k); not with soft labels, which may have several.
 
@@ -266,14 +274,13 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
             shape = soft.vectors.shape
         guide = NO_HINTS
         if hints is not None:
+            check_expected(self.hints, "hints")
             guide = np.asarray(hints)
             if guide.ndim == 2 and len(guide) != shape[0]:
                 named = f"{shape[0]} and {len(guide)}"
                 raise ValueError(f"outcomes and hints must have the same length, got {named}")
             guide = check_distributions(hints, shape, "hints")
         run.note_late(len(self._open))
-        if hints is not None:
-            run.heed(len(self._open))
         if soft is not None:
             return replayed_soft(run, soft, guide)
         forecasts, charged = replayed(run, numbers, newcomers, guide, return_look_ahead)

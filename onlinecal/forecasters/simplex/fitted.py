@@ -60,18 +60,6 @@ class Fitted(Account):
         """The cells a side of the base grid, or of the only one; 0 while no class is known."""
         return int(self.memory[SCALE] // (self.memory[BASE] or self.memory[STEP])) if self.numbers else 0
 
-    def heed(self, n_open: int) -> None:
-        """A hint came while so many forecasts were open: follow hints from now on, unless that is decided."""
-        if not self.undecided:
-            return
-        k = len(self.numbers)
-        self.late = max(self.late, n_open)
-        self.heed_hints(self.rounds, n_open, self._base_cells())
-        if not self.rounds and not n_open:
-            self.memory = np.zeros(0, np.int64)
-        if k:
-            self._fit(k)
-
     def grow(self) -> None:
         """Go on to the next grid if that is due, and let the table grow if it is full.
 

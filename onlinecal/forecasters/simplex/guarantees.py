@@ -23,10 +23,6 @@ MOST_CELLS = 1 << MOST_LEVEL
 """The finest grid."""
 FOREVER = 1 << 62
 """More rounds than will ever be played."""
-EDITION = 5
-"""Of the rules that choose the grids, for a horizon or without; a run keeps to those that it began with."""
-COMPUTED = 4
-"""From this edition on the rules know the computed biases of labels, before only the formula."""
 
 
 def radius(k: int, m: int) -> Fraction:
@@ -52,13 +48,9 @@ def uniform_guarantee(
     m: int,
     slack: float | None = None,
     follows: bool = False,
-    edition: int = EDITION,
 ) -> Fraction:
-    """T reach/m plus the biases: at most what the certificate can reach on the grid of m.
-
-    As an edition's rules know it: before `COMPUTED` by the formula.
-    """
-    return rounds * reach(k, m, follows) / m + _bias_known(k, m, slack, edition)
+    """T reach/m plus the biases: at most what the certificate can reach on the grid of m."""
+    return rounds * reach(k, m, follows) / m + bias_bound(k, m, slack)
 
 
 def window_guarantee(
@@ -81,20 +73,14 @@ def window_guarantee(
 
 
 @lru_cache(maxsize=256)
-def window_cells(
-    window: int, k: int, slack: float | None = None, follows: bool = False, edition: int = EDITION
-) -> int:
+def window_cells(window: int, k: int, slack: float | None = None, follows: bool = False) -> int:
     """The m with the smallest `window_guarantee`, of several the smallest."""
     if slack is None:
         # twice the bounds: as for half the rounds
-        return cells_for(Fraction(window, 2), k, None, False, follows, edition)
+        return cells_for(Fraction(window, 2), k, None, False, follows)
     swings = partial(bias_formula, of_point=point_swing)
-    found = _by_formula(window, k, slack, False, follows, edition, 1, swings)
+    found = _by_formula(window, k, slack, False, follows, 1, swings)
     return min(found, key=lambda m: (window_guarantee(window, k, m, slack, follows), m))
-
-
-def _bias_known(k: int, m: int, slack: float | None, edition: int) -> Fraction:
-    return (bias_bound if edition >= COMPUTED else bias_formula)(k, m, slack)
 
 
 @lru_cache(maxsize=256)
@@ -104,19 +90,18 @@ def cells_for(
     slack: float | None = None,
     dyadic: bool = False,
     follows: bool = False,
-    edition: int = EDITION,
 ) -> int:
     """The m with the smallest guarantee at the horizon, of several the smallest; with `dyadic` of the 2^i.
 
-    Computed biases are not convex in m. Where they are known every m is tried while its biases alone are
-    below the best; they grow with m, but for powers of two. Beyond, and with slack, the formula's are convex.
+    Computed biases are not convex in m. Without slack every m is tried while its biases alone are below the
+    best; they grow with m, but for powers of two. Beyond, and with slack, the formula's are convex.
     """
 
     def worth(m: int) -> Fraction:
-        return uniform_guarantee(horizon, k, m, slack, follows, edition)
+        return uniform_guarantee(horizon, k, m, slack, follows)
 
-    if edition < COMPUTED or slack is not None:
-        return min(_by_formula(horizon, k, slack, dyadic, follows, edition, 1), key=worth)
+    if slack is not None:
+        return min(_by_formula(horizon, k, slack, dyadic, follows, 1), key=worth)
     found = {m: worth(m) for m in (1, *TABLED_POWERS)}
     least = min(found.values())
     for m in range(2, LAST_TABLED + 1):
@@ -126,7 +111,7 @@ def cells_for(
             found[m] = worth(m)
             least = min(least, found[m])
     else:
-        beyond = _by_formula(horizon, k, slack, dyadic, follows, edition, LAST_TABLED + 1)
+        beyond = _by_formula(horizon, k, slack, dyadic, follows, LAST_TABLED + 1)
         found |= {m: worth(m) for m in beyond}
     return min(found, key=lambda m: (found[m], m))
 
@@ -137,7 +122,6 @@ def _by_formula(
     slack: float | None,
     dyadic: bool,
     follows: bool,
-    edition: int,
     start: int,
     biases: Callable[..., Fraction] = bias_formula,
 ) -> list[int]:
@@ -145,7 +129,7 @@ def _by_formula(
 
     Both parts of the guarantee are convex in m from k // 2 on, so there the first m that does not improve is
     the end. So they are below, for barycentres; while reports that follow a hint have the same reach/m there
-    as m = 1, which has no biases. Edition 1 overlooked this and stayed at m = 1.
+    as m = 1, which has no biases.
     """
 
     def cells(i: int) -> int:
@@ -156,7 +140,7 @@ def _by_formula(
 
     coarsest = (start - 1).bit_length() if dyadic else start
     first = coarsest
-    while follows and edition > 1 and cells(first) < k // 2:
+    while follows and cells(first) < k // 2:
         first += 1
     best = first_not_improving(worth, first, MOST_LEVEL if dyadic else MOST_CELLS)
     return [cells(coarsest), cells(best)]
@@ -182,9 +166,7 @@ def first_not_improving(worth: Callable[[int], Fraction], low: int, high: int) -
 
 
 @lru_cache(maxsize=256)
-def last_rounds(
-    k: int, slack: float | None = None, follows: bool = False, edition: int = EDITION
-) -> tuple[int, ...]:
+def last_rounds(k: int, slack: float | None = None, follows: bool = False) -> tuple[int, ...]:
     """Without a horizon: the last round that each of the grids m = 1, 2, 4, ... serves, but the finest.
 
     A grid serves until the distance guaranteed so far reaches k - 1 times the bias bound of the next.
@@ -194,7 +176,7 @@ def last_rounds(
     for level in range(MOST_LEVEL if k > 1 else 0):
         m = 1 << level
         price = reach(k, m, follows) / m
-        rounds = max(0, -(-((k - 1) * _bias_known(k, 2 * m, slack, edition) - spent) // price))
+        rounds = max(0, -(-((k - 1) * bias_bound(k, 2 * m, slack) - spent) // price))
         spent += rounds * price
         last += rounds
         ends.append(last)
@@ -204,10 +186,10 @@ def last_rounds(
 
 
 def level_at(
-    rounds: int, k: int, slack: float | None = None, follows: bool = False, edition: int = EDITION
+    rounds: int, k: int, slack: float | None = None, follows: bool = False
 ) -> tuple[int, int | None]:
     """The grid 2^level of a round, and the last round that it serves (None: for ever)."""
-    ends = last_rounds(k, slack, follows, edition)
+    ends = last_rounds(k, slack, follows)
     for level, end in enumerate(ends):
         if rounds <= end:
             return level, end
@@ -215,17 +197,12 @@ def level_at(
 
 
 def nested_distance(
-    first: int,
-    last: int,
-    k: int,
-    slack: float | None = None,
-    follows: bool = False,
-    edition: int = EDITION,
+    first: int, last: int, k: int, slack: float | None = None, follows: bool = False
 ) -> Fraction:
     """What the rounds first..last may add to the distance on the nested grids of k classes."""
     total = Fraction(0)
     while first <= last:
-        level, end = level_at(first, k, slack, follows, edition)
+        level, end = level_at(first, k, slack, follows)
         until = last if end is None else min(end, last)
         total += (until - first + 1) * reach(k, 1 << level, follows) / (1 << level)
         first = until + 1

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from onlinecal.forecasters.open_forecasts import OpenForecasts
 from onlinecal.forecasters.simplex.machine.memory import most_rounds
 from onlinecal.forecasters.simplex.run import SimplexLookAhead, SimplexRun
+from onlinecal.forecasters.tokens import OpenForecasts
 from onlinecal.validation import check_order
 
 
@@ -64,8 +64,8 @@ class SimplexReadings(base.Classifier):
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the outcomes, if no further class appears.
 
-        At the horizon if there is one and it is to come, else at the present round. With the first hint it
-        rises, unless a report is named; and it includes what late labels may cost.
+        At the horizon if there is one and it is to come, else at the present round. It includes what late
+        labels may cost.
         """
         return self._run.guarantee
 
@@ -83,7 +83,7 @@ class SimplexReadings(base.Classifier):
         """What the distance of ANY `window` consecutive rounds cannot exceed, for ever, whatever comes.
 
         It bounds `window_certificate` too. Rounds are consecutive in the order in which they are settled. It
-        rises with the first hint as `guarantee` does, and with late labels. None without a window.
+        rises with late labels. None without a window.
         """
         return self._run.window_guarantee
 

@@ -50,7 +50,6 @@ def replayed(
 
 def replayed_with_certificates(run: SimplexRun, numbers: Ints, hints: Floats) -> tuple[Floats, Floats]:
     """Play known classes (T,) with hints (T, k): the forecasts, and the certificate after each round."""
-    run.heed(0)
     memories.check_bears(run.memory, run.changing, len(numbers))
     forecasts, certificates, no_points = np.zeros(hints.shape), np.empty(len(numbers)), np.zeros((0, 0))
     for row in range(len(numbers)):

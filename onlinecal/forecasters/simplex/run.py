@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onlinecal.forecasters.simplex.account import NEWCOMER
 from onlinecal.forecasters.simplex.fitted import Fitted
-from onlinecal.forecasters.simplex.guarantees import EDITION, FOREVER
+from onlinecal.forecasters.simplex.guarantees import FOREVER
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_label, class_of
 from onlinecal.forecasters.simplex.machine import memory as memories
 from onlinecal.forecasters.simplex.machine import soft_windows, windows
@@ -55,13 +55,12 @@ class SimplexRun(Fitted):
         n_cells: int | None,
         horizon: int | None,
         slack: float | None,
-        follows: bool = False,
-        edition: int = EDITION,
+        report: str | None = None,
+        hints: bool = False,
         tuned: bool = False,
         window: int | None = None,
     ) -> None:
-        self.tuned = tuned
-        super().__init__(classes, n_cells, horizon, slack, follows, edition, window)
+        super().__init__(classes, n_cells, horizon, slack, report, hints, tuned, window)
         self.memory: NDArray[np.int64] = np.zeros(0, np.int64)
         if classes:
             self._fit(len(classes))

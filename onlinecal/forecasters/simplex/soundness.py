@@ -2,7 +2,7 @@
 
 The walks of `walk` end because every label belongs to a class of weight above zero and a vertex has
 the label that its record says; a label is found because the biases of a point add up to zero. This is looked
-at here, besides all places that the header names.
+at here, besides all places that the header names. The slots are filled anew.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.forecasters.binary.soundness import MOST, require
+from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.guarantees import FOREVER, MOST_CELLS
 from onlinecal.forecasters.simplex.input import MOST_CLASSES
+from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.memory import (
     FEWEST_RECORDS,
     FORMAT_SIMPLEX,
@@ -34,8 +35,6 @@ from onlinecal.forecasters.simplex.machine.table import (
     KEYS,
     LABEL,
     LABELS,
-    LAST,
-    LEFT,
     LIMIT,
     MASK,
     MOVED,
@@ -43,7 +42,6 @@ from onlinecal.forecasters.simplex.machine.table import (
     PLACE,
     POINT,
     RECORDS,
-    REGION_KEY,
     REPORT,
     ROUNDS,
     SCALE,
@@ -51,14 +49,12 @@ from onlinecal.forecasters.simplex.machine.table import (
     SLAB,
     SLACK,
     SLOTS,
-    SPREAD,
     STEP,
     STEPS,
     SUMS,
     SUPPORT,
     USED,
     WIDTH,
-    first_slot,
     frame_size,
     frames_of,
     part_of,
@@ -69,7 +65,8 @@ from onlinecal.forecasters.simplex.machine.table import (
 from onlinecal.forecasters.simplex.soft_labels import MOST_PARTS
 from onlinecal.forecasters.simplex.tokens import Cell
 
-CONSTANT = (FORMAT, CLASSES, SCALE, STEP, FINE, SLACK, WIDTH, SLOTS)
+CONSTANT = (FORMAT, CLASSES, SCALE, STEP, FINE, SLACK, WIDTH, SLOTS, REPORT)
+MOST = 1 << 62
 
 
 def length_of(header: list[int], classes: int) -> int:
@@ -101,21 +98,18 @@ def check_simplex_memory(
     require(type(parts) is int and 1 <= parts <= MOST_PARTS and parts & (parts - 1) == 0, "its parts")
     require(head[SCALE] % parts == head[STEP] % parts == 0 and head[SCALE] > 0, "its parts")
     _check_grid(head[SCALE] // parts, head[STEP] // parts, head[LIMIT], n_cells, horizon, fixed)
-    like = new_memory(classes, head[SCALE], head[STEP], slack, 1, growing=not fixed or report > 0)
+    like = new_memory(classes, head[SCALE], head[STEP], slack, 1, not fixed or report > 0, report)
     require(all(head[place] == like[place] for place in CONSTANT), "what its configuration says")
-    require(head[REPORT] == report, "what its configuration says")
     keys = slice(HEADER, HEADER + classes)
     require(bool((memory[keys] == like[keys]).all()), "its keys")
     frames, size = frames_of(classes), frame_size(classes)
     require({head[HERE], head[OTHER]} == {frames, frames + size}, "its frames")
     require(head[SLAB] == frames + 2 * size, "its frames")
-    require(0 <= head[ROUNDS] <= head[LIMIT] <= FOREVER, "its rounds")
-    require(0 <= head[MOVED] < MOST, "its certificate")
-    # a round that is divided may be charged to a point for each class
-    most = head[ROUNDS] * (classes if parts > 1 else 1)
-    require(0 <= head[USED] <= min(most, (head[MASK] + 1) // 2), "the size of its table")
+    require(0 <= head[ROUNDS] <= head[LIMIT] <= FOREVER and 0 <= head[MOVED] < MOST, "its rounds")
+    require(0 <= head[USED] <= (head[MASK] + 1) // 2, "the size of its table")
     _check_records(memory, head, parts)
-    _check_slots(memory, head)
+    memory[head[SLOTS] : head[RECORDS]] = 0
+    MACHINE.reindex(memory)
     _check_frame(memory, head)
     _check_regions(memory, head)
 
@@ -150,34 +144,15 @@ def _check_records(memory: NDArray[np.int64], head: list[int], parts: int) -> No
     table = records_of(memory, (head[MASK] + 1) // 2)
     require(not table[used:].any(), "the unused part of its table")
     rows = table[:used]
-    points, biases = rows[:, POINT : POINT + k], rows[:, POINT + k :]
+    points, biases, labels = rows[:, POINT : POINT + k], rows[:, POINT + k :], rows[:, LABEL]
     require(bool(((points >= 0) & (points <= scale) & (points % parts == 0)).all()), "its points")
     require(bool((points.sum(axis=1) == scale).all()), "its points")
     require(bool((rows[:, SUPPORT] == (points > 0).sum(axis=1)).all()), "its points")
-    require(bool((rows[:, KEY] == points @ memory[HEADER : HEADER + k]).all()), "its keys")
-    labels = rows[:, LABEL]
     require(bool(((labels >= 0) & (labels < k)).all()), "its labels")
     require(bool((points[np.arange(used), labels] > 0).all()), "its labels")
     most = (1 << 60) // (2 * k * scale)
     require(bool(((biases >= -most) & (biases <= most)).all()), "its biases")
     require(not biases[points == 0].any() and not biases.sum(axis=1).any(), "its biases")
-    require(int(np.abs(biases).sum()) == head[SPREAD], "its biases")
-
-
-def _check_slots(memory: NDArray[np.int64], head: list[int]) -> None:
-    """Every record is in the slots once, and between its slot and where a search begins none is empty."""
-    mask, used = head[MASK], head[USED]
-    slots = memory[head[SLOTS] : head[RECORDS]]
-    (taken,) = np.nonzero(slots)
-    require(len(taken) == used, "its slots")
-    numbers = slots[taken]
-    require(bool((np.sort(numbers) == np.arange(1, used + 1)).all()), "its slots")
-    keys = records_of(memory)[numbers - 1, KEY]
-    begin = first_slot(memory, keys)
-    # how many slots are taken before each place, twice around
-    before = np.concatenate([[0], np.cumsum(np.tile(slots != 0, 2))])
-    end = taken + (taken < begin) * (mask + 1)
-    require(bool((before[end] - before[begin] == end - begin).all()), "its slots")
 
 
 def _check_frame(memory: NDArray[np.int64], head: list[int]) -> None:
@@ -209,16 +184,14 @@ def _check_frame(memory: NDArray[np.int64], head: list[int]) -> None:
 
 def _check_regions(memory: NDArray[np.int64], head: list[int]) -> None:
     """Whether what is remembered of regions are places in the simplex."""
-    k, now, records = head[CLASSES], head[ROUNDS], (head[MASK] + 1) // 2
+    k, records = head[CLASSES], (head[MASK] + 1) // 2
     rows = memory[head[RECORDS] + records * head[WIDTH] :].reshape(-1, PLACE + 2 * k)
-    rows = rows[rows.any(axis=1)]
-    counts, sums = rows[:, [SINCE, LAST, LEFT]], rows[:, PLACE:].reshape(-1, k)
-    require(bool((rows[:, REGION_KEY] > 0).all() and (counts >= 0).all()), "its regions")
-    require(bool((counts[:, :2] <= now + 1).all() and (counts[:, 2] <= MOST).all()), "its regions")
-    require(bool(((sums >= 0) & (sums <= k * head[SCALE])).all()), "its regions")
+    sums = rows[:, PLACE:].reshape(-1, k)
+    require(bool((rows[:, SINCE:PLACE] >= 0).all() and (sums >= 0).all()), "its regions")
+    require(bool((sums <= k * head[SCALE]).all()), "its regions")
     # nothing has begun yet where a region was walked to in the last round
-    begun = np.repeat(rows[:, LAST] > 0, 2) | (np.arange(len(sums)) % 2 == 1)
-    require(bool((sums[begun].sum(axis=1) == k * head[SCALE]).all()), "its regions")
+    totals = sums.sum(axis=1)
+    require(bool(((totals == 0) | (totals == k * head[SCALE])).all()), "its regions")
 
 
 def check_account(
@@ -226,8 +199,8 @@ def check_account(
 ) -> None:
     """ValueError unless a run can have this account (see `SimplexRun.promise`)."""
     require(past >= 0 and 0 <= since <= rounds + 1 and 0 <= newcomers <= MOST_CLASSES, "its account")
-    # one for each class, one for the first hint, and one for the first late label
-    require(len(grids) <= newcomers + 2, "its account")
+    # one for each class, and one for the first late label
+    require(len(grids) <= newcomers + 1, "its account")
     for k, m in grids:
         require(1 <= k <= MOST_CLASSES and 1 <= m <= MOST_CELLS, "its account")
 

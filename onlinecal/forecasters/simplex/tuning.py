@@ -25,7 +25,7 @@ from onlinecal.forecasters.simplex.soft_labels import MOST_PARTS
 
 MANY = 1000
 """So many labels may be late on every grid, whatever is gained by finer ones."""
-EAGERNESS = 2, 2, 4, 4
+EAGERNESS = 2, 4
 """By REPORT: a grid is so fine that the distance on it is at most this part of what the charged points may be
 biased, a half or a quarter: hints are worth more on finer cells, and bias is seldom as large as it may be."""
 

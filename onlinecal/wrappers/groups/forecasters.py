@@ -22,7 +22,7 @@ class AtomProjection(Projection):
     """A steered forecaster of one atom."""
 
     def __init__(self, forecaster: AlmostOneStepAhead) -> None:
-        super().__init__(forecaster.slack_of(forecaster.memory), 1, None)
+        super().__init__(forecaster._slack, 1, None)
         self.tables = [forecaster]
         self._table = forecaster
         self._compile()
@@ -58,7 +58,7 @@ class AtomForecaster:
         """Issue a forecast for a model's probability."""
         atom = self.atoms.get(members)
         if atom is None:
-            atom = self.atoms[members] = AtomProjection(AlmostOneStepAhead(**self._settings))
+            atom = self.atoms[members] = AtomProjection(AlmostOneStepAhead(**self._settings, hints=True))
         probability = atom.ask(raw)
         return AtomTicket(members, atom.ticket(), probability)
 

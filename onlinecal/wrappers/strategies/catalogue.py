@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
-from onlinecal.forecasters.binary.defaults import SLACK_ON_FIXED_GRIDS, SLACK_WITH_HINTS
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
+from onlinecal.forecasters.hints import SLACK_ON_FIXED_GRIDS, SLACK_WITH_HINTS
 from onlinecal.forecasters.simplex.input import check_labels
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label
@@ -112,7 +112,7 @@ def new_strategy(
 ) -> Strategy:
     """The strategy of that name before its first round; `declared`: all labels, if known beforehand.
 
-    The slack, if not set, is that of forecasters from the first hint on. `steering` is for several labels.
+    The slack, if not set, is that of forecasters with hints. `steering` is for several labels.
     """
     fixed = SLACK_ON_FIXED_GRIDS if slack is None else slack
     each = SLACK_WITH_HINTS if slack is None and horizon is None and moments is None else fixed

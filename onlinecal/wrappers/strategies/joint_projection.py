@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
-from onlinecal.forecasters.simplex.account import HEEDING, PLANNED
 from onlinecal.forecasters.simplex.replaying import replayed_with_certificates
 from onlinecal.remarks import GuaranteeWarning
 from onlinecal.steering.replaying import Tapes
@@ -50,17 +49,12 @@ class JointProjection:
     ) -> None:
         given = None if slack is None else max(1.0, float(slack))
         settings: dict[str, Any] = {"labels": list(declared) or None, "horizon": horizon, "window": window}
-        tuned = horizon is window is None
-        if tuned:
-            settings |= {"grid": "adaptive", "report": "hint"}
-            given = HEEDING if given is None else given
+        if horizon is window is None:
+            settings["grid"] = "adaptive"
         with warnings.catch_warnings():
             # said, where it is so, by those who choose this strategy: it is made along with all others
             warnings.simplefilter("ignore", GuaranteeWarning)
-            self.forecaster = SimplexAlmostOneStepAhead(slack=given, **settings)
-        if tuned and slack is None:
-            # without finer grids the guarantee's own would cost hints too much
-            self.forecaster._run.planned_late = PLANNED
+            self.forecaster = SimplexAlmostOneStepAhead(slack=given, hints=True, **settings)
         self._token: SimplexForecast | None = None
         self.announced: dict[Label, float] = {}
 
@@ -102,15 +96,12 @@ class JointProjection:
     def promise(self, n_labels: int, rounds: int) -> float:
         """What the certificate could not exceed after so many rounds with so many labels."""
         run = self.forecaster.new_run()
-        run.heed(0)
         run.numbers = {number: number for number in range(n_labels)}
         return float(run.promise(max(run.horizon or 0, rounds)))
 
     def window_promise(self) -> float | None:
         """What the certificate of no window could exceed; None if it keeps none."""
-        run = self.forecaster.new_run()
-        run.heed(0)
-        return run.window_guarantee
+        return self.forecaster.new_run().window_guarantee
 
     @property
     def certificate(self) -> float:

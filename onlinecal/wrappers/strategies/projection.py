@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.forecasters import AlmostOneStepAhead
-from onlinecal.forecasters.binary.cells import MOVED
-from onlinecal.forecasters.binary.grids.dyadic_accounts import EAGER, TUNED
+from onlinecal.forecasters.binary.cells import MOVED, Report
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
 from onlinecal.steering.binary import (
     CELL_LOWER,
@@ -85,9 +84,11 @@ class Projection:
             if settings["horizon"] is None:
                 biases = Biases(float(slack), 0)
                 settings["n_cells"] = window_cells(moments.window, biases, 1.0, number)
-        self.tables = [AlmostOneStepAhead(slack=slack, report="hint", **settings) for _ in range(number)]
-        for table in self.tables:
-            table.refine_eagerly()
+        # on the grid that tunes itself a report that nobody sets is the hint, and the grid refines eagerly
+        report: Report | None = None if moments is settings["horizon"] is None else "hint"
+        self.tables = [
+            AlmostOneStepAhead(slack=slack, report=report, hints=True, **settings) for _ in range(number)
+        ]
         self.surprises = 0
         self._moments, self._recent = moments, Surprises()
         self._table = self.tables[0]
@@ -99,8 +100,6 @@ class Projection:
 
     def _compile(self) -> None:
         self._steered = steered(self._table.rules, self._state.size > TICKET_ALONE)
-        for table in self.tables:
-            table.expect_hints()
 
     @property
     def is_one_table(self) -> bool:
@@ -157,9 +156,6 @@ class Projection:
             splitting.halve(place)
             for _ in range(2):
                 table = self._table.clone()
-                if self._table.memory[TUNED] & EAGER:
-                    table.refine_eagerly()
-                table.expect_hints()
                 table.note_late(self._late)
                 self.tables.append(table)
 

@@ -17,11 +17,11 @@ from onlinecal.forecasters.binary.cells import (
     BRIM,
     FINE,
     HIGH,
+    HINTED,
+    LAST,
     LOW,
     LOWER,
     MOVED,
-    REPORT,
-    REPORTS,
     ROUNDS,
     SPREAD,
     STEP,
@@ -32,19 +32,10 @@ from onlinecal.forecasters.binary.cells import (
     rises_at_ends,
     travelled,
 )
-from onlinecal.forecasters.binary.defaults import (
-    FOLLOWING,
-    SLACK_ON_FIXED_GRIDS,
-    SLACK_WITH_HINTS,
-    SLACK_WITHOUT_HINTS,
-    UNSET,
-)
 from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     ALLOWANCE,
     BASE,
     BOUND,
-    BY_ACCOUNTS,
-    DEFAULTS,
     EAGER,
     FINE_BITS,
     FORMAT_DYADIC,
@@ -55,13 +46,12 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     SAVED,
     SHARED,
     TUNED,
-    TUNED_BY,
     UNIT,
     may_play,
     owed,
     unbiased_are_free,
 )
-from onlinecal.forecasters.binary.grids.dyadic_choice import begin, choose_cell, expect_hints
+from onlinecal.forecasters.binary.grids.dyadic_choice import begin, choose_cell
 from onlinecal.forecasters.binary.grids.dyadic_search import (
     END,
     find,
@@ -72,17 +62,17 @@ from onlinecal.forecasters.binary.grids.dyadic_search import (
 )
 
 
-def new_memory(rule: str, slack: float, report: str, tuned: int, defaults: int = 0) -> NDArray[np.int64]:
-    """The memory before the first round."""
-    return _made(rule, slack, report, tuned, defaults).copy()
+def new_memory(rule: str, slack: float, report: str, tuned: int, hints: bool = False) -> NDArray[np.int64]:
+    """The memory before the first round; `tuned` are bits of TUNED."""
+    return _made(rule, slack, report, tuned, hints).copy()
 
 
 @lru_cache(64)
-def _made(rule: str, slack: float, report: str, tuned: int, defaults: int) -> NDArray[np.int64]:
-    memory = header(FORMAT_DYADIC, UNIT, 1 << FINE_BITS, rule, slack, report)
+def _made(rule: str, slack: float, report: str, tuned: int, hints: bool) -> NDArray[np.int64]:
+    memory = header(FORMAT_DYADIC, UNIT, 1 << FINE_BITS, rule, slack, report, hints)
     bound = Fraction(1) if rule == "sign" else Fraction(slack)
     price = 1 if report == "midpoint" else 2
-    memory[TUNED], memory[PRICE], memory[BOUND] = tuned | defaults << DEFAULTS, price, int(bound * UNIT)
+    memory[TUNED], memory[PRICE], memory[BOUND] = tuned, price, int(bound * UNIT)
     memory[PACE] = int(bound * 2 / price * (1 << 16))
     memory[SAVED] = int(ALLOWANCE * bound * 2 * UNIT) * memory[FINE]
     memory[BASE] = UNIT
@@ -90,14 +80,6 @@ def _made(rule: str, slack: float, report: str, tuned: int, defaults: int) -> ND
     memory[END] = len(memory)
     begin(memory)
     return np.array(memory)
-
-
-def as_first_edition(memory: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A new memory that follows the rules of version 0.1."""
-    rule, slack = ("balanced" if memory[TILT] else "sign"), memory[BOUND] / UNIT
-    first = new_memory(rule, slack, REPORTS[memory[REPORT]], BY_ACCOUNTS if memory[TUNED] else 0)
-    first[PACE] = memory[PACE]
-    return first
 
 
 def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -134,32 +116,21 @@ def has_room(memory: Memory) -> bool:
 
 @inlined
 def propose(memory: Memory, hint: float) -> tuple[int, int]:
-    """The current cell, or with a hint the valid cell of the current level nearest to it.
+    """The current cell, or in a memory that has hints the valid one of the level that is nearest to the hint.
 
-    Where the accounts cover neither whatever happens on a finer grid nor this cell, the base grid's.
+    Without a hint that is the one nearest to the middle of the last round's cell. Where the accounts cover
+    neither whatever happens on a finer grid nor this cell, the base grid's.
     """
-    if hint < 0.0:
-        return memory[LOWER], memory[STEP]
-    expect_hints(memory)
     step = memory[STEP]
-    free, target, in_odds = unbiased_are_free(memory), hint * UNIT, memory[TUNED] & EAGER != 0
+    if hint < 0.0 and memory[HINTED] == 0:
+        return memory[LOWER], step
+    target = hint * UNIT if hint >= 0.0 else memory[LAST] / 2
+    free, in_odds = unbiased_are_free(memory), memory[TUNED] & EAGER != 0
     while True:
         lower = nearest_cell(memory, target, step, free, in_odds)
         if may_play(memory, find(memory, lower), find(memory, lower + step), lower, step):
             return lower, step
         step = memory[BASE]
-
-
-def awaits_hints(memory: NDArray[np.int64]) -> bool:
-    """Whether the first hint is still to change slack or report."""
-    return bool(memory[TUNED] & UNSET << DEFAULTS)
-
-
-def slack_by_default(memory: NDArray[np.int64]) -> float:
-    """The slack of a memory by now, if it was not set."""
-    if not memory[TUNED] & FOLLOWING << DEFAULTS:
-        return SLACK_WITHOUT_HINTS
-    return SLACK_WITH_HINTS if memory[TUNED] & TUNED_BY else SLACK_ON_FIXED_GRIDS
 
 
 @inlined
@@ -204,6 +175,7 @@ def travel(memory: Memory, lower: int, step: int, point: int, reported: float) -
     """Count the round and its distance."""
     moved = travelled(memory, lower, step, point, reported)
     memory[ROUNDS] += 1
+    memory[LAST] = 2 * lower + step
     memory[MOVED] += moved
     memory[SAVED] += memory[PRICE] * memory[BASE] * memory[FINE] - moved
 

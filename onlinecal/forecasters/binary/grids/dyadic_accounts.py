@@ -10,7 +10,6 @@ base grid, stays behind. So a cell of a finer grid is played only if, whatever t
 
 and distance plus bias never exceed what nested grids guarantee plus (5/3) c. Points without bias accept both
 outcomes, and may come to more than c, while all bias there is and one more charge are covered like that.
-(Version 0.1 played finer while bias on orphans + c was covered, without such freedom: its states go on so.)
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ MORE_EAGERNESS = 1
 ALLOWANCE = Fraction(5, 3)
 """Bias on orphans, in multiples of c, that no savings need to cover: what nested grids leave unused."""
 
-# The machine's own part of the header. TUNED: 1 for adaptive. PRICE: the worst distance of a round, in
+# The machine's own part of the header. TUNED: see below. PRICE: the worst distance of a round, in
 # half steps. PACE: c/d in units of 2^-16. BOUND: c in units of 2^-28. BASE: the base grid's step.
-# LIMIT: the last round before the level must be chosen anew. SAVED and ORPHANED: the two accounts.
+# LIMIT: the last round before the level must be chosen anew. SAVED and ORPHANED: the two accounts. WISH: the
+# step of the level that was chosen, which the accounts may not bear in every round.
 TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED, WISH = range(OWN, OWN + 9)
-TUNED_BY, BY_ACCOUNTS, BY_EXACT_ACCOUNTS, SHARED, EAGER, DEFAULTS = 3, 1, 2, 4, 8, 4
-"""The bits of TUNED: by which rule the level is chosen (0: nested), whether outcomes were shares, and whether
-hints are good: the grid then refines more eagerly, and the cell nearest to a hint is that by odds; from the
-bit with number DEFAULTS on those of `defaults`."""
+ADAPTIVE, SHARED, EAGER = 1, 2, 4
+"""The bits of TUNED: whether the grid tunes itself, or is nested; whether outcomes were shares; and whether
+hints are good: the grid then refines more eagerly, and the cell nearest to a hint is that by odds."""
 
 
 @inlined
@@ -58,12 +57,11 @@ def next_step(memory: Memory) -> int:
     while level < LEVELS and t > last_round(pace, level):
         base >>= 1
         level += 1
-    exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
     if base != memory[BASE]:
         memory[BASE] = base
         count_debts(memory)
     limit = last_round(pace, level)
-    if exact or (memory[TUNED] & TUNED_BY and affordable(memory)):
+    if memory[TUNED] & ADAPTIVE:
         visited = max(1, (memory[END] - TABLE) // 2 - 2)
         reach = (pace * visited) >> (EAGERNESS + MORE_EAGERNESS * (memory[TUNED] & EAGER != 0))
         while level < LEVELS and t > (reach << level) >> 16:
@@ -84,12 +82,6 @@ def count_debts(memory: Memory) -> None:
 
 
 @inlined
-def affordable(memory: Memory) -> bool:
-    """Whether one more round on a finer grid keeps the debts covered, if no bias passes c."""
-    return memory[ORPHANED] + memory[BOUND] <= savings(memory)
-
-
-@inlined
 def savings(memory: Memory) -> int:
     """SAVED in whole units of the bias: the bias in units of SAVED would wrap 2^9 times as soon."""
     return memory[SAVED] >> (FINE_BITS + 1)
@@ -98,20 +90,14 @@ def savings(memory: Memory) -> int:
 @inlined
 def unbiased_are_free(memory: Memory) -> bool:
     """Whether points without bias accept both outcomes: all bias and one more charge are covered."""
-    exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
-    return bool(exact and memory[SPREAD] + UNIT <= savings(memory))
+    return bool(memory[TUNED] & ADAPTIVE and memory[SPREAD] + UNIT <= savings(memory))
 
 
 @inlined
 def owed(memory: Memory, point: int, bias: int) -> int:
-    """What the base grid's guarantee does not cover of a bias: all off that grid, else what is beyond c.
-
-    Without exact accounts the latter is nothing, but for late labels, and not counted.
-    """
-    on_base = point & (memory[BASE] - 1) == 0
-    debt = abs(bias) - memory[BOUND] * on_base
-    exact = memory[TUNED] & TUNED_BY == BY_EXACT_ACCOUNTS
-    return debt * ((debt > 0) & (exact | (not on_base)))
+    """What the base grid's guarantee does not cover of a bias: all off that grid, else what is beyond c."""
+    debt = abs(bias) - memory[BOUND] * (point & (memory[BASE] - 1) == 0)
+    return debt * (debt > 0)
 
 
 @inlined
@@ -130,9 +116,7 @@ def may_play(memory: Memory, below: int, above: int, lower: int, step: int) -> b
 
     `below` and `above` are those of the first pairs not below its ends.
     """
-    if step == memory[BASE] or memory[TUNED] & TUNED_BY != BY_EXACT_ACCOUNTS:
-        return True
-    if memory[ORPHANED] + UNIT <= savings(memory):
+    if step == memory[BASE] or memory[ORPHANED] + UNIT <= savings(memory):
         return True
     return covers(memory, below, above, lower, step)
 

@@ -8,9 +8,9 @@ accept 1. Only the charged point can change its label, and then the neighbouring
 two loops at the end of `charge` therefore only ever turn after hints or late labels have disturbed
 that order; they end because 0 always accepts 0 and 1 always accepts 1.
 
-With hints a point without bias accepts both outcomes, while that is covered. It may then come to more bias
-than c, up to 1 - 1/m. The EXCESS is what points have beyond c; it is covered while it is no more than the
-distance that reports have saved against the d/m that a round may cost.
+If there may be hints, a point without bias accepts both outcomes, while that is covered. It may then come to
+more bias than c, up to 1 - 1/m. The EXCESS is what points have beyond c; it is covered while it is no more
+than the distance that reports have saved against the d/m that a round may cost.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from onlinecal.forecasters.binary.cells import (
     COMMON,
     FINE,
     HIGH,
+    HINTED,
+    LAST,
     LOW,
     LOWER,
     MIDPOINT,
@@ -41,33 +43,24 @@ from onlinecal.forecasters.binary.cells import (
     rises_at_ends,
     travelled,
 )
-from onlinecal.forecasters.binary.defaults import (
-    FOLLOWING,
-    KIND_WITH_HINTS,
-    SLACK_ON_FIXED_GRIDS,
-    SLACK_WITHOUT_HINTS,
-    UNSET,
-    UNSET_REPORT,
-    UNSET_SLACK,
-)
 
 FORMAT_UNIFORM = 1
 
-# The machine's own part of the header. SHIFT: a cell is 2^SHIFT units wide. FREED: points without bias may
-# accept both outcomes once there are hints, as they did not in version 0.1; HINTED: whether there were any.
-# EXCESS: sum over points of (|bias| - c)^+, kept since then. SHARED: whether outcomes were shares.
-# DEFAULTS: the bits of `defaults`.
-SHIFT, HINTED, EXCESS, SHARED, FREED, DEFAULTS = range(COMMON, COMMON + 6)
+# The machine's own part of the header. SHIFT: a cell is 2^SHIFT units wide. FREED: whether points without
+# bias may accept both outcomes, which helps hints. EXCESS: then the sum over points of (|bias| - c)^+.
+# SHARED: whether outcomes were shares.
+SHIFT, FREED, EXCESS, SHARED = range(COMMON, COMMON + 4)
 UNIT_BITS = 28
 """Units of at most about 2^-28, once outcomes are shares."""
 
 
-def new_memory(n_cells: int, rule: str, slack: float, report: str, defaults: int = 0) -> NDArray[np.int64]:
+def new_memory(n_cells: int, rule: str, slack: float, report: str, hints: bool = False) -> NDArray[np.int64]:
     """The memory before the first round: any cell is valid then (sign) or the middle one (balanced)."""
-    memory = header(FORMAT_UNIFORM, n_cells, max(1, 2**31 // n_cells), rule, slack, report)
-    memory[LOWER], memory[STEP], memory[FREED] = (n_cells - 1) // 2, 1, int(rule == "balanced")
-    memory[DEFAULTS] = defaults
-    return np.concatenate([memory, memory[TILT] * np.arange(n_cells + 1)])
+    memory = header(FORMAT_UNIFORM, n_cells, max(1, 2**31 // n_cells), rule, slack, report, hints)
+    memory[LOWER], memory[STEP], memory[FREED] = (n_cells - 1) // 2, 1, int(hints and rule == "balanced")
+    fresh = np.concatenate([memory, memory[TILT] * np.arange(n_cells + 1)])
+    free_points(fresh)
+    return fresh
 
 
 @inlined
@@ -76,40 +69,44 @@ def cells_of(memory: Memory) -> int:
     return memory[SCALE] >> memory[SHIFT]
 
 
-def as_first_edition(memory: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A new memory that follows the rules of version 0.1."""
-    memory = memory.copy()
-    memory[FREED] = 0
-    return memory
-
-
 def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
     """The memory without room to spare, of which it has none."""
     return memory
 
 
 def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
-    """The memory in units small enough for outcomes that are neither 0 nor 1: nothing else changes.
-
-    `slack` is what it is by now.
-    """
+    """The memory in units small enough for outcomes that are neither 0 nor 1: nothing else changes."""
     m, shift = int(memory[SCALE]), UNIT_BITS - int(memory[SCALE] - 1).bit_length()
     if memory[SHARED]:
         return memory
-    table = memory[TABLE:]
+    table, hints = memory[TABLE:], bool(memory[HINTED])
     rule, kind = ("balanced" if memory[TILT] else "sign"), REPORTS[memory[REPORT]]
     scale = m << shift
     fine = max(1, 2**31 // scale)
-    finer = header(FORMAT_UNIFORM, scale, fine, rule, slack, kind)
+    finer = header(FORMAT_UNIFORM, scale, fine, rule, slack, kind, hints)
     finer[LOWER], finer[STEP] = int(memory[LOWER]) << shift, 1 << shift
+    finer[LAST] = int(memory[LAST]) << shift
     finer[ROUNDS], finer[SPREAD] = int(memory[ROUNDS]), int(memory[SPREAD]) << shift
     finer[MOVED] = -((-int(memory[MOVED]) * fine << shift) // int(memory[FINE]))
     finer[SHIFT], finer[SHARED], finer[FREED] = shift, 1, int(memory[FREED])
-    finer[DEFAULTS] = int(memory[DEFAULTS])
     fresh = np.concatenate([finer, table << shift])
-    if memory[HINTED]:
-        expect_hints(fresh)
+    free_points(fresh)
     return fresh
+
+
+def free_points(memory: NDArray[np.int64]) -> None:
+    """Let points without bias accept both outcomes, if they may, and sum up what points have beyond c.
+
+    On an odd number of cells with slack 1/2 no point would ever accept both outcomes, and hints be without
+    effect: so that the two in the middle do, c is then at least 1/2 + 1/(2m).
+    """
+    if not memory[FREED]:
+        return
+    m, shift = int(cells_of(memory)), int(memory[SHIFT])
+    memory[HIGH] = max(memory[HIGH], ((m + 1) >> 1) << shift)
+    memory[LOW] = memory[SCALE] - memory[HIGH]
+    biases = memory[TABLE:] - (np.arange(m + 1) << shift)
+    memory[EXCESS] = np.maximum(np.abs(biases) - memory[HIGH], 0).sum()
 
 
 @inlined
@@ -139,7 +136,7 @@ def covered(memory: Memory) -> bool:
     if memory[SHARED]:
         # what rounding costs is within the guarantee too
         price += fine + 1
-    return bool(memory[HINTED] and memory[MOVED] + 2 * fine * memory[EXCESS] <= price * memory[ROUNDS])
+    return bool(memory[FREED] and memory[MOVED] + 2 * fine * memory[EXCESS] <= price * memory[ROUNDS])
 
 
 @inlined
@@ -154,13 +151,15 @@ def is_valid(memory: Memory, cell: int, free: bool) -> bool:
 
 @inlined
 def propose(memory: Memory, hint: float) -> tuple[int, int]:
-    """The current cell, or with a hint the valid cell nearest to it (of two equally near, the lower)."""
+    """The current cell, or in a memory that has hints the valid one nearest to the hint (of two, the lower).
+
+    Without a hint that is the one nearest to the middle of the last round's cell.
+    """
     step = memory[STEP]
-    if hint < 0.0:
+    if hint < 0.0 and memory[HINTED] == 0:
         return memory[LOWER], step
-    expect_hints(memory)
     m, free = cells_of(memory), covered(memory)
-    target = hint * m
+    target = hint * m if hint >= 0.0 else memory[LAST] / (2 * step)
     left = right = cell = min(int(target), m - 1)
     while not is_valid(memory, cell, free):
         if right + 1 >= m or (left > 0 and target - left <= right + 1 - target):
@@ -170,50 +169,6 @@ def propose(memory: Memory, hint: float) -> tuple[int, int]:
             right += 1
             cell = right
     return cell << memory[SHIFT], step
-
-
-@inlined
-def expect_hints(memory: Memory) -> None:
-    """From the first hint on, keep account of what points have beyond c.
-
-    On an odd number of cells with slack 1/2 no point would ever accept both outcomes, and hints be without
-    effect: so that the two in the middle do, c is at least 1/2 + 1/(2m) now. Slack and report, if not set,
-    change with the first hint, too.
-    """
-    if memory[DEFAULTS] & UNSET:
-        follow_hints(memory)
-    if memory[HINTED] or memory[FREED] == 0:
-        return
-    total, m = 0, cells_of(memory)
-    memory[HINTED] = 1
-    memory[HIGH] = max(memory[HIGH], ((m + 1) >> 1) << memory[SHIFT])
-    memory[LOW] = memory[SCALE] - memory[HIGH]
-    for index in range(m + 1):
-        bias = memory[TABLE + index] - (index << memory[SHIFT])
-        total += beyond(memory, bias)
-    memory[EXCESS] = total
-
-
-@inlined
-def follow_hints(memory: Memory) -> None:
-    """From the first hint on slack and report, if not set, are those that cost hints no skill."""
-    unset = memory[DEFAULTS]
-    memory[DEFAULTS] = FOLLOWING
-    if unset & UNSET_SLACK:
-        memory[HIGH] = int(SLACK_ON_FIXED_GRIDS * memory[SCALE])
-        memory[LOW] = memory[SCALE] - memory[HIGH]
-    if unset & UNSET_REPORT:
-        memory[REPORT] = KIND_WITH_HINTS
-
-
-def awaits_hints(memory: NDArray[np.int64]) -> bool:
-    """Whether the first hint is still to change slack or report."""
-    return bool(memory[DEFAULTS] & UNSET)
-
-
-def slack_by_default(memory: NDArray[np.int64]) -> float:
-    """The slack of a memory by now, if it was not set."""
-    return SLACK_ON_FIXED_GRIDS if memory[DEFAULTS] & FOLLOWING else SLACK_WITHOUT_HINTS
 
 
 @inlined
@@ -245,7 +200,7 @@ def charge_point(memory: Memory, lower: int, step: int, above: int, y: int, repo
     bias = new - memory[TILT] * point
     memory[SPREAD] += abs(bias) - abs(bias - change)
     charge_inside(memory, lower, step, point, reported)
-    if memory[HINTED]:
+    if memory[FREED]:
         memory[EXCESS] += beyond(memory, bias) - beyond(memory, bias - change)
     cell = index - above + (above & (new < low)) - ((1 - above) & (new > high))
     memory[LOWER] = cell << shift
@@ -266,6 +221,7 @@ def enter_valid(memory: Memory) -> None:
 def charge_inside(memory: Memory, lower: int, step: int, y: int, reported: float) -> None:
     """Charge the round to a point of its cell that takes no bias: the outcome y itself."""
     memory[ROUNDS] += 1
+    memory[LAST] = 2 * lower + step
     memory[MOVED] += travelled(memory, lower, step, y, reported)
 
 

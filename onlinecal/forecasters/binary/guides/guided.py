@@ -17,6 +17,7 @@ from onlinecal.compiling.bits import lowest_bit
 from onlinecal.forecasters.binary.cells import (
     FORMAT,
     HIGH,
+    LAST,
     LOW,
     ROUNDS,
     SCALE,
@@ -117,12 +118,11 @@ def propose_uniform(both: Any, hint: float) -> tuple[int, int]:
     memory, guide = both
     m, shift = uniform.cells_of(memory), memory[uniform.SHIFT]
     if guide[SHIFTS] != shift:
-        uniform.expect_hints(memory)
         for number in range(0, m, 2):
             note_uniform(memory, guide, number)
         note_uniform(memory, guide, m)
         guide[SHIFTS] = shift
-    target = hint * m
+    target = hint * m if hint >= 0.0 else memory[LAST] / (2 * memory[STEP])
     home, free = min(int(target), m - 1), int(uniform.covered(memory))
     start = MARKS + free * marks_length(m)
     return nearest_marked(guide, start, m, home, target, False) << shift, memory[STEP]
@@ -209,7 +209,7 @@ def propose_dyadic(both: Any, hint: float) -> tuple[int, int]:
         shift = lowest_bit(step)
         n_cells, slot = UNIT >> shift, shift & (SLOTS - 1)
         catch_up(memory, guide, slot, shift)
-        target = hint * n_cells
+        target = hint * n_cells if hint >= 0.0 else memory[LAST] / (2 * step)
         home = min(int(target), n_cells - 1)
         start = MARKS + slot * guide[ROOM] + free * marks_length(n_cells)
         lower = nearest_marked(guide, start, n_cells, home, target, in_odds) << shift

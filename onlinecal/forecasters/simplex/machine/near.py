@@ -1,4 +1,4 @@
-"""A full cell near a hint, from edition 5 on: the hint's own if it can be had, else one that is walked to.
+"""A full cell near a hint: the hint's own if it can be had, else one that is walked to.
 
 *The hint's own cell* is the one that it is in, so that it can be announced as it is. A vertex *accepts* a
 class if it gives it weight and its bias after a charge with it would not be below -slack. If the vertices can

@@ -1,8 +1,7 @@
 """The report that follows a hint: the point of the announced cell that is best if the hint is right.
 
 That is the hint, if it is in the cell; else the point with the least expected log loss under the hint. It is
-looked for from where the straight way from the barycentre to the hint leaves the cell; forecasters of earlier
-editions stop there.
+looked for from where the straight way from the barycentre to the hint leaves the cell.
 
 A mixture of the cell's vertices w_i with the weights l_i is best if no vertex has a *gain*, the sum of
 h_c w_ic / q_c over the classes c, q being the mixture and h the hint, above 1; and no point of the cell is
@@ -24,9 +23,7 @@ import numpy as np
 
 from onlinecal.compiling import kernel_part, uncounted
 from onlinecal.forecasters.simplex.machine.table import (
-    BEST,
     CLASSES,
-    REPORT,
     SCALE,
     STEP,
     SUMS,
@@ -73,7 +70,7 @@ def move_inside(memory: Memory, frame: int, hint: Any, vector: Any) -> None:
     for c in range(k):
         centre = memory[frame + SUMS + c] / (k * memory[SCALE])
         vector[c] = min(max(centre + share * (hint[c] - centre), 0.0), 1.0)
-    if share < 1.0 and memory[REPORT] >= BEST:
+    if share < 1.0:
         for i in range(k):
             weights[i] = max(1.0 / k + share * (weights[i] - 1.0 / k), 0.0)
         improve(memory, frame, hint, weights, vector)

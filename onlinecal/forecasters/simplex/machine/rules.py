@@ -35,7 +35,6 @@ from onlinecal.forecasters.simplex.machine.table import (
     LIMIT,
     MOVED,
     POINT,
-    RECALLING,
     REPORT,
     ROUNDS,
     SCALE,
@@ -121,14 +120,12 @@ def announce_near(memory: Memory, hint: Any, forecast: Any) -> int:
     parts = k * memory[SCALE]
     for c in range(k):
         memory[target + c] = int(hint[c] * parts + 0.5)
-    if memory[REPORT] == RECALLING:
+    if memory[REPORT] > 0:
         frame = full_cell_near(memory, target)
+        move_inside(memory, frame, hint, forecast)
     else:
         set_anchor(memory, target)
         frame = restart(memory, memory[SLACK] > 0)
-    if memory[REPORT] > 0:
-        move_inside(memory, frame, hint, forecast)
-    else:
         write_barycentre(memory, frame, forecast)
     return frame
 

@@ -35,9 +35,8 @@ ROUNDS, SPREAD, MOVED, USED = range(14, 18)
 CHANGES, PIVOTS, RESTARTS = range(18, 21)
 """How often the cell changed, how many vertices were exchanged for that, and how often by a restart."""
 REPORT = 21
-"""0 if forecasts are barycentres, RECALLING if they follow their hints inside cells that `near` finds, BEST
-if these are found as before edition 5, STRAIGHT if reports, too, are as before edition 4 (see `report`)."""
-STRAIGHT, BEST, RECALLING = 1, 2, 3
+"""0 if forecasts are barycentres, FOLLOWS if they follow hints (`report`), in cells that `near` finds."""
+FOLLOWS = 1
 BASE, BALANCE = 22, 23
 """Of a grid that tunes itself (see `accounts`), else 0."""
 HEADER = 24
@@ -107,7 +106,7 @@ def record_size(k: int) -> int:
 @uncounted
 def remembered(k: int, records: int, report: int) -> int:
     """How much there is behind so many records: an entry for a region for each fourth of them, or nothing."""
-    return (records >> 2) * (PLACE + 2 * k) if report == RECALLING else 0
+    return (records >> 2) * (PLACE + 2 * k) if report == FOLLOWS else 0
 
 
 @uncounted
