@@ -15,6 +15,7 @@ from adversaries import Adversary, MulticlassAdversary, Step
 from onlinecal.compiling import compiled
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import NO_HINT
+from onlinecal.forecasters.hints import check_expected
 from onlinecal.forecasters.rules import Playable, Rules
 from onlinecal.validation import check_choice, check_probabilities
 from simulations.games.foresight import foresight
@@ -102,7 +103,7 @@ def play(
     if isinstance(forecaster, AlmostOneStepAhead) and forecaster.window is not None:
         windowed, forecaster = forecaster, deepcopy(forecaster)
     if hints is not None:
-        forecaster.expect_hints()
+        check_expected(getattr(forecaster, "hints", True), "hints")
     rng = adversary.generator()
     played_before = forecaster.n_rounds
     checkpoints = log_spaced(rounds, n_checkpoints)

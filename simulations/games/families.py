@@ -28,6 +28,12 @@ LOWER = replace(MIDPOINT, default="lower")
 WINDOW = Parameter(
     "window", None, "rounds that a certificate is also kept of", low=1, high=MOST_WINDOW, form="whole"
 )
+HINTS = Parameter(
+    "hints",
+    None,
+    "whether it is made for rounds with hints, by default if there are any",
+    form=("true", "false"),
+)
 BASELINE_CELLS = replace(CELLS, high=MOST_BASELINE_CELLS)
 PRIOR = Parameter("prior", 1.0, "outcomes of each sort taken for granted", low=1e-9, high=1e9)
 DRAW = Parameter("draw", "hidden", "whether adversaries are shown what it draws", form=DRAWS)
@@ -46,7 +52,7 @@ class Family(Entry):
     name, summary
         In kebab-case as specs write it, and in one line what it does.
     build
-        (settings, rounds, seed) -> a fresh forecaster.
+        (settings, rounds, seed) -> a fresh forecaster. A setting `hints` is whether rounds may have hints.
     parameters
         What a spec may set.
     kind
@@ -89,6 +95,7 @@ def _grid_family(
             slack=settings.get("slack", 0.5),
             report=settings["report"],
             window=window,
+            hints=settings["hints"],
         )
 
     def square_of_factor(settings: Settings) -> float | None:
@@ -107,7 +114,7 @@ def _grid_family(
         name,
         summary,
         build,
-        (*parameters, WINDOW),
+        (*parameters, WINDOW, HINTS),
         rate=rate,
         source=source,
         square_of_factor=square_of_factor,
@@ -190,7 +197,9 @@ FAMILIES = (
     ),
     Family(
         "one-step-ahead", "a reference: what balanced shadows, answers after the outcome",
-        lambda settings, rounds, seed: OneStepAhead(rounds, settings["cells"], slack=settings["slack"]),
-        (SLACK, CELLS), "reference", "ECE ≤ (m - 1)/2, after the outcome", PAPER,
+        lambda settings, rounds, seed: OneStepAhead(
+            rounds, settings["cells"], slack=settings["slack"], hints=settings["hints"]
+        ),
+        (SLACK, CELLS, HINTS), "reference", "ECE ≤ (m - 1)/2, after the outcome", PAPER,
     ),
 )  # fmt: skip

@@ -142,7 +142,7 @@ def play_and_measure(
     that answers after the outcome, the answers are measured.
     """
     begin = time.perf_counter()
-    forecaster = player.build(rounds, seed)
+    forecaster = player.build(rounds, seed, hints is not None)
     duel = play(forecaster, adversary, rounds, hints, n_checkpoints, progress, player.draw)
     return _measure(
         duel.charged if player.family.kind == "reference" else duel.forecasts,

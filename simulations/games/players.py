@@ -44,13 +44,23 @@ class Chosen(Generic[E]):
         family, settings = catalogue.read(spec)
         return cls(family.spec_of(settings), family, settings)
 
+    def made_for(self, hinted: bool) -> Mapping[str, Any]:
+        """The settings for games with hints, or without; ValueError if hints=false does not go with them."""
+        if "hints" not in self.settings:
+            return self.settings
+        said = self.settings["hints"]
+        if hinted and said == "false":
+            raise ValueError(f"{self.spec}: hints=false does not go with an adversary that gives hints")
+        hints = hinted or said == "true" or (said is None and self.settings.get("report") == "hint")
+        return {**self.settings, "hints": hints}
+
 
 class Player(Chosen[Family]):
     """A forecaster to be built for any number of rounds."""
 
-    def build(self, rounds: int, seed: int = 0) -> Playable:
-        """A fresh forecaster for so many rounds; a randomised one draws from this seed."""
-        return self.family.build(self.settings, rounds, seed)
+    def build(self, rounds: int, seed: int = 0, hinted: bool = False) -> Playable:
+        """A fresh forecaster for so many rounds, with hints or not; a randomised one draws from this seed."""
+        return self.family.build(self.made_for(hinted), rounds, seed)
 
     @property
     def draw(self) -> str:
@@ -76,11 +86,9 @@ class Player(Chosen[Family]):
         """
         factor = self.family.square_of_factor(self.settings)
         formula = None if factor is None else math.sqrt(factor * rounds)
-        if formula is not None and not hinted:
+        if formula is not None and not self.made_for(hinted).get("hints"):
             return formula
-        forecaster = self.build(rounds)
-        if hinted:
-            forecaster.expect_hints()
+        forecaster = self.build(rounds, hinted=hinted)
         promise = finite(forecaster.promise(rounds))
         return promise if formula is None or promise is None else max(formula, promise)
 

@@ -76,7 +76,7 @@ def simulate_multiclass(request: Request, folder: Path | None, as_json: bool) ->
         raise ValueError(f"a forecaster is listed twice: {', '.join(player.spec for player in players)}")
     for opponent in against:
         for player in players:
-            player.build(opponent.adversary.n_classes, opponent.rounds)
+            player.build(opponent.adversary.n_classes, opponent.rounds, opponent.hints is not None)
     remarks = [text for opponent in against for text in opponent.remarks]
     warn(remarks)
     games = play_all(against, players, request.budget)

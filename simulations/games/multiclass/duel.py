@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from adversaries import MulticlassAdversary
 from onlinecal.compiling import compiled
+from onlinecal.forecasters.hints import check_expected
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
 from onlinecal.forecasters.simplex.replaying import replayed
 from onlinecal.forecasters.simplex.run import SimplexRun
@@ -102,8 +103,8 @@ def play_multiclass(
     guide = np.empty((0, k)) if hints is None else check_probability_rows(hints, "hints")
     if hints is not None and guide.shape != (rounds, k):
         raise ValueError(f"hints must have the shape {(rounds, k)}, got {guide.shape}")
-    if hints is not None and isinstance(forecaster, SimplexRun):
-        forecaster.heed(0)
+    if hints is not None:
+        check_expected(getattr(forecaster, "hints", True), "hints")
     windowed = None
     if isinstance(forecaster, SimplexRun) and forecaster.window is not None:
         windowed, forecaster = forecaster, forecaster.without_window()

@@ -136,10 +136,10 @@ def play_and_measure_multiclass(
 ) -> MulticlassGame:
     """Play a game of so many rounds and measure it; `budget` is that of the distance."""
     begin = time.perf_counter()
-    forecaster = player.build(adversary.n_classes, rounds)
+    forecaster = player.build(adversary.n_classes, rounds, hints is not None)
     duel = play_multiclass(forecaster, adversary, rounds, hints, n_checkpoints, progress)
     promised = finite(float(duel.guarantees[-1]))
-    # from the first hint on a run may have a slack that no setting names
+    # with hints a run may have a slack that no setting names
     unslacked = promised is not None and getattr(forecaster, "slack", None) is None
     return _measure(
         duel.forecasts,

@@ -11,7 +11,7 @@ from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, Simplex
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS
 from onlinecal.forecasters.simplex.input import MOST_SLACK
 from onlinecal.specs import Parameter
-from simulations.games.families import PRIOR, WINDOW
+from simulations.games.families import HINTS, PRIOR, WINDOW
 from simulations.games.multiclass.baselines import Baseline
 from simulations.games.multiclass.duel import MulticlassForecaster
 from simulations.games.players import Chosen
@@ -35,33 +35,36 @@ class MulticlassFamily(Entry):
 
 
 def _adaptive(settings: Mapping[str, Any], n_classes: int, rounds: int) -> MulticlassForecaster:
-    slack, report = settings["slack"], settings["report"]
-    return SimplexAlmostOneStepAhead(n_classes, slack=slack, report=report, grid="adaptive").new_run()
+    shared = {name: settings[name] for name in ("slack", "report", "hints")}
+    return SimplexAlmostOneStepAhead(n_classes, grid="adaptive", **shared).new_run()
 
 
 def _simplex(settings: Mapping[str, Any], n_classes: int, rounds: int | None) -> MulticlassForecaster:
-    slack, report, window = settings["slack"], settings["report"], settings.get("window")
+    shared = {name: settings[name] for name in ("slack", "report", "hints")}
+    window = settings.get("window")
     horizon = rounds if window is None else None
     return SimplexAlmostOneStepAhead(
-        n_classes, settings.get("cells"), horizon, slack, report=report, window=window
+        n_classes, settings.get("cells"), horizon, window=window, **shared
     ).new_run()
 
 
 CATALOGUE: Catalogue[MulticlassFamily] = Catalogue(
     "forecaster of several classes",
     (
-        MulticlassFamily("simplex", "on a grid for T rounds", _simplex, (SLACK, CELLS, REPORT, WINDOW)),
+        MulticlassFamily(
+            "simplex", "on a grid for T rounds", _simplex, (SLACK, CELLS, REPORT, WINDOW, HINTS)
+        ),
         MulticlassFamily(
             "nested",
             "no horizon: the grid doubles as rounds go by",
             lambda settings, k, rounds: _simplex(settings, k, None),
-            (SLACK, REPORT),
+            (SLACK, REPORT, HINTS),
         ),
         MulticlassFamily(
             "adaptive",
             "no horizon: the grid is finer where few points are in use",
             _adaptive,
-            (SLACK, REPORT),
+            (SLACK, REPORT, HINTS),
         ),
         MulticlassFamily("uniform", "all classes alike", lambda settings, k, rounds: Baseline(k)),
         MulticlassFamily(
@@ -77,9 +80,9 @@ CATALOGUE: Catalogue[MulticlassFamily] = Catalogue(
 class MulticlassPlayer(Chosen[MulticlassFamily]):
     """A forecaster to be built for any number of classes and rounds."""
 
-    def build(self, n_classes: int, rounds: int) -> MulticlassForecaster:
-        """A fresh forecaster; ValueError if its settings do not go with the number of classes."""
-        return self.family.build(self.settings, n_classes, rounds)
+    def build(self, n_classes: int, rounds: int, hinted: bool = False) -> MulticlassForecaster:
+        """A fresh forecaster, with hints or not; ValueError if its settings do not go with the game."""
+        return self.family.build(self.made_for(hinted), n_classes, rounds)
 
 
 def create_player(spec: str) -> MulticlassPlayer:
