@@ -13,7 +13,7 @@ BALANCED = [
     {"report": "lower"},
     {"report": "upper"},
     {"slack": 0.75},
-    {"slack": 1.0, "report": "hint"},
+    {"slack": 1.0, "report": "hint", "hints": True},
     {"slack": 2.5},
 ]
 RULES = SIGN + BALANCED
@@ -62,5 +62,5 @@ def hinted_sequences(draw, longest=400):
     return outcomes, hints
 
 
-def fresh(config):
-    return AlmostOneStepAhead(**config)
+def fresh(config, hints=False):
+    return AlmostOneStepAhead(**{**config, "hints": hints or config.get("hints", False)})

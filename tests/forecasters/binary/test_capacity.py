@@ -64,7 +64,7 @@ def test_a_full_forecaster_refuses_and_stays_as_it_was(config):
 def test_nothing_wraps_on_the_way_to_the_brim(config):
     own = [dyadic.SAVED] if "grid" in config else []
     for word in [*WORDS, *own]:
-        forecaster = AlmostOneStepAhead(**config)
+        forecaster = AlmostOneStepAhead(**{**config, "hints": True})
         fill(forecaster.memory, word, (1 << 38) + (1 << 36))
         last = forecaster.memory[WORDS].tolist()
         for y in [1, 0, 0, 1] * 50:
@@ -113,7 +113,7 @@ def test_what_a_setting_is_said_to_bear_fits_its_integers(config):
             memory[REPORT] == 3
         )
         assert most * int(price) <= cells.BRIM + 2 * price
-        assert forecaster._terms(memory).biases.worst * (m - 1) * m < cells.BRIM
+        assert forecaster._terms.biases.worst * (m - 1) * m < cells.BRIM
 
 
 def test_a_horizon_that_cannot_be_played_is_refused():
@@ -155,7 +155,7 @@ def test_a_wrapper_whose_table_is_full_learns_nothing():
     assert (model.n_rounds, model.certificate) == before
 
 
-@pytest.mark.parametrize("config", [{"n_classes": 3}, {"n_classes": 3, "report": "hint"}, {}], ids=str)
+@pytest.mark.parametrize("config", [{"n_classes": 3}, {"n_classes": 3, "hints": True}, {}], ids=str)
 def test_a_full_simplex_forecaster_refuses_and_stays_as_it_was(config):
     forecaster = SimplexAlmostOneStepAhead(**config)
     forecaster.replay([0, 1, 2] * 3)

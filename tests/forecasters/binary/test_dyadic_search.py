@@ -29,7 +29,7 @@ def check_ends(forecaster):
 def test_the_header_knows_the_pairs_at_the_ends_of_the_current_cell(config, played, most_open, seed):
     """Whatever is charged, here with hints, late labels and cells of a level that is no longer in use."""
     rng = np.random.default_rng(seed)
-    forecaster, waiting = fresh(config), []
+    forecaster, waiting = fresh(config, hints=True), []
     check_ends(forecaster)
     for y, hint in zip(*played, strict=True):
         waiting.append((forecaster.forecast(hint if rng.random() < 0.5 else None), y))

@@ -108,7 +108,7 @@ def test_in_a_bucket_some_constant_is_hardly_worse_than_any_hints(buckets, bucke
 
 def bucketed(hints, outcomes_of, buckets, m):
     """Forecasts and outcomes with a forecaster for each bucket; `outcomes_of` sees the forecast."""
-    tables = [AlmostOneStepAhead(n_cells=m) for _ in range(buckets)]
+    tables = [AlmostOneStepAhead(n_cells=m, hints=True) for _ in range(buckets)]
     forecasts, outcomes = [], []
     for t, hint in enumerate(hints):
         token = (table := tables[min(int(hint * buckets), buckets - 1)]).forecast(hint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import product
 
 import numpy as np
@@ -14,14 +13,6 @@ from onlinecal.forecasters.binary.grids.uniform import EXCESS, in_use
 from tests.forecasters.configurations import fresh, label
 
 ROUNDS = 10**6
-
-
-def first_edition(**config):
-    """The same forecaster by the rules of version 0.1."""
-    forecaster = AlmostOneStepAhead(**config)
-    forecaster.memory = forecaster.machine.rules.as_first_edition(forecaster.memory)
-    forecaster.resume()
-    return forecaster
 
 
 @pytest.mark.parametrize(
@@ -41,7 +32,7 @@ def first_edition(**config):
 )
 def test_hints_that_are_always_right_are_followed_from_the_first_visit(config):
     outcomes = np.random.default_rng(0).integers(0, 2, 2000)
-    forecaster = fresh(config)
+    forecaster = fresh(config, hints=True)
     forecasts = forecaster.replay(outcomes, outcomes.astype(float))
     assert ((forecasts - outcomes) ** 2).sum() < 0.3
     assert forecaster.certificate <= forecaster.guarantee
@@ -55,7 +46,7 @@ def test_whatever_hints_and_outcomes_the_certificate_is_below_the_guarantee(m, s
     rounds = list(product((0.0, 0.4, 0.7), (0, 1)))
     for game in product(rounds, repeat=length):
         hints, outcomes = zip(*game, strict=True)
-        forecaster = AlmostOneStepAhead(n_cells=m, slack=slack, report=report)
+        forecaster = AlmostOneStepAhead(n_cells=m, slack=slack, report=report, hints=True)
         forecaster.replay(outcomes, hints)
         assert forecaster.certificate <= forecaster.guarantee + 1e-9
     beyond = np.maximum(np.abs(forecaster.look_ahead.biases) - forecaster.memory[HIGH] / m, 0).sum()
@@ -67,7 +58,7 @@ def test_whatever_hints_and_outcomes_the_certificate_is_below_the_guarantee(m, s
 @pytest.mark.parametrize("config", [{"n_cells": 9}, {"n_cells": 8, "report": "hint"}, {}], ids=label)
 def test_with_late_labels_too(config, seed):
     rng = np.random.default_rng(seed)
-    forecaster, waiting = fresh(config), []
+    forecaster, waiting = fresh(config, hints=True), []
     for _ in range(600):
         waiting.append(forecaster.forecast(rng.choice([0.1, 0.3, 0.31, 0.9, rng.random()])))
         while len(waiting) > 4 or (waiting and rng.random() < 0.4):
@@ -83,47 +74,17 @@ def test_with_late_labels_too(config, seed):
 @pytest.mark.parametrize("hinted", [False, True])
 def test_on_every_coin_the_certificate_is_at_most_032_root_t(bias, hinted):
     outcomes = np.random.default_rng(0).random(ROUNDS) < bias
-    forecaster = AlmostOneStepAhead(slack=0.5, report="midpoint")
+    forecaster = AlmostOneStepAhead(slack=0.5, report="midpoint", hints=hinted)
     forecaster.replay(outcomes, np.full(ROUNDS, bias) if hinted else None)
     assert forecaster.certificate <= 0.32 * np.sqrt(ROUNDS)
-
-
-SWITCHING = {
-    "blocks of 100": lambda t: t // 100 % 2,
-    "blocks of 700": lambda t: t // 700 % 2,
-    ".1 and .9 by hundreds": lambda t: np.where(t // 100 % 2, 0.9, 0.1),
-    ".1 and .9 by thousands": lambda t: np.where(t // 1000 % 2, 0.9, 0.1),
-    ".3 and .7 by thousands": lambda t: np.where(t // 1000 % 2, 0.7, 0.3),
-    "levels": lambda t: np.random.default_rng(5).random(100)[t // 1000],
-    "drift": lambda t: t / len(t),
-}
-
-
-@pytest.mark.parametrize("kind", SWITCHING)
-def test_on_streams_that_switch_it_costs_at_most_a_quarter(kind):
-    biases = SWITCHING[kind](np.arange(10**5))
-    outcomes = np.random.default_rng(1).random(10**5) < biases
-    today, before = AlmostOneStepAhead(), first_edition()
-    today.replay(outcomes)
-    before.replay(outcomes)
-    assert today.certificate <= 1.25 * before.certificate
 
 
 def test_an_eager_grid_moves_good_hints_less_for_a_greater_certificate_within_the_same_guarantee():
     rng = np.random.default_rng(3)
     hints = rng.beta(2, 5, 50_000)
     outcomes = rng.random(len(hints)) < hints
-    calm, eager = (AlmostOneStepAhead(slack=1.5, report="hint") for _ in range(2))
-    eager.refine_eagerly()
+    calm = AlmostOneStepAhead(slack=1.5, report="hint", hints=True)
+    eager = AlmostOneStepAhead(slack=1.5, hints=True)
     moved = [np.abs(one.replay(outcomes, hints) - hints).mean() for one in (calm, eager)]
     assert moved[1] < 0.95 * moved[0]
     assert calm.certificate < eager.certificate <= eager.guarantee == calm.guarantee
-    again = pickle.loads(pickle.dumps(eager))
-    assert (
-        again.replay(outcomes[:999], hints[:999]).tolist()
-        == eager.replay(outcomes[:999], hints[:999]).tolist()
-    )
-    uniform = AlmostOneStepAhead(n_cells=5, report="hint")
-    before = uniform.memory.tolist()
-    uniform.refine_eagerly()
-    assert uniform.memory.tolist() == before

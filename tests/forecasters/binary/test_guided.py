@@ -29,19 +29,13 @@ CONFIGS = [
     {"grid": "nested", "report": "upper"},
     {"slack": 1.0, "report": "hint"},
     {"rule": "sign"},
-    {"report": "hint", "slack": 1.5, "good": True},
+    {"slack": 1.5},
 ]
 ROUNDS = 3000
 
 
-def fresh(config):
-    """A forecaster, which may be told that hints are good."""
-    settings = dict(config)
-    good = settings.pop("good", False)
-    forecaster = AlmostOneStepAhead(**settings)
-    if good:
-        forecaster.refine_eagerly()
-    return forecaster
+def fresh(config, hints=True):
+    return AlmostOneStepAhead(**config, hints=hints)
 
 
 def streams(seed):
@@ -78,7 +72,6 @@ def test_the_interpreter_agrees_and_so_do_replays_in_pieces(config):
     hints, outcomes = next(streams(1))
     hints, outcomes = hints[:400], outcomes[:400]
     forecaster, pieces = fresh(config), fresh(config)
-    forecaster.expect_hints()
     memory = forecaster.memory.tolist() + [0] * 900 * (forecaster.machine.rules is dyadic)
     both = memory, new_guide(forecaster.memory, 400).tolist()
     propose, charge = guided.guided(forecaster.machine.rules)
@@ -97,7 +90,7 @@ def test_more_changes_than_the_log_holds_and_a_grid_finer_than_the_guide():
     rng = np.random.default_rng(2)
     hints = np.concatenate([np.full(60_000, 0.5), rng.random(4 * LOGGED)])
     outcomes = (rng.random(len(hints)) < 0.5).astype(np.uint8)
-    replayed, asked = AlmostOneStepAhead(), AlmostOneStepAhead()
+    replayed, asked = fresh({}), fresh({})
     replayed.replay(outcomes, hints)
     for y, hint in zip(outcomes.tolist(), hints.tolist(), strict=True):
         asked.observe(asked.forecast(hint), y)
@@ -157,7 +150,7 @@ def test_lowest_and_highest_bit(word):
 @pytest.mark.parametrize("config", [{"n_cells": 51}, {"n_cells": 40, "slack": 0.75}, {}], ids=label)
 def test_an_interrupted_replay_leaves_a_forecaster_that_goes_on(monkeypatch, config, hinted):
     hints, outcomes = next(streams(4))
-    forecaster, whole = fresh(config), fresh(config)
+    forecaster, whole = fresh(config, hinted), fresh(config, hinted)
     given = (hints,) if hinted else ()
     whole.replay(outcomes, *given)
     name = "replay_hinted" if hinted else "replay"

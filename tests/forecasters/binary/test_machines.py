@@ -14,11 +14,8 @@ from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, h
 from tests.properties import examples
 
 
-def play_in_the_interpreter(config, outcomes, hints):
-    forecaster = fresh(config)
+def play_in_the_interpreter(forecaster, outcomes, hints):
     rules = forecaster.machine.rules
-    if hints[0] != NO_HINT:
-        forecaster.expect_hints()
     memory = forecaster.memory.tolist()
     if rules is not uniform:
         memory += [0] * (3 * len(outcomes) + 200)
@@ -34,9 +31,9 @@ def play_in_the_interpreter(config, outcomes, hints):
 @given(configs, hinted_sequences())
 def test_compiled_code_and_the_interpreter_agree_bit_for_bit(config, played):
     outcomes, hints = played
-    for guide in (hints, np.full(len(hints), NO_HINT)):
-        forecasts, memory = play_in_the_interpreter(config, outcomes, guide)
-        forecaster = fresh(config)
+    for hinted, guide in ((True, hints), (True, none := np.full(len(hints), NO_HINT)), (False, none)):
+        forecaster = fresh(config, hinted)
+        forecasts, memory = play_in_the_interpreter(forecaster, outcomes, guide)
         compiled = forecaster.replay(outcomes, None if guide[0] == NO_HINT else guide)
         assert compiled.tolist() == forecasts
         in_use = forecaster.machine.rules.in_use
@@ -56,7 +53,7 @@ def test_replay_tokens_and_river_are_the_same_game(config, played):
         assert token.probability == p
         tokens.observe(token, y)
     assert river.certificate == tokens.certificate == replayed.certificate
-    hinted, asked = fresh(config), fresh(config)
+    hinted, asked = fresh(config, hints=True), fresh(config, hints=True)
     for y, hint, p in zip(outcomes.tolist(), hints, hinted.replay(outcomes, hints), strict=True):
         token = asked.forecast(hint)
         assert token.probability == p
@@ -83,7 +80,7 @@ def all_valid_cells(forecaster, step):
 @given(configs, hinted_sequences(longest=150))
 def test_the_reported_cell_is_the_valid_one_nearest_to_the_hint(config, played):
     outcomes, hints = played
-    forecaster = fresh(config)
+    forecaster = fresh(config, hints=True)
     forecaster.replay(outcomes, hints)
     memory, rules = forecaster.memory, forecaster.machine.rules
     scale, step = int(memory[SCALE]), int(memory[STEP])
@@ -105,7 +102,7 @@ def test_the_reported_cell_is_the_valid_one_nearest_to_the_hint(config, played):
 
 @pytest.mark.parametrize("config", UNIFORM, ids=label)
 def test_without_hints_all_points_left_accept_zero_and_all_right_accept_one(config):
-    forecaster = fresh(config)
+    forecaster = AlmostOneStepAhead(**{**config, "report": "midpoint", "hints": False})
     for y in np.random.default_rng(0).random(300) < 0.7:
         forecaster.learn_one({}, bool(y))
         memory = forecaster.memory

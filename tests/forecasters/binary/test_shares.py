@@ -42,7 +42,7 @@ def distance_bound(forecasts, charged, outcomes):
 def test_the_certificate_is_what_it_says_and_below_the_guarantee(config, outcomes, hinted, seed):
     outcomes = np.array(outcomes)
     hints = np.random.default_rng(seed).random(len(outcomes)) if hinted else None
-    forecaster = fresh(config)
+    forecaster = fresh(config, hinted)
     forecasts, charged = forecaster.replay(outcomes, hints, return_look_ahead=True)
     assert abs(forecaster.certificate - distance_bound(forecasts, charged, outcomes)) <= TOLERANCE
     assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
@@ -60,7 +60,7 @@ def test_on_all_short_sequences_of_quarters_the_certificate_is_below_the_guarant
 @settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(UNIFORM), shares)
 def test_without_hints_no_point_of_a_uniform_grid_is_ever_biased_beyond_the_slack(config, outcomes):
-    forecaster = fresh(config)
+    forecaster = AlmostOneStepAhead(**{**config, "report": "midpoint", "hints": False})
     bound = 1.0 if config.get("rule") == "sign" else config.get("slack", 0.5)
     for y in outcomes:
         forecaster.learn_one({}, y)
@@ -71,12 +71,12 @@ def test_without_hints_no_point_of_a_uniform_grid_is_ever_biased_beyond_the_slac
 @given(configs, shares, st.integers(0, 99))
 def test_replay_tokens_and_river_are_the_same_game(config, outcomes, seed):
     hints = np.random.default_rng(seed).random(len(outcomes))
-    replayed, river, tokens = fresh(config), fresh(config), fresh(config)
+    replayed, river, tokens = fresh(config), fresh(config), fresh(config, hints=True)
     for y, p in zip(outcomes, replayed.replay(outcomes), strict=True):
         assert river.predict_proba_one({})[True] == p
         river.learn_one({}, y)
     assert abs(river.certificate - replayed.certificate) <= TOLERANCE
-    hinted = fresh(config)
+    hinted = fresh(config, hints=True)
     for y, hint, p in zip(outcomes, hints, hinted.replay(outcomes, hints), strict=True):
         tokens = pickle.loads(pickle.dumps(tokens))
         token = tokens.forecast(hint)
@@ -91,7 +91,7 @@ def test_replay_tokens_and_river_are_the_same_game(config, outcomes, seed):
 def test_the_first_share_changes_the_units_and_nothing_else(config):
     """A share of 0 in all but name, as it rounds to 0: the run goes on as with the outcome 0."""
     bits = np.random.default_rng(1).integers(0, 2, 100)
-    shared, plain = fresh(config), fresh(config)
+    shared, plain = fresh(config, hints=True), fresh(config, hints=True)
     for forecaster, zero in ((shared, 1e-12), (plain, 0)):
         forecaster.replay(bits)
         waiting = forecaster.forecast(0.4)

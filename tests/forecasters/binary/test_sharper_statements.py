@@ -131,7 +131,7 @@ def test_the_account_of_the_self_tuning_grid_with_late_labels(report, most_open,
     from onlinecal.forecasters.binary.grids.dyadic_accounts import UNIT as WHOLE
 
     rng = np.random.default_rng(seed)
-    forecaster = AlmostOneStepAhead(report=report)
+    forecaster = AlmostOneStepAhead(report=report, slack=0.5, hints=report == "hint")
     reach, waiting, late = 0.5 if report == "midpoint" else 1.0, [], 0
     for _ in range(600):
         late = max(late, forecaster.n_open)

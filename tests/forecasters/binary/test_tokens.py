@@ -38,7 +38,7 @@ def play_late(forecaster, outcomes, most_open, rng):
     st.integers(0, 2**32 - 1),
 )
 def test_with_late_labels_certificate_and_guarantee_still_hold(config, outcomes, most_open, seed):
-    forecaster = fresh(config)
+    forecaster = fresh(config, hints=True)
     forecasts, settled = play_late(forecaster, outcomes, most_open, np.random.default_rng(seed))
     distance = calibration_distance(forecasts, settled, method="exact").exact
     assert distance <= forecaster.certificate + 1e-9
@@ -90,7 +90,7 @@ def test_a_token_of_another_forecaster_is_refused():
 
 @pytest.mark.parametrize("outcome", [2, -1, 1.2, "1", None, float("nan"), [1]])
 def test_a_bad_outcome_leaves_the_token_open(outcome):
-    forecaster = AlmostOneStepAhead()
+    forecaster = AlmostOneStepAhead(hints=True)
     token = forecaster.forecast(0.3)
     with pytest.raises(ValueError, match="outcome must be a number in"):
         forecaster.observe(token, outcome)
@@ -100,7 +100,7 @@ def test_a_bad_outcome_leaves_the_token_open(outcome):
 
 @pytest.mark.parametrize("hint", [-0.1, 1.1, float("nan"), float("inf"), "0.5", True + 1])
 def test_a_bad_hint_issues_nothing(hint):
-    forecaster = AlmostOneStepAhead()
+    forecaster = AlmostOneStepAhead(hints=True)
     with pytest.raises(ValueError, match="hint must be a number in"):
         forecaster.forecast(hint)
     assert forecaster.n_open == 0
@@ -108,7 +108,7 @@ def test_a_bad_hint_issues_nothing(hint):
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f))])
 def test_a_copy_settles_the_tokens_that_were_open(duplicate):
-    forecaster = AlmostOneStepAhead(report="hint", slack=1.0)
+    forecaster = AlmostOneStepAhead(slack=1.0, hints=True)
     forecaster.replay([0, 1, 1, 0, 1])
     token = forecaster.forecast(0.7)
     twin = duplicate(forecaster)
@@ -120,7 +120,7 @@ def test_a_copy_settles_the_tokens_that_were_open(duplicate):
 
 
 def test_a_token_tells_its_cell():
-    token = AlmostOneStepAhead(n_cells=10).forecast(0.4)
+    token = AlmostOneStepAhead(n_cells=10, hints=True).forecast(0.4)
     assert token.lower <= token.probability <= token.upper
     assert token.upper - token.lower == pytest.approx(0.1)
     assert float(token) == token.probability

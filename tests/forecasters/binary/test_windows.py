@@ -113,9 +113,9 @@ settings_of = st.sampled_from(RULES + UNIFORM[2::4] + ANYTIME)
 def test_the_certificate_is_that_of_the_look_ahead_in_the_window(config, window, played, hinted):
     outcomes, hints = played
     hints = hints if hinted else None
-    whole = fresh({**config, "window": window})
+    whole = fresh({**config, "window": window}, hinted)
     forecasts, charged = whole.replay(outcomes, hints, return_look_ahead=True)
-    step = fresh({**config, "window": window})
+    step = fresh({**config, "window": window}, hinted)
     for t, y in enumerate(outcomes):
         if hinted:
             step.observe(step.forecast(hints[t]), y)
@@ -131,7 +131,8 @@ def test_the_certificate_is_that_of_the_look_ahead_in_the_window(config, window,
             ends = slice(max(0, t + 1 - window), t + 1)
             assert distance(forecasts[ends], outcomes[ends]) <= step.window_certificate + TOLERANCE
     assert whole.window_certificate == step.window_certificate
-    plain = fresh({**config, "n_cells": len(whole.look_ahead.points) - 1} if "grid" not in config else config)
+    m = len(whole.look_ahead.points) - 1
+    plain = fresh({**config, "n_cells": m} if "grid" not in config else config, hinted)
     assert np.array_equal(plain.replay(outcomes, hints), forecasts)
     assert plain.certificate == whole.certificate
 
@@ -152,7 +153,7 @@ def play_late(forecaster, outcomes, hints, most, rng):
 @given(settings_of, windows, hinted_sequences(longest=120), st.integers(1, 8), st.integers(0, 2**32 - 1))
 def test_late_labels_in_any_order(config, window, played, most, seed):
     """The window is of settled rounds; the guarantee takes one more a point for each other open forecast."""
-    forecaster = fresh({**config, "window": window})
+    forecaster = fresh({**config, "window": window}, hints=True)
     for p, q, y in play_late(forecaster, *played, most, np.random.default_rng(seed)):
         due = brute_force(p, q, y, window)
         assert due - TOLERANCE <= forecaster.window_certificate <= due + window * 2.0**-31 + TOLERANCE
@@ -164,8 +165,7 @@ def test_late_labels_in_any_order(config, window, played, most, seed):
 @given(st.sampled_from(RULES), windows, hinted_sequences(longest=250), st.sampled_from([0, 3]))
 def test_points_that_are_free_may_add_what_the_guarantee_says(config, window, played, most):
     """The guarantee holds for points without bias that accept both outcomes, covered or not."""
-    forecaster = fresh({**config, "window": window})
-    forecaster.expect_hints()
+    forecaster = fresh({**config, "window": window}, hints=True)
     for _ in play_late(forecaster, *played, most, np.random.default_rng(0)):
         forecaster.memory[MOVED] = 0  # as if the reports had saved all distance: free for ever
         assert forecaster.window_certificate <= forecaster.window_guarantee + TOLERANCE
@@ -175,7 +175,7 @@ def test_points_that_are_free_may_add_what_the_guarantee_says(config, window, pl
 def test_copies_in_the_midst_go_on_identically(config):
     rng = np.random.default_rng(1)
     outcomes, hints = rng.integers(0, 2, 300), rng.random(300)
-    forecaster = fresh({**config, "window": 40})
+    forecaster = fresh({**config, "window": 40}, hints=True)
     forecaster.replay(outcomes[:100], hints[:100])
     copies = [copy.deepcopy(forecaster), pickle.loads(pickle.dumps(forecaster))]
     forecaster.replay(outcomes[100:], hints[100:])

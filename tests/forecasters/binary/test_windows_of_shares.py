@@ -57,20 +57,20 @@ def check(forecaster, settled, window, exact=False):
 @given(settings_of, windows, outcomes_and_hints, st.booleans())
 def test_the_certificate_is_that_of_the_look_ahead_in_the_window(config, window, played, hinted):
     outcomes, hints = played
-    forecaster, settled = fresh({**config, "window": window}), []
+    forecaster, settled = fresh({**config, "window": window}, hinted), []
     for t, (y, hint) in enumerate(zip(outcomes, hints, strict=True)):
         token = forecaster.forecast(hint if hinted else None)
         forecaster.observe(token, y)
         settled.append((token.probability, float(np.clip(y, token.lower, token.upper)), y))
         check(forecaster, settled, window, exact=t % 16 == 0)
-    whole = fresh({**config, "window": window})
+    whole = fresh({**config, "window": window}, hinted)
     wins = int(np.argmin(np.isin(outcomes, (0, 1)))) if (outcomes % 1).any() else len(outcomes)
     for part in slice(wins), slice(wins, None):
         if len(outcomes[part]):
             whole.replay(outcomes[part], hints[part] if hinted else None)
     assert whole.window_certificate == forecaster.window_certificate
     assert whole._window.rounds.tolist() == forecaster._window.rounds.tolist()
-    river = fresh({**config, "window": window})
+    river = fresh({**config, "window": window}, hinted)
     if not hinted:
         for y in outcomes:
             river.learn_one({}, y)
@@ -81,7 +81,7 @@ def test_the_certificate_is_that_of_the_look_ahead_in_the_window(config, window,
 @given(settings_of, windows, outcomes_and_hints, st.integers(1, 8), st.integers(0, 2**32 - 1))
 def test_late_labels_of_forecasts_in_units_of_before(config, window, played, most, seed):
     rng = np.random.default_rng(seed)
-    forecaster, open_, settled = fresh({**config, "window": window}), [], []
+    forecaster, open_, settled = fresh({**config, "window": window}, hints=True), [], []
     for y, hint in zip(*played, strict=True):
         open_.append((forecaster.forecast(hint), y))
         while len(open_) > rng.integers(0, most + 1):
@@ -95,7 +95,7 @@ def test_late_labels_of_forecasts_in_units_of_before(config, window, played, mos
 def test_units_change_exactly(config):
     """Points, changes, and distances on the grid to the bit; those of hints are rounded up by 2^-31 each."""
     outcomes, hints = wins_then_shares(90, 1, 5)
-    forecaster = fresh({**config, "window": 50})
+    forecaster = fresh({**config, "window": 50}, hints=True)
     forecaster.replay(outcomes[:90], hints[:90])
     before, certificate = forecaster._window.rounds, forecaster.window_certificate
     unit, grain = int(forecaster.memory[1]), int(forecaster.memory[6])
@@ -124,7 +124,7 @@ def test_a_surprise_is_one_in_all_units():
 @pytest.mark.parametrize("report", ["midpoint", "hint"])
 def test_the_dearest_rounds_are_kept_and_loaded(n_cells, report):
     """Outcomes just below 1 for hints of 0, at every width of the cells: whatever is noted can be loaded."""
-    forecaster = AlmostOneStepAhead(window=5, n_cells=n_cells, report=report)
+    forecaster = AlmostOneStepAhead(window=5, n_cells=n_cells, report=report, hints=True)
     dearest = [(1, 0.0), (0, 1.0), (1 - 2.0**-53, 0.0), (2.0**-60, 1.0), (1 - 2.0**-29.5, 0.0)]
     for _ in range(2):
         for y, hint in dearest:
@@ -137,7 +137,7 @@ def test_the_dearest_rounds_are_kept_and_loaded(n_cells, report):
 @pytest.mark.parametrize("at", [50, 150])
 def test_copies_in_the_midst_go_on_identically(config, at):
     outcomes, hints = wins_then_shares(100, 100, 2)
-    forecaster = fresh({**config, "window": 40})
+    forecaster = fresh({**config, "window": 40}, hints=True)
     for y, hint in zip(outcomes[:at], hints[:at], strict=True):
         forecaster.observe(forecaster.forecast(hint), y)
     copies = [copy.deepcopy(forecaster), pickle.loads(pickle.dumps(forecaster))]

@@ -1,0 +1,180 @@
+"""Hints are said beforehand: what a forecaster made for them is, and its rounds without one."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import product
+
+import numpy as np
+import pytest
+
+from onlinecal import AlmostOneStepAhead, OneStepAhead
+from onlinecal.forecasters import hints as defaults
+from onlinecal.forecasters.binary.cells import HINTED, LAST
+from onlinecal.forecasters.binary.grids import uniform
+from onlinecal.forecasters.binary.grids.dyadic_accounts import EAGER, TUNED
+from tests.forecasters.configurations import label
+
+WITHOUT = {"slack": defaults.SLACK_WITHOUT_HINTS, "report": defaults.REPORT_WITHOUT_HINTS}
+FIXED = {"slack": defaults.SLACK_ON_FIXED_GRIDS, "report": "hint"}
+TUNED_GRID = {"slack": defaults.SLACK_WITH_HINTS, "report": "hint"}
+SETTINGS = [
+    ({}, TUNED_GRID),
+    ({"slack": 0.75}, {"report": "hint"}),
+    ({"report": "midpoint"}, {"slack": defaults.SLACK_WITH_HINTS}),
+    ({"rule": "sign"}, {"report": "hint"}),
+    ({"grid": "nested"}, FIXED),
+    ({"n_cells": 4}, FIXED),
+    ({"n_cells": 7, "slack": 0.5}, {"report": "hint"}),
+    ({"n_cells": 3, "rule": "sign"}, {"report": "hint"}),
+    ({"horizon": 40}, {}),
+    ({"window": 30}, {}),
+]
+CONFIGS = [config for config, _ in SETTINGS]
+TOLERANCE = 1e-9
+
+
+def made(config):
+    return AlmostOneStepAhead(**config, hints=True)
+
+
+@pytest.mark.parametrize(("config", "with_hints"), SETTINGS, ids=label)
+def test_what_is_not_set_is_what_could_be_set_but_for_eagerness(config, with_hints):
+    rng = np.random.default_rng(0)
+    outcomes = rng.random(500) < 0.3
+    for hints, settings in ((False, WITHOUT), (True, with_hints)):
+        plain = AlmostOneStepAhead(**config, hints=hints)
+        named = AlmostOneStepAhead(**{**settings, **config}, hints=hints)
+        if hints and plain.machine.rules is not uniform and config.get("grid") != "nested":
+            assert plain.memory[TUNED] == named.memory[TUNED] | EAGER
+            assert plain.guarantee == named.guarantee
+            continue
+        played, wanted = plain.replay(outcomes), named.replay(outcomes)
+        assert played.tolist() == wanted.tolist()
+        assert plain.memory.tolist() == named.memory.tolist()
+        assert plain.guarantee == named.guarantee
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=label)
+def test_without_hints_they_are_refused_in_words_and_nothing_happens(config):
+    forecaster = AlmostOneStepAhead(**config)
+    before = forecaster.memory.tolist()
+    for play in (lambda: forecaster.forecast(0.3), lambda: forecaster.replay([0, 1], [0.2, 0.3])):
+        with pytest.raises(ValueError, match="make it with hints=True"):
+            play()
+    assert (forecaster.memory.tolist(), forecaster.n_open) == (before, 0)
+
+
+def test_a_report_that_follows_hints_needs_them():
+    with pytest.raises(ValueError, match="report='hint' needs hints: make the forecaster with hints=True"):
+        AlmostOneStepAhead(report="hint")
+    for kind in (AlmostOneStepAhead, OneStepAhead):
+        with pytest.raises(ValueError, match="hints must be True or False, got 'yes'"):
+            kind(hints="yes")
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=label)
+def test_before_anything_is_seen_a_round_without_a_hint_gets_the_cell_nearest_to_one_half(config):
+    for asked_before in ([], [0.9], [0.1, 0.3]):
+        forecaster = made(config)
+        for hint in asked_before:
+            forecaster.forecast(hint)
+        token = forecaster.forecast()
+        assert token.lower <= 0.5 <= token.upper
+        assert token.probability == (token.lower + token.upper) / 2
+        assert forecaster.predict_proba_one({})[True] == token.probability
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=label)
+def test_a_round_without_a_hint_gets_the_valid_cell_nearest_to_the_middle_of_the_last_one(config):
+    rng, forecaster = np.random.default_rng(1), made({**config, "report": "hint"})
+    for t in range(400):
+        middle = forecaster.memory[LAST] / (2 * forecaster.memory[1])
+        plain, hinted = forecaster.forecast(), forecaster.forecast(middle)
+        assert plain.cell == hinted.cell
+        assert plain.probability == pytest.approx((plain.lower + plain.upper) / 2, abs=1e-15)
+        token = forecaster.forecast(rng.random()) if t % 3 else plain
+        forecaster.observe(token, rng.random() < 0.6)
+        assert forecaster.memory[LAST] / forecaster.memory[1] == pytest.approx(token.lower + token.upper)
+
+
+def test_a_stream_without_any_hint_is_still_forecast_well():
+    outcomes = np.random.default_rng(0).random(20_000) < 0.75
+    for config in ({}, {"grid": "nested"}, {"horizon": 20_000}):
+        forecasts = made(config).replay(outcomes)
+        assert ((forecasts - 0.75) ** 2).mean() < 0.005
+
+
+def checked(forecaster, late=0):
+    """No bias beyond c, but for one charge of a free point and late labels; certificates below guarantees."""
+    slack = 1.0 if forecaster.rule == "sign" else forecaster._slack
+    points, biases = forecaster.look_ahead
+    charge = np.maximum(points, 1 - points)
+    assert (np.abs(biases) <= np.maximum(slack, charge) + late * charge + TOLERANCE).all()
+    assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
+    if forecaster.window_guarantee is not None:
+        assert forecaster.window_certificate <= forecaster.window_guarantee + TOLERANCE
+
+
+@pytest.mark.parametrize("config", [*CONFIGS, {"n_cells": 1}, {"n_cells": 2}], ids=label)
+def test_the_guarantee_holds_for_any_mix_of_rounds_with_hints_and_without(config):
+    for outcomes in product((0, 1), repeat=6):
+        for mix in range(0, 64, 7):
+            forecaster = made(config)
+            promised = forecaster.promise(6)
+            for t, y in enumerate(outcomes):
+                hint = (0.4, 0.9, 0.0)[t % 3] if mix >> t & 1 else None
+                forecaster.observe(forecaster.forecast(hint), y)
+            checked(forecaster)
+            assert forecaster.promise(6) == promised
+
+
+@pytest.mark.parametrize("late", [0, 3])
+@pytest.mark.parametrize("config", CONFIGS, ids=label)
+def test_long_mixed_streams_too_in_events_replays_and_copies(config, late):
+    for part in (0.0, 0.3, 0.9):
+        rng = np.random.default_rng(int(10 * part))
+        forecaster, waiting = made(config), []
+        for t in range(500):
+            hint = rng.choice([0.1, 0.31, rng.random()]) if rng.random() < part else None
+            waiting.append(forecaster.forecast(hint))
+            while len(waiting) > late or (waiting and rng.random() < 0.4):
+                token = waiting.pop(rng.integers(len(waiting)))
+                forecaster.observe(token, (token.probability < 0.5) ^ (rng.random() < 0.2))
+            if t % 7 == 0:
+                checked(forecaster, late)
+        # a replay is the same as events, with hints and without
+        again = pickle.loads(pickle.dumps(forecaster))
+        outcomes, hints = rng.integers(0, 2, 200), rng.random(200)
+        for guide in (hints, [None] * 200):
+            forecasts = []
+            for y, hint in zip(outcomes, guide, strict=True):
+                token = forecaster.forecast(hint)
+                forecasts.append(token.probability)
+                forecaster.observe(token, y)
+            played = again.replay(outcomes, None if guide[0] is None else hints)
+            assert played.tolist() == forecasts
+            assert again.certificate == forecaster.certificate
+
+
+def test_the_river_face_plays_rounds_without_hints():
+    rng, forecaster, tokens = np.random.default_rng(2), made({}), made({})
+    for y in rng.random(300) < 0.3:
+        for one in (forecaster, tokens):
+            one.observe(one.forecast(0.8), int(rng.random() < 0.8) if one is forecaster else 1)
+        forecaster, tokens = pickle.loads(pickle.dumps(tokens)), tokens
+        token = tokens.forecast()
+        assert forecaster.predict_proba_one({})[True] == token.probability
+        forecaster.learn_one({}, bool(y))
+        tokens.observe(token, bool(y))
+        assert forecaster.certificate == tokens.certificate
+
+
+@pytest.mark.parametrize("config", [{}, {"n_cells": 5}, {"n_cells": 5, "rule": "sign"}], ids=label)
+def test_a_memory_that_does_not_fit_whether_there_are_hints_is_refused(config):
+    forecaster = made(config)
+    forecaster.replay([1, 0, 1], [0.3, 0.7, 0.1])
+    assert forecaster.memory[HINTED] == 1
+    forecaster.hints = False
+    with pytest.raises(ValueError, match="cannot be that of any run"):
+        pickle.loads(pickle.dumps(forecaster))
