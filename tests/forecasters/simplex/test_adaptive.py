@@ -35,7 +35,7 @@ from onlinecal.forecasters.simplex.tuning import allowance
 from tests.forecasters.simplex.play import outcomes_of
 
 TOLERANCE = 1e-9
-SETTINGS = [{}, {"slack": 1.0, "report": "hint"}]
+SETTINGS = [{}, {"slack": 1.0, "report": "hint", "hints": True}]
 
 
 def adaptive(k, **settings):
@@ -195,7 +195,7 @@ def play_and_count(forecaster, outcomes, hints, count):
 def test_the_account_goes_on_when_classes_join(seed):
     """What points have when they leave the base grid is not owed, what they get from then on is."""
     rng, steps = np.random.default_rng(seed), set()
-    forecaster = SimplexAlmostOneStepAhead(grid="adaptive", slack=1.0, report="hint")
+    forecaster = SimplexAlmostOneStepAhead(grid="adaptive", slack=1.0, hints=True)
     joins = np.sort(rng.choice(1500, 3, replace=False))
     outcomes = [int(rng.integers(1 + (t > joins).sum())) for t in range(2000)]
     sums = {"spent on the base grid": Fraction(0), "left": Fraction(0)}
@@ -227,8 +227,7 @@ def test_all_short_sequences_of_classes_that_are_discovered():
     hints = np.random.default_rng(0).dirichlet(np.ones(3), 6)
     for played in product(range(3), repeat=6):
         for slack in (1.0, None):
-            forecaster = SimplexAlmostOneStepAhead(slack=slack, grid="adaptive" if slack else "nested")
-            forecaster._run.tunes = True
+            forecaster = SimplexAlmostOneStepAhead(slack=slack, grid="adaptive", hints=True)
             play_and_count(forecaster, played, hints, lambda *_: None)
             assert forecaster._run.tuned
 

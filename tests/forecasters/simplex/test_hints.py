@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.memory import records_of
 from onlinecal.forecasters.simplex.machine.rules import moved, vertex_of
-from onlinecal.forecasters.simplex.machine.table import LABEL, POINT
+from onlinecal.forecasters.simplex.machine.table import LABEL, POINT, SCALE
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from tests.forecasters.simplex.play import biases_of, outcomes_of, ready, replay, sums_of, vertices_of
 from tests.forecasters.simplex.reference import every_cell
@@ -82,7 +84,7 @@ def test_more_slack_brings_the_forecasts_closer_to_a_good_model():
     outcomes = [int(rng.choice(k, p=p)) for p in truth]
     gaps = []
     for slack in (None, 1.0, 2.0, 4.0):
-        forecaster = SimplexAlmostOneStepAhead(k, n_cells=8, slack=slack, report="barycentre")
+        forecaster = SimplexAlmostOneStepAhead(k, n_cells=8, slack=slack, report="barycentre", hints=True)
         forecasts = forecaster.replay(outcomes, truth)
         gaps.append(np.abs(forecasts - truth).sum(axis=1).mean())
         assert forecaster.certificate <= forecaster.guarantee
@@ -96,3 +98,87 @@ def test_leaning_keeps_every_bias_above_minus_the_slack():
         memory = ready(3, 12, slack)
         replay(memory, rng.integers(0, 3, 3000), rng.dirichlet(np.full(3, 0.2), 3000))
         assert min(min(biases) for biases in biases_of(memory).values()) >= -slack * 12
+
+
+CONFIGS = [
+    {"n_classes": 3},
+    {"n_classes": 4, "horizon": 400},
+    {"n_classes": 3, "n_cells": 9},
+    {"n_classes": 3, "slack": 1.5},
+    {"n_classes": 3, "grid": "adaptive"},
+    {"n_classes": 3, "report": "barycentre"},
+    {},
+    {"horizon": 400},
+]
+
+
+def honest(k, rounds, seed=0):
+    """A good model's probabilities, and labels drawn from them."""
+    rng = np.random.default_rng(seed)
+    hints = rng.dirichlet(np.full(k, 0.5), rounds)
+    return hints, np.minimum((hints.cumsum(1) < rng.random(rounds)[:, None]).sum(1), k - 1)
+
+
+def brier(q, labels):
+    return ((q - np.eye(q.shape[1])[labels]) ** 2).sum(1).mean()
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_rounds_with_hints_and_without_may_be_mixed(config):
+    hints, labels = honest(config.get("n_classes", 3), 600)
+    forecaster, rng = SimplexAlmostOneStepAhead(**config, hints=True), np.random.default_rng(1)
+    for t, y in enumerate(labels.tolist()):
+        known = forecaster.classes
+        if not known or rng.random() < 0.4:
+            forecast = forecaster.predict_proba_one({})
+            if t % 2:
+                forecaster.learn_one({}, y)
+            else:
+                token = forecaster.forecast()
+                assert token.probabilities == forecast
+                forecaster.observe(token, y)
+        else:
+            masses = hints[t][known]
+            forecaster.observe(forecaster.forecast(masses / masses.sum()), y)
+        assert forecaster.certificate <= forecaster.guarantee + 1e-9
+        if t == 300:
+            forecaster = pickle.loads(pickle.dumps(forecaster))
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_the_first_round_without_a_hint_is_near_equal_probabilities(k):
+    forecaster = SimplexAlmostOneStepAhead(k, horizon=1000, hints=True)
+    forecaster.forecast(np.eye(k)[0])
+    m = int(forecaster.memory[SCALE])
+    assert np.abs(np.array(forecaster.forecast().vector) - 1 / k).sum() <= 2 * k / m
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_without_hints_they_are_refused_in_words_and_nothing_happens(config):
+    forecaster = SimplexAlmostOneStepAhead(**config)
+    forecaster.replay([0, 1, 2])
+    before, hint = forecaster.memory.tolist(), np.eye(len(forecaster.classes))[:1]
+    for play in (lambda: forecaster.forecast(hint[0]), lambda: forecaster.replay([0], hint)):
+        with pytest.raises(ValueError, match="make it with hints=True"):
+            play()
+    assert (forecaster.memory.tolist(), forecaster.n_open) == (before, 0)
+    with pytest.raises(ValueError, match="make the forecaster with hints=True"):
+        SimplexAlmostOneStepAhead(3, report="hint")
+
+
+@pytest.mark.parametrize("k", [3, 4])
+def test_hints_of_a_good_model_are_not_ruined(k):
+    """Within 2 % of their Brier score; barycentres without slack lose a quarter."""
+    hints, labels = honest(k, 4000)
+    followed = SimplexAlmostOneStepAhead(k, hints=True).replay(labels, hints)
+    unslacked = SimplexAlmostOneStepAhead(k, report="barycentre", hints=True).replay(labels, hints)
+    assert brier(followed, labels) <= 1.02 * brier(hints, labels)
+    assert brier(unslacked, labels) >= 1.25 * brier(hints, labels)
+
+
+def test_a_named_report_and_a_slack_are_kept():
+    hints, labels = honest(3, 200)
+    narrow = SimplexAlmostOneStepAhead(3, slack=1.0, hints=True)
+    named = SimplexAlmostOneStepAhead(3, slack=1.0, report="hint", hints=True)
+    assert np.array_equal(narrow.replay(labels, hints), named.replay(labels, hints))
+    assert narrow.guarantee == named.guarantee

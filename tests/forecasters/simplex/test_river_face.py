@@ -77,14 +77,14 @@ def test_hinted_replay_is_the_hinted_game():
     rng = np.random.default_rng(0)
     outcomes, hints = outcomes_of("drift", 3, 400, 4), rng.dirichlet(np.ones(3), 400)
     for config in ({"n_classes": 3}, {"n_classes": 3, "slack": 1.0, "n_cells": 9}):
-        replayed, tokens = SimplexAlmostOneStepAhead(**config), SimplexAlmostOneStepAhead(**config)
+        replayed, tokens = (SimplexAlmostOneStepAhead(**config, hints=True) for _ in range(2))
         for y, hint, row in zip(outcomes.tolist(), hints, replayed.replay(outcomes, hints), strict=True):
             token = tokens.forecast(hint)
             assert token.vector == tuple(row)
             assert token.hint == tuple(hint)
             tokens.observe(token, y)
         assert tokens.certificate == replayed.certificate
-    by_label = SimplexAlmostOneStepAhead(labels=["a", "b", "c"])
+    by_label = SimplexAlmostOneStepAhead(labels=["a", "b", "c"], hints=True)
     assert by_label.forecast({"c": 1.0}).vector == by_label.forecast([0.0, 0.0, 1.0]).vector
 
 

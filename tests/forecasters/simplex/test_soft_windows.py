@@ -45,8 +45,8 @@ def test_windows_of_soft_labels(k, config, hinted, window, begin):
     labels[:begin] = np.eye(k)[rng.integers(k, size=begin)]
     labels[::7] = np.eye(k)[rng.integers(k, size=len(labels[::7]))]
     hints = rng.dirichlet(np.ones(k), 200)
-    forecaster, settled = SimplexAlmostOneStepAhead(k, window=window, **config), []
-    whole = SimplexAlmostOneStepAhead(k, window=window, **config)
+    forecaster, settled = SimplexAlmostOneStepAhead(k, window=window, hints=hinted, **config), []
+    whole = SimplexAlmostOneStepAhead(k, window=window, hints=hinted, **config)
     for t, y in enumerate(labels):
         settled.append((forecaster.forecast(hints[t] if hinted else None), y))
         forecaster.observe(settled[-1][0], y if y.max() < 1 else int(y.argmax()))

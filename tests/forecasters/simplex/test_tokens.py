@@ -49,7 +49,7 @@ def play_late(forecaster, outcomes, most_open, rng, hinted=True):
 )
 def test_with_late_labels_certificate_and_guarantee_still_hold(config, rounds, most_open, seed):
     outcomes = outcomes_of("drift", 4, rounds, seed).tolist()
-    forecaster = SimplexAlmostOneStepAhead(**config)
+    forecaster = SimplexAlmostOneStepAhead(**config, hints=True)
     settled = play_late(forecaster, outcomes, most_open, np.random.default_rng(seed))
     assert forecaster.n_open == 0
     assert forecaster.n_rounds == rounds
@@ -134,16 +134,16 @@ def test_a_token_is_settled_once_and_by_its_own_forecaster():
     ],
 )
 def test_a_bad_hint_issues_nothing(hint):
-    forecaster = SimplexAlmostOneStepAhead(3)
+    forecaster = SimplexAlmostOneStepAhead(3, hints=True)
     with pytest.raises(ValueError, match="hint"):
         forecaster.forecast(hint)
     with pytest.raises(ValueError, match="hint"):
-        SimplexAlmostOneStepAhead().forecast(hint)
+        SimplexAlmostOneStepAhead(hints=True).forecast(hint)
     assert forecaster.n_open == 0
 
 
 def test_while_no_class_is_known_an_empty_hint_is_none():
-    forecaster = SimplexAlmostOneStepAhead()
+    forecaster = SimplexAlmostOneStepAhead(hints=True)
     token = forecaster.forecast({})
     assert token.probabilities == {}
     forecaster.observe(token, "a")
@@ -152,7 +152,7 @@ def test_while_no_class_is_known_an_empty_hint_is_none():
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f))])
 def test_a_copy_settles_the_tokens_that_were_open(duplicate):
-    forecaster = SimplexAlmostOneStepAhead(slack=1.0)
+    forecaster = SimplexAlmostOneStepAhead(slack=1.0, hints=True)
     forecaster.replay(["a", "b", "c", "a"])
     token = forecaster.forecast({"a": 0.7, "b": 0.3})
     twin = duplicate(forecaster)
