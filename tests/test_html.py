@@ -40,9 +40,9 @@ def answers(folder):
     monitor.update_many(P, Y)
     alarm.update_many(P, Y)
     stream = recalibrate_stream(P, Y, groups=[EVIL, "b"] * 30)
-    simplex = SimplexAlmostOneStepAhead(labels=[EVIL, "b", "c"])
+    simplex = SimplexAlmostOneStepAhead(labels=[EVIL, "b", "c"], hints=True)
     return [
-        AlmostOneStepAhead().forecast(hint=0.7),
+        AlmostOneStepAhead(hints=True).forecast(hint=0.7),
         AlmostOneStepAhead().forecast(),
         simplex.forecast(),
         simplex.forecast({EVIL: 0.2, "b": 0.3, "c": 0.5}),

@@ -80,7 +80,7 @@ model = LogisticRegression()
 version: str = onlinecal.__version__
 onlinecal.Nonsense  # error: attr-defined
 
-forecaster = AlmostOneStepAhead(horizon=1000, rule="sign", report="hint")
+forecaster = AlmostOneStepAhead(horizon=1000, rule="sign", report="hint", hints=True)
 token = forecaster.forecast(hint=0.4)
 forecaster.observe(token, np.bool_(True))
 probability: float = token.probability
@@ -88,6 +88,7 @@ certificate: float = forecaster.certificate
 AlmostOneStepAhead(horizon="ten", nonsense=3)  # error: arg-type call-arg
 AlmostOneStepAhead(grid="dyadic")  # error: arg-type
 AlmostOneStepAhead(report="middle")  # error: arg-type
+AlmostOneStepAhead(hints="yes")  # error: arg-type
 forecaster.observe(token)  # error: call-arg
 forecaster.observe(token, "yes")  # error: arg-type
 forecaster.observe(0.5, 1)  # error: arg-type
@@ -96,7 +97,7 @@ text: str = forecaster.certificate  # error: assignment
 OneStepAhead(horizon=10, rule="balanced").answer(1)
 OneStepAhead(report="hint")  # error: call-arg
 
-joint = SimplexAlmostOneStepAhead(3, labels=["a", "b", "c"])
+joint = SimplexAlmostOneStepAhead(3, labels=["a", "b", "c"], hints=True)
 several: SimplexForecast = joint.forecast({"a": 0.2, "b": 0.3, "c": 0.5})
 joint.observe(several, "a")
 SimplexAlmostOneStepAhead(n_classes="three")  # error: arg-type

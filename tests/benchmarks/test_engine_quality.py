@@ -51,5 +51,5 @@ def test_defaults_cost_hints_no_skill(name):
         }
         print(f"{name}, {len(set(keys))} keys, hints {raw:.4f}:", {k: f"{v:+.2%}" for k, v in found.items()})
         assert found["default"] <= engine
-    forecasts = AlmostOneStepAhead().replay(outcomes, hints)
+    forecasts = AlmostOneStepAhead(hints=True).replay(outcomes, hints)
     assert np.mean((forecasts - outcomes) ** 2) / raw - 1 <= alone

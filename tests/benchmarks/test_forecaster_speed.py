@@ -64,13 +64,13 @@ def test_replay_with_hints_against_cumsum(compare, hinted, report, grid):
         "slack": 1.0 if report == "hint" else 0.5,
         "report": report,
     }
-    AlmostOneStepAhead(**settings).replay(outcomes[:10], hints[:10])
+    AlmostOneStepAhead(**settings, hints=True).replay(outcomes[:10], hints[:10])
     compare(
         lambda forecaster: forecaster.replay(outcomes, hints),
         lambda: np.cumsum(chance),
         "none stated",
         rounds=3,
-        setup=lambda: (AlmostOneStepAhead(**settings),),
+        setup=lambda: (AlmostOneStepAhead(**settings, hints=True),),
     )
 
 
@@ -90,13 +90,13 @@ def test_replay_with_honest_hints_against_the_same_without(compare, chance, repo
         "slack": 1.0 if report == "hint" else 0.5,
         "report": report,
     }
-    AlmostOneStepAhead(**settings).replay(outcomes[:10], hints[:10])
+    AlmostOneStepAhead(**settings, hints=True).replay(outcomes[:10], hints[:10])
     compare(
         lambda forecaster: forecaster.replay(outcomes, hints),
         lambda: AlmostOneStepAhead(**settings).replay(outcomes),
         "at most 4",
         rounds=1,
-        setup=lambda: (AlmostOneStepAhead(**settings),),
+        setup=lambda: (AlmostOneStepAhead(**settings, hints=True),),
     )
 
 

@@ -47,12 +47,12 @@ TARGETS = {"wandering": "3", "jumping": "3", "false": "3"}
 @pytest.mark.parametrize("kind", TARGETS)
 def test_hints_against_none(compare, kind, slack):
     outcomes, (hints, hinted_outcomes) = drifting(3)[: ROUNDS // 10], hinted(kind)
-    SimplexAlmostOneStepAhead(3, n_cells=100, slack=slack).replay(outcomes[:9], hints[:9])
+    SimplexAlmostOneStepAhead(3, n_cells=100, slack=slack, hints=True).replay(outcomes[:9], hints[:9])
     compare(
         lambda forecaster: forecaster.replay(hinted_outcomes, hints),
         lambda: SimplexAlmostOneStepAhead(3, n_cells=100).replay(outcomes),
         TARGETS[kind],
-        setup=lambda: (SimplexAlmostOneStepAhead(3, n_cells=100, slack=slack),),
+        setup=lambda: (SimplexAlmostOneStepAhead(3, n_cells=100, slack=slack, hints=True),),
     )
 
 

@@ -55,7 +55,7 @@ def test_after_it_other_types_of_arguments_compile_nothing(warm, kind, memory):
     for array in (forecasts, outcomes):
         array.flags.writeable = memory != "read-only"
     with counting() as count:
-        forecaster = AlmostOneStepAhead()
+        forecaster = AlmostOneStepAhead(hints=True)
         forecaster.observe(forecaster.forecast(hint=0.8), outcomes[0])
         forecaster.replay(outcomes, forecasts)
         smooth_calibration_error(forecasts, outcomes)

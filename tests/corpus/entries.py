@@ -122,7 +122,7 @@ def binary() -> Iterable[tuple[str, Play]]:
     yield "binary/one step", lambda: learnt(forecasters.OneStepAhead(n_cells=30), COINS)
 
 
-HINTED: dict[str, Any] = {}
+HINTED: dict[str, Any] = {"hints": True}
 """What a forecaster that is given hints is made with."""
 
 

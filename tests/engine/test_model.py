@@ -47,11 +47,11 @@ class Lane:
         }
         if config.kind == "simplex":
             labels = None if config.classes is None else list(config.classes)
-            self.forecaster = SimplexAlmostOneStepAhead(labels=labels, **given)
-            # the engine's keys go over to the grid that tunes itself with the first hint
-            self.forecaster._run.tunes = True
+            # the engine's keys have the grid that tunes itself, unless something fixes it
+            grid = "nested" if {"horizon", "n_cells", "report"}.intersection(given) else "adaptive"
+            self.forecaster = SimplexAlmostOneStepAhead(labels=labels, grid=grid, hints=True, **given)
         else:
-            self.forecaster = AlmostOneStepAhead(**given)
+            self.forecaster = AlmostOneStepAhead(**given, hints=True)
         self.waiting = 0
 
     def ask(self, hint):

@@ -163,7 +163,7 @@ def test_the_summary_breaks_no_bound():
 
 @settings(max_examples=examples(40), deadline=None)
 @given(
-    st.sampled_from([{}, {"horizon": 150}, {"grid": "nested"}, {"report": "hint", "slack": 1.0}]),
+    st.sampled_from([{}, {"horizon": 150}, {"grid": "nested"}, {"hints": True, "slack": 1.0}]),
     st.sampled_from(["random", "against", "inside"]),
     st.integers(0, 2**32 - 1),
 )

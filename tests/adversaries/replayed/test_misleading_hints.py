@@ -10,8 +10,8 @@ import pytest
 
 from adversaries import misleading_hints
 from onlinecal import AlmostOneStepAhead
-from onlinecal.forecasters.binary.cells import REPORTS
-from onlinecal.forecasters.binary.grids.uniform import as_first_edition
+from onlinecal.forecasters.binary.cells import HIGH, LOW, REPORTS
+from onlinecal.forecasters.binary.grids.uniform import FREED
 
 
 def brier(forecasts, outcomes):
@@ -24,10 +24,11 @@ def brier(forecasts, outcomes):
 def test_the_nearest_cell_falls_behind_by_an_eighth_a_round(m, slack, report):
     rounds = 30_000
     stream = misleading_hints(rounds, m, slack)
-    forecaster = AlmostOneStepAhead(n_cells=m, slack=slack, report=report)
+    forecaster = AlmostOneStepAhead(n_cells=m, slack=slack, report=report, hints=True)
     if slack < 1 - 1 / m:
         # the statement is of points that are never free
-        forecaster.memory = as_first_edition(forecaster.memory)
+        forecaster.memory[FREED] = 0
+        forecaster.memory[[HIGH, LOW]] = int(slack * m), m - int(slack * m)
     forecasts = forecaster.replay(stream.outcomes, stream.hints)
     regret = brier(forecasts, stream.outcomes) - brier(stream.hints, stream.outcomes)
     assert regret >= rounds / 8 - rounds / m - slack * (m / 8 + 0.5) - 1 / 8
@@ -35,7 +36,9 @@ def test_the_nearest_cell_falls_behind_by_an_eighth_a_round(m, slack, report):
 
 def test_with_free_points_it_falls_behind_too():
     stream = misleading_hints(30_000, 100, 0.5)
-    forecasts = AlmostOneStepAhead(n_cells=100, report="hint").replay(stream.outcomes, stream.hints)
+    forecasts = AlmostOneStepAhead(n_cells=100, report="hint", hints=True).replay(
+        stream.outcomes, stream.hints
+    )
     assert brier(forecasts, stream.outcomes) - brier(stream.hints, stream.outcomes) > 0.11 * 30_000
 
 
@@ -43,16 +46,15 @@ def test_with_free_points_it_falls_behind_too():
 def test_with_the_grid_for_the_horizon_it_is_an_eighth(rounds):
     m = math.isqrt(rounds - 1) + 1
     stream = misleading_hints(rounds, m)
-    forecasts = AlmostOneStepAhead(horizon=rounds, slack=1.0, report="hint").replay(
-        stream.outcomes, stream.hints
-    )
+    forecaster = AlmostOneStepAhead(horizon=rounds, slack=1.0, report="hint", hints=True)
+    forecasts = forecaster.replay(stream.outcomes, stream.hints)
     regret = brier(forecasts, stream.outcomes) - brier(stream.hints, stream.outcomes)
     assert regret / rounds == pytest.approx(1 / 8, abs=0.002)
 
 
 def test_the_self_tuning_grid_is_misled_by_them_too():
     stream = misleading_hints(100_000, 317)
-    forecasts = AlmostOneStepAhead(slack=1.0, report="hint").replay(stream.outcomes, stream.hints)
+    forecasts = AlmostOneStepAhead(slack=1.0, report="hint", hints=True).replay(stream.outcomes, stream.hints)
     assert brier(forecasts, stream.outcomes) >= brier(stream.hints, stream.outcomes) + 5_000
 
 

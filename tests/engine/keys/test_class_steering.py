@@ -78,8 +78,7 @@ def test_steered_hints_beat_the_hints_and_forecasts_follow_them():
 def test_it_is_the_steering_of_hints_in_the_order_of_events_whatever_the_lanes(settings):
     state, out = vector_trust.new_trusted_steering(K), np.empty(K)
     ticket = np.empty(vector_trust.ticket_size(K))
-    forecaster, wanted = SimplexAlmostOneStepAhead(labels=LABELS), []
-    forecaster._run.tunes = True
+    forecaster, wanted = SimplexAlmostOneStepAhead(labels=LABELS, grid="adaptive", hints=True), []
     for t, (row, number) in enumerate(zip(ROWS[:300], NUMBERS[:300].tolist(), strict=True)):
         vector_trust.ask(state, ticket, row, out)
         token = forecaster.forecast(over_known(out))

@@ -61,7 +61,8 @@ def test_answers_are_those_of_the_forecaster_bit_for_bit(settings, most):
     rng, waiting = np.random.default_rng(len(str(settings)) + most), []
     state = KeyState("k", 1, Settings(KeyConfig(kind="simplex", steering=False, **settings)))
     given = {name: value for name, value in settings.items() if name != "classes"}
-    forecaster = SimplexAlmostOneStepAhead(labels=settings.get("classes"), **given)
+    grid = "nested" if {"report", "n_cells", "horizon", "window"}.intersection(given) else "adaptive"
+    forecaster = SimplexAlmostOneStepAhead(labels=settings.get("classes"), grid=grid, hints=True, **given)
     for i in range(250):
         hint = None
         if "report" in settings and set(forecaster.classes) == set(LABELS):

@@ -76,7 +76,7 @@ def test_steered_hints_beat_the_hints_and_the_forecasts_follow_them():
 
 
 def test_it_is_the_steering_of_hints_in_the_order_of_events_whatever_the_lanes():
-    state, table = trust.new_steering(), AlmostOneStepAhead()
+    state, table = trust.new_steering(), AlmostOneStepAhead(hints=True)
     wanted, ticket = [], np.empty(steering.TICKET)
     for hint, y in zip(HINTS[:300], OUTCOMES[:300], strict=True):
         token = table.forecast(trust.ask(state, ticket, hint))
@@ -89,9 +89,9 @@ def test_it_is_the_steering_of_hints_in_the_order_of_events_whatever_the_lanes()
 
 
 def test_without_steering_hints_are_followed_as_forecasters_do():
-    wanted = AlmostOneStepAhead().replay(OUTCOMES[:500], HINTS[:500])
-    config = EngineConfig(KeyConfig(steering=False))
-    assert forecasts(answered(config, events(HINTS[:500], OUTCOMES[:500]))) == wanted.tolist()
+    wanted = AlmostOneStepAhead(hints=True).replay(OUTCOMES[:500], HINTS[:500])
+    unsteered = EngineConfig(KeyConfig(steering=False))
+    assert forecasts(answered(unsteered, events(HINTS[:500], OUTCOMES[:500]))) == wanted.tolist()
 
 
 @pytest.mark.parametrize("lanes", [1, 4])

@@ -92,7 +92,7 @@ def test_the_window_of_a_key_whose_outcomes_become_shares(config, most):
 
 def test_one_lane_is_the_forecaster_with_shares_too():
     state = KeyState("k", 1, Settings(KeyConfig(window=20, report="hint", slack=1.0, steering=False)))
-    forecaster = AlmostOneStepAhead(window=20, report="hint", slack=1.0)
+    forecaster = AlmostOneStepAhead(window=20, report="hint", slack=1.0, hints=True)
     rng = np.random.default_rng(4)
     waiting = []
     for i in range(90):
@@ -121,7 +121,7 @@ def test_states_do_not_depend_on_batches_or_on_who_looked(lanes):
 
 def test_one_lane_is_the_forecaster():
     state = KeyState("k", 1, Settings(KeyConfig(window=50)))
-    forecaster = AlmostOneStepAhead(window=50)
+    forecaster = AlmostOneStepAhead(window=50, hints=True)
     rng = np.random.default_rng(3)
     for i in range(200):
         y = int(rng.random() < 0.2)
@@ -182,7 +182,7 @@ def test_what_does_not_go_is_refused():
 def test_a_key_of_several_classes_is_the_forecaster_with_that_window(hinted, most):
     labels, rng, waiting = ["sun", "rain", "snow"], np.random.default_rng(6), []
     state = KeyState("k", 1, Settings(KeyConfig(kind="simplex", classes=labels, window=40, steering=False)))
-    forecaster = SimplexAlmostOneStepAhead(labels=labels, window=40)
+    forecaster = SimplexAlmostOneStepAhead(labels=labels, window=40, hints=True)
     for i in range(300):
         row = over_known(rng.dirichlet(np.ones(3))) if hinted and i > 60 else None
         hint = None if row is None else dict(zip(labels, row.tolist(), strict=True))
@@ -212,7 +212,7 @@ class Twin:
     """A lane's forecaster; after each round its moment, the distance moved, each point's biases."""
 
     def __init__(self, settings):
-        self.forecaster = SimplexAlmostOneStepAhead(labels=LABELS, window=WINDOW, **settings)
+        self.forecaster = SimplexAlmostOneStepAhead(labels=LABELS, window=WINDOW, hints=True, **settings)
         self.history = [(0, 0.0, {})]
 
     def settled(self, moment):

@@ -95,7 +95,9 @@ def test_duel_refuses_more_rounds_than_a_stream_has():
 @pytest.mark.parametrize("hints", [[0.5], [0.5, np.nan], [0.5, 1.5]])
 def test_duel_refuses_hints_that_are_none(hints):
     with pytest.raises(ValueError, match="hints must"):
-        play(AlmostOneStepAhead(horizon=2), adversaries.create("coin"), 2, np.array(hints))
+        play(AlmostOneStepAhead(horizon=2, hints=True), adversaries.create("coin"), 2, np.array(hints))
+    with pytest.raises(ValueError, match="make it with hints=True"):
+        play(AlmostOneStepAhead(horizon=2), adversaries.create("coin"), 2, np.array([0.5, 0.5]))
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 10, 12345])

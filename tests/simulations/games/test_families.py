@@ -20,10 +20,9 @@ EVERY_KIND = [
 @pytest.mark.parametrize("rounds", [1, 10, 1000, 123_457])
 def test_bound_is_at_least_the_guarantee(spec, rounds):
     player = players.create(spec)
-    forecaster, bound = player.build(rounds), player.bound(rounds)
-    assert forecaster.promise(rounds) <= bound * (1 + 1e-12)
-    forecaster.expect_hints()
-    assert forecaster.promise(rounds) <= player.bound(rounds, hinted=True) * (1 + 1e-12) < bound + 1
+    bound, hinted = player.bound(rounds), player.bound(rounds, hinted=True)
+    assert player.build(rounds).promise(rounds) <= bound * (1 + 1e-12)
+    assert player.build(rounds, hinted=True).promise(rounds) <= hinted * (1 + 1e-12) < bound + 1
 
 
 @pytest.mark.parametrize(
@@ -51,6 +50,10 @@ def test_settings_reach_the_forecaster():
     forecaster = players.create("balanced:slack=2,report=hint,cells=30").build(99)
     assert (forecaster.slack, forecaster.report, forecaster.n_cells) == (2.0, "hint", 30)
     assert players.create("nested").build(99).horizon is None
+    assert players.create("nested:hints=true").build(99).hints
+    assert not players.create("nested").build(99).hints
+    with pytest.raises(ValueError, match="hints=false does not go with an adversary that gives hints"):
+        players.create("nested:hints=false").build(99, hinted=True)
     assert players.create("sign").build(99).rule == "sign"
 
 

@@ -77,8 +77,7 @@ def test_a_window_is_of_the_last_rounds_of_the_game(spec):
     hints = np.random.default_rng(1).random(300)
     adversary = adversaries.create("threshold", 300)
     game = play_and_measure(players.create(spec), adversary, 300, hints=hints)
-    plain = players.create(spec).build(300)
-    plain.expect_hints()
+    plain = players.create(spec).build(300, hinted=True)
     for hint, outcome in zip(hints, game.outcomes, strict=True):
         plain.observe(plain.forecast(hint=hint), int(outcome))
     one = game.measured

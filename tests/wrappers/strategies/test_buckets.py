@@ -25,7 +25,7 @@ class Buckets:
     def __init__(self, patience, settings):
         self.splitting = SplittingBuckets(patience)
         self.settings = settings
-        self.tables = [AlmostOneStepAhead(**settings)]
+        self.tables = [AlmostOneStepAhead(**settings, hints=True)]
 
     def play(self, hint, outcome_of):
         """The forecast for a hint, and the outcome it got."""
@@ -36,7 +36,7 @@ class Buckets:
         table.observe(token, y)
         if self.splitting.is_due(place, table.n_rounds):
             self.splitting.halve(place)
-            self.tables += [AlmostOneStepAhead(**self.settings) for _ in range(2)]
+            self.tables += [AlmostOneStepAhead(**self.settings, hints=True) for _ in range(2)]
         return token.probability, y
 
 

@@ -62,6 +62,7 @@ def rises_of(forecaster):
 def test_a_duel_is_bit_equal_to_playing_by_hand(k, settings, hinted, spec):
     T = 300
     hints = np.random.default_rng(k).dirichlet(np.ones(k), T) if hinted else None
+    settings = {**settings, "hints": hinted}
     adversary = adversaries.create_multiclass(spec, k, T, seed=2)
     duel = play_multiclass(SimplexAlmostOneStepAhead(k, **settings).new_run(), adversary, T, hints)
     forecaster = SimplexAlmostOneStepAhead(n_classes=k, **settings)

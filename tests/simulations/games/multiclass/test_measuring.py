@@ -42,7 +42,7 @@ def test_a_window_is_of_the_last_rounds_of_the_game(spec):
     adversary = adversaries.create_multiclass("dirichlet-drift", 3, 400)
     hints = np.random.default_rng(0).dirichlet(np.ones(3), 400) if "hint" in spec else None
     game = play_and_measure_multiclass(create_player(spec), adversary, 400, hints=hints, budget=0.2)
-    plain = create_player(spec).build(3, 400)
+    plain = create_player(spec).build(3, 400, hints is not None)
     for t, outcome in enumerate(game.outcomes.tolist()):
         plain.observe(*plain.announce(np.empty(0) if hints is None else hints[t]), outcome)
     one = game.measured
