@@ -40,6 +40,10 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         Keep a certificate of the key's last so many settled rounds, too (of binary outcomes, or of classes
         that are given); its state then holds these rounds. Also a parameter of the forecaster: it chooses the
         grid unless others do.
+    hints
+        Whether queries may have hints, as of the forecasters: slack and report, where they are not set, are
+        then those for hints. False: a query with a hint is rejected, and the guarantee of the key is less.
+        Kind "lp" lives on hints.
     p, epsilon, n_levels, tolerance, within, first_fit, fading
         Parameters of "lp", as of `LpCalibratedClassifier`; None: 2, .1, 5, its own for epsilon, "shift", 100
         and none. p is finite.
@@ -55,8 +59,8 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     steering
         Whether hints are steered before forecasters follow them: mapped to better ones by what followed the
         key's hints so far. Their squared errors never add up to more than those of the hints themselves plus
-        1/10 (kind "simplex": summed over the classes, 1/5), if labels come in time. None and True: yes, from
-        the key's first hint on; without hints there is nothing to steer, and nothing is kept. False: hints
+        1/10 (kind "simplex": summed over the classes, 1/5), if labels come in time. None and True: yes;
+        without hints there is nothing to steer, and nothing is kept. False: hints
         are followed as they are. Not for kind "lp".
     max_jump
         Of keys whose forecasts expire: seconds by which an event's time may be ahead of the key's clock; with
@@ -77,6 +81,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     slack: float | None = None
     report: str | None = None
     window: int | None = None
+    hints: bool = True
     p: float | None = None
     epsilon: float | None = None
     n_levels: int | None = None
@@ -96,6 +101,9 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
             check_number(getattr(self, name), name, 0.0, math.inf, "()", "a positive number of seconds")
         if self.steering not in (None, True, False):
             raise ValueError(f"steering must be None, True or False, got {self.steering!r}")
+        if not isinstance(self.hints, bool) or (self.kind == "lp" and not self.hints):
+            wanted = "True with kind 'lp'" if self.kind == "lp" else "True or False"
+            raise ValueError(f"hints must be {wanted}, got {self.hints!r}")
         if self.alarm is not None and not isinstance(self.alarm, bool):
             check_open_unit(self.alarm, "alarm")
         if self.kind == "lp" and self.lanes > 1:

@@ -29,14 +29,14 @@ def lanes_of(config: KeyConfig) -> Lanes:
         if getattr(config, name) is not None and name not in ("classes", "steering")
     }
     if config.kind == "binary":
-        return BinaryLanes(**given)
+        return BinaryLanes(config.hints, **given)
     if config.kind == "lp":
         from onlinecal.engine.keys.lp_lanes import LpLanes
 
         return LpLanes(config.classes, **given)
     from onlinecal.engine.keys.simplex_lanes import SimplexLanes
 
-    return SimplexLanes(config.classes, config.lanes > 1, **given)
+    return SimplexLanes(config.classes, config.lanes > 1, config.hints, **given)
 
 
 def steering_of(config: KeyConfig) -> Callable[[], KeySteering] | None:
@@ -61,7 +61,8 @@ class Settings:
     """A configuration at work: shared by all keys that it holds for.
 
     `arena` is where these live, if their forecasters are single grid machines without a window; else None.
-    `usual` is whether they ask for no more accounts than an arena keeps, since nothing expires.
+    `usual` is whether they ask for no more accounts than an arena keeps, since nothing expires, and whether
+    all hints that are probabilities are accepted.
     """
 
     def __init__(self, config: KeyConfig) -> None:
@@ -73,7 +74,7 @@ class Settings:
         if isinstance(self.kind, BinaryLanes) and config.lanes == 1 and config.window is None:
             self.arena = Arena(self.kind.model, self.new_watch)
         self.patience = NEVER if config.expire_after is None else config.expire_after
-        self.usual = self.arena is not None and self.patience == NEVER
+        self.usual = self.arena is not None and self.patience == NEVER and config.hints
         self.max_jump = NEVER if config.expire_after is None else config.max_jump
 
     def problem_of_time(self, time: float | None, clock: float | None) -> str | None:

@@ -46,6 +46,28 @@ def test_forecasts_are_those_of_the_forecaster():
         assert engine.handle([Outcome(f"q{i}", outcome)]) == [Settled(f"q{i}")]
 
 
+@pytest.mark.parametrize("lanes", [1, 2])
+@pytest.mark.parametrize("kind", ["binary", "simplex"])
+def test_keys_without_hints_refuse_them_in_words_and_promise_more(kind, lanes):
+    hint = 0.4 if kind == "binary" else {"a": 0.4, "b": 0.6}
+    labels = [0, 1, 1] if kind == "binary" else ["a", "b", "b"]
+    promised = []
+    for hints in (True, False):
+        config = EngineConfig(KeyConfig(kind=kind, hints=hints, lanes=lanes))
+        with Engine(config=config) as engine:
+            answers = [engine.query(f"q{i}", "k") for i in range(3)]
+            engine.handle([Outcome(answer.id, label) for answer, label in zip(answers, labels, strict=True)])
+            promised.append(engine.summary("k").guarantee)
+            [told] = engine.handle([Query("hinted", "k", hint)])
+            assert isinstance(told, Forecast if hints else Rejected)
+            many = engine.handle([Query(f"many {i}", "k", hint) for i in range(200)])
+            assert {type(one) for one in many} == {type(told)}
+    assert "hints = false" in told.detail
+    assert promised[1] < promised[0]
+    with pytest.raises(ValueError, match="hints must be True with kind 'lp'"):
+        KeyConfig(kind="lp", hints=False)
+
+
 def test_late_labels_in_one_batch_are_those_of_tokens_settled_late(engine):
     twin, rng = AlmostOneStepAhead(hints=True), random.Random(1)
     tokens = [twin.forecast() for _ in range(20)]

@@ -155,15 +155,24 @@ def window_bounds(
     return proven, promised
 
 
+def check_wanted(hints: bool) -> None:
+    """ValueError if a query has a hint where there are to be none."""
+    if not hints:
+        raise ValueError("hint must be left away: the key is configured with hints = false")
+
+
 class BinaryLanes:
     """Forecasters of outcomes 0 and 1 that share their parameters."""
 
-    def __init__(self, **parameters: Any) -> None:
-        self.model = AlmostOneStepAhead(hints=True, **parameters)
+    def __init__(self, hints: bool = True, **parameters: Any) -> None:
+        self.model = AlmostOneStepAhead(hints=hints, **parameters)
 
     def hint_of(self, hint: Any) -> float | None:
         """A probability, 0.0 without sign."""
-        return None if hint is None else check_probability(hint, "hint") + 0.0
+        if hint is None:
+            return None
+        check_wanted(self.model.hints)
+        return check_probability(hint, "hint") + 0.0
 
     def outcome_of(self, value: Any) -> float:
         """An int, 0 or 1, or a float between."""

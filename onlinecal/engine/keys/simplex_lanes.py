@@ -14,7 +14,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane, ClassOutcome, parts_of
-from onlinecal.engine.keys.lanes import Issued, Step
+from onlinecal.engine.keys.lanes import Issued, Step, check_wanted
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.almost_one_step_ahead import Grid, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import over_known
@@ -54,12 +54,24 @@ class SimplexState(Struct, array_like=True):
 class SimplexLanes(ClassLabels):
     """Forecasters of several classes that share their parameters; with `shared` several may be of one key."""
 
-    def __init__(self, classes: tuple[str, ...] | None, shared: bool = False, **parameters: Any) -> None:
+    def __init__(
+        self,
+        classes: tuple[str, ...] | None,
+        shared: bool = False,
+        hints: bool = True,
+        **parameters: Any,
+    ) -> None:
         super().__init__(classes)
         self.shared = shared
-        tuned = not {"report", "n_cells", "horizon", "window"}.intersection(parameters)
+        tuned = hints and not {"report", "n_cells", "horizon", "window"}.intersection(parameters)
         grid: Grid = "adaptive" if tuned else "nested"
-        self.model = SimplexAlmostOneStepAhead(labels=classes, hints=True, grid=grid, **parameters)
+        self.model = SimplexAlmostOneStepAhead(labels=classes, hints=hints, grid=grid, **parameters)
+
+    def hint_of(self, hint: Any) -> dict[str, float] | None:
+        """Probabilities by class; ValueError if they are none, or there are to be none."""
+        if hint is not None:
+            check_wanted(self.model.hints)
+        return super().hint_of(hint)
 
     def new(self) -> SimplexLane:
         """A lane before its first round."""
