@@ -30,7 +30,7 @@ def play_by_hand(forecaster, adversary, rounds, hints=None):
 
 def assert_same_game(spec, adversary_spec, hints=None):
     player = players.create(spec)
-    by_hand, compiled = player.build(ROUNDS), player.build(ROUNDS)
+    by_hand, compiled = (player.build(ROUNDS, hinted=hints is not None) for _ in range(2))
     adversary = adversaries.create(adversary_spec, ROUNDS, seed=5)
     duel = play(compiled, adversary, ROUNDS, hints)
     forecasts, outcomes, certificates = play_by_hand(by_hand, adversary, ROUNDS, hints)
