@@ -46,6 +46,7 @@ from tests.fed import (
     PHISHING,
     SEGMENTS,
     TABLE,
+    UNEXPECTED,
     Refusal,
 )
 
@@ -129,7 +130,8 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"horizon": 1000},
         {"window": 100},
         {"grid": "nested", "rule": "sign", "report": "lower"},
-        {"slack": 1.0, "report": "hint", "grid": "nested"},
+        {"slack": 1.0, "grid": "nested", "hints": True},
+        {"hints": True},
     ],
     f.OneStepAhead: [{}, {"n_cells": 30, "rule": "sign"}],
     f.ConstantForecaster: [{}],
@@ -147,7 +149,9 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"n_cells": 4, "slack": 1.5},
         {"n_classes": 3},
         {"n_classes": 3, "grid": "adaptive"},
-        {"n_classes": 3, "window": 100},
+        {"n_classes": 3, "window": 100, "hints": True},
+        {"n_classes": 3, "hints": True},
+        {"hints": True},
     ],
     w.CalibratedClassifier: [
         {"classifier": logistic()},
@@ -235,12 +239,13 @@ def fed(kind: type, settings: dict[str, Any]) -> tuple[Callable[[Any, Any], list
         return fit, (TABLE, LABELS), NO_TABLES
     if kind is f.SimplexAlmostOneStepAhead:
         if "n_classes" in settings:
-            return learn, [({}, label) for label in LABELS.tolist()], [*NO_CLASSES, *NO_VECTORS]
+            vectors = NO_VECTORS if settings.get("hints") else UNEXPECTED
+            return learn, [({}, label) for label in LABELS.tolist()], [*NO_CLASSES, *vectors]
         return learn, SEGMENTS, NO_CLASSES
     if kind.__module__.startswith("onlinecal.wrappers"):
         return learn, SEGMENTS if "strategy" in settings else PHISHING, NO_LABELS
     if kind is f.AlmostOneStepAhead:
-        return learn, PHISHING, [*NO_SHARES, *NO_HINTS]
+        return learn, PHISHING, [*NO_SHARES, *(NO_HINTS if settings.get("hints") else UNEXPECTED)]
     return learn, PHISHING, NO_SHARES if kind is f.OneStepAhead else NO_OUTCOMES
 
 

@@ -47,6 +47,7 @@ NO_HINTS: list[Refusal] = [
     ("replay", ([0, 1], [0.5, 1.5]), r"hints must lie in \[0, 1\], got 1.5 at row 1"),
     ("replay", ([0, 1], [0.5, NAN]), "hints must lie in .* got nan at row 1"),
 ]
+UNEXPECTED: list[Refusal] = [("replay", ([0, 1], [0.5, 0.5]), "make it with hints=True")]
 NO_CLASSES: list[Refusal] = [
     *(("learn_one", ({}, y), "y must be .*, got") for y in (None, NAN, INF, [1], {}, np.array([0, 1]))),
     ("replay", ([],), "outcomes is empty"),

@@ -149,7 +149,6 @@ class GridForecaster(base.Classifier):
         self._probability = 0.5
         self.resume()
 
-    @property
     def _terms(self) -> guarantees.Terms:
         """What holds of its memory."""
         return guarantees.Terms(guarantees.Biases.under(self.rule, self._slack), self._reach)
@@ -295,11 +294,11 @@ class GridForecaster(base.Classifier):
         """The bound on any so many consecutive rounds (None: `window`) of such a memory, if it has one."""
         if self.window is None:
             return None
-        return self._terms.window_promise(memory, self.window if rounds is None else rounds, late)
+        return self._terms().window_promise(memory, self.window if rounds is None else rounds, late)
 
     def promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
         """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
-        return self._terms.promise(memory, rounds, late)
+        return self._terms().promise(memory, rounds, late)
 
     @property
     def most_rounds(self) -> int:
@@ -309,7 +308,7 @@ class GridForecaster(base.Classifier):
         (2^32 m with the midpoint); grids without a horizon 2^43, unless slack or late labels are so great
         that the guarantee passes 2^25 before.
         """
-        return self._terms.most_rounds(self.memory, self._late)
+        return self._terms().most_rounds(self.memory, self._late)
 
     @property
     def n_rounds(self) -> int:

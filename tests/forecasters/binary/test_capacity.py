@@ -113,7 +113,7 @@ def test_what_a_setting_is_said_to_bear_fits_its_integers(config):
             memory[REPORT] == 3
         )
         assert most * int(price) <= cells.BRIM + 2 * price
-        assert forecaster._terms.biases.worst * (m - 1) * m < cells.BRIM
+        assert forecaster._terms().biases.worst * (m - 1) * m < cells.BRIM
 
 
 def test_a_horizon_that_cannot_be_played_is_refused():
