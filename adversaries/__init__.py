@@ -9,8 +9,7 @@ Outcomes are 0 and 1; those with more classes come from `adversaries.multiclass`
 `describe_multiclass`, `replay_labels`, `replay_table` and `replay_river_labels`.
 """
 
-from adversaries.adversary import Adversary
-from adversaries.catalogues import Row
+from adversaries.adversary import Adversary, Seed
 from adversaries.exhaustive import all_sequences, sequence_chunks
 from adversaries.kinds.genome import Genome
 from adversaries.multiclass import (
@@ -24,9 +23,8 @@ from adversaries.multiclass import (
     replay_river_labels,
     replay_table,
 )
-from adversaries.phased import Seed
 from adversaries.protocol import Kind, Phase, Power, State, Step
-from adversaries.registry import catalogue, create, describe, register
+from adversaries.registry import Row, catalogue, create, describe, register
 from adversaries.replayed.champions import Champion, stored_champions
 from adversaries.replayed.misleading import misleading_hints
 from adversaries.replayed.streams import (

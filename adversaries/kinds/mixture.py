@@ -1,8 +1,8 @@
-"""Adversaries made of two others that play in turn at random: a coin decides in every round who plays.
+"""Adversaries made of others: one plays first and another takes over, or a coin decides in every round.
 
-Both are played by one step function, made for that pair of steps. Such a step has no line of its own in a
-module, so it gets a name from which it can be made again: pickles, and numba's cache of compiled loops on
-disk, refer to it by that name as they refer to any other step.
+In a mixture both are played by one step function, made for that pair of steps. Such a step has no line of
+its own in a module, so it gets a name from which it can be made again: pickles, and numba's cache of compiled
+loops on disk, refer to it by that name as they refer to any other step.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +22,59 @@ from numba.extending import register_jitable
 
 from adversaries.protocol import POWERS, Build, Kind, Phase, State, Step
 from onlinecal.specs import Parameter
+
+
+def two_phases(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:
+    """The phases of both players; each is built for the rounds it will play and counts them from 0.
+
+    Parameters
+    ----------
+    values
+        Spec strings `first` and `second`, and `switch` (None: half the horizon, rounded down).
+    horizon
+        Rounds of the whole game, None if unknown.
+    build
+        Gives the phases of a spec for a horizon.
+
+    Raises
+    ------
+    ValueError
+        If the horizon leaves no round for one of the two.
+    """
+    switch = values["switch"]
+    if switch is None:
+        assert horizon is not None
+        if horizon < 2:
+            raise ValueError(f"two-phase needs a horizon of at least 2 rounds, got {horizon}")
+        switch = horizon // 2
+    if horizon is not None and switch >= horizon:
+        raise ValueError(f"two-phase: switch must be less than the horizon of {horizon} rounds, got {switch}")
+    *early, last = build(values["first"], switch)
+    left = switch - sum(phase.rounds or 0 for phase in early)
+    return (
+        *early,
+        replace(last, rounds=left),
+        *build(values["second"], None if horizon is None else horizon - switch),
+    )
+
+
+TWO_PHASE = Kind(
+    "two-phase",
+    "one adversary first, another from half way (or from round `switch`) on",
+    "mixed",
+    "this library",
+    (
+        Parameter("first", "coin", "who plays first", form="adversary"),
+        Parameter("second", "threshold", "who takes over", form="adversary"),
+        Parameter(
+            "switch", None, "rounds the first one plays, instead of half the horizon", low=1, form="whole"
+        ),
+    ),
+    compose=two_phases,
+    needs_horizon=True,
+    horizon_unless="switch",
+)
+
 
 BELOW_ONE = 1.0 - 2.0**-53
 """The largest draw there is; a stretched draw may round up to 1 and is brought back to this."""

@@ -2,11 +2,10 @@
 
 They are made like those of two classes: a spec, a seed, phases of one step function each. Classes have the
 numbers 0, ..., k - 1. `create_multiclass` and `describe_multiclass` are the way in; `adversaries.multiclass.
-protocol` tells what an adversary of several classes is made of.
+adversary` tells what an adversary of several classes is made of.
 """
 
-from adversaries.multiclass.adversary import MulticlassAdversary
-from adversaries.multiclass.protocol import MulticlassKind
+from adversaries.multiclass.adversary import MulticlassAdversary, MulticlassKind
 from adversaries.multiclass.registry import create_multiclass, describe_multiclass, multiclass_catalogue
 from adversaries.multiclass.streams import LabelStream, replay_labels, replay_river_labels, replay_table
 

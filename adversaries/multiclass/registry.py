@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from adversaries.catalogues import Kinds, Row
-from adversaries.kinds.mixed import two_phases
-from adversaries.multiclass import adaptive, oblivious, streams
-from adversaries.multiclass.adversary import MulticlassAdversary
-from adversaries.multiclass.protocol import MOST_CLASSES, MOST_ROUNDS, MulticlassKind
-from adversaries.phased import Seed
+from adversaries.adversary import Seed
+from adversaries.kinds.mixture import two_phases
+from adversaries.multiclass import kinds, streams
+from adversaries.multiclass.adversary import MOST_CLASSES, MOST_ROUNDS, MulticlassAdversary, MulticlassKind
 from adversaries.protocol import Build, Phase
+from adversaries.registry import Kinds, Row
 from onlinecal.specs import Parameter
 from onlinecal.validation import check_count
 
@@ -19,7 +18,7 @@ from onlinecal.validation import check_count
 def two_multiclass_phases(
     values: Mapping[str, Any], n_classes: int, horizon: int | None, build: Build
 ) -> tuple[Phase, ...]:
-    """The phases of both players, see `adversaries.kinds.mixed.two_phases`."""
+    """The phases of both players, see `adversaries.kinds.mixture.two_phases`."""
     return two_phases(values, horizon, build)
 
 
@@ -41,7 +40,7 @@ TWO_PHASE = MulticlassKind(
 )
 
 _CATALOGUE: Kinds[MulticlassKind] = Kinds(
-    "adversary of several classes", (*oblivious.KINDS, *streams.KINDS, *adaptive.KINDS, TWO_PHASE)
+    "adversary of several classes", (*kinds.OBLIVIOUS, *streams.KINDS, *kinds.ADAPTIVE, TWO_PHASE)
 )
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
-from adversaries.multiclass.adversary import SUM_TOLERANCE, MulticlassAdversary
-from adversaries.multiclass.protocol import Floats, MulticlassKind
+from adversaries.multiclass.adversary import SUM_TOLERANCE, Floats, MulticlassAdversary, MulticlassKind
 from adversaries.protocol import Build, Phase, State
 from adversaries.replayed.streams import BINARY, SEVERAL, river_dataset
 from onlinecal.specs import Parameter

@@ -128,7 +128,7 @@ def test_a_late_class_is_late_and_then_frequent():
 
 @pytest.mark.parametrize("k", [2, 3, 10])
 def test_the_drift_starts_in_the_middle_and_moves_continuously_over_the_simplex(k):
-    from adversaries.multiclass.path import move, path_state
+    from adversaries.multiclass.kinds import move, path_state
 
     state = path_state(k, 50.0)
     points = np.array([move(state, t, k).copy() for t in range(20_000)])

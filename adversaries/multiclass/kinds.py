@@ -1,0 +1,482 @@
+"""Adversaries of k classes: those that never look at a forecast, those that answer it, one that sees more.
+
+Some follow a way through the simplex: straight lines between the points of a quasi-random Dirichlet
+sequence.
+
+Independent exponential variables divided by their sum have the distribution Dirichlet(1, ..., 1): all class
+probabilities are equally likely. In place of random numbers, the exponentials of point i are made of the
+fractional parts of 1/2 + i/g, 1/2 + i/g^2, ..., 1/2 + i/g^k, with g > 1 the root of g^(k+1) = g + 1: points
+that spread evenly and are known in advance, so that the draws of the game are left to the outcomes.
+
+References
+----------
+Roberts (2018). The unreasonable effectiveness of quasirandom sequences: the sequence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numba.extending import register_jitable
+
+from adversaries.multiclass.adversary import MOST_ROUNDS, Floats, MulticlassKind
+from adversaries.protocol import State, state_of
+from onlinecal.specs import Parameter
+
+SPACING, ROOT, LEG, POINTS = range(4)
+"""Parts of the state: rounds a leg lasts, g, the present leg; then its ends and the present point, k each."""
+
+
+def path_state(n_classes: int, spacing: float) -> State:
+    """The state of a path before its first round, with so many rounds from point to point."""
+    root = 2.0
+    for _ in range(60):
+        root = (1.0 + root) ** (1.0 / (n_classes + 1))
+    return np.array([spacing, root, -1.0, *[0.0] * (3 * n_classes)])
+
+
+@register_jitable
+def move(state: State, t: int, k: int) -> Floats:
+    """The point of round t, shape (k,), a view of the state."""
+    leg = math.floor(t / state[SPACING])
+    start, end = state[POINTS : POINTS + k], state[POINTS + k : POINTS + 2 * k]
+    if leg != state[LEG]:
+        state[LEG] = leg
+        fill_point(start, leg, state[ROOT])
+        fill_point(end, leg + 1, state[ROOT])
+    share = t / state[SPACING] - leg
+    here = state[POINTS + 2 * k : POINTS + 3 * k]
+    for c in range(k):
+        here[c] = start[c] + share * (end[c] - start[c])
+    return here
+
+
+@register_jitable
+def fill_point(point: Floats, number: int, root: float) -> None:
+    """Point `number` of the sequence; the first one is the middle of the simplex."""
+    total, stride = 0.0, 1.0
+    for c in range(len(point)):
+        stride /= root
+        place = 0.5 + number * stride
+        point[c] = -math.log(1.0 - (place - math.floor(place)))
+        total += point[c]
+    for c in range(len(point)):
+        point[c] /= total
+
+
+@register_jitable
+def drawn(weights: Floats, u: float) -> int:
+    """The class that a uniform draw picks, with probabilities proportional to the weights."""
+    left, last = 0.0, 0
+    for c in range(len(weights)):
+        left += weights[c]
+    left *= u
+    for c in range(len(weights)):
+        if weights[c] > 0.0:
+            left -= weights[c]
+            last = c
+            if left < 0.0:
+                return c
+    return last
+
+
+BELOW_ONE = 1.0 - 2.0**-53
+"""The largest draw there is."""
+
+
+@register_jitable
+def uniform_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """Every class with the same probability. State: []."""
+    return int(u * len(forecast))
+
+
+def uniform_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """State of `uniform_step`, empty."""
+    return state_of()
+
+
+@register_jitable
+def weights_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """Every class with a probability of its own. State: [weight of each class]."""
+    return drawn(state, u)
+
+
+def weights_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """State of `weights_step`; without shares 1, 2, ..., k. ValueError unless there is one for each class."""
+    if values["shares"] is None:
+        return np.arange(1.0, n_classes + 1)
+    shares = read_shares(values["shares"])
+    if len(shares) != n_classes:
+        raise ValueError(
+            f"weights: shares must be {n_classes} numbers, one for each class, got {values['shares']}"
+        )
+    return np.array(shares)
+
+
+def read_shares(text: str) -> list[float]:
+    """Numbers of at least 0, not all 0, separated by commas; ValueError for anything else."""
+    try:
+        shares = [float(part) for part in text.split(",")]
+    except ValueError:
+        shares = []
+    if not shares or not all(0.0 <= share <= 1e9 for share in shares) or sum(shares) == 0.0:
+        raise ValueError(
+            f"must be numbers of at least 0 with commas between them, like [5,3,2], got {text!r}"
+        )
+    return shares
+
+
+def canonical_shares(text: str) -> str:
+    """The text with every number in its shortest form."""
+    return ",".join(
+        f"{share:g}" if share == float(f"{share:g}") else repr(share) for share in read_shares(text)
+    )
+
+
+@register_jitable
+def rotating_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """Runs of every class in turn. State: [length]."""
+    return (t // int(state[0])) % len(forecast)
+
+
+def rotating_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """State of `rotating_step`."""
+    return state_of(values["length"])
+
+
+@register_jitable
+def markov_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """The previous class again with a fixed probability, else one of the others. State: [stay, previous].
+
+    Given that the draw is not below `stay`, what it exceeds it by is uniform and picks among the others.
+    """
+    k, stay, previous = len(forecast), state[0], int(state[1])
+    if previous < 0:
+        outcome = int(u * k)
+    elif u < stay:
+        outcome = previous
+    else:
+        step = int(min((u - stay) / (1.0 - stay), BELOW_ONE) * (k - 1))
+        outcome = (previous + 1 + step) % k
+    state[1] = outcome
+    return outcome
+
+
+def markov_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """State of `markov_step`; before the first round there is no previous class."""
+    return state_of(values["stay"], -1.0)
+
+
+@register_jitable
+def dirichlet_drift_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """Drawn from class probabilities that wander through the simplex. State: see `path`."""
+    return drawn(move(state, t, len(forecast)), u)
+
+
+def dirichlet_drift_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """State of `dirichlet_drift_step`: the last leg ends with the horizon, unless `spacing` is given."""
+    if values["spacing"] is not None:
+        return path_state(n_classes, values["spacing"])
+    assert horizon is not None
+    return path_state(n_classes, horizon / values["legs"])
+
+
+@register_jitable
+def late_class_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """The last class does not exist at first, then it comes often. State: [first round, weight].
+
+    Before that round all other classes are equally likely; from then on the last class has this weight and
+    the others share the rest.
+    """
+    k, weight = len(forecast), state[1] if t >= state[0] else 0.0
+    if u < weight:
+        return k - 1
+    return int(min((u - weight) / (1.0 - weight), BELOW_ONE) * (k - 1))
+
+
+def late_class_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """State of `late_class_step`."""
+    if values["start"] is not None:
+        return state_of(values["start"], values["weight"])
+    assert horizon is not None
+    return state_of(horizon // 2, values["weight"])
+
+
+LEGS = Parameter("legs", 12, "straight lines from the first round to the last", 1, MOST_ROUNDS, form="whole")
+SPACED = Parameter("spacing", None, "rounds each line takes, instead of legs", 1, MOST_ROUNDS, form="whole")
+
+OBLIVIOUS = (
+    MulticlassKind(
+        "uniform",
+        "every class with the same probability",
+        "oblivious",
+        "folklore",
+        (),
+        uniform_step,
+        uniform_initial,
+    ),
+    MulticlassKind(
+        "weights",
+        "every class with a fixed probability of its own",
+        "oblivious",
+        "folklore",
+        (
+            Parameter(
+                "shares",
+                None,
+                "in proportion; 1, 2, ..., k if not set",
+                form="text",
+                canonical=canonical_shares,
+            ),
+        ),
+        weights_step,
+        weights_initial,
+    ),
+    MulticlassKind(
+        "rotating",
+        "runs of every class in turn",
+        "oblivious",
+        "folklore",
+        (Parameter("length", 1, "rounds a class stays", 1, MOST_ROUNDS, form="whole"),),
+        rotating_step,
+        rotating_initial,
+    ),
+    MulticlassKind(
+        "markov",
+        "the previous class again with a fixed probability, else one of the others",
+        "oblivious",
+        "folklore",
+        (Parameter("stay", 0.9, "probability of the previous class", low=0.0, high=1.0),),
+        markov_step,
+        markov_initial,
+    ),
+    MulticlassKind(
+        "dirichlet-drift",
+        "class probabilities that wander through the simplex in straight lines",
+        "oblivious",
+        "this library; Roberts (2018)",
+        (LEGS, SPACED),
+        dirichlet_drift_step,
+        dirichlet_drift_initial,
+        needs_horizon=True,
+        horizon_unless="spacing",
+    ),
+    MulticlassKind(
+        "late-class",
+        "the last class first appears half way (or in round `start`), then it comes often",
+        "oblivious",
+        "this library",
+        (
+            Parameter("weight", 0.5, "its probability from then on", low=0.0, high=1.0),
+            Parameter("start", None, "its first round, instead of half way", 0, MOST_ROUNDS, form="whole"),
+        ),
+        late_class_step,
+        late_class_initial,
+        needs_horizon=True,
+        horizon_unless="start",
+    ),
+)
+
+
+ROUNDING = 1e-12
+"""Rises closer than this are equal: forecasters add them up in floating point."""
+
+BINS = 4099
+"""Places for the bins of `bias_builder_step`; a prime."""
+
+
+@register_jitable
+def categorical_forecast_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """Drawn from the announced probabilities: the world in which the forecaster is right. State: []."""
+    return drawn(forecast, u)
+
+
+@register_jitable
+def least_likely_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """The class with the smallest probability; of several, the first. State: []."""
+    best = 0
+    for c in range(1, len(forecast)):
+        if forecast[c] < forecast[best]:
+            best = c
+    return best
+
+
+@register_jitable
+def runner_up_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """The class with the second largest probability; of several, the first. State: []."""
+    first, second = 0, 1
+    if forecast[1] > forecast[0]:
+        first, second = 1, 0
+    for c in range(2, len(forecast)):
+        if forecast[c] > forecast[first]:
+            first, second = c, first
+        elif forecast[c] > forecast[second]:
+            second = c
+    return second
+
+
+def empty_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """A state with nothing in it."""
+    return state_of()
+
+
+@register_jitable
+def target_sweep_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """The class by which the forecast is furthest below a moving target. State: see `path`.
+
+    The forecaster is drawn after the target, through as many cells of the simplex as possible, and every
+    grid point on the way is left with a bias.
+    """
+    target, best = move(state, t, len(forecast)), 0
+    for c in range(1, len(forecast)):
+        if target[c] - forecast[c] > target[best] - forecast[best]:
+            best = c
+    return best
+
+
+def target_sweep_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """State of `target_sweep_step`: as many legs as given, or T^((k-1)/k) / 2."""
+    assert horizon is not None
+    legs = values["legs"] or max(1, math.floor(0.5 * horizon ** ((n_classes - 1) / n_classes)))
+    return path_state(n_classes, max(horizon / legs, 1.0))
+
+
+@register_jitable
+def boundary_hugger_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """The class whose probability fell most in the last round, or the last outcome if none moved.
+
+    State: [last outcome, previous forecast of each class]. Pushing until the forecast moves and then pushing
+    back keeps a forecaster stepping to and fro between neighbouring cells.
+    """
+    fallen, outcome = 0.0, int(state[0])
+    for c in range(len(forecast)):
+        if state[1 + c] - forecast[c] > fallen:
+            fallen = state[1 + c] - forecast[c]
+            outcome = c
+        state[1 + c] = forecast[c]
+    state[0] = outcome
+    return outcome
+
+
+def boundary_hugger_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """State of `boundary_hugger_step`: compared with NaN, the first forecast did not move."""
+    if values["first"] >= n_classes:
+        raise ValueError(
+            f"boundary-hugger: first must be a class from 0 to {n_classes - 1}, got {values['first']}"
+        )
+    return state_of(values["first"], *[np.nan] * n_classes)
+
+
+@register_jitable
+def bias_builder_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """The class that adds to the bias already standing at forecasts like this one.
+
+    State: [bins a side, sum of (y - p) of each bin and class...]. Forecasts are alike if they round down to
+    the same multiples of 1/bins; those beyond BINS share their places. The outcome is the class whose sum is
+    largest, so that it has come too often already; of several, the least likely, then the first.
+    """
+    k, bins, place = len(forecast), int(state[0]), 0
+    for c in range(k - 1):
+        place = (place * (bins + 1) + int(forecast[c] * bins)) % BINS
+    sums = state[1 + place * k : 1 + (place + 1) * k]
+    best = 0
+    for c in range(1, k):
+        if sums[c] > sums[best] or (sums[c] == sums[best] and forecast[c] < forecast[best]):
+            best = c
+    for c in range(k):
+        sums[c] -= forecast[c]
+    sums[best] += 1.0
+    return best
+
+
+def bias_builder_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """State of `bias_builder_step` without any bias."""
+    return state_of(values["cells"], *[0.0] * (BINS * n_classes))
+
+
+@register_jitable
+def certificate_greedy_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """The class with the largest rise of the certificate; of several, one at random. State: []."""
+    most, alike = rises[0], 0
+    for c in range(1, len(rises)):
+        most = max(most, rises[c])
+    for c in range(len(rises)):
+        alike += rises[c] >= most - ROUNDING
+    left = int(u * alike)
+    for c in range(len(rises)):
+        if rises[c] >= most - ROUNDING:
+            if left == 0:
+                return c
+            left -= 1
+    return 0
+
+
+ADAPTIVE = (
+    MulticlassKind(
+        "categorical-forecast",
+        "drawn from the announced probabilities: the forecaster is right",
+        "adaptive",
+        "Dawid (1982)",
+        (),
+        categorical_forecast_step,
+        empty_initial,
+    ),
+    MulticlassKind(
+        "least-likely",
+        "the class with the smallest announced probability",
+        "adaptive",
+        "Oakes (1985), Dawid (1985)",
+        (),
+        least_likely_step,
+        empty_initial,
+    ),
+    MulticlassKind(
+        "runner-up",
+        "the class with the second largest announced probability",
+        "adaptive",
+        "this library",
+        (),
+        runner_up_step,
+        empty_initial,
+    ),
+    MulticlassKind(
+        "target-sweep",
+        "draws the forecasts after a target that wanders through the whole simplex",
+        "adaptive",
+        "this library",
+        (Parameter("legs", None, "straight lines, instead of T^(1-1/k) / 2", 1, MOST_ROUNDS, form="whole"),),
+        target_sweep_step,
+        target_sweep_initial,
+        needs_horizon=True,
+    ),
+    MulticlassKind(
+        "boundary-hugger",
+        "pushes until the forecast moves, then pushes back: to and fro between neighbouring cells",
+        "adaptive",
+        "this library",
+        (Parameter("first", 0, "the first outcome", 0, 999, form="whole"),),
+        boundary_hugger_step,
+        boundary_hugger_initial,
+    ),
+    MulticlassKind(
+        "bias-builder",
+        "the class that adds to the bias standing at forecasts like the present one",
+        "adaptive",
+        "after Foster & Vohra (1998), calibration by bins",
+        (Parameter("cells", 20, "bins a side that forecasts are grouped in", 1, 10_000, form="whole"),),
+        bias_builder_step,
+        bias_builder_initial,
+    ),
+    MulticlassKind(
+        "certificate-greedy",
+        "the class for which the forecaster's certificate rises most",
+        "internal",
+        "this library",
+        (),
+        certificate_greedy_step,
+        empty_initial,
+    ),
+)
