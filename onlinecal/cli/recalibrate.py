@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from onlinecal.cli.errors import INTERRUPTED, Verbs, warn
-from onlinecal.cli.helping import Verb
 from onlinecal.cli.recalibrating.options import CHOOSE, METHODS, ChooseSettings, ClassColumns, Results, Rows
+from onlinecal.cli.verbs import INTERRUPTED, Verb, Verbs, warn
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from rich.table import Table
 
-    from onlinecal.cli.recalibrating.choice import Choice
+    from onlinecal.cli.recalibrating.choose import Choice
     from onlinecal.cli.recalibrating.report import Report
 
 Kind = TypeVar("Kind", bound="DataclassInstance")
@@ -160,7 +159,7 @@ def _run(method: str, file: Path, settings: Any, rows: Rows, results: Results) -
 def _show_choice(choice: Choice, folder: Path | None, as_json: bool) -> None:
     """The same for a comparison; one that was interrupted writes nothing."""
     from onlinecal.cli.output import results
-    from onlinecal.cli.recalibrating.choice import choice_tables, sentence
+    from onlinecal.cli.recalibrating.choose import choice_tables, sentence
 
     tables = choice_tables(choice, results().width)
     _show(choice, tables, None if choice.interrupted else folder, as_json, sentence(choice))

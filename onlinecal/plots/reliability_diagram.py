@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.plots.intervals import wilson_interval
+from onlinecal.plots.numbers import wilson_interval
 from onlinecal.plots.own_axes import axes_or_new, describe, is_first, name_histories, next_colour
 from onlinecal.plots.style import GRID, HALO, INK
 from onlinecal.validation import (

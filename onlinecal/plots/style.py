@@ -1,18 +1,26 @@
-"""The house style of the pictures: quiet axes, colours that everyone can tell apart, direct labels."""
+"""The house style of the pictures: quiet axes, colours that everyone can tell apart, direct labels.
+
+Figures on disk are a picture and the numbers it was drawn from, side by side.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
+import polars as pl
 from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+
+from onlinecal.tables import write_table
 
 INK = "#222222"
 QUIET = "#8a8a8a"
@@ -240,3 +248,17 @@ def along(axis: Axes, text: str, x: float, y: float, x2: float, y2: float, **sty
         **style,
     }
     axis.text(x, y, text, rotation=angle, rotation_mode="anchor", **settings)
+
+
+@in_house_style
+def write_figure(figure: Figure, table: pl.DataFrame, stem: Path) -> Path:
+    """Write <stem>.png, <stem>.svg and <stem>.csv, each only when it is complete; the path of the PNG."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    # without a date the same numbers give the same bytes
+    for kind, metadata in (("svg", {"Date": None}), ("png", {})):
+        path = stem.with_name(f"{stem.name}.{kind}")
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+        figure.savefig(temporary, format=kind, metadata=metadata)
+        os.replace(temporary, path)
+    write_table(table, stem.with_name(f"{stem.name}.csv"))
+    return stem.with_name(f"{stem.name}.png")

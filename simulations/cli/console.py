@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from onlinecal.cli.errors import Verbs
-from onlinecal.cli.helping import Verb
 from onlinecal.cli.measure import measure
 from onlinecal.cli.recalibrate import app as recalibrate
 from onlinecal.cli.stream.verb import app as stream
+from onlinecal.cli.verbs import Verb, Verbs
 from onlinecal.cli.warmup import Step, warmup_with
 from simulations.cli.evaluate import evaluate
 from simulations.cli.experiment import experiment

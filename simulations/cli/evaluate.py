@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from onlinecal.cli.errors import CHECK_FAILED, warn
-from onlinecal.cli.reading import FILES, DropInvalid, Logits, Percent, Positive
+from onlinecal.cli.verbs import CHECK_FAILED, FILES, DropInvalid, Logits, Percent, Positive, warn
 from onlinecal.columns import Reading
 
 if TYPE_CHECKING:

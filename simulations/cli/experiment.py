@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onlinecal.cli.errors import INTERRUPTED
+from onlinecal.cli.verbs import INTERRUPTED
 
 if TYPE_CHECKING:
     import polars as pl
@@ -114,7 +114,7 @@ def _draw(name: str, task: Experiment, out: Path, jobs: int, written: list[Path]
     import polars as pl
 
     from onlinecal.cli.output import milestones, progress
-    from onlinecal.plots.files import write_figure
+    from onlinecal.plots.style import write_figure
     from onlinecal.tables import write_table
     from simulations.experiments.experiments import play
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onlinecal.cli.errors import CHECK_FAILED, warn
+from onlinecal.cli.verbs import CHECK_FAILED, warn
 
 if TYPE_CHECKING:
     from simulations.games.measuring import Game

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onlinecal.cli.errors import INTERRUPTED
+from onlinecal.cli.verbs import INTERRUPTED
 
 if TYPE_CHECKING:
     from simulations.sweeps.pool import Workers

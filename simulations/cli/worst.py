@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onlinecal.cli.errors import CHECK_FAILED, INTERRUPTED
+from onlinecal.cli.verbs import CHECK_FAILED, INTERRUPTED
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -196,7 +196,7 @@ def _write(found: Enumeration, folder: Path) -> list[Path]:
     """worst.json, and worst.png, .svg and .csv; the files to look at."""
     import msgspec
 
-    from onlinecal.plots.files import write_figure
+    from onlinecal.plots.style import write_figure
     from onlinecal.tables import write_whole
     from simulations.plots.worst import draw, prepare
 

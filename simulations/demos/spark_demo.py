@@ -160,7 +160,7 @@ def totals(found: Found) -> dict[str, float]:
 def show(found: Found, out: Path, seconds: float) -> None:
     """The table for people, and the picture."""
     from onlinecal.cli.output import results, table
-    from onlinecal.plots.files import write_figure
+    from onlinecal.plots.style import write_figure
     from onlinecal.tables import number
     from simulations.plots import spark_keys
 

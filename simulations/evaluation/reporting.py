@@ -77,8 +77,8 @@ def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[P
     """Write results.csv, reliability diagrams per stream and model, and how the distance grew."""
     import polars as pl
 
-    from onlinecal.plots.files import write_figure
     from onlinecal.plots.panels import reliability_panels
+    from onlinecal.plots.style import write_figure
     from onlinecal.tables import write_table
     from simulations.plots import running_distance
     from simulations.plots.games import reliability_of

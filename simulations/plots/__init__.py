@@ -48,7 +48,7 @@ def draw_sweep(folder: Path, name: str, measure: str | None = None, adversary: s
 
     The measure is for `landscape` and `matrix`, the adversary for `landscape`; both become part of the name.
     """
-    from onlinecal.plots.files import write_figure
+    from onlinecal.plots.style import write_figure
 
     module = figure_module(name)
     chosen = {}

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.ticker import FuncFormatter
 
-from onlinecal.plots.bias_table import (
+from onlinecal.plots.over_rounds import (
     BIASES,
     MOST_VALUES,
     bias_limit,

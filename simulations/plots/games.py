@@ -7,9 +7,9 @@ from pathlib import Path
 
 import polars as pl
 
-from onlinecal.plots.files import write_figure
 from onlinecal.plots.panels import named, reliability_panels, transport_panels
 from onlinecal.plots.reliability_diagram import reliability_data
+from onlinecal.plots.style import write_figure
 from onlinecal.plots.transport_plan import transport_data
 from onlinecal.tables import write_table
 from simulations.games.measuring import Game

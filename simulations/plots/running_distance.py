@@ -8,8 +8,8 @@ import polars as pl
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from onlinecal.plots.columns import highest
-from onlinecal.plots.distance_so_far import draw_distance, running_distance_data
+from onlinecal.plots.numbers import highest
+from onlinecal.plots.over_rounds import draw_distance, running_distance_data
 from onlinecal.plots.style import INK, QUIET, Look, headline, in_house_style, looks, name_lines, panels
 from simulations.evaluation.models import CALIBRATED
 from simulations.evaluation.scoring import Evaluation

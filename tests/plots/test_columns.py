@@ -4,7 +4,7 @@ import math
 
 import polars as pl
 
-from onlinecal.plots.columns import highest, lowest
+from onlinecal.plots.numbers import highest, lowest
 
 
 def test_the_ends_are_those_of_all_columns_together():

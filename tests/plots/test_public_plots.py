@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from scipy.stats import binomtest
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, plots
-from onlinecal.plots.intervals import wilson_interval
+from onlinecal.plots.numbers import wilson_interval
 from onlinecal.plots.own_axes import OURS
 
 T = 200

@@ -10,10 +10,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from onlinecal.cli.recalibrating.events import Events, Maps, numbers, read_job
-from onlinecal.cli.recalibrating.large import is_numbers
 from onlinecal.cli.recalibrating.options import BoostSettings, Rows
 from onlinecal.cli.recalibrating.parts import gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
+from onlinecal.cli.recalibrating.tables import is_numbers
 from onlinecal.measures import expected_calibration_error, functional_multicalibration_error
 from onlinecal.measures.scores import BINS, brier_score
 from onlinecal.recalibration.boosted.input import BOUND, Step
@@ -155,15 +155,15 @@ def errors_by_round(
 
 def pictures(rounds: pl.DataFrame, mapped: dict[str, Floats], shown: Events, name: str) -> list[Picture]:
     """Reliability before and after, and the squared error against rounds."""
-    from onlinecal.plots.recalibration import boost as recalibration_boost
-    from onlinecal.plots.recalibration import reliability as recalibration_reliability
+    from onlinecal.plots.recalibration import reliability
+    from onlinecal.plots.recalibration.rounds import draw_boosting
 
-    numbers_drawn = recalibration_reliability.prepare(mapped, shown.settled, f"{name}, {shown.name} rows")
+    numbers_drawn = reliability.prepare(mapped, shown.settled, f"{name}, {shown.name} rows")
     gaps = {
         kind: expected_calibration_error(p, shown.settled, BINS, normalize=True) for kind, p in mapped.items()
     }
     numbers_drawn = numbers_drawn.with_columns(pl.col("method").replace_strict(gaps).alias("ece"))
     return [
-        Picture(recalibration_reliability, numbers_drawn, "reliability"),
-        Picture(recalibration_boost, rounds, "rounds"),
+        Picture(reliability.draw, numbers_drawn, "reliability"),
+        Picture(draw_boosting, rounds, "rounds"),
     ]

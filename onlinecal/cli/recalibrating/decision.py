@@ -135,24 +135,23 @@ def pictures(
     job: Job, fitted: Fitted, model: DecisionRecalibrator, losses: Floats, clinic: LossTable | None
 ) -> list[Picture]:
     """The gap against rounds, if any; predicted and true losses; a given table with its regions."""
-    from onlinecal.plots.recalibration import decisions as recalibration_decisions
-    from onlinecal.plots.recalibration import gaps as recalibration_gaps
-    from onlinecal.plots.recalibration import losses as recalibration_losses
+    from onlinecal.plots.recalibration.decisions import draw_decisions, draw_methods, prepare_decisions
+    from onlinecal.plots.recalibration.rounds import draw_gaps
 
     part, table, labels = job.labelled[-1]
     mapped = {name: fitted(name, part, table) for name in DRAWN}
     with threadpool_limits(1, "blas"):
         drawn = []
         if model.n_rounds_:
-            drawn.append(Picture(recalibration_gaps, gaps_by_round(job, model, losses), "gaps"))
+            drawn.append(Picture(draw_gaps, gaps_by_round(job, model, losses), "gaps"))
         if clinic is None:
             numbers = losses_each(mapped, labels, losses)
-            drawn.append(Picture(recalibration_losses, numbers, "losses"))
+            drawn.append(Picture(draw_methods, numbers, "losses"))
             return drawn
     numbers = losses_of_halves(mapped, labels, clinic.values)
-    drawn.append(Picture(recalibration_losses, numbers, "losses"))
-    numbers = recalibration_decisions.prepare(clinic, table, mapped["decision"])
-    drawn.append(Picture(recalibration_decisions, numbers, "decisions"))
+    drawn.append(Picture(draw_methods, numbers, "losses"))
+    numbers = prepare_decisions(clinic, table, mapped["decision"])
+    drawn.append(Picture(draw_decisions, numbers, "decisions"))
     return drawn
 
 

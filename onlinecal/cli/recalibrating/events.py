@@ -12,11 +12,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from onlinecal.cli.recalibrating.large import SCORED, is_numbers, large_columns, rows_to_write, scored_rows
 from onlinecal.cli.recalibrating.options import EventColumns, Rows
 from onlinecal.cli.recalibrating.parts import fitted_rows
 from onlinecal.cli.recalibrating.report import Report, Scores, measure_lines
-from onlinecal.cli.recalibrating.tables import read_names
+from onlinecal.cli.recalibrating.tables import (
+    SCORED,
+    is_numbers,
+    large_columns,
+    read_names,
+    rows_to_write,
+    scored_rows,
+)
 from onlinecal.columns import forecast_column, outcome_column
 from onlinecal.measures.scores import BINS, event_scores
 from onlinecal.remarks import outcome_remarks

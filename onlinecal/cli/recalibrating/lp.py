@@ -133,19 +133,18 @@ def pictures(
     job: Job, fitted: Fitted, model: LpRecalibrator, cells: pl.DataFrame, seed: int
 ) -> list[Picture]:
     """The level sets before and after, the rounds, and if refits are cheap the error against n."""
-    from onlinecal.plots.recalibration import levels as recalibration_levels
-    from onlinecal.plots.recalibration import lp_rounds as recalibration_lp_rounds
-    from onlinecal.plots.recalibration import rows as recalibration_rows
+    from onlinecal.plots.recalibration import levels
+    from onlinecal.plots.recalibration.rounds import draw_lp_rounds, draw_rows, prepare_lp_rounds
 
     part, p = job.labelled[-1][0], float(model.p)
-    numbers = recalibration_levels.prepare(cells, f"{job.file}, {part} rows")
+    numbers = levels.prepare(cells, f"{job.file}, {part} rows")
     drawn = [
-        Picture(recalibration_levels, numbers, "levels"),
-        Picture(recalibration_lp_rounds, recalibration_lp_rounds.prepare(model.history_, p), "rounds"),
+        Picture(levels.draw, numbers, "levels"),
+        Picture(draw_lp_rounds, prepare_lp_rounds(model.history_, p), "rounds"),
     ]
     if part != job.fit.name and job.fit.table.size <= CHEAP:
         numbers = error_against_rows(job, fitted, model, seed)
-        drawn.append(Picture(recalibration_rows, numbers, "rows"))
+        drawn.append(Picture(draw_rows, numbers, "rows"))
     return drawn
 
 

@@ -12,12 +12,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from onlinecal.cli.recalibrating.large import SCORED, rows_to_write, scored_rows
 from onlinecal.cli.recalibrating.options import ClassColumns, Rows
 from onlinecal.cli.recalibrating.parts import fitted_rows, gathered_warnings
-from onlinecal.cli.recalibrating.recognised import LABELS, usual
 from onlinecal.cli.recalibrating.report import NONE, Report, Scores, measure_lines
-from onlinecal.cli.recalibrating.tables import Part, Table, read_names, read_table
+from onlinecal.cli.recalibrating.tables import (
+    LABELS,
+    SCORED,
+    Part,
+    Table,
+    read_names,
+    read_table,
+    rows_to_write,
+    scored_rows,
+    usual,
+)
 from onlinecal.formats import is_pipe
 from onlinecal.measures.scores import BINS, class_scores
 from onlinecal.recalibration.classical.isotonic import PerClassIsotonic, TopLabelIsotonic

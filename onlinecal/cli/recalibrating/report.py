@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.figure import Figure
     from rich.table import Table
 
-    from onlinecal.cli.recalibrating.choice import Choice
-    from onlinecal.cli.recalibrating.large import Chunks
+    from onlinecal.cli.recalibrating.choose import Choice
+    from onlinecal.cli.recalibrating.tables import Chunks
 
 Scores = dict[str, float | None]
 """By the name of the measure; None where there is none."""
@@ -45,9 +45,9 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A figure's module (with `draw`), the table it draws, and the file's name."""
+    """What makes a figure of a table, the table, and the file's name."""
 
-    module: ModuleType
+    draw: Callable[[pl.DataFrame], Figure]
     table: pl.DataFrame
     name: str
 
@@ -146,11 +146,11 @@ def report_tables(report: Report) -> list[Table]:
 
 def write_report(report: Report | Choice, folder: Path) -> list[Path]:
     """Write recalibrated.parquet, report.json, report.csv and the pictures, each only when it is complete."""
-    from onlinecal.cli.recalibrating.large import Chunks, write_chunks
-    from onlinecal.plots.files import write_figure
+    from onlinecal.cli.recalibrating.tables import Chunks, write_chunks
+    from onlinecal.plots.style import write_figure
     from onlinecal.tables import write_table
 
-    pictures = [(one, one.module.draw(one.table)) for one in report.pictures()]
+    pictures = [(one, one.draw(one.table)) for one in report.pictures()]
     folder.mkdir(parents=True, exist_ok=True)
     rows, path = report.probabilities, folder / "recalibrated.parquet"
     written = [

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from onlinecal.cli.errors import CHECK_FAILED
+from onlinecal.cli.verbs import CHECK_FAILED
 
 SHOWN = 20
 """Differences that are listed; --json lists all."""

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from onlinecal.cli.errors import DONE, INTERRUPTED, UNREAD, unread
 from onlinecal.cli.stream.inputs import Stop, check_inputs, read_files, read_stream
 from onlinecal.cli.stream.lines import GARBAGE, Gathered, LongLine, gather, key_of
 from onlinecal.cli.stream.progress import Progress
+from onlinecal.cli.verbs import DONE, INTERRUPTED, UNREAD, unread
 from onlinecal.compiling import counting
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import decode_all, encode_lines

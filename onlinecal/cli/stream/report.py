@@ -55,8 +55,8 @@ def report(
 
     [bold]onlinecal stream report --ledger rain.db --plot[/bold]
     """
-    from onlinecal.cli.errors import warn
     from onlinecal.cli.output import print_json, results
+    from onlinecal.cli.verbs import warn
     from onlinecal.engine.ledger.report import read_report
 
     folder = out or (Path("results/stream") if plot else None)
@@ -239,16 +239,16 @@ def machine_readable(found: Report, listed: list[KeyReport], pictures: list[Path
 
 def draw_report(found: Report, folder: Path) -> list[Path]:
     """The pictures for which there are numbers, each beside a CSV of them."""
-    from onlinecal.plots.files import write_figure
-    from onlinecal.plots.ledger import certificates, reliability, waiting
+    from onlinecal.plots import ledger
+    from onlinecal.plots.style import write_figure
 
     written = []
-    for name, figure in (
-        ("stream_certificates", certificates),
-        ("stream_waiting", waiting),
-        ("stream_reliability", reliability),
+    for name, prepare, draw in (
+        ("stream_certificates", ledger.certificate_numbers, ledger.draw_certificates),
+        ("stream_waiting", ledger.waiting_numbers, ledger.draw_waiting),
+        ("stream_reliability", ledger.frequency_numbers, ledger.draw_frequencies),
     ):
-        numbers = figure.prepare(found)
+        numbers = prepare(found)
         if numbers.height:
-            written.append(write_figure(figure.draw(numbers), numbers, folder / name))
+            written.append(write_figure(draw(numbers), numbers, folder / name))
     return written

@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from onlinecal.cli.errors import DONE, Verbs
-from onlinecal.cli.helping import Verb
 from onlinecal.cli.stream.archive import archive, export
 from onlinecal.cli.stream.check import check, repair
 from onlinecal.cli.stream.doctor import doctor
 from onlinecal.cli.stream.report import report
 from onlinecal.cli.stream.serve import serve
+from onlinecal.cli.verbs import DONE, Verb, Verbs
 
 app = typer.Typer(cls=Verbs, rich_markup_mode="rich")
 for verb in (report, check, repair, serve, archive, export, doctor):

@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
-from onlinecal.plots.intervals import wilson_interval
+from onlinecal.plots.numbers import wilson_interval
 
 Floats = NDArray[np.float64]
 

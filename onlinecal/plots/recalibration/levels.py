@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from onlinecal.measures.lp.errors import checked
-from onlinecal.plots.columns import highest
+from onlinecal.plots.numbers import highest
 from onlinecal.plots.own_axes import AFTER, BEFORE, axes_or_new, describe, draw_dumbbells
 from onlinecal.plots.recalibration.level_table import level_set_errors
 from onlinecal.plots.style import INK, along, colour_key, headline, in_house_style

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adversaries import MulticlassAdversary
-from onlinecal.cli.errors import warn
 from onlinecal.cli.output import print_json, progress, results, table
+from onlinecal.cli.verbs import warn
 from onlinecal.tables import number
 from simulations.games.multiclass import opponents
 from simulations.games.multiclass.measuring import (

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from onlinecal.plots.columns import highest
+from onlinecal.plots.numbers import highest
 from onlinecal.plots.style import colour_key, headline, in_house_style
 from simulations.plots.experiments.methods import (
     GAPS,

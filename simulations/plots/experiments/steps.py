@@ -7,7 +7,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onlinecal.plots.columns import highest
+from onlinecal.plots.numbers import highest
 from onlinecal.plots.style import HALO, INK, OKABE_ITO, QUIET, colour_key, headline, in_house_style
 from simulations.plots.experiments.methods import MEASURES, TITLES, gap_axis, sampled, summary
 

@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onlinecal.plots.columns import highest, lowest
+from onlinecal.plots.numbers import highest, lowest
 from onlinecal.plots.style import (
     QUIET,
     Look,

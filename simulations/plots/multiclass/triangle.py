@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
-from onlinecal.plots.columns import highest
+from onlinecal.plots.numbers import highest
 from onlinecal.plots.style import INK, OKABE_ITO, QUIET, headline, in_house_style
 from simulations.games.multiclass.measuring import MulticlassGame, biases_of, groups_of
 

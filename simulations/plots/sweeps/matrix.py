@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from onlinecal.plots.columns import highest
+from onlinecal.plots.numbers import highest
 from onlinecal.plots.style import INK, colour_key, headline, in_house_style
 from simulations.plots.sweeps.groups import (
     ADVERSARIES,

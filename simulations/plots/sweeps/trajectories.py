@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 from matplotlib.figure import Figure
 
-from onlinecal.plots.certificate_path import draw_certificate, draw_guarantee
-from onlinecal.plots.columns import highest
+from onlinecal.plots.numbers import highest
+from onlinecal.plots.over_rounds import draw_certificate, draw_guarantee
 from onlinecal.plots.style import (
     INK,
     along,

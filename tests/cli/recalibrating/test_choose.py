@@ -11,18 +11,18 @@ from matplotlib.figure import Figure
 
 from onlinecal import decision_loss_gap, lp_calibration_error
 from onlinecal.cli.recalibrating import choose, comparison
-from onlinecal.cli.recalibrating.candidates import class_methods, least_forecast
+from onlinecal.cli.recalibrating.comparison import class_methods, least_forecast
 from onlinecal.cli.recalibrating.options import ChooseSettings, Rows
 from onlinecal.cli.recalibrating.parts import read_split
-from onlinecal.cli.recalibrating.recognised import recognise
-from onlinecal.cli.recalibrating.scoreboard import Scoreboard, advice
-from onlinecal.cli.recalibrating.tables import Part
-from onlinecal.cli.recalibrating.weighted_scores import (
+from onlinecal.cli.recalibrating.scores import (
+    Scoreboard,
+    advice,
     class_scores_of,
     event_scores_of,
     resamples,
     worst_group,
 )
+from onlinecal.cli.recalibrating.tables import Part, recognise
 from onlinecal.measures import (
     classwise_calibration_error,
     expected_calibration_error,

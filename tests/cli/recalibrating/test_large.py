@@ -9,7 +9,7 @@ import polars as pl
 import polars.testing
 import pytest
 
-from onlinecal.cli.recalibrating import boost, events, groups, large, lp
+from onlinecal.cli.recalibrating import boost, events, groups, lp, tables
 from onlinecal.cli.recalibrating.comparison import event_comparison
 from onlinecal.cli.recalibrating.options import (
     BoostSettings,
@@ -40,7 +40,7 @@ def test_chunks_say_what_whole_tables_say(files, monkeypatch):
     asked = files / "old.csv", Rows(apply=new), LpSettings(label="kind")
     whole = lp.recalibrate(*asked)
     for name, size in (("LARGE", 1500), ("CHUNK", 128), ("SCORED", 800)):
-        monkeypatch.setattr(large, name, size)
+        monkeypatch.setattr(tables, name, size)
     chunks = lp.recalibrate(*asked)
     assert read_table(new, label="kind").probabilities.dtype == np.float32
     before, after = whole.probabilities, pl.concat(chunks.probabilities)
@@ -90,10 +90,10 @@ def test_chunks_of_events_say_what_whole_columns_say(tmp_path, monkeypatch, meth
     (loans(900, 2) if outcomes else loans(900, 2).drop("defaulted")).write_parquet(new)
     whole = method.recalibrate(old, Rows(apply=new), settings)
     for name, size in (("LARGE", 1500), ("CHUNK", 128), ("SCORED", 800)):
-        monkeypatch.setattr(large, name, size)
+        monkeypatch.setattr(tables, name, size)
     monkeypatch.setattr("onlinecal.cli.recalibrating.events.read_frame", None)
     chunks = method.recalibrate(old, Rows(apply=new), settings)
-    assert isinstance(chunks.probabilities, large.Chunks)
+    assert isinstance(chunks.probabilities, tables.Chunks)
     assert max(part.height for part in chunks.probabilities) == 128
     pl.testing.assert_frame_equal(pl.concat(chunks.probabilities), whole.probabilities)
     assert chunks.facts == whole.facts
@@ -106,7 +106,7 @@ def test_chunks_of_events_say_what_whole_columns_say(tmp_path, monkeypatch, meth
 
 
 def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(large, "CHUNK", 10)
+    monkeypatch.setattr(tables, "CHUNK", 10)
     path = tmp_path / "rows.parquet"
 
     def make(rows: slice) -> pl.DataFrame:
@@ -114,10 +114,10 @@ def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
             raise RuntimeError("no more")
         return pl.DataFrame({"row": list(range(rows.start, rows.stop))})
 
-    large.write_chunks(large.Chunks(20, make), path)
+    tables.write_chunks(tables.Chunks(20, make), path)
     assert pl.read_parquet(path)["row"].to_list() == list(range(20))
     with pytest.raises(Exception, match="no more"):
-        large.write_chunks(large.Chunks(100, make), path)
+        tables.write_chunks(tables.Chunks(100, make), path)
     assert pl.read_parquet(path).height == 20
     assert [one.name for one in tmp_path.iterdir()] == ["rows.parquet"]
 
@@ -125,7 +125,7 @@ def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
 def test_a_comparison_reads_the_groups_and_features_of_large_files(tmp_path, monkeypatch):
     file = tmp_path / "loans.parquet"
     loans(600, 3).write_parquet(file)
-    monkeypatch.setattr(large, "LARGE", 1500)
+    monkeypatch.setattr(tables, "LARGE", 1500)
     asked = EventColumns(forecast="risk", outcome="defaulted")
     frame = events.read_settled(file, asked, ["region", "age"])[0].frame
     assert frame.columns == ["risk", "defaulted", "region", "age"]

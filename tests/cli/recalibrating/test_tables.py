@@ -11,7 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from onlinecal import lp_calibration_error
 from onlinecal.cli.recalibrating.decision import read_losses
 from onlinecal.cli.recalibrating.events import numbers
-from onlinecal.cli.recalibrating.group_tables import GroupColumns
+from onlinecal.cli.recalibrating.groups import GroupColumns
 from onlinecal.cli.recalibrating.lp import chance_error
 from onlinecal.cli.recalibrating.multiclass import read_labelled, with_label
 from onlinecal.cli.recalibrating.options import ClassColumns

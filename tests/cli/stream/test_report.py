@@ -12,8 +12,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Match, read_report
-from onlinecal.plots.ledger import certificates as stream_certificates
-from onlinecal.plots.ledger import waiting as stream_waiting
+from onlinecal.plots import ledger as pictures
 from tests.cli.stream.events import expected, is_sound, late, lines_of, query, started, stream
 
 
@@ -245,9 +244,9 @@ def keys_of(count, open_every=3):
 @pytest.mark.parametrize("count", [1, 2, 12, 13, 3000])
 def test_every_key_is_a_dot_of_the_certificates_and_few_are_named(count):
     table = keys_of(count)
-    shown = inside(stream_certificates.draw(table))
+    shown = inside(pictures.draw_certificates(table))
     waiting = table.filter(pl.col("open") > 0).height
-    marks = min(stream_certificates.MARKS, waiting) if count > 12 else 0
+    marks = min(pictures.CERTIFICATE_MARKS, waiting) if count > 12 else 0
     together = int(count > 1)
     # a dash over every dot
     assert shown.dots == 2 * count + marks + together
@@ -258,13 +257,13 @@ def test_every_key_is_a_dot_of_the_certificates_and_few_are_named(count):
 
 def test_certificates_of_nothing_can_be_drawn():
     table = keys_of(3).with_columns(certificate=pl.lit(0.0))
-    assert "at most 0.0000 per round" in inside(stream_certificates.draw(table)).words[0]
+    assert "at most 0.0000 per round" in inside(pictures.draw_certificates(table)).words[0]
 
 
 @pytest.mark.parametrize("count", [4, 3000])
 def test_the_keys_that_wait_longest_and_for_most_are_named(count):
     table = keys_of(count).filter(pl.col("open") > 0)
-    shown = inside(stream_waiting.draw(table))
+    shown = inside(pictures.draw_waiting(table))
     assert shown.words[0].startswith("one key waits for" if table.height == 1 else f"{table.height:,} keys")
     assert any(rf"a\${table['key'][-1][2:]}" in word for word in shown.words)
-    assert shown.dots == table.height + (0 if table.height <= 12 else stream_waiting.MARKS)
+    assert shown.dots == table.height + (0 if table.height <= 12 else pictures.WAITING_MARKS)

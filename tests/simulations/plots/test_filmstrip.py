@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import adversaries
-from onlinecal.plots.bias_table import MOMENTS, MOST_VALUES
+from onlinecal.plots.over_rounds import MOMENTS, MOST_VALUES
 from onlinecal.plots.own_axes import moments_of
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure

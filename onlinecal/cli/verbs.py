@@ -1,4 +1,7 @@
-"""How a verb ends: 0 done, 1 a check failed, 2 the request was wrong, 130 interrupted, 141 nobody reads."""
+"""What verbs share: how --help shows options, how a verb ends, the options that say how columns are read.
+
+A verb ends with 0 done, 1 a check failed, 2 the request was wrong, 130 interrupted, 141 nobody reads.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,64 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from inspect import cleandoc, unwrap
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
-from typer.core import TyperGroup
+from typer import Option
+from typer.core import TyperCommand, TyperGroup
 
-from onlinecal.cli.helping import Told, reflowed
 from onlinecal.cli.output import printable
+
+if TYPE_CHECKING:
+    Base = TyperCommand
+else:
+    Base = object
+
+VALUES = {str: "TEXT", int: "INT", float: "NUMBER", Path: "PATH", bool: ""}
+COLUMNS = {"forecast", "outcome", "label", "group", "groups", "sort", "settled_at"}
+"""Options with a column's name, in whatever verb has them."""
+
+
+class Told(Base):
+    """A verb or a group of them whose options say in one word what they take, and flags nothing."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters, each with what stands for its value."""
+        known = get_type_hints(unwrap(self.callback)) if self.callback else {}
+        parameters: list[Any] = super().get_params(ctx)
+        for parameter in parameters:
+            if parameter.metavar is None and parameter.param_type_name == "argument":
+                parameter.metavar = parameter.name.upper()
+            elif parameter.metavar is None:
+                # --help and the like come from typer
+                word = value_of(known.get(parameter.name, bool))
+                parameter.metavar = "COL" if word == "TEXT" and parameter.name in COLUMNS else word
+        return parameters
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The parts of the usage line; an argument that is required stands there without braces."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+
+class Verb(Told, TyperCommand):
+    """A single verb."""
+
+
+def value_of(kind: Any) -> str | None:
+    """The word for a value of this type, or of a list of such; None where the choices say it."""
+    if get_origin(kind) is Literal:
+        return None
+    parts = [part for part in get_args(kind) if part is not NoneType]
+    return value_of(parts[0]) if parts else VALUES.get(kind)
+
+
+def reflowed(text: str) -> str:
+    """Help with each paragraph, or example, on one line, for whoever prints it to break."""
+    return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
+
 
 DONE, CHECK_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 UNREAD = 141
@@ -125,3 +179,22 @@ def warn(remarks: Iterable[str]) -> None:
     """Say on stderr, a line each, what looks wrong though it can be done."""
     for text in remarks:
         print(f"onlinecal: warning: {printable(' '.join(text.split()))}", file=sys.stderr)
+
+
+PANEL = "How columns are read"
+FILES = "CSV (also with ; or tabs), JSON Lines, both also .gz, Parquet or NPZ; - is standard input."
+
+Positive = Annotated[
+    str | None,
+    Option(
+        "--positive", rich_help_panel=PANEL, help="The value of the outcome that counts as 1, others as 0."
+    ),
+]
+Percent = Annotated[
+    bool, Option("--percent", rich_help_panel=PANEL, help="Forecasts are percentages; 63% is read anyway.")
+]
+Logits = Annotated[bool, Option("--logits", rich_help_panel=PANEL, help="Forecasts are log-odds.")]
+DropInvalid = Annotated[
+    bool,
+    Option("--drop-invalid", rich_help_panel=PANEL, help="Leave out rows with bad values, and count them."),
+]

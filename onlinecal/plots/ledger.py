@@ -1,0 +1,277 @@
+"""Pictures of a ledger's keys: their certificates, what they wait for, how often what was forecast came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from numpy.typing import NDArray
+
+from onlinecal.plots.numbers import highest, wilson_interval
+from onlinecal.plots.reliability_diagram import draw_reliability
+from onlinecal.plots.style import HALO, INK, OKABE_ITO, QUIET, headline, in_house_style, panels
+from onlinecal.tables import number
+
+if TYPE_CHECKING:
+    from onlinecal.engine.ledger.report import Report
+
+Dots = NDArray[np.float64]
+
+KEY, MARKED = OKABE_ITO[0], OKABE_ITO[1]
+"""A key's dot, and that of a key to look at."""
+
+FEW = 12
+"""Up to so many keys all are named."""
+
+LONGEST = 28
+"""Characters of a name in a picture."""
+
+
+def key_table(report: Report) -> pl.DataFrame:
+    """A row a key: key, rounds, open, expired, certificate, guarantee (sums), waited, events.
+
+    `waited`: events since the key's oldest open forecast was asked for, null if none is open; `events`: all
+    that the ledger has.
+    """
+    return pl.DataFrame(
+        [
+            (
+                key.name,
+                one.rounds,
+                one.open,
+                one.expired,
+                one.certificate,
+                one.guarantee,
+                None if one.oldest is None else report.events - one.oldest,
+                report.events,
+            )
+            for key in report.keys
+            for one in [key.summary]
+        ],
+        schema={
+            "key": pl.String,
+            "rounds": pl.Int64,
+            "open": pl.Int64,
+            "expired": pl.Int64,
+            "certificate": pl.Float64,
+            "guarantee": pl.Float64,
+            "waited": pl.Int64,
+            "events": pl.Int64,
+        },
+        orient="row",
+    )
+
+
+def dots_figure(title: str, below: str, x: str, y: str) -> tuple[Figure, Axes]:
+    """One large panel, both axes logarithmic."""
+    figure = Figure(figsize=(9.6, 6.2))
+    axis = figure.subplots(gridspec_kw={"left": 0.085, "right": 0.975, "top": 0.855, "bottom": 0.1})
+    headline(figure, title, below)
+    axis.set(xscale="log", yscale="log", xlabel=x, ylabel=y)
+    for one in (axis.xaxis, axis.yaxis):
+        one.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+        one.set_minor_formatter(NullFormatter())
+    return figure, axis
+
+
+def label_ticks(axis: Axes) -> None:
+    """Numbers at powers of ten, also between them where the axis is short."""
+    for one, limits in ((axis.xaxis, axis.get_xlim()), (axis.yaxis, axis.get_ylim())):
+        if limits[1] / limits[0] < 200.0:
+            one.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+
+
+def dot_look(dots: int) -> dict[str, Any]:
+    """Size and strength of so many dots: few are large, of many one still sees where they lie thickest."""
+    crowd = min(max((dots / FEW) ** -0.25, 0.17), 1.0)
+    return {"s": 70.0 * crowd**1.4, "alpha": max(0.25, 0.9 * crowd**0.7)}
+
+
+def name_dots(axis: Axes, dots: Dots, names: Mapping[int, str], colour: str) -> None:
+    """Write names beside dots, each as near as it can be without covering other names and many dots.
+
+    `dots` of shape (n, 2), all that the panel shows, in data units; `names` by a dot's place among them.
+    """
+    size = 8.5
+    wide, high = (72.0 * pixels / axis.figure.dpi for pixels in (axis.bbox.width, axis.bbox.height))
+    line, aside = 1.3 * size / high, 14.0 / wide
+    at = axis.transAxes.inverted().transform(axis.transData.transform(dots))
+    text = tuple(0.72 * part for part in to_rgb(colour))
+    written: list[tuple[float, float, float]] = []
+
+    def cost(left: float, right: float, middle: float) -> float:
+        near = np.abs(at[:, 1] - middle) < 0.5 * line + 4 / high
+        covered = int(np.count_nonzero(near & (at[:, 0] > left - 4 / wide) & (at[:, 0] < right + 4 / wide)))
+        touched = sum(abs(m - middle) < line and b > left and a < right for a, b, m in written)
+        outside = not (left > 0.0 and right < 1.0 and 0.5 * line < middle < 1.0 - 0.5 * line)
+        return 100.0 * outside + 20.0 * touched + min(3.0 * covered, 9.0)
+
+    for place, name in names.items():
+        x, y = at[place]
+        width = 0.62 * size * len(shortened(name)) / wide
+        ways = []
+        for step, side in product(sorted(range(-8, 9), key=abs), (1, -1)):
+            left, right = sorted((x + side * aside, x + side * (aside + width)))
+            ways.append((cost(left, right, y + step * line) + abs(step), step, side))
+        _, step, side = min(ways, key=lambda way: way[0])
+        near, far, middle = x + side * aside, x + side * (aside + width), y + step * line
+        written.append((min(near, far), max(near, far), middle))
+        axis.plot([x, near], [y, middle], transform=axis.transAxes, color=colour, lw=0.7, zorder=4)
+        axis.text(
+            near, middle, f" {shortened(name)} ", transform=axis.transAxes, color=text, fontsize=size,
+            ha="left" if side > 0 else "right", va="center_baseline", path_effects=HALO, zorder=6,
+        )  # fmt: skip
+
+
+def shortened(name: str) -> str:
+    """A name as it fits into a picture, every character as it is."""
+    short = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+    return short.replace("$", r"\$")
+
+
+CERTIFICATE_MARKS = 5
+"""Among many keys, so many with the most open forecasts are named."""
+
+
+def certificate_numbers(report: Report) -> pl.DataFrame:
+    """The keys with settled rounds: columns as `key_table` has them."""
+    return key_table(report).filter(pl.col("rounds") > 0)
+
+
+@in_house_style
+def draw_certificates(table: pl.DataFrame) -> Figure:
+    """A dot per key: its certificate per round against its rounds; dashes above: its guarantee per round."""
+    rounds, certificates, guarantees = (
+        table[name].to_numpy().astype(float) for name in ("rounds", "certificate", "guarantee")
+    )
+    total, proven = rounds.sum(), certificates.sum()
+    keys = "the only key is" if table.height == 1 else f"all {number(table.height)} keys together are"
+    figure, axis = dots_figure(
+        f"Proven: {keys} at most {proven / total:.4f} per round from calibrated",
+        "One dot per key. Grey dashes: its guarantee per round, which counts how late its labels were; at "
+        "most 1.",
+        "rounds settled",
+        "certificate per round",
+    )
+    per_round, promised = certificates / rounds, np.minimum(guarantees / rounds, 1.0)
+    bottom = 0.6 * min(per_round[per_round > 0].min(initial=0.1), promised.min(), proven / total or 0.1)
+    # a certificate of 0 lies on the lower edge
+    heights = np.maximum(per_round, bottom)
+    axis.set(xlim=(rounds.min() / 1.6, max(total, rounds.max() * 1.3) * 1.6), ylim=(bottom, 1.25))
+    label_ticks(axis)
+    few = table.height <= FEW
+    if few:
+        axis.vlines(rounds, heights, promised, color=QUIET, lw=0.8, alpha=0.6, zorder=2)
+    look = dot_look(table.height)
+    dash = {"s": 4 * look["s"], "lw": 1.2 if few else 0.8, "alpha": look["alpha"]}
+    axis.scatter(rounds, promised, marker="_", color=QUIET, zorder=2, **dash)
+    axis.scatter(rounds, heights, color=KEY, lw=0, zorder=3, clip_on=False, **look)
+    opened = (
+        table.with_row_index("place")
+        .filter(pl.col("open") > 0)
+        .sort("open", descending=True)
+        .head(CERTIFICATE_MARKS)
+    )
+    places = list(range(table.height)) if few else opened["place"].to_list()
+    if not few:
+        axis.scatter(rounds[places], heights[places], color=MARKED, s=max(30.0, look["s"]), lw=0, zorder=5)
+    dots = np.column_stack((rounds, heights))
+    if table.height > 1:
+        together = (total, max(proven / total, bottom))
+        axis.scatter(*together, marker="D", color=INK, s=60, zorder=5)
+        axis.annotate(
+            "all keys", together, (0, 9), textcoords="offset points", ha="center", fontsize=9,
+            fontweight="bold", path_effects=HALO, zorder=6,
+        )  # fmt: skip
+        dots = np.vstack((dots, together))
+    name_dots(axis, dots, {place: _label(table, place) for place in places}, KEY if few else MARKED)
+    return figure
+
+
+def _label(table: pl.DataFrame, place: int) -> str:
+    waiting = table["open"][place]
+    return f"{table['key'][place]}, {number(waiting)} open" if waiting else str(table["key"][place])
+
+
+WAITING_MARKS = 4
+"""Among many keys, so many that wait for most are named, and so many that wait longest."""
+
+
+def waiting_numbers(report: Report) -> pl.DataFrame:
+    """The keys with open forecasts: columns as `key_table` has them."""
+    return key_table(report).filter(pl.col("open") > 0)
+
+
+@in_house_style
+def draw_waiting(table: pl.DataFrame) -> Figure:
+    """A dot per key: its open forecasts against the events since the oldest of them was asked for."""
+    waiting, longest = int(table["open"].sum()), int(highest(table["waited"]))
+    keys = "one key waits" if table.height == 1 else f"{number(table.height)} keys wait"
+    figure, axis = dots_figure(
+        f"{keys} for {number(waiting)} outcomes, the longest for {number(longest)} events",
+        f"One dot per key with open forecasts. Time is counted in events of all keys, of which the ledger "
+        f"has {number(table['events'][0])}.",
+        "events since the key's oldest open forecast",
+        "open forecasts of the key",
+    )
+    # the last event of all is 0 events ago
+    waited, opened = table["waited"].clip(1).to_numpy(), table["open"].to_numpy()
+    axis.set(xlim=(max(0.5, waited.min() / 1.6), waited.max() * 1.6), ylim=(0.7, max(opened.max(), 5) * 1.5))
+    label_ticks(axis)
+    look = dot_look(table.height)
+    axis.scatter(waited, opened, color=KEY, lw=0, zorder=3, **look)
+    ranked = table.with_row_index("place")
+    marked = dict.fromkeys(
+        place
+        for column in ("open", "waited")
+        for place in ranked.sort(column, descending=True)["place"].head(WAITING_MARKS).to_list()
+    )
+    few = table.height <= FEW
+    places = list(range(table.height)) if few else list(marked)
+    if not few:
+        axis.scatter(waited[places], opened[places], color=MARKED, s=max(30.0, look["s"]), lw=0, zorder=5)
+    names = {place: str(table["key"][place]) for place in places}
+    name_dots(axis, np.column_stack((waited, opened)), names, KEY if few else MARKED)
+    return figure
+
+
+COLOURS = {"hints": OKABE_ITO[1], "forecasts": OKABE_ITO[0]}
+
+
+def frequency_numbers(report: Report) -> pl.DataFrame:
+    """A row for each bin: of (hints or forecasts), forecast, frequency, rounds, low and high (95 %)."""
+    rows = [
+        (of, one.forecast, one.outcome, one.rounds)
+        for of, side in (("hints", report.hints), ("forecasts", report.forecasts))
+        for one in (() if side is None else side.bins)
+    ]
+    table = pl.DataFrame(rows, ["of", "forecast", "frequency", "rounds"], orient="row")
+    rounds = table["rounds"].to_numpy().astype(np.int64)
+    low, high = wilson_interval(table["frequency"].to_numpy().astype(float) * rounds, rounds, 0.95)
+    return table.with_columns(pl.Series("low", low), pl.Series("high", high))
+
+
+@in_house_style
+def draw_frequencies(table: pl.DataFrame) -> Figure:
+    """A panel for the hints, if there are some, and one for the forecasts."""
+    names = table["of"].unique(maintain_order=True).to_list()
+    figure, axes = panels(names, height=4.3)
+    rounds = int(table.filter(pl.col("of") == "forecasts")["rounds"].sum())
+    headline(
+        figure,
+        f"How often what was forecast came: {number(rounds)} rounds of all keys",
+        "Dots: twentieths of [0, 1] and what followed (area: rounds). Bars: 95 % confidence intervals.",
+    )
+    for name, axis in axes.items():
+        draw_reliability(axis, table.filter(pl.col("of") == name), COLOURS[name])
+        axis.set_title(name)
+        axis.set_xlabel("forecast (bars below: rounds)")
+        axis.set_ylabel("frequency of the outcome")
+    return figure

@@ -1,0 +1,420 @@
+"""Histories round by round: the bias of each value, the certificate, the distance to calibration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.ticker import FuncFormatter
+from numpy.typing import ArrayLike, NDArray
+
+from onlinecal.measures import calibration_distance
+from onlinecal.plots.numbers import highest
+from onlinecal.plots.own_axes import (
+    axes_or_new,
+    check_moments,
+    describe,
+    draw_line,
+    moments_of,
+    name_histories,
+    next_colour,
+)
+from onlinecal.plots.style import HALO, INK
+from onlinecal.validation import (
+    check_count,
+    check_outcomes,
+    check_probabilities,
+    check_same_length,
+    check_vector,
+)
+
+MOMENTS = 120
+"""About so many moments of a history are looked at, evenly spread over its rounds."""
+
+MOST_VALUES = 80
+"""More distinct values than that are grouped into as many parts of [0, 1]."""
+
+WIDEST = 0.04
+"""How far around itself a value is coloured, if no other is nearer."""
+
+UNTOUCHED = "#f1f1f1"
+TOO_LOW, TOO_HIGH = "#D55E00", "#0072B2"
+BIASES = LinearSegmentedColormap.from_list(
+    "biases", ["#8a3b00", TOO_LOW, "#f3b98f", "#ffffff", "#93c4e2", TOO_HIGH, "#003f66"]
+)
+
+
+def running_biases(
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    rounds: int | ArrayLike = MOMENTS,
+    bins: int | None = None,
+    look_ahead: ArrayLike | None = None,
+    course: bool = False,
+) -> Axes:
+    """Draw the bias of every forecast value so far against the round, as colours.
+
+    The bias of a value v is the sum of v - outcome over the rounds so far with that forecast: blue where v
+    was too high, orange where it was too low, grey where it has not been used. The scale stands at the right
+    of the axes.
+
+    Parameters
+    ----------
+    forecasts
+        Probabilities in the order they were made, shape (T,): a sequence, an array, or a column of pandas or
+        polars.
+    outcomes
+        0/1 or boolean, shape (T,).
+    ax
+        The axes to draw on; None: those of a new figure.
+    rounds
+        After how many rounds the biases are shown: a number of moments, evenly spread, or the moments
+        themselves, whole numbers from 1 to T, in order.
+    bins
+        Even parts of [0, 1] that share a colour, that of the sum of their biases. None: a colour for each
+        distinct forecast if there are at most 80, else 80 parts.
+    look_ahead
+        The value that each round is charged to, shape (T,), where that is not the forecast itself, as with an
+        online forecaster that looks ahead.
+    course
+        Draw the forecasts as well: a line, in the band between the lowest and the highest around each moment.
+
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts, outcomes, rounds, bins or look_ahead, by name and value, before anything is drawn.
+
+    """
+    table = running_biases_data(forecasts, outcomes, rounds=rounds, bins=bins, look_ahead=look_ahead)
+    ax = axes_or_new(ax, (7.6, 3.8))
+    limit = bias_limit(table)
+    draw_biases(ax, table, limit)
+    if course:
+        draw_course(ax, table)
+    draw_scale(ax.inset_axes((1.02, 0.0, 0.022, 1.0)), limit)
+    describe(ax, "round t", "value v", "Biases so far: blue values were too high, orange ones too low")
+    return ax
+
+
+def running_biases_data(
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    *,
+    rounds: int | ArrayLike = MOMENTS,
+    bins: int | None = None,
+    look_ahead: ArrayLike | None = None,
+) -> pl.DataFrame:
+    """The numbers of the picture: a row for each moment and value that has been used by then.
+
+    Columns grouped (whether values are centres of equal parts of [0, 1], and bias the sum over each), round,
+    value, low and high (the part of [0, 1] that the value stands for), bias (a sum over the rounds so far),
+    and of the rounds since the moment before: the lowest, the last and the highest forecast. Arguments and
+    errors as in `running_biases`.
+    """
+    p, y = check_probabilities(forecasts), check_outcomes(outcomes)
+    check_same_length(p, y, "forecasts and outcomes")
+    charged = p if look_ahead is None else check_probabilities(look_ahead, "look_ahead")
+    check_same_length(p, charged, "forecasts and look_ahead")
+    stops = np.unique(moments_of(rounds, len(p)))
+    p, y, charged = p[: stops[-1]], y[: stops[-1]], charged[: stops[-1]]
+    values, place = np.unique(charged, return_inverse=True)
+    gaps = np.diff(values, prepend=-1.0, append=2.0)
+    reach = np.minimum(np.minimum(gaps[:-1], gaps[1:]) / 2, WIDEST)
+    grouped = bins is not None or len(values) > MOST_VALUES
+    if grouped:
+        parts = MOST_VALUES if bins is None else check_count(bins, "bins")
+        place = np.minimum((charged * parts).astype(np.int64), parts - 1)
+        values = (np.arange(parts) + 0.5) / parts
+        reach = np.full(parts, 0.5 / parts)
+    part = np.searchsorted(stops, np.arange(len(p)), side="right")
+    cell = part * len(values) + place
+    size = len(stops) * len(values)
+    bias = np.bincount(cell, charged - y, size).reshape(len(stops), -1).cumsum(axis=0)
+    count = np.bincount(cell, minlength=size).reshape(len(stops), -1).cumsum(axis=0)
+    begins = np.concatenate([[0], stops[:-1]])
+    at, column = np.nonzero(count)
+    return pl.DataFrame(
+        {
+            "grouped": grouped,
+            "round": stops[at],
+            "value": values[column],
+            "low": np.maximum(values - reach, 0.0)[column],
+            "high": np.minimum(values + reach, 1.0)[column],
+            "bias": bias[at, column].round(6),
+            "lowest": np.minimum.reduceat(p, begins)[at],
+            "forecast": p[stops - 1][at],
+            "highest": np.maximum.reduceat(p, begins)[at],
+        }
+    )
+
+
+def bias_limit(table: pl.DataFrame) -> float:
+    """The largest bias of all moments, where the colours end; never 0."""
+    return max(highest(table["bias"].abs()), 1e-9)
+
+
+def draw_biases(axis: Axes, table: pl.DataFrame, limit: float) -> None:
+    """Draw what `running_biases_data` gives as colours from -limit to limit."""
+    rounds = table["round"].unique().sort().to_numpy()
+    parts = table.select("value", "low", "high").unique().sort("value").to_numpy()
+    heat = np.full((len(parts), len(rounds)), np.nan)
+    row = np.searchsorted(parts[:, 0], table["value"].to_numpy())
+    heat[row, np.searchsorted(rounds, table["round"].to_numpy())] = table["bias"].to_numpy()
+    axis.set_facecolor(UNTOUCHED)
+    axis.grid(False)
+    for low, high, line in zip(parts[:, 1], parts[:, 2], heat, strict=True):
+        axis.pcolormesh(
+            np.concatenate([[0], rounds]), [low, high], np.ma.masked_invalid(line)[None, :],
+            cmap=BIASES, vmin=-limit, vmax=limit, rasterized=True, linewidth=0,
+        )  # fmt: skip
+    axis.set(xlim=(0, rounds[-1]), ylim=(0, 1), yticks=np.linspace(0, 1, 6))
+
+
+def draw_course(axis: Axes, table: pl.DataFrame) -> None:
+    """Draw the last forecast before each moment of `running_biases_data`, and the range of those around."""
+    course = table.group_by("round").agg(pl.col("lowest", "forecast", "highest").first()).sort("round")
+    at, lowest, forecast, top = course.to_numpy().T
+    axis.fill_between(at, lowest, top, color=INK, alpha=0.12, lw=0, step="pre")
+    axis.plot(at, forecast, color=INK, lw=0.7)
+
+
+def draw_scale(axis: Axes, limit: float) -> None:
+    """Fill an axis with the scale of the colours, from -limit to limit."""
+    digits = ",.0f" if limit >= 100 else ".2g"
+    steps = np.linspace(-limit, limit, 128)
+    axis.pcolormesh([0, 1], np.append(steps, steps[-1] * 2 - steps[-2]), steps[:, None], cmap=BIASES)
+    axis.set(xticks=[], ylim=(-limit, limit), yticks=[-limit, -limit / 2, 0, limit / 2, limit])
+    axis.yaxis.tick_right()
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:+{digits}}" if x else "0"))
+    axis.grid(False)
+    axis.spines[["left", "top", "bottom"]].set_visible(False)
+    axis.tick_params(labelsize=8, length=2)
+    axis.text(1.3, 1.025, "α(v)", transform=axis.transAxes, fontsize=9)
+
+
+CERTIFICATE = "onlinecal-certificate"
+
+
+def certificate(
+    certificates: ArrayLike,
+    guarantees: ArrayLike | None = None,
+    ax: Axes | None = None,
+    *,
+    rounds: ArrayLike | None = None,
+    normalize: bool = False,
+    color: str | None = None,
+    label: str | None = None,
+) -> Axes:
+    """Draw running certificates, proven bounds on the distance to calibration, against the round.
+
+    Sums are drawn on logarithmic axes, averages on those there are; so `normalize=True` goes onto the axes of
+    `running_distance`. The guarantee is black.
+
+    Parameters
+    ----------
+    certificates
+        The certificate after each round, a sum over the rounds so far, shape (n,): a sequence, an array, or a
+        column of pandas or polars.
+    guarantees
+        What it could not exceed, shape (n,), or one number for all rounds; None: no line.
+    ax
+        The axes to draw on; None: those of a new figure.
+    rounds
+        After how many rounds each certificate was read, shape (n,), in order; None: 1, ..., n.
+    normalize
+        Draw averages over the rounds so far.
+    color
+        Any colour of matplotlib; None: the next of the palette.
+    label
+        The forecaster's name in the legend; None: no legend.
+
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
+    Raises
+    ------
+    ValueError
+        Numbers that are missing or negative, rounds that do not increase or lengths that differ, by name and
+        value, before anything is drawn.
+
+    """
+    table = certificate_data(certificates, guarantees, rounds=rounds, normalize=normalize)
+    new = ax is None
+    ax = axes_or_new(ax, (6.4, 4.0))
+    draw_certificate(ax, table, color or next_colour(ax), label=label)
+    if not normalize:
+        ax.set(xscale="log", yscale="log")
+        ax.minorticks_off()
+    elif new:
+        settled = table.filter(pl.col("round") * 6 >= pl.col("round").max())
+        ax.set(xlim=(0, table["round"][-1]), ylim=(0, 1.1 * max(highest(*settled.drop("round")), 0.01)))
+    if guarantees is not None:
+        draw_guarantee(ax, table)
+        x, y = _middle(ax, table)
+        ax.annotate(
+            "guarantee", (x, y), (0, 4), textcoords="offset points", ha="right", va="bottom", fontsize=9,
+            fontweight="bold", color=INK, path_effects=HALO, zorder=6,
+        )  # fmt: skip
+    unit = "certificate / t" if normalize else "certificate (sum over rounds so far)"
+    describe(ax, "round t", unit, "Proven: at most so far from calibrated")
+    name_histories(ax, label)
+    return ax
+
+
+def certificate_data(
+    certificates: ArrayLike,
+    guarantees: ArrayLike | None = None,
+    *,
+    rounds: ArrayLike | None = None,
+    normalize: bool = False,
+) -> pl.DataFrame:
+    """The numbers of the picture: columns round, certificate and, if there are any, guarantee.
+
+    Sums over the rounds so far, or averages. Arguments and errors as in `certificate`.
+    """
+    proven = _sums(certificates, "certificates")
+    moments = check_moments(np.arange(1, len(proven) + 1) if rounds is None else rounds)
+    check_same_length(proven, moments, "certificates and rounds")
+    per = moments if normalize else 1
+    columns = {"round": moments, "certificate": proven / per}
+    if guarantees is not None:
+        bound = guarantees if np.ndim(guarantees) else np.full(len(proven), guarantees)
+        promised = _sums(bound, "guarantees")
+        check_same_length(proven, promised, "certificates and guarantees")
+        columns["guarantee"] = promised / per
+    return pl.DataFrame(columns)
+
+
+def draw_certificate(axis: Axes, table: pl.DataFrame, color: str, **look: Any) -> None:
+    """Draw the columns round and certificate as a line; its look as of `draw_line`."""
+    draw_line(axis, table, "certificate", CERTIFICATE, color, **look)
+
+
+def draw_guarantee(axis: Axes, table: pl.DataFrame, *, width: float = 2) -> None:
+    """Draw the columns round and guarantee as the black line."""
+    axis.plot(table["round"], table["guarantee"], color=INK, lw=width, zorder=4)
+
+
+def _sums(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    array = check_vector(values, name)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must be numbers, got values like {array.tolist()[0]!r}")
+    array = array.astype(np.float64)
+    bad = ~((array >= 0.0) & np.isfinite(array))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"{name} must be finite and not negative, got {float(array[row])!r} at row {row}")
+    return array
+
+
+def _middle(axis: Axes, table: pl.DataFrame) -> tuple[float, float]:
+    """A point of the guarantee that can be seen and has room around it."""
+    seen = table.filter(pl.col("guarantee").is_between(*axis.get_ylim()))
+    shown = seen if seen.height else table
+    at = int(0.9 * (shown.height - 1))
+    return shown["round"][at], shown["guarantee"][at]
+
+
+BUDGET = 0.1
+"""Effort for each of the many distances."""
+
+DISTANCE = "onlinecal-distance"
+
+
+def running_distance(
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    rounds: int | ArrayLike = 24,
+    budget: float = BUDGET,
+    color: str | None = None,
+    label: str | None = None,
+) -> Axes:
+    """Draw the distance to calibration of the history so far, per round, against the round.
+
+    The line is the upper end of a proven bracket, the band below it reaches to the lower end. Called again on
+    the same axes it adds another history, in another colour.
+
+    Parameters
+    ----------
+    forecasts
+        Probabilities in the order they were made, shape (T,): a sequence, an array, or a column of pandas or
+        polars.
+    outcomes
+        0/1 or boolean, shape (T,).
+    ax
+        The axes to draw on; None: those of a new figure.
+    rounds
+        After how many rounds it is measured: a number of moments, evenly spread, or the moments themselves,
+        whole numbers from 1 to T, in order.
+    budget
+        Effort for each distance, as for `calibration_distance`; 1 is about a second.
+    color
+        Any colour of matplotlib; None: the next of the palette.
+    label
+        The history's name in the legend; None: no legend.
+
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts, outcomes, rounds or budget, by name and value, before anything is drawn.
+
+    """
+    table = running_distance_data(forecasts, outcomes, rounds=rounds, budget=budget)
+    ax = axes_or_new(ax, (6.4, 4.0))
+    highest = max(ax.get_ylim()[1] if ax.lines else 0.01, 1.2 * _later_height(table))
+    draw_distance(ax, table, color or next_colour(ax), label=label)
+    ax.set(xlim=(0, max(float(table["round"][-1]), ax.dataLim.x1)), ylim=(0, highest))
+    describe(ax, "round t", "distance / t", "Distance to calibration so far, per round")
+    name_histories(ax, label)
+    return ax
+
+
+def running_distance_data(
+    forecasts: ArrayLike, outcomes: ArrayLike, *, rounds: int | ArrayLike = 24, budget: float = BUDGET
+) -> pl.DataFrame:
+    """The numbers of the picture: columns round, lower, upper, averages over the rounds so far.
+
+    lower <= distance <= upper, both proven. Arguments and errors as in `running_distance`.
+    """
+    p, y = check_probabilities(forecasts), check_outcomes(outcomes)
+    check_same_length(p, y, "forecasts and outcomes")
+    moments = moments_of(rounds, len(p)).tolist()
+    found = [
+        calibration_distance(p[:stop], y[:stop], budget=budget, rtol=0.05, normalize=True) for stop in moments
+    ]
+    return pl.DataFrame(
+        {"round": moments, "lower": [one.lower for one in found], "upper": [one.upper for one in found]},
+        schema={"round": pl.Int64, "lower": pl.Float64, "upper": pl.Float64},
+    )
+
+
+def draw_distance(axis: Axes, table: pl.DataFrame, color: str, **look: Any) -> None:
+    """Draw the columns round and upper as a line, and a band below it if there is a column lower."""
+    draw_line(axis, table, "upper", DISTANCE, color, **look)
+    if "lower" in table.columns:
+        axis.fill_between(table["round"], table["lower"], table["upper"], color=color, alpha=0.2, lw=0)
+
+
+def _later_height(table: pl.DataFrame) -> float:
+    """How high the line is, once a sixth of the rounds is over: what comes before may be cut off."""
+    later = table.filter(pl.col("round") * 6 >= pl.col("round").max())
+    return highest(later["upper"])

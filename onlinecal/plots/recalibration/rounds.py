@@ -1,0 +1,223 @@
+"""Errors against the rounds, patches or rows of a recalibration."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from onlinecal.plots.numbers import highest
+from onlinecal.plots.style import (
+    INK,
+    OKABE_ITO,
+    QUIET,
+    Look,
+    colour_key,
+    headline,
+    in_house_style,
+    looks,
+    name_lines,
+)
+from onlinecal.recalibration.lp.algorithm import History
+
+COLOURS = {"fit": OKABE_ITO[0], "test": OKABE_ITO[1], "apply": OKABE_ITO[1]}
+WORDS = {"fit": "fitted rows", "test": "tested rows", "apply": "new rows"}
+
+
+@in_house_style
+def draw_patches(table: pl.DataFrame) -> Figure:
+    """Two panels: the worst group's violation with alpha and chance, and the squared error."""
+    figure = Figure(figsize=(10.6, 4.8))
+    patches = int(highest(table["patches"]))
+    headline(
+        figure,
+        f"{patches:,} patches, each for the level set and group that is most wrong",
+        "Averages over rows. Dotted: what chance makes of right forecasts, in the group that is worst then.",
+    )
+    parts = table["part"].unique(maintain_order=True).to_list()
+    colour_key(figure, [(WORDS[part], COLOURS[part]) for part in parts])
+    titles = {"worst": "worst group's violation", "squared_error": "squared error (Brier score)"}
+    boxes = ((0.075, 0.12, 0.4, 0.63), (0.575, 0.12, 0.4, 0.63))
+    for box, (name, title) in zip(boxes, titles.items(), strict=True):
+        axis = figure.add_axes(box)
+        for part in parts:
+            mine = table.filter(pl.col("part") == part)
+            axis.plot(mine["patches"], mine[name], color=COLOURS[part], lw=2.0, zorder=3)
+            if name == "worst":
+                axis.plot(mine["patches"], mine["chance"], color=COLOURS[part], lw=1.2, ls=(0, (1.2, 1.6)))
+        axis.set(xlim=(0, patches), title=title, xlabel="patches")
+        if name == "worst":
+            axis.set_yscale("log")
+        if name == "worst" and table["alpha"][0] is not None:
+            alpha = float(table["alpha"][0])
+            axis.axhline(alpha, color=INK, lw=1.2)
+            axis.annotate(
+                f"alpha = {alpha:g}", (0, alpha), xytext=(5, -3), textcoords="offset points",
+                ha="left", va="top", fontsize=8.5, color=INK,
+            )  # fmt: skip
+        axis.tick_params(which="minor", color=QUIET)
+    return figure
+
+
+@in_house_style
+def draw_boosting(table: pl.DataFrame) -> Figure:
+    """A line per part; small numbers say how many level sets a round found."""
+    figure = Figure(figsize=(8.2, 4.8))
+    axis = figure.add_axes((0.095, 0.12, 0.87, 0.65))
+    rounds = int(highest(table["round"]))
+    headline(
+        figure,
+        f"{rounds} round{'s' * (rounds != 1)} of boosting",
+        "Squared error, average over rows. Grey: level sets that the round fitted.",
+    )
+    parts = [name for name in table.columns if name in COLOURS]
+    colour_key(figure, [(WORDS[part], COLOURS[part]) for part in parts])
+    for part in parts:
+        axis.plot(table["round"], table[part], color=COLOURS[part], lw=2.0, marker="o", ms=6, mec="white")
+        axis.annotate(
+            f"{table[part][-1]:.4f}", (rounds, table[part][-1]), xytext=(0, 8), textcoords="offset points",
+            ha="right", fontsize=9, color=COLOURS[part],
+        )  # fmt: skip
+    low, high = axis.get_ylim()
+    axis.set(xlim=(-0.03 * max(rounds, 1), 1.03 * max(rounds, 1)), xlabel="round", ylabel="squared error")
+    axis.set_ylim(low - 0.12 * (high - low), high)
+    axis.set_xticks(table["round"].to_list() if rounds <= 20 else range(0, rounds + 1, rounds // 10))
+    if rounds <= 20:
+        for number, sets in table.filter(pl.col("round") > 0).select("round", "level_sets").iter_rows():
+            axis.text(number, 0.02, f"{sets:,}", transform=axis.get_xaxis_transform(), ha="center",
+                      fontsize=8, color=QUIET)  # fmt: skip
+    return figure
+
+
+@in_house_style
+def draw_gaps(table: pl.DataFrame) -> Figure:
+    """Mean and worst gap on both parts; what stands left of round 0 is the probabilities as they came."""
+    figure = Figure(figsize=(10.6, 4.8))
+    rounds, n_losses = int(highest(table["round"])), int(table["n_losses"][0])
+    who = "the given loss" if n_losses == 1 else f"{n_losses} Gaussian losses"
+    headline(
+        figure,
+        f"How wrong decision makers are about their losses, in {rounds} rounds",
+        f"Gap between predicted and true loss, relative to the loss; {who}. Left of round 0: as they came; "
+        "then temperature scaling.",
+    )
+    parts = table["part"].unique(maintain_order=True).to_list()
+    colour_key(figure, [(WORDS[part], COLOURS[part]) for part in parts])
+    titles = {"mean": "mean gap", "worst": "worst gap"} if n_losses > 1 else {"mean": "gap"}
+    for place, (name, title) in enumerate(titles.items()):
+        axis = figure.add_axes((0.075 + 0.5 * place, 0.12, 0.4 if n_losses > 1 else 0.88, 0.63))
+        axis.axvspan(-2.2, 0, color="#f4f4f4", lw=0, zorder=0)
+        for part in parts:
+            mine = table.filter(pl.col("part") == part)
+            x = [-1.6 if at < 0 else at for at in mine["round"]]
+            y = mine[name].to_list()
+            axis.plot(x[:2], y[:2], color=COLOURS[part], lw=1.2, ls=(0, (1.2, 1.6)), zorder=3)
+            axis.plot(x[1:], y[1:], color=COLOURS[part], lw=2.0, marker="o", ms=3.5, mec="white", zorder=4)
+            axis.scatter(x[:1], y[:1], s=46, color=COLOURS[part], edgecolor="white", zorder=5)
+            axis.annotate(
+                f"{y[0]:.4f}" if part == parts[-1] else "", (x[0], y[0]), xytext=(9, 2),
+                textcoords="offset points", fontsize=8.5, color=INK, va="center",
+            )  # fmt: skip
+            axis.annotate(
+                f"{y[-1]:.4f}" if part == parts[-1] else "", (x[-1], y[-1]), xytext=(2, -13),
+                textcoords="offset points", fontsize=8.5, color=INK, ha="right",
+            )  # fmt: skip
+        axis.set(xlim=(-2.2, max(rounds, 1) * 1.02), title=title, xlabel="round")
+        axis.set_ylim(0, 1.1 * max(highest(table[name]), 1e-6))
+        axis.set_xticks([tick for tick in axis.get_xticks() if 0 <= tick <= rounds])
+    return figure
+
+
+COLOUR, MERGE = OKABE_ITO[0], OKABE_ITO[1]
+
+
+def prepare_lp_rounds(history: History, p: float) -> pl.DataFrame:
+    """Columns round, error, squared_error, merged, p; round 0 is the start."""
+    merged = np.concatenate([[False], history.merged_with >= 0])
+    return pl.DataFrame(
+        {
+            "round": np.arange(len(history.error)),
+            "error": history.error,
+            "squared_error": history.squared_error,
+            "merged": merged,
+        }
+    ).with_columns(pl.lit(p).alias("p"))
+
+
+@in_house_style
+def draw_lp_rounds(table: pl.DataFrame) -> Figure:
+    """Two panels; dots mark rounds that merged two groups."""
+    figure = Figure(figsize=(10.6, 4.6))
+    p = float(table["p"][0])
+    order = r"\infty" if math.isinf(p) else f"{p:g}"
+    rounds, merged = table["round"].to_numpy(), table["merged"].to_numpy()
+    headline(
+        figure,
+        f"{len(table) - 1:,} rounds, each corrects the group and class with the largest error",
+        "Estimates from the fitted rows. Dots: rounds after which two groups met and were merged.",
+    )
+    boxes = ((0.075, 0.13, 0.4, 0.65), (0.575, 0.13, 0.4, 0.65))
+    titles = (rf"$\mathrm{{Err}}_{{{order}}}$ of the groups", "squared error, a sum over classes")
+    for box, name, title in zip(boxes, ("error", "squared_error"), titles, strict=True):
+        axis = figure.add_axes(box)
+        values = table[name].to_numpy()
+        axis.plot(rounds, values, color=COLOUR, lw=2.0, drawstyle="steps-post", zorder=3)
+        axis.scatter(rounds[merged], values[merged], s=20, color=MERGE, zorder=4, edgecolor="white", lw=0.5)
+        axis.set_title(title)
+        axis.set_xlabel("round")
+        axis.set_xlim(-0.015 * max(len(table) - 1, 1), 1.02 * max(len(table) - 1, 1))
+        low, high = (0.0 if name == "error" else float(values.min())), float(values.max())
+        room = max(high - low, 1e-9)
+        axis.set_ylim(low - (0.0 if name == "error" else 0.05 * room), high + 0.12 * room)
+        for spot, up in ((0, True), (len(values) - 1, False)):
+            axis.annotate(
+                f"{values[spot]:.4f}", (rounds[spot], values[spot]), xytext=(6 if up else 2, 7 if up else 16),
+                textcoords="offset points", ha="left" if up else "right", fontsize=9, color=COLOUR,
+            )  # fmt: skip
+    return figure
+
+
+OWN = "lp"
+
+
+@in_house_style
+def draw_rows(table: pl.DataFrame) -> Figure:
+    """The method's error with its range over subsets; the rivals, fitted on all rows, as levels.
+
+    Columns method, n, low, error, high, p, n_levels.
+    """
+    figure = Figure(figsize=(8.6, 5.0))
+    axis = figure.add_axes((0.095, 0.115, 0.67, 0.72))
+    p = float(table["p"][0])
+    order = r"\infty" if math.isinf(p) else f"{p:g}"
+    headline(
+        figure,
+        "What more rows buy",
+        "Line: refits on random rows, their average and range. Levels: the others, fitted on all of them.",
+    )
+    own = table.filter(pl.col("method") == OWN)
+    others = table.filter(pl.col("method") != OWN)
+    names = [OWN, *(name for name in others["method"] if name != "chance")]
+    look = looks(names)
+    look["chance"] = Look(QUIET, (0.45, 0.45, 0.45), (0, (1.2, 1.2)), "")
+    n = own["n"].to_numpy()
+    axis.set_xscale("log")
+    axis.fill_between(n, own["low"], own["high"], color=look[OWN].colour, alpha=0.15, lw=0)
+    axis.plot(n, own["error"], color=look[OWN].colour, lw=2.2, marker="o", ms=5, mec="white", zorder=4)
+    ends = {OWN: float(own["error"][-1])}
+    for row in others.iter_rows(named=True):
+        one = look[row["method"]]
+        axis.axhline(row["error"], color=one.colour, lw=1.3, ls=one.dashes, zorder=2)
+        ends[row["method"]] = row["error"]
+    axis.set_xlim(n[0] / 1.1, n[-1] * 1.06)
+    axis.set_ylim(0, 1.1 * highest(own["high"], others["error"]))
+    axis.set_xticks(n, minor=False)
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{int(value):,}"))
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.set_xlabel("rows fitted")
+    axis.set_ylabel(rf"$\mathrm{{Err}}_{{{order}}}$ on the tested rows, {table['n_levels'][0]} levels")
+    name_lines(axis, ends, look)
+    return figure
