@@ -1,87 +1,26 @@
-"""Products, exponentials and logarithms with the same bits on every processor.
+"""Products with the same bits on every processor.
 
-BLAS, LAPACK and numpy's own exp, log and power choose their instructions, and with them the order of sums
-and the last bit, by the processor, the library and the number of threads. A search that compares such
-figures takes other branches on another machine. Here every sum runs in one order, and exponentials and
-logarithms are made of +, -, *, / alone, whose results IEEE 754 fixes to the last bit; numba neither reorders
-nor fuses them. numpy's elementwise arithmetic, its sums, sorting by a stable sort and square roots are fixed
-in the same way, so they may be used beside these.
+BLAS and LAPACK choose their instructions, and with them the order of sums and the last bit, by the processor,
+the library and the number of threads. A search that compares such figures takes other branches on another
+machine. Here every sum runs in one order, and exponentials are those of `onlinecal.elementary`. numpy's
+elementwise arithmetic, its sums, sorting by a stable sort and square roots have fixed bits, too, so they may
+be used beside these.
 
 Sums over the classes of a table run side by side for many rows, so products take it by columns, (C, n).
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled
+from onlinecal.elementary import exponential
 
 Floats = NDArray[np.float64]
 
 BLOCK = 512
 """Columns whose intermediate results stay in the nearest cache."""
-
-LOG2_E = 1.0 / math.log(2.0)
-LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
-"""ln 2 to 32 bits, so that its product with an exponent is exact; the next line has what is missing."""
-LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
-LEAST_EXPONENT = -708.0
-"""Below it exp is taken to be 0: the result would leave the range of full precision."""
-
-
-@compiled
-def exponential(x: float) -> float:
-    """exp(x) for x up to 709, to about one unit in the last place; 0 below -708."""
-    if x < LEAST_EXPONENT:
-        return 0.0
-    power = np.rint(x * LOG2_E)
-    r = (x - power * LN2_HIGH) - power * LN2_LOW
-    # Taylor's series: |r| is at most ln(2)/2, and r^14/14! below 2^-57
-    value = 1.0 / 6227020800.0
-    value = value * r + 1.0 / 479001600.0
-    value = value * r + 1.0 / 39916800.0
-    value = value * r + 1.0 / 3628800.0
-    value = value * r + 1.0 / 362880.0
-    value = value * r + 1.0 / 40320.0
-    value = value * r + 1.0 / 5040.0
-    value = value * r + 1.0 / 720.0
-    value = value * r + 1.0 / 120.0
-    value = value * r + 1.0 / 24.0
-    value = value * r + 1.0 / 6.0
-    value = value * r + 0.5
-    value = value * r + 1.0
-    value = value * r + 1.0
-    return value * np.int64((np.int64(power) + 1023) << 52).view(np.float64)
-
-
-@compiled
-def logarithm(x: float) -> float:
-    """ln(x) for x from 2^-1022 up, to about two units in the last place."""
-    bits = np.float64(x).view(np.int64)
-    exponent = (bits >> 52) - 1023
-    mantissa = np.int64((bits & 0xFFFFFFFFFFFFF) | (1023 << 52)).view(np.float64)
-    if mantissa > 1.4142135623730951:
-        mantissa *= 0.5
-        exponent += 1
-    # the operator would ask whether the divisor is 0, and loops over many x could not take several at once
-    s = np.divide(mantissa - 1.0, mantissa + 1.0)
-    # ln(m) = 2 (s + s^3/3 + s^5/5 + ...), |s| at most .1716: what is left out is below 2^-58 of it
-    square = s * s
-    value = 1.0 / 21.0
-    value = value * square + 1.0 / 19.0
-    value = value * square + 1.0 / 17.0
-    value = value * square + 1.0 / 15.0
-    value = value * square + 1.0 / 13.0
-    value = value * square + 1.0 / 11.0
-    value = value * square + 1.0 / 9.0
-    value = value * square + 1.0 / 7.0
-    value = value * square + 1.0 / 5.0
-    value = value * square + 1.0 / 3.0
-    value = 2.0 * s * square * value
-    return exponent * LN2_HIGH + (2.0 * s + (value + exponent * LN2_LOW))
 
 
 @compiled

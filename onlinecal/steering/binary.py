@@ -30,6 +30,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
+from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.forecasters.rules import Rules
 from onlinecal.steering.curves import (
@@ -141,7 +142,7 @@ def steer(state: Any, p: float) -> float:
     first = mixed_answer(state, ANSWERS, WEIGHTS, N_ANSWERS)
     inner = clip(first, 1e-6, 1.0 - 1e-6)
     state[LAST] = first
-    state[LAST + 1] = sigmoid(math.log(inner / (1.0 - inner)) + state[INTERCEPT])
+    state[LAST + 1] = sigmoid(logarithm(inner / (1.0 - inner)) + state[INTERCEPT])
     least = 0.5 / (state[ROUNDS] + 2.0)
     return clip(mixed_answer(state, LAST, LAST_WEIGHTS, 2), least, 1.0 - least)
 
@@ -165,7 +166,7 @@ def learn(state: Any, outcome: float) -> None:
         learn_free(state, at + SMOOTH, KNOTS, state[ANSWERS + 2 + 2 * i], outcome, RATES[i], part)
         part = math.sqrt(part)
     if 0.0 < p < 1.0:
-        logit = math.exp(state[STRETCHED]) - math.exp(-state[STRETCHED])
+        logit = exponential(state[STRETCHED]) - exponential(-state[STRETCHED])
         state[LOWEST] = min(state[LOWEST], logit)
         state[HIGHEST] = max(state[HIGHEST], logit)
     state[ROUNDS] = rounds + 1.0

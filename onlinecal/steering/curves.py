@@ -23,6 +23,7 @@ import math
 from typing import Any
 
 from onlinecal.compiling import kernel_part
+from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
 
 RATES = 1e-4, 1e-2
@@ -59,16 +60,16 @@ def start_free(state: Any, at: int) -> None:
 @kernel_part
 def stretched(p: float, lowest: float, highest: float) -> float:
     """Half the stretched logit of p; lowest and highest are the logits of 0 and 1."""
-    s = lowest if p <= 0.0 else highest if p >= 1.0 else math.log(p) - math.log1p(-p)
+    s = lowest if p <= 0.0 else highest if p >= 1.0 else logarithm(p) - logarithm(1.0 - p)
     half = abs(s) / 2.0
-    u = math.log(half + math.sqrt(half * half + 1.0))
+    u = logarithm(half + math.sqrt(half * half + 1.0))
     return u if s >= 0.0 else -u
 
 
 @kernel_part
 def sigmoid(z: float) -> float:
     """The logistic function, within 1e-13 of neither 0 nor 1."""
-    return 1.0 / (1.0 + math.exp(-clip(z, -30.0, 30.0)))
+    return 1.0 / (1.0 + exponential(-clip(z, -30.0, 30.0)))
 
 
 @kernel_part

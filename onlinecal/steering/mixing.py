@@ -17,6 +17,7 @@ import math
 from typing import Any
 
 from onlinecal.compiling import kernel_part
+from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
 
 ETA = 2.0
@@ -28,8 +29,8 @@ def pooled_loss(state: Any, answers: int, weights: int, n: int, outcome: int) ->
     """The squared error that n weighted answers amount to, were this the outcome."""
     mass = 0.0
     for i in range(n):
-        mass += state[weights + i] * math.exp(-ETA * (state[answers + i] - outcome) ** 2)
-    return -math.log(mass) / ETA
+        mass += state[weights + i] * exponential(-ETA * (state[answers + i] - outcome) ** 2)
+    return -logarithm(mass) / ETA
 
 
 @kernel_part
@@ -54,7 +55,7 @@ def reweigh(
     """Weigh n answers by an outcome; of the share the first gets 1/first, each other 1/rest."""
     total = 0.0
     for i in range(n):
-        state[weights + i] *= math.exp(-eta * (state[answers + i] - outcome) ** 2)
+        state[weights + i] *= exponential(-eta * (state[answers + i] - outcome) ** 2)
         total += state[weights + i]
     give_out(state, weights, n, total, share, first, rest)
 
@@ -88,10 +89,10 @@ def mix_vectors(state: Any, answers: int, weights: int, n: int, k: int, least: f
         at, weight = answers + i * k, state[weights + i]
         size = size_of(state, at, k)
         for c in range(k):
-            out[c] += weight * math.exp(2.0 * state[at + c] - size)
+            out[c] += weight * exponential(2.0 * state[at + c] - size)
     for c in range(k):
         # half the pooled loss of this label less 1, with the sign changed
-        out[c] = 0.5 * math.log(out[c])
+        out[c] = 0.5 * logarithm(out[c])
     fill(out, k, least)
 
 
@@ -146,6 +147,6 @@ def reweigh_vectors(
         at = answers + i * k
         # the squared error, but for what a soft label has in it for all vectors alike
         given = mean_under(state, at, k, label, soft)
-        state[weights + i] *= math.exp(eta * (2.0 * given - 1.0 - size_of(state, at, k)))
+        state[weights + i] *= exponential(eta * (2.0 * given - 1.0 - size_of(state, at, k)))
         total += state[weights + i]
     give_out(state, weights, n, total, share, 2.0, 2.0 * (n - 1))

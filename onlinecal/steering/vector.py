@@ -33,6 +33,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
+from onlinecal.elementary import exponential, logarithm
 from onlinecal.steering.curves import (
     CAUTION,
     EDGE,
@@ -153,7 +154,7 @@ def softmax(state: Any, at: int, k: int) -> None:
     for c in range(1, k):
         most = max(most, state[at + c])
     for c in range(k):
-        state[at + c] = math.exp(state[at + c] - most)
+        state[at + c] = exponential(state[at + c] - most)
         total += state[at + c]
     for c in range(k):
         state[at + c] /= total
@@ -162,7 +163,7 @@ def softmax(state: Any, at: int, k: int) -> None:
 @kernel_part
 def depth(p: float) -> float:
     """The logarithm of a probability, as temperature sees it."""
-    return max(math.log(p), DEEPEST) if p > 0.0 else DEEPEST
+    return max(logarithm(p), DEEPEST) if p > 0.0 else DEEPEST
 
 
 @kernel_part

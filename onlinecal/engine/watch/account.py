@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from onlinecal.alarms.escrow import MADE, N_BETS, evidence, pay, stake, strongest
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.fixed_order import logarithm
+from onlinecal.elementary import logarithm
 from onlinecal.measures.scores import CLIP
 
 Floats = NDArray[np.float64]

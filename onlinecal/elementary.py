@@ -1,0 +1,77 @@
+"""Exponentials and logarithms with the same bits on every processor.
+
+The exp and log of the C library, of numpy and of a compiler differ in the last bit between machines. A
+forecast that is steered by them, or a search that compares them, would come out otherwise elsewhere, and
+a ledger could not be checked there. These are made of +, -, *, / alone, whose results IEEE 754 fixes to
+the last bit; numba neither reorders nor fuses them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onlinecal.compiling import compiled
+
+LOG2_E = 1.0 / math.log(2.0)
+LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
+"""ln 2 to 32 bits, so that its product with an exponent is exact; the next line has what is missing."""
+LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+LEAST_NORMAL, TWO_TO_54 = 2.0**-1022, 2.0**54
+"""Numbers below the first have fewer digits; times the second they have all of them."""
+LEAST_EXPONENT = -708.0
+"""Below it exp is taken to be 0: the result would leave the range of full precision."""
+
+
+@compiled
+def exponential(x: float) -> float:
+    """exp(x) for x up to 709, to about one unit in the last place; 0 below -708."""
+    if x < LEAST_EXPONENT:
+        return 0.0
+    power = np.rint(x * LOG2_E)
+    r = (x - power * LN2_HIGH) - power * LN2_LOW
+    # Taylor's series: |r| is at most ln(2)/2, and r^14/14! below 2^-57
+    value = 1.0 / 6227020800.0
+    value = value * r + 1.0 / 479001600.0
+    value = value * r + 1.0 / 39916800.0
+    value = value * r + 1.0 / 3628800.0
+    value = value * r + 1.0 / 362880.0
+    value = value * r + 1.0 / 40320.0
+    value = value * r + 1.0 / 5040.0
+    value = value * r + 1.0 / 720.0
+    value = value * r + 1.0 / 120.0
+    value = value * r + 1.0 / 24.0
+    value = value * r + 1.0 / 6.0
+    value = value * r + 0.5
+    value = value * r + 1.0
+    value = value * r + 1.0
+    return value * np.int64((np.int64(power) + 1023) << 52).view(np.float64)
+
+
+@compiled
+def logarithm(x: float) -> float:
+    """ln(x) for any x > 0, to about two units in the last place."""
+    scaled, shift = (x * TWO_TO_54, 54) if x < LEAST_NORMAL else (x, 0)
+    bits = np.float64(scaled).view(np.int64)
+    exponent = (bits >> 52) - 1023 - shift
+    mantissa = np.int64((bits & 0xFFFFFFFFFFFFF) | (1023 << 52)).view(np.float64)
+    if mantissa > 1.4142135623730951:
+        mantissa *= 0.5
+        exponent += 1
+    # the operator would ask whether the divisor is 0, and loops over many x could not take several at once
+    s = np.divide(mantissa - 1.0, mantissa + 1.0)
+    # ln(m) = 2 (s + s^3/3 + s^5/5 + ...), |s| at most .1716: what is left out is below 2^-58 of it
+    square = s * s
+    value = 1.0 / 21.0
+    value = value * square + 1.0 / 19.0
+    value = value * square + 1.0 / 17.0
+    value = value * square + 1.0 / 15.0
+    value = value * square + 1.0 / 13.0
+    value = value * square + 1.0 / 11.0
+    value = value * square + 1.0 / 9.0
+    value = value * square + 1.0 / 7.0
+    value = value * square + 1.0 / 5.0
+    value = value * square + 1.0 / 3.0
+    value = 2.0 * s * square * value
+    return exponent * LN2_HIGH + (2.0 * s + (value + exponent * LN2_LOW))
