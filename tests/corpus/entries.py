@@ -298,7 +298,8 @@ def engine() -> Iterable[tuple[str, Play]]:
         yield f"engine/{kind}/hints", lambda kind=kind: answers_of(CONFIG, hinted(script(2, 300, 6, (kind,))))
     windowed = EngineConfig(KeyConfig(window=40))
     yield "engine/window/hints", lambda: answers_of(windowed, hinted(script(3, 300, 6, ("plain",))))
-    yield "engine/grid", lambda: answers_of(CONFIG, unhinted(script(2, 300, 6, ("grid",))))
+    plain = KeyConfig(horizon=500, rule="sign", report="lower", steering=False, hints=False)
+    yield "engine/grid", lambda: answers_of(EngineConfig(plain), unhinted(script(2, 300, 6, ("grid",))))
 
 
 def unhinted(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
