@@ -78,7 +78,17 @@ def test_exponentials_and_logarithms_are_those_of_the_library_to_two_units_in_th
         assert abs(exponential(x) - np.exp(x)) <= 2.0 * np.spacing(np.exp(x))
         assert exponential(x) == exponential.py_func(x)
     assert exponential(-709.0) == exponential(-np.inf) == 0.0
-    for x in (1.0, 2.0**-1022, 5e-324, 1e-310, 1e-12, 1.0 + 2.0**-52, 1.0 - 2.0**-53, 1e300, *rng.random(2000)):
+    for x in (
+        1.0,
+        2.0**-1022,
+        5e-324,
+        1e-310,
+        1e-12,
+        1.0 + 2.0**-52,
+        1.0 - 2.0**-53,
+        1e300,
+        *rng.random(2000),
+    ):
         assert abs(logarithm(x) - np.log(x)) <= 2.0 * np.spacing(abs(np.log(x)))
         assert logarithm(x) == logarithm.py_func(x)
 
