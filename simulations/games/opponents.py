@@ -1,4 +1,4 @@
-"""Whom a forecaster is to play: an adversary of the catalogue, or a recorded stream."""
+"""Whom a forecaster is to play: an adversary of the catalogue, or a recorded stream; of two classes or more."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import adversaries
-from adversaries import Adversary, MulticlassAdversary, Stream
-from onlinecal.remarks import outcome_remarks
+from adversaries import Adversary, LabelStream, MulticlassAdversary, Stream
+from onlinecal.remarks import label_remarks, outcome_remarks
+
+TABLES = (".npz",)
+"""Extensions of files of class probabilities."""
 
 A = TypeVar("A", Adversary, MulticlassAdversary)
 
@@ -80,3 +83,34 @@ def _from_stream(stream: Stream, rounds: int | None, hints_name: str) -> Opponen
     wanted = first_rounds(rounds, len(stream), stream.name)
     hints = None if stream.hints is None else stream.hints[:wanted]
     return Opponent(stream.adversary(), wanted, hints, hints_name)
+
+
+def several_from_spec(spec: str, n_classes: int, rounds: int, seed: int) -> Opponent[MulticlassAdversary]:
+    """The adversary of a spec; ValueError as from `adversaries.create_multiclass`."""
+    return Opponent(adversaries.create_multiclass(spec, n_classes, rounds, seed), rounds)
+
+
+def from_table(path: Path, n_classes: int | None, rounds: int | None) -> Opponent[MulticlassAdversary]:
+    """The first so many labels of a file of class probabilities, or all; the probabilities are the hints."""
+    if path.suffix.lower() not in TABLES and path.is_file():
+        raise ValueError(
+            f"class probabilities are read from a numpy archive ({', '.join(TABLES)}) with the arrays "
+            f"predictions and ground_truth, got {path}"
+        )
+    return _from_labels(adversaries.replay_table(path), n_classes, rounds)
+
+
+def several_from_river(name: str, n_classes: int | None, rounds: int | None) -> Opponent[MulticlassAdversary]:
+    """The first so many labels of a dataset that comes with river, or all."""
+    return _from_labels(adversaries.replay_river_labels(name), n_classes, rounds)
+
+
+def _from_labels(
+    stream: LabelStream, n_classes: int | None, rounds: int | None
+) -> Opponent[MulticlassAdversary]:
+    if n_classes is not None and n_classes != stream.n_classes:
+        raise ValueError(f"{stream.name} has {stream.n_classes} classes, --classes says {n_classes}")
+    wanted = first_rounds(rounds, len(stream), stream.name)
+    hints = None if stream.hints is None else stream.hints[:wanted]
+    remarks = [] if hints is None else label_remarks(hints, stream.labels[:wanted], stream.classes or None)
+    return Opponent(stream.adversary(), wanted, hints, "recorded", remarks)

@@ -70,12 +70,6 @@ def test_worker_processes_find_them_too(research, start):
     assert len(list((research / "out" / "games").glob("*.json"))) == 4
 
 
-def test_python_m_simulations_finds_the_adversaries(research):
-    (research / "simulations" / "__init__.py").unlink()
-    answer = run(research, ["-m", "simulations"], "adversaries", "--json", PYTHONPATH=str(ROOT))
-    assert "coin" in answer
-
-
 def test_only_folders_with_such_a_name_move(research, monkeypatch, tmp_path_factory):
     other, site = (str(tmp_path_factory.mktemp(name)) for name in ("other", "site"))
     monkeypatch.setattr(sys, "path", [str(research), other, str(ROOT), site])

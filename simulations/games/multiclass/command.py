@@ -11,7 +11,7 @@ from adversaries import MulticlassAdversary
 from onlinecal.cli.output import print_json, progress, results, table
 from onlinecal.cli.verbs import warn
 from onlinecal.tables import number
-from simulations.games.multiclass import opponents
+from simulations.games import opponents
 from simulations.games.multiclass.measuring import (
     MeasuredMulticlass,
     MulticlassGame,
@@ -125,10 +125,10 @@ def opponents_of(request: Request) -> list[Opponent[MulticlassAdversary]]:
         if request.file is not None:
             return [opponents.from_table(request.file, said, request.rounds)]
         assert request.river is not None
-        return [opponents.from_river(request.river, said, request.rounds)]
+        return [opponents.several_from_river(request.river, said, request.rounds)]
     rounds = request.rounds or DEFAULT_ROUNDS
     return [
-        opponents.from_spec(request.adversary or DEFAULT_ADVERSARY, k, rounds, request.seed)
+        opponents.several_from_spec(request.adversary or DEFAULT_ADVERSARY, k, rounds, request.seed)
         for k in request.classes
     ]
 
@@ -169,7 +169,7 @@ def shorter_games(request: Request, players: Sequence[MulticlassPlayer]) -> list
         lengths.append(rounds)
         step += 1
     against = [
-        opponents.from_spec(request.adversary or DEFAULT_ADVERSARY, k, rounds, request.seed)
+        opponents.several_from_spec(request.adversary or DEFAULT_ADVERSARY, k, rounds, request.seed)
         for k in request.classes
         for rounds in lengths
     ]

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from onlinecal.engine import Engine, check_ledger
 from simulations.cli.console import app
 
-COMMAND = [sys.executable, "-m", "simulations", "stream"]
+COMMAND = [sys.executable, "-m", "onlinecal", "stream"]
 
 
 def query(number, keys=3, **more):

@@ -92,7 +92,7 @@ def test_sweep_loads_files_of_ones_own_and_plot_finds_them_again(tmp_path):
     own = Path(__file__).parents[1] / "own_players.py"
     path = tmp_path / "grid.toml"
     path.write_text('forecasters = ["last-outcome"]\nadversaries = ["contrarian"]\nrounds = [50, 100]\n')
-    onlinecal = [sys.executable, "-m", "simulations"]
+    onlinecal = [sys.executable, "-m", "onlinecal"]
     play = ["sweep", path, "--out", tmp_path / "out", "--jobs", "1"]
     refused = run(*play)
     assert refused.exit_code == 2

@@ -81,7 +81,7 @@ def test_simulate_draws_randomised_forecasters_by_its_seed():
 
 
 def test_simulate_reports_first_use_once(tmp_path):
-    play = [sys.executable, "-m", "simulations", "simulate", "--forecaster", "constant", "--rounds", "20"]
+    play = [sys.executable, "-m", "onlinecal", "simulate", "--forecaster", "constant", "--rounds", "20"]
     fresh = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     first, second = (subprocess.run(play, env=fresh, capture_output=True, text=True) for _ in range(2))
     assert first.stderr.count("for the first time") == 1

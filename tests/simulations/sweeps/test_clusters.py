@@ -118,7 +118,7 @@ def test_a_sweep_goes_on_whoever_plays_with_the_same_numbers(alone, grid, dask, 
 def test_ray_gives_the_same_numbers_and_says_nothing_of_its_own(alone, grid, tmp_path):
     pytest.importorskip("ray")
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "simulations", "sweep", grid, "--out", out]
+    command = [sys.executable, "-m", "onlinecal", "sweep", grid, "--out", out]
     answer = subprocess.run([*command, "--backend", "ray", "--jobs", "2"], capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.startswith("16 games: 16 played, 0 were there already.")
@@ -138,7 +138,7 @@ def test_an_interrupt_keeps_the_finished_games_and_ends_the_workers(backend, tmp
         'forecasters = ["balanced"]\nadversaries = ["coin"]\n'
         "rounds = [1000, 30_000_000]\nseeds = [1, 2, 3, 4]\n"
     )
-    command = [sys.executable, "-m", "simulations", "sweep", path, "--out", out, "--jobs", "1"]
+    command = [sys.executable, "-m", "onlinecal", "sweep", path, "--out", out, "--jobs", "1"]
     process = subprocess.Popen(
         [*command, "--backend", backend],
         start_new_session=True,

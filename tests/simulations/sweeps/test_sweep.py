@@ -116,7 +116,7 @@ def test_a_killed_sweep_keeps_what_was_finished(tmp_path):
         f'forecasters = ["balanced"]\nadversaries = ["coin"]\nrounds = [200]\nseeds = {list(range(80))}'
     )
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "simulations", "sweep", str(grid), "--out", str(out), "--jobs", "1"]
+    command = [sys.executable, "-m", "onlinecal", "sweep", str(grid), "--out", str(out), "--jobs", "1"]
     process = subprocess.Popen(
         command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
