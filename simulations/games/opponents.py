@@ -1,4 +1,4 @@
-"""Whom a forecaster is to play: an adversary of the catalogue, or a recorded stream; of two classes or more."""
+"""Whom a forecaster is to play: an adversary of the catalogue or a recorded stream, of any classes."""
 
 from __future__ import annotations
 
