@@ -36,7 +36,7 @@ METHODS = {
     "decision": _look(OKABE_ITO[0], "o"),
     "chance": _look(QUIET, "", (0, (4, 1.5))),
 }
-"""In the order of keys; colours as of `plots/recalibration/losses.py`, markers for those who see none."""
+"""In the order of keys; colours as of `plots/recalibration/decisions.py`, markers for those who see none."""
 CALLED = {"none": "as they came", "chance": "perfect probabilities (dashed)"}
 
 
