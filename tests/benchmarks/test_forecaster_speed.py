@@ -1,10 +1,8 @@
-"""Replay and duels against numpy.cumsum, one event against river's cheapest classifier, the commands."""
+"""Replay and duels against numpy.cumsum, one event against river's cheapest classifier."""
 
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,7 +14,6 @@ from simulations.games.duel import play
 
 ROUNDS = 10**7
 DUEL_ROUNDS = 10**6
-HINTED_ROUNDS = 10**6
 
 
 def stream(kind, rounds=ROUNDS):
@@ -50,30 +47,6 @@ def test_replay_against_cumsum(compare, kind, grid):
     )
 
 
-@pytest.mark.parametrize("hinted", ["the chance itself", "noise"])
-@pytest.mark.parametrize("report", ["midpoint", "hint"])
-@pytest.mark.parametrize("grid", ["uniform", "adaptive"])
-def test_replay_with_hints_against_cumsum(compare, hinted, report, grid):
-    """For a hint the nearest valid cell is searched for, the farther the worse the hints are."""
-    rng = np.random.default_rng(0)
-    chance = np.linspace(0, 1, HINTED_ROUNDS)
-    outcomes = (rng.random(HINTED_ROUNDS) < chance).astype(np.uint8)
-    hints = chance if hinted == "the chance itself" else rng.random(HINTED_ROUNDS)
-    settings = {
-        "horizon": HINTED_ROUNDS if grid == "uniform" else None,
-        "slack": 1.0 if report == "hint" else 0.5,
-        "report": report,
-    }
-    AlmostOneStepAhead(**settings, hints=True).replay(outcomes[:10], hints[:10])
-    compare(
-        lambda forecaster: forecaster.replay(outcomes, hints),
-        lambda: np.cumsum(chance),
-        "none stated",
-        rounds=3,
-        setup=lambda: (AlmostOneStepAhead(**settings, hints=True),),
-    )
-
-
 @pytest.mark.parametrize("chance", ["uniform", "beta", "constant .3"])
 @pytest.mark.parametrize("report", ["midpoint", "hint"])
 @pytest.mark.parametrize("grid", ["uniform", "adaptive"])
@@ -97,16 +70,6 @@ def test_replay_with_honest_hints_against_the_same_without(compare, chance, repo
         "at most 4",
         rounds=1,
         setup=lambda: (AlmostOneStepAhead(**settings, hints=True),),
-    )
-
-
-def test_adaptive_replay_against_uniform_replay(compare):
-    outcomes = stream("fair coins")
-    compare(
-        lambda forecaster: forecaster.replay(outcomes),
-        lambda: AlmostOneStepAhead(horizon=ROUNDS).replay(outcomes),
-        "at most 3",
-        setup=lambda: (AlmostOneStepAhead(),),
     )
 
 
@@ -149,42 +112,4 @@ def test_one_event_against_the_prior_classifier(compare, kind, config):
         lambda: pairs(dummy.PriorClassifier()),
         "at most 1",
         setup=lambda: (AlmostOneStepAhead(**config),),
-    )
-
-
-@pytest.mark.parametrize("grid", ["uniform", "adaptive"])
-@pytest.mark.parametrize("way", ["events", "replay"])
-def test_a_window_against_none(compare, way, grid):
-    """What the certificate of the last 1,000 rounds costs on top, at most; without one nothing is paid."""
-    outcomes = stream("fair coins", 10**5)
-    labels = outcomes.tolist()
-
-    def play_on(forecaster):
-        if way == "replay":
-            forecaster.replay(outcomes)
-        else:
-            for y in labels:
-                forecaster.learn_one({}, y)
-
-    def fresh(window):
-        settings = {"n_cells": 23} if grid == "uniform" else {"grid": grid}
-        return AlmostOneStepAhead(window=window, **settings)
-
-    play_on(fresh(1000))
-    compare(play_on, lambda: play_on(fresh(None)), "none stated", setup=lambda: (fresh(1000),))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "target"),
-    [(["--help"], "under 1 s"), (["simulate", "--rounds", "1000000"], "under 3 s the second time")],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_command_against_importing_numpy(compare, arguments, target):
-    def command():
-        code = "from simulations.cli.console import main; main()"
-        subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
-
-    command()
-    compare(
-        command, lambda: subprocess.run([sys.executable, "-c", "import numpy"], check=True), target, rounds=3
     )

@@ -10,7 +10,6 @@ import adversaries
 from onlinecal.measures import multiclass_calibration_distance
 from simulations.games.multiclass.duel import play_multiclass
 from simulations.games.multiclass.players import create_player
-from tests.benchmarks.closing_table import LINES
 
 KINDS = ("weights", "dirichlet-drift", "target-sweep", "categorical-forecast", "least-likely")
 
@@ -26,9 +25,9 @@ def bracket(kind, k, rounds):
 @pytest.mark.parametrize("rounds", [1000, 10_000, 100_000])
 @pytest.mark.parametrize("k", [3, 4])
 @pytest.mark.parametrize("kind", KINDS)
-def test_bracket_of_a_game(kind, k, rounds):
+def test_bracket_of_a_game(note, kind, k, rounds):
     bracket(kind, k, 200)
     found, seconds = bracket(kind, k, rounds)
     ratio = found.upper / found.lower
     ends = f"{found.lower:9.1f} … {found.upper:9.1f}   ratio {ratio:.3f}   target 1.5"
-    LINES.append(f"{kind:21s} {k} classes, T = {rounds:7d}   {ends}   {seconds:6.1f} s")
+    note(f"{kind:21s} {k} classes, T = {rounds:7d}   {ends}   {seconds:6.1f} s")

@@ -54,13 +54,3 @@ def test_hints_against_none(compare, kind, slack):
         TARGETS[kind],
         setup=lambda: (SimplexAlmostOneStepAhead(3, n_cells=100, slack=slack, hints=True),),
     )
-
-
-def test_a_window_against_none(compare):
-    outcomes = drifting(3)[: ROUNDS // 10]
-    SimplexAlmostOneStepAhead(3, n_cells=100).replay(outcomes[:10])
-    compare(
-        lambda: SimplexAlmostOneStepAhead(3, n_cells=100, window=1000).replay(outcomes),
-        lambda: SimplexAlmostOneStepAhead(3, n_cells=100).replay(outcomes),
-        "2",
-    )

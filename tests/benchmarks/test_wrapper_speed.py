@@ -9,8 +9,6 @@ import pytest
 from river import dummy, linear_model
 
 from onlinecal import CalibratedClassifier, recalibrate_stream
-from tests.benchmarks.closing_table import LINES
-from tests.wrappers.scripted import Scripted
 
 MODELS = {
     "LogisticRegression": linear_model.LogisticRegression,
@@ -47,29 +45,8 @@ def test_the_wrapper_against_the_prior_classifier(compare, name, settings):
     )
 
 
-def answered(k, count=20_000):
-    """Rounds of k labels whose model's answers are right."""
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(k), count)
-    labels = (rng.random((count, 1)) > p.cumsum(axis=1)[:, :-1]).sum(axis=1)
-    return [({"answer": dict(enumerate(row))}, y) for row, y in zip(p.tolist(), labels.tolist(), strict=True)]
-
-
-def test_ten_labels_one_by_one_against_two(compare):
-    ten, two = answered(10), answered(2)
-
-    def play(rounds, **settings):
-        model = CalibratedClassifier(Scripted(), **settings)
-        for x, y in rounds:
-            model.predict_proba_one(x)
-            model.learn_one(x, y)
-
-    play(ten[:100], strategy="classwise")
-    compare(lambda: play(ten, strategy="classwise"), lambda: play(two), "10")
-
-
 @pytest.mark.parametrize(("late", "n_groups"), [(0, 1), (100, 1), (0, 20_000)])
-def test_a_million_rows_of_a_column(late, n_groups):
+def test_a_million_rows_of_a_column(note, late, n_groups):
     rng = np.random.default_rng(0)
     p = rng.random(10**6)
     y, settled_at = rng.random(10**6) < p**1.5, np.arange(10**6) // (late + 1) * (late + 1) + late
@@ -79,4 +56,4 @@ def test_a_million_rows_of_a_column(late, n_groups):
     recalibrate_stream(p, y, settled_at, groups=groups)
     seconds = time.perf_counter() - start
     name = f"recalibrate_stream, 10^6 rows, outcomes up to {late} rows late, {n_groups:,} groups"
-    LINES.append(f"{name:75s} {seconds:9.4f} s   target 3 s")
+    note(f"{name:75s} {seconds:9.4f} s   target 3 s")
