@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -70,6 +71,16 @@ def scripted_game(T: int, seed: int = 11) -> tuple[np.ndarray, np.ndarray, np.nd
 
 
 @cache
+def compiled_loop_of_classes(step: Callable) -> Callable:
+    @njit
+    def loop(state, forecasts, rises, uniforms, outcomes):
+        for t in range(len(outcomes)):
+            outcomes[t] = step(state, t, forecasts[t], rises[t], uniforms[t])
+
+    return loop
+
+
+@cache
 def compiled_loop(step: Callable) -> Callable:
     @njit
     def loop(state, forecasts, rises_zero, rises_one, uniforms, outcomes):
@@ -79,27 +90,23 @@ def compiled_loop(step: Callable) -> Callable:
     return loop
 
 
-def play_compiled(
-    adversary: adversaries.Adversary, forecasts: np.ndarray, rises_zero: np.ndarray, rises_one: np.ndarray
-) -> list[int]:
-    """What a driver does: every phase in turn, the draws running on."""
-    outcomes = np.full(len(forecasts), 9, dtype=np.uint8)
-    uniforms = adversary.generator().random(len(forecasts))
+def play_compiled(adversary: Any, *game: np.ndarray, loop: Callable = compiled_loop) -> list[int]:
+    """What a driver does: every phase in turn, the draws running on. A game is forecasts and rises."""
+    rounds = len(game[0])
+    outcomes = np.full(rounds, 99, dtype=np.uint8)
+    uniforms = adversary.generator().random(rounds)
     done = 0
     for phase in adversary.phases:
-        until = len(forecasts) if phase.rounds is None else min(done + phase.rounds, len(forecasts))
+        until = rounds if phase.rounds is None else min(done + phase.rounds, rounds)
         span = slice(done, until)
-        compiled_loop(phase.step)(
-            phase.state, forecasts[span], rises_zero[span], rises_one[span], uniforms[span], outcomes[span]
-        )
+        parts = (column[span] for column in (*game, uniforms, outcomes))
+        loop(phase.step)(phase.state, *parts)
         done = until
     return outcomes.tolist()
 
 
-def play_plainly(
-    adversary: adversaries.Adversary, forecasts: np.ndarray, rises_zero: np.ndarray, rises_one: np.ndarray
-) -> list[int]:
-    return [adversary.outcome(*round_) for round_ in zip(forecasts, rises_zero, rises_one, strict=True)]
+def play_plainly(adversary: Any, *game: np.ndarray) -> list[int]:
+    return [adversary.outcome(*one) for one in zip(*game, strict=True)]
 
 
 class GridForecaster:

@@ -1,11 +1,14 @@
-"""Spec strings: what they mean, how they are written back, what is refused and in which words."""
+"""Spec strings: what they mean, how they are written back, what is refused; and every short sequence once."""
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import pytest
 
 import adversaries
-from tests.adversaries.play import usual_spec
+from adversaries import all_sequences, sequence_chunks
 
 
 @pytest.mark.parametrize(
@@ -93,12 +96,6 @@ def test_two_phases_need_two_rounds():
         adversaries.create("two-phase", horizon=1)
 
 
-@pytest.mark.parametrize("kind", adversaries.catalogue().values(), ids=lambda kind: kind.name)
-def test_every_adversary_can_be_played_for_the_shortest_horizon(kind):
-    adversary = adversaries.create(usual_spec(kind.name), horizon=2)
-    assert {adversary.outcome(0.5), adversary.outcome(0.5)} <= {0, 1}
-
-
 def test_describe_has_a_row_for_everyone_in_the_catalogue():
     rows = {row["name"]: row for row in adversaries.describe()}
     assert list(rows) == list(adversaries.catalogue())
@@ -123,3 +120,40 @@ def test_every_default_is_an_allowed_value(kind):
 def test_the_catalogue_handed_out_is_a_copy():
     adversaries.catalogue().clear()
     assert "coin" in adversaries.catalogue()
+
+
+@pytest.mark.parametrize("T", [1, 2, 5, 10])
+def test_all_sequences_are_there_in_binary_order(T):
+    sequences = all_sequences(T)
+    assert sequences.dtype == np.uint8
+    assert sequences.shape == (2**T, T)
+    assert [tuple(row) for row in sequences.tolist()] == list(itertools.product((0, 1), repeat=T))
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 256, 10_000])
+def test_chunks_are_the_same_rows(chunk):
+    chunks = list(sequence_chunks(8, chunk))
+    assert all(len(rows) == min(chunk, 256) for rows in chunks[:-1])
+    assert (np.concatenate(chunks) == all_sequences(8)).all()
+
+
+def test_chunks_of_long_games_come_one_by_one():
+    first = next(sequence_chunks(62, chunk=4))
+    assert first[:, -2:].tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
+    assert first[:, :-2].sum() == 0
+
+
+@pytest.mark.parametrize("T", [0, -1, 2.0, "3", True])
+def test_a_game_has_a_whole_number_of_rounds(T):
+    for sequences in (all_sequences, sequence_chunks):
+        with pytest.raises(ValueError, match="T must be a whole number of at least 1"):
+            sequences(T)
+
+
+def test_too_many_rounds_are_refused():
+    with pytest.raises(ValueError, match=r"at most 20 .* got 21; use sequence_chunks"):
+        all_sequences(21)
+    with pytest.raises(ValueError, match="at most 62, got 63"):
+        sequence_chunks(63)
+    with pytest.raises(ValueError, match="chunk must be at least 1, got 0"):
+        sequence_chunks(4, 0)

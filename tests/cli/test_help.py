@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from itertools import pairwise
 
 import pytest
@@ -58,3 +60,27 @@ def test_an_option_says_in_a_word_what_it_takes_and_a_flag_nothing(name, monkeyp
         assert not re.search(r"--.*(BOOL|list\[|<bool|<int|<str|range\b)", line, flags=re.I), line
         if re.match(r"│\s+--(json|help|plot|follow|minimax)\b", line):
             assert re.match(r"│\s+--\w+(\s+-h)?\s\s+[A-Z]\w", line), line
+
+
+def test_no_help_waits_for_compilers_tables_or_plots():
+    heavy = ("numba", "numpy", "river", "matplotlib", "polars", "scipy", "sklearn", "joblib")
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from simulations.cli.console import app\n"
+        f"for name in {list(VERBS)}:\n"
+        "    assert CliRunner().invoke(app, [*name.split()[1:], '--help']).exit_code == 0\n"
+        f"print([name for name in {heavy} if name in sys.modules])\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+LEAVES = [name for name, verb in VERBS.items() if not hasattr(verb, "commands")]
+
+
+@pytest.mark.parametrize("name", [name for name in LEAVES if name != "onlinecal warmup"])
+def test_every_verb_shows_an_example_of_itself(name, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    examples = [line for part in prose(name, capsys) for line in part]
+    assert any(line.startswith(name.removesuffix(" choose")) for line in examples), examples

@@ -1,5 +1,7 @@
 """The verb `measure`: the library's numbers in a table, as JSON and as pictures; nothing from bad input."""
 
+from __future__ import annotations
+
 import json
 import re
 from pathlib import Path
@@ -12,10 +14,15 @@ import sklearn.metrics
 from onlinecal import measures
 from onlinecal.measures import summary
 from tests import DATA
-from tests.cli.measuring import columns, run
+from tests.commands import record, refused, run
 
 NBA = DATA / "nba_games.csv"
 ROUNDS = 400
+
+
+def columns(*arguments):
+    """What --json says about each column of forecasts."""
+    return record("measure", *arguments)["columns"]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +83,7 @@ def test_the_table_shows_sums_and_averages(history, common):
     numbers = expected(rounded, outcomes)
     lines = dict(
         re.split(r"\s{2,}", line.strip(), maxsplit=1)
-        for line in run(*common).stdout.splitlines()
+        for line in run("measure", *common).stdout.splitlines()
         if re.search(r"\S\s{2,}\S", line)
     )
     assert lines["rounds"] == str(ROUNDS)
@@ -102,13 +109,13 @@ def test_the_table_shows_sums_and_averages(history, common):
 
 
 def test_an_exact_distance_is_marked(common):
-    assert re.search(r"distance to calibration +=", run(*common, "--exact").stdout)
+    assert re.search(r"distance to calibration +=", run("measure", *common, "--exact").stdout)
     (column,) = columns(*common, "--exact")
     assert column["distance_low"] == column["distance_high"]
 
 
 def test_a_bracket_shows_both_ends(table):
-    answer = run(table, "--forecast", "raw", "--outcome", "won", "--budget", 1e-3)
+    answer = run("measure", table, "--forecast", "raw", "--outcome", "won", "--budget", 1e-3)
     assert re.search(r"\n distance to calibration +[\d.]+ … [\d.]+ \(0\.\d{4}\)", answer.stdout)
     (column,) = columns(table, "--forecast", "raw", "--outcome", "won", "--budget", 1e-3)
     assert column["distance_low"] < column["distance_high"]
@@ -119,8 +126,8 @@ def test_averages_are_the_sums_over_rounds(common):
     for name in set(sums) - {"forecast", "rounds", "ones", "chance"}:
         assert averages[name] == pytest.approx(sums[name] / ROUNDS)
     assert averages["rounds"] == ROUNDS
-    told = run(*common, "--average").stdout
-    assert told == run(*common, "--normalize").stdout
+    told = run("measure", *common, "--average").stdout
+    assert told == run("measure", *common, "--normalize").stdout
     assert f"{sums['ece'] / ROUNDS:.4f}" in told
     by_chance, mean = sums["chance"]["smooth"], averages["chance"]["smooth"]["mean"]
     assert mean == pytest.approx(by_chance["mean"] / ROUNDS)
@@ -132,7 +139,7 @@ def test_the_number_of_bins_can_be_chosen(history, common):
     rounded, _, outcomes = history
     (column,) = columns(*common, "--bins", 4)
     assert column["ece_bins"] == pytest.approx(measures.expected_calibration_error(rounded, outcomes, 4))
-    assert "ECE in 4 bins" in run(*common, "--bins", 4).stdout
+    assert "ECE in 4 bins" in run("measure", *common, "--bins", 4).stdout
 
 
 def test_columns_stand_side_by_side(history, common):
@@ -141,12 +148,12 @@ def test_columns_stand_side_by_side(history, common):
     assert (first["forecast"], second["forecast"]) == ("rounded", "raw")
     assert first["ece"] == pytest.approx(measures.expected_calibration_error(rounded, outcomes))
     assert second["ece"] == pytest.approx(measures.expected_calibration_error(raw, outcomes))
-    heading = run(*common, "--forecast", "raw").stdout.splitlines()[2]
+    heading = run("measure", *common, "--forecast", "raw").stdout.splitlines()[2]
     assert heading.split() == [
         "rounded",
         *["if", "calibrated", "p-value", "raw", "if", "calibrated", "p-value"],
     ]
-    heading = run(*common, "--forecast", "raw", "--draws", 0).stdout.splitlines()[2]
+    heading = run("measure", *common, "--forecast", "raw", "--draws", 0).stdout.splitlines()[2]
     assert heading.split() == ["rounded", "raw"]
 
 
@@ -167,7 +174,7 @@ def test_every_kind_of_file_gives_the_same(table, common, tmp_path, suffix):
 
 def test_pictures_stand_beside_their_numbers(history, common, tmp_path):
     out = tmp_path / "out"
-    answer = run(*common, "--forecast", "raw", "--out", out)
+    answer = run("measure", *common, "--forecast", "raw", "--out", out)
     assert answer.exit_code == 0
     names = ["reliability", "transport"]
     written = {f"{name}.{kind}" for name in names for kind in ("png", "svg", "csv")} | {"results.csv"}
@@ -198,7 +205,7 @@ def test_pictures_stand_beside_their_numbers(history, common, tmp_path):
 
 def test_plot_has_a_folder_of_its_own(common, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    answer = run(*common, "--plot", "--json")
+    answer = run("measure", *common, "--plot", "--json")
     assert [Path(path).name for path in json.loads(answer.stdout)["pictures"]] == [
         "results.csv", "reliability.png", "transport.png",
     ]  # fmt: skip
@@ -208,7 +215,7 @@ def test_plot_has_a_folder_of_its_own(common, tmp_path, monkeypatch):
 def test_forecasts_that_are_calibrated_already_can_be_drawn(tmp_path):
     path = tmp_path / "calibrated.csv"
     path.write_text("p,won\n0.5,0\n0.5,1\n1,1\n0,0\n")
-    answer = run(path, "--forecast", "p", "--outcome", "won", "--out", tmp_path / "out")
+    answer = run("measure", path, "--forecast", "p", "--outcome", "won", "--out", tmp_path / "out")
     assert answer.exit_code == 0
     assert re.search(r"\n distance to calibration +=", answer.stdout)
     assert (tmp_path / "out" / "transport.png").stat().st_size > 10_000
@@ -228,7 +235,7 @@ def test_outcomes_between_zero_and_one_just_run_and_what_is_left_out_is_said(tmp
     y = np.where(rng.random(300) < 0.2, 0.5, rng.random(300) < p)
     path.write_text("p,points\n" + "".join(f"{a},{b:g}\n" for a, b in zip(p, y, strict=True)))
     given = (path, "--forecast", "p", "--outcome", "points")
-    answer = run(*given, "--exact", "--groups", "p", "--out", tmp_path / "out")
+    answer = run("measure", *given, "--exact", "--groups", "p", "--out", tmp_path / "out")
     assert answer.exit_code == 0
     said = " ".join(answer.stderr.split())
     assert f"points lies between 0 and 1 in {int((y == 0.5).sum())} of 300 rounds" in said
@@ -246,20 +253,14 @@ def test_outcomes_between_zero_and_one_just_run_and_what_is_left_out_is_said(tmp
 
 def test_measures_that_contradict_each_other_fail(common, monkeypatch):
     monkeypatch.setattr(summary, "smooth_calibration_error", lambda p, y: 1000.0)
-    answer = run(*common)
+    answer = run("measure", *common)
     assert answer.exit_code == 1
     assert "BROKEN: ½ smCE 500 > lower distance" in answer.stdout
     assert "(rounded)" in answer.stdout
     monkeypatch.setattr(summary, "smooth_calibration_error", lambda p, y: 0.1)
-    answer = run(*common, "--json")
+    answer = run("measure", *common, "--json")
     assert answer.exit_code == 1
     assert "> 2 smCE 0.2" in json.loads(answer.stdout)["broken"][0]
-
-
-def test_help_has_an_example():
-    answer = run("--help")
-    assert answer.exit_code == 0
-    assert "onlinecal measure games.csv --forecast" in " ".join(answer.stdout.split())
 
 
 GOOD = ["games.csv", "--forecast", "p", "--outcome", "won"]
@@ -295,19 +296,13 @@ GOOD = ["games.csv", "--forecast", "p", "--outcome", "won"]
 def test_wrong_requests_get_one_line_and_write_nothing(tmp_path, monkeypatch, text, arguments, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "games.csv").write_text(text)
-    answer = run(*arguments, "--plot", "--out", "out")
-    assert answer.exit_code == 2
-    assert answer.stdout == ""
-    assert len(answer.stderr.splitlines()) == 1
-    assert words in answer.stderr
+    assert words in refused("measure", *arguments, "--plot", "--out", "out")
     assert [path.name for path in tmp_path.iterdir()] == ["games.csv"]
 
 
 def test_a_file_is_not_a_folder_to_write_into(common, tmp_path):
     (tmp_path / "out").write_text("mine")
-    answer = run(*common, "--out", tmp_path / "out")
-    assert answer.exit_code == 2
-    assert "is a file, not a folder" in answer.stderr
+    assert "is a file, not a folder" in refused("measure", *common, "--out", tmp_path / "out")
     assert (tmp_path / "out").read_text() == "mine"
 
 
@@ -323,3 +318,68 @@ def test_the_basketball_forecasts_are_as_known():
     assert column["distance_high"] == pytest.approx(0.047, abs=1e-3)
     assert column["distance_low"] == pytest.approx(column["distance_high"], rel=1e-6)
     assert column["ece_bins"] == pytest.approx(0.0492, abs=5e-5)
+
+
+def test_what_chance_would_score_stands_beside_it(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("p,won\n0.25,1\n0.25,0\n0.5,1\n1,1\n")
+    given = (path, "--forecast", "p", "--outcome", "won", "--draws", 9)
+    (column,) = columns(*given)
+    for name, found in column["chance"].items():
+        chance = measures.chance_level([0.25, 0.25, 0.5, 1], name, [1, 0, 1, 1], 9)
+        assert (found["mean"], found["p_value"]) == (chance.mean, chance.p_value)
+        assert list(found["quantiles"].values()) == list(chance.quantiles.values())
+    assert set(column["chance"]) >= {"lower_distance", "distance", "brier"}
+    assert re.search(
+        r"\n Brier score +0.88 \(0.2188\) +0.62 \(0.1562\) +[01].*\n", run("measure", *given).stdout
+    )
+
+
+def test_rows_that_share_an_outcome_are_noticed_and_can_be_named(tmp_path):
+    rng = np.random.default_rng(3)
+    match = np.repeat(np.arange(60), 50)
+    p = np.repeat(rng.random(60), 50)
+    y = np.repeat(rng.random(60) < p[::50], 50).astype(int)
+    path = tmp_path / "matches.csv"
+    pl.DataFrame({"p": p, "won": y, "match": [f"m{one}" for one in match]}).write_csv(path)
+    given = (path, "--forecast", "p", "--outcome", "won", "--budget", 0.01)
+    answer = run("measure", *given, "--json")
+    assert "do rows share an outcome" in answer.stderr
+    (alone,) = json.loads(answer.stdout)["columns"]
+    answer = run("measure", *given, "--group", "match", "--json")
+    assert answer.stderr == ""
+    (together,) = json.loads(answer.stdout)["columns"]
+    assert alone["chance"]["smooth"]["p_value"] == 1 / 200
+    assert together["chance"]["smooth"]["p_value"] > 0.05
+    assert together["chance"]["brier"]["mean"] == alone["chance"]["brier"]["mean"]
+    path.write_text("p,won,match\n0.5,1,\n")
+    assert "no value at row 0" in run("measure", *given, "--group", "match").stderr
+
+
+def test_forecasts_worse_than_a_constant_or_than_the_first_column_are_remarked_on(tmp_path):
+    rng = np.random.default_rng(4)
+    p = rng.random(300).round(2)
+    y = (rng.random(300) < p).astype(int)
+    path = tmp_path / "a.csv"
+    pl.DataFrame({"p": p, "tame": 0.25 + p / 2, "wild": 1 - p, "won": y}).write_csv(path)
+    good = run("measure", path, "--forecast", "p", "--outcome", "won", "--draws", 0, "--budget", 0.01)
+    assert good.stderr == ""
+    answer = run(
+        "measure",
+        path,
+        "--forecast",
+        "p",
+        "--forecast",
+        "tame",
+        "--forecast",
+        "wild",
+        "--outcome",
+        "won",
+        "--draws",
+        0,
+    )
+    said = " ".join(answer.stderr.split())
+    assert f"tame: worse than p, Brier score {((0.25 + p / 2 - y) ** 2).mean():.4f} instead of" in said
+    assert "wild: worse than a constant, Brier score" in said
+    assert "tame: worse than a constant" not in said
+    assert " p: worse" not in said

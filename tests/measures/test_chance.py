@@ -1,10 +1,14 @@
-"""What chance would score: formulas against enumeration, p-values that keep their level; Brier's parts."""
+"""What chance would score, p-values that keep their level, Brier's parts, and the scores that all share."""
 
+from __future__ import annotations
+
+import math
 from itertools import product
 from math import comb
 
 import numpy as np
 import pytest
+from river import metrics
 from sklearn.isotonic import IsotonicRegression
 
 from onlinecal.measures import (
@@ -15,7 +19,8 @@ from onlinecal.measures import (
     lower_calibration_distance,
     smooth_calibration_error,
 )
-from onlinecal.measures.scores import event_scores
+from onlinecal.measures.scores import brier_score, class_scores, event_scores, log_loss
+from onlinecal.measures.summary import all_errors
 
 FORECASTS = np.array([0.0, 0.2, 0.2, 0.2, 0.7, 0.7, 0.5, 1.0, 1 / 3, 1 / 3, 1 / 3])
 SCORES = {
@@ -142,3 +147,35 @@ def test_the_parts_of_the_brier_score(shares):
     assert brier_decomposition(p, y, normalize=True).miscalibration == pytest.approx(
         found.miscalibration / 400
     )
+
+
+def test_scores_of_classes_by_hand():
+    table, labels = np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([0, 0])
+    scores = class_scores(table, labels)
+    assert scores.brier == pytest.approx((0.08 + 0.72) / 2)
+    assert scores.log_loss == pytest.approx(-(math.log(0.8) + math.log(0.4)) / 2)
+    assert scores.accuracy == 0.5
+    assert scores.ece == pytest.approx((0.2 + 0.6) / 2)
+
+
+def test_scores_of_an_event_are_what_river_and_the_summary_say():
+    rng = np.random.default_rng(0)
+    p = np.concatenate([rng.random(500).round(2), [0.0, 1.0, 0.0]])
+    y = np.concatenate([rng.integers(0, 2, 500), [0, 1, 1]]).astype(np.uint8)
+    scores = event_scores(p, y)
+    loss = metrics.LogLoss()
+    for probability, outcome in zip(p, y, strict=True):
+        loss.update(bool(outcome), probability)
+    assert scores.log_loss == pytest.approx(loss.get(), rel=1e-5)
+    errors, _ = all_errors("p", p, y, budget=1.0, bins=15)
+    assert scores.brier == errors.brier / len(y)
+    assert scores.ece == pytest.approx(errors.ece_bins / len(y))
+
+
+def test_an_outcome_that_was_ruled_out_has_a_finite_loss():
+    assert log_loss(np.array([0.0])) == pytest.approx(15 * math.log(10))
+    assert log_loss(np.array([1.0])) == 0.0
+
+
+def test_a_sum_of_squares_is_exact_where_it_can_be():
+    assert brier_score(np.array([0.5, 0.25, 1.0]), np.array([1, 0, 0], np.uint8)) == 0.25 + 0.0625 + 1.0

@@ -104,26 +104,6 @@ def test_a_row_that_exceeds_one_by_rounding_is_taken():
         assert error([[1.0 + 1e-7, 0.0]], [0]) == 0.0
 
 
-@pytest.mark.parametrize("error", [*EVENTS, linf_conditional_error])
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([[0.5, 0.6]], [0]), r"probabilities must sum to 1.*row 0"),
-        (([[0.5, 0.5]], [2]), "labels.*2"),
-        (([[0.5, 0.5]], [0, 1]), "probabilities and labels"),
-        (([[0.5, 0.5]], [0], 0), "bins|n_levels"),
-    ],
-)
-def test_bad_input_is_refused_by_name(error, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        error(*arguments)
-
-
-def test_min_rows_is_checked():
-    with pytest.raises(ValueError, match=r"min_rows.*0"):
-        linf_conditional_error([[0.5, 0.5]], [0], min_rows=0)
-
-
 def test_classes_with_soft_labels_have_the_errors_of_their_shares():
     rng = np.random.default_rng(5)
     p, y = (

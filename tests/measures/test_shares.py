@@ -19,6 +19,7 @@ from onlinecal.measures import (
 )
 from onlinecal.measures.summary import all_errors
 from onlinecal.metrics import ECE, Brier, CalibrationDistance, SmoothCalibration
+from tests.measures.distance.reference import distance_by_set_partitions
 from tests.properties import examples
 
 QUARTERS = [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -33,28 +34,11 @@ histories = (
 )
 
 
-def partitions(n, groups=()):
-    """All ways to group n rounds: the number of each round's group."""
-    if len(groups) == n:
-        yield np.array(groups)
-        return
-    for group in range(max(groups, default=-1) + 2):
-        yield from partitions(n, (*groups, group))
-
-
-def brute_force(p, y):
-    costs = []
-    for groups in partitions(len(p)):
-        means = np.bincount(groups, y) / np.bincount(groups)
-        costs.append(np.abs(p - means[groups]).sum())
-    return min(costs)
-
-
 @settings(max_examples=examples(60), deadline=None)
 @given(histories)
 def test_both_ends_of_the_bracket_hold_and_the_witness_attains_the_upper(history):
     p, y = history
-    truth, found = brute_force(p, y), calibration_distance(p, y)
+    truth, found = distance_by_set_partitions(p, y), calibration_distance(p, y)
     assert found.lower - 1e-9 <= truth <= found.upper + 1e-9
     assert np.abs(p - found.witness).sum() == pytest.approx(found.upper)
     assert is_perfectly_calibrated(found.witness, y)
@@ -64,7 +48,7 @@ def test_both_ends_of_the_bracket_hold_and_the_witness_attains_the_upper(history
     assert truth <= expected_calibration_error(p, y) + 1e-9
     shares = [(y + 0.25 * (y < 1)), np.round(y)]
     for other in shares:
-        assert abs(brute_force(p, other) - truth) <= np.abs(y - other).sum() + 1e-9
+        assert abs(distance_by_set_partitions(p, other) - truth) <= np.abs(y - other).sum() + 1e-9
 
 
 @settings(max_examples=examples(40), deadline=None)

@@ -1,5 +1,9 @@
 """What the public pictures of biases, level sets, decisions and groups show is what the measures say."""
 
+from __future__ import annotations
+
+import math
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -9,6 +13,7 @@ from scipy.stats import binomtest
 
 from onlinecal import plots
 from onlinecal.measures import decision_loss_gap, lp_calibration_error, multicalibration_report
+from onlinecal.plots.numbers import highest, lowest
 from onlinecal.recalibration import gaussian_losses
 
 T = 300
@@ -125,3 +130,15 @@ def test_only_the_worst_are_shown():
     groups = np.eye(T, dtype=bool)[:, :30]
     axes = plots.group_biases(FORECASTS, OUTCOMES, groups, Figure().subplots(), shown=7)
     assert len(axes.get_yticklabels()) == 7
+
+
+def test_the_ends_are_those_of_all_columns_together():
+    columns = pl.Series([3, 1, None], dtype=pl.Int64), pl.Series([math.nan, 2.5, None, -0.5])
+    assert (lowest(*columns), highest(*columns)) == (-0.5, 3.0)
+    assert [type(end(*columns)) for end in (lowest, highest)] == [float, float]
+
+
+def test_without_a_number_the_answer_is_what_one_asks_for():
+    nothing = pl.Series([None, math.nan], dtype=pl.Float64), pl.Series([], dtype=pl.Int64)
+    assert (lowest(*nothing), highest(*nothing)) == (0.0, 0.0)
+    assert (lowest(*nothing, empty=7.0), highest(*nothing, empty=-7.0)) == (7.0, -7.0)

@@ -180,15 +180,11 @@ def test_averages_of_certificates_go_onto_the_axes_of_the_distance():
 BAD = {
     "reliability": [
         (([0.5, 1.5], [0, 1]), {}, "forecasts must lie in .* got 1.5 at row 1"),
-        (([0.5, 0.5], [0, 2]), {}, "outcomes must be .*boolean, got 2 at row 1"),
-        (([0.5], [0, 1]), {}, "must have the same length, got 1 and 2"),
-        (([0.5], [0]), {"bins": 0}, "bins must be a whole number of at least 1, got 0"),
         (([0.5], [0]), {"confidence": 1.0}, "confidence must be a number between 0 and 1, got 1.0"),
     ],
     "transport": [
         (([0.5, float("nan")], [0, 1]), {}, "forecasts must lie in .* got nan at row 1"),
         (([0.5], [0]), {"witness": [2.0]}, "witness must lie in .* got 2.0"),
-        (([0.5], [0, 1]), {"witness": [0.5]}, "must have the same length, got 1 and 2"),
         (([0.5], [0]), {"budget": -1.0}, "budget"),
     ],
     "running_distance": [
@@ -199,7 +195,6 @@ BAD = {
         (([0.5], [0]), {"rounds": [0.5]}, "rounds must be whole numbers"),
     ],
     "running_biases": [
-        (([0.5, -0.5], [0, 1]), {}, "forecasts must lie in .* got -0.5 at row 1"),
         (([0.5], [0, 1]), {}, "forecasts and outcomes must have the same length, got 1 and 2"),
         (([0.5], [0]), {"rounds": [2]}, "rounds must be whole numbers from 1 to 1 in order"),
         (([0.5], [0]), {"bins": 0}, "bins must be a whole number of at least 1, got 0"),
@@ -208,19 +203,14 @@ BAD = {
     ],
     "level_sets": [
         (([[0.5, 0.6]], [0]), {}, "probabilities must sum to 1 in every row, got 1.1 at row 0"),
-        (([[0.5, 0.5]], [2]), {}, "labels must be class numbers 0..1, got 2 at row 0"),
         (([[0.5, 0.5]], [0]), {"after": [[0.5, 0.6]]}, "after must sum to 1 in every row"),
         (([[0.5, 0.5]], [0]), {"after": [[1.0]]}, r"after must have the shape .* \(1, 2\), got \(1, 1\)"),
-        (([[0.5, 0.5]], [0]), {"n_levels": 0}, "n_levels must be a whole number of at least 1, got 0"),
-        (([[0.5, 0.5]], [0]), {"p": 0.5}, "p must be .* got 0.5"),
         (([[0.5, 0.5]], [0]), {"classes": ["a"]}, "classes must name the 2 columns of probabilities, got 1"),
         (([[0.5, 0.5]], [0]), {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
         (([[0.5, 0.5]], [0]), {"confidence": 0}, "confidence must be a number between 0 and 1, got 0"),
     ],
     "decision_losses": [
         (([[0.5, 0.6]], [0]), {}, "probabilities must sum to 1 in every row, got 1.1 at row 0"),
-        (([[0.5, 0.5]], [0, 1]), {}, "probabilities and labels must have the same length, got 1 and 2"),
-        (([[0.5, 0.5]], [0], [[1.0, 2.0, 3.0]]), {}, "losses must have 2 classes, got 3"),
         (([[0.5, 0.5]], [0], [[1.0, float("nan")]]), {}, "losses must be finite, got .*nan.* class 1"),
     ],
     "group_mean_biases": [
@@ -232,12 +222,9 @@ BAD = {
     ],
     "group_biases": [
         (([0.5, 1.5], [0, 1], [[1], [1]]), {}, "forecasts must lie in .* got 1.5 at row 1"),
-        (([0.5], [0], [[2]]), {}, "groups must be boolean or 0/1, got .*2.* at row 0, group 0"),
         (([0.5], [0], [[0]]), {}, "groups must have rounds, all are empty"),
-        (([0.5], [0], [[1]]), {"names": ["a", "b"]}, "names must be one for each of the 1 groups, got 2"),
         (([0.5], [0], [[1]]), {"after": [2.0]}, "after must lie in .* got 2.0"),
         (([0.5], [0], [[1]]), {"after": [0.5, 0.5]}, "forecasts and after must have the same length"),
-        (([0.5], [0], [[1]]), {"n_levels": 0}, "n_levels must be a whole number of at least 1, got 0"),
         (([0.5], [0], [[1]]), {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
     ],
     "certificate": [

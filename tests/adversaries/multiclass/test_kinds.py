@@ -5,15 +5,14 @@ from __future__ import annotations
 import copy
 import importlib
 import pickle
-from functools import cache
 
 import numpy as np
 import pytest
-from numba import njit
 
 import adversaries
 from adversaries import create_multiclass, replay_labels, replay_river_labels, replay_table
 from tests import DATA
+from tests.adversaries.play import compiled_loop_of_classes, play_compiled, play_plainly
 
 T = 240
 TABLE = DATA / "lenet-5-cifar-10.npz"
@@ -44,31 +43,6 @@ def scripted(k=4, seed=5):
     return forecasts, rng.integers(-2, 3, (T, k)) / 8
 
 
-@cache
-def compiled(step):
-    @njit
-    def loop(state, forecasts, rises, uniforms, outcomes):
-        for t in range(len(outcomes)):
-            outcomes[t] = step(state, t, forecasts[t], rises[t], uniforms[t])
-
-    return loop
-
-
-def play_compiled(adversary, forecasts, rises):
-    outcomes, done = np.full(len(forecasts), -1), 0
-    uniforms = adversary.generator().random(len(forecasts))
-    for phase in adversary.phases:
-        until = len(forecasts) if phase.rounds is None else min(done + phase.rounds, len(forecasts))
-        span = slice(done, until)
-        compiled(phase.step)(phase.state, forecasts[span], rises[span], uniforms[span], outcomes[span])
-        done = until
-    return outcomes.tolist()
-
-
-def play(adversary, forecasts, rises):
-    return [adversary.outcome(*one) for one in zip(forecasts, rises, strict=True)]
-
-
 def counts(spec, k, rounds=20_000, **settings):
     outcomes = create_multiclass(spec, k, rounds, **settings).outcomes()
     return np.bincount(outcomes, minlength=k) / rounds
@@ -78,26 +52,26 @@ def counts(spec, k, rounds=20_000, **settings):
 def test_interpreter_and_compiled_loop_agree_and_a_copy_continues_identically(spec):
     forecasts, rises = scripted()
     adversary = create_multiclass(spec, 4, T, seed=3)
-    plain = play(adversary, forecasts[:100], rises[:100])
+    plain = play_plainly(adversary, forecasts[:100], rises[:100])
     twins = copy.deepcopy(adversary), pickle.loads(pickle.dumps(adversary))
-    plain += play(adversary, forecasts[100:], rises[100:])
-    assert plain == play_compiled(adversary, forecasts, rises)
+    plain += play_plainly(adversary, forecasts[100:], rises[100:])
+    assert plain == play_compiled(adversary, forecasts, rises, loop=compiled_loop_of_classes)
     assert set(plain) <= {0, 1, 2, 3}
     assert adversary.n_rounds == T
     for twin in twins:
-        assert play(twin, forecasts[100:], rises[100:]) == plain[100:]
+        assert play_plainly(twin, forecasts[100:], rises[100:]) == plain[100:]
     again = create_multiclass(adversary.name, 4, T, seed=3)
     assert again.name == adversary.name
-    assert play(again, forecasts, rises) == plain
+    assert play_plainly(again, forecasts, rises) == plain
 
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_power_says_what_an_adversary_looks_at(spec):
     forecasts, rises = scripted()
     adversary = create_multiclass(spec, 4, T, seed=3)
-    played = play(adversary, forecasts, rises)
+    played = play_plainly(adversary, forecasts, rises)
     adversary.reset()
-    assert (play(adversary, forecasts, -rises) == played) == (adversary.power != "internal")
+    assert (play_plainly(adversary, forecasts, -rises) == played) == (adversary.power != "internal")
     if adversary.power == "oblivious":
         assert adversary.outcomes(T).tolist() == played
     else:

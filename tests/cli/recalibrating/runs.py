@@ -1,31 +1,15 @@
 """The verb `recalibrate` as its tests run it."""
 
-import json
+from functools import partial
 
-from typer.testing import CliRunner
-
-from simulations.cli.console import app
+from tests import commands
 
 ROWS = 1200
 CLASSES = ("cat", "dog", "owl")
 
-
-def run(*arguments, verb="recalibrate"):
-    return CliRunner().invoke(app, [verb, *map(str, arguments)])
-
-
-def record(*arguments, verb="recalibrate"):
-    answer = run(*arguments, "--json", verb=verb)
-    assert answer.exit_code == 0, (answer.stderr, answer.exception)
-    return json.loads(answer.stdout)
-
-
-def refusal(*arguments, verb="recalibrate"):
-    answer = run(*arguments, verb=verb)
-    assert answer.exit_code == 2, answer.stdout
-    assert answer.stdout == ""
-    assert answer.stderr.count("\n") == 1
-    return answer.stderr
+run, record, refused = (
+    partial(call, "recalibrate") for call in (commands.run, commands.record, commands.refused)
+)
 
 
 def value(report, measure, part, column):

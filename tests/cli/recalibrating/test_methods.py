@@ -19,7 +19,7 @@ from onlinecal.measures import functional_multicalibration_error, multicalibrati
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
-from tests.cli.recalibrating.runs import CLASSES, ROWS, record, refusal, run, value
+from tests.cli.recalibrating.runs import CLASSES, ROWS, record, refused, run, value
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 
@@ -181,7 +181,7 @@ def test_patches_without_a_grid_are_made_and_replayed_too(folder, tmp_path):
     record(*arguments, "--out", tmp_path)
     patches = pl.read_csv(tmp_path / "patches.csv").filter(pl.col("part") == "fit")
     assert patches["worst"][0] > 0.02 >= patches["worst"][-1]
-    assert "n_levels must be None for the patch 'unrounded', got 5" in refusal(*arguments, "--levels", 5)
+    assert "n_levels must be None for the patch 'unrounded', got 5" in refused(*arguments, "--levels", 5)
 
 
 def test_a_column_of_many_numbers_is_cut_into_ranges_for_new_rows_too(folder, tmp_path):
@@ -267,4 +267,4 @@ def test_measure_reports_groups(folder):
     shown = run(*arguments, "--groups", "old", verb="measure").stdout
     assert "side=left & old=yes" in shown
     assert "groups" not in record(*arguments[:-2], verb="measure")
-    assert "no column 'town'" in refusal(*arguments[:-1], "town", verb="measure")
+    assert "no column 'town'" in refused(*arguments[:-1], "town", verb="measure")

@@ -2,14 +2,12 @@
 
 import dataclasses
 import re
-import subprocess
-import sys
 
 import pytest
 
 from onlinecal.cli.recalibrate import method_first
 from onlinecal.cli.recalibrating.options import METHODS
-from tests.cli.recalibrating.runs import record, refusal, run
+from tests.cli.recalibrating.runs import record, refused, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 
@@ -72,7 +70,7 @@ NET, EVENTS = "net.csv", "events.csv"
 def test_wrong_requests_are_refused_in_one_line(folder, file, arguments, words):
     files = {path.name for path in folder.iterdir()} | {"nowhere.csv"}
     texts = [str(folder / text) if text in files else text for text in arguments.split()]
-    assert words in refusal(folder / file, *texts)
+    assert words in refused(folder / file, *texts)
 
 
 @pytest.mark.parametrize(
@@ -112,17 +110,7 @@ def test_a_methods_help_shows_its_options_and_no_others(method):
 
 def test_losses_without_one_of_the_classes_are_refused(folder, tmp_path):
     (tmp_path / "costs.csv").write_text("action,cat,dog,fox\nleave,0,0,4\n")
-    words = refusal(
+    words = refused(
         folder / "net.csv", "--method", "decision", "--label", "finding", "--losses", tmp_path / "costs.csv"
     )
     assert "has no losses for class 'owl'; it has cat, dog, fox" in words
-
-
-def test_help_is_quick_and_has_examples():
-    loaded = "sorted({'numba', 'sklearn', 'polars'} & set(sys.modules))"
-    code = f"import sys, simulations.cli.console; print({loaded})"
-    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert seen.stdout.strip() == "[]"
-    shown = run("--help").stdout
-    assert "onlinecal recalibrate" in shown
-    assert "--method decision" in " ".join(shown.split())

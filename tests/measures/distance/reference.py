@@ -22,15 +22,12 @@ def set_partitions(items):
 
 
 def distance_by_set_partitions(p, y):
-    """The distance to calibration over all set partitions of the rounds."""
-    best = float("inf")
-    for partition in set_partitions(list(range(len(p)))):
-        total = 0.0
-        for level in partition:
-            value = sum(int(y[t]) for t in level) / len(level)
-            total += sum(abs(p[t] - value) for t in level)
-        best = min(best, total)
-    return best
+    """The distance over all set partitions of the rounds; `y` are outcomes, shares, or rows of weights."""
+    p, y = np.asarray(p, dtype=float), np.asarray(y, dtype=float)
+    return min(
+        sum(float(np.abs(p[level] - y[level].mean(axis=0)).sum()) for level in partition)
+        for partition in set_partitions(list(range(len(p))))
+    )
 
 
 def distance_on_the_plain_lattice(p, y):

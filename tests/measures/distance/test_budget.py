@@ -80,13 +80,6 @@ def test_a_search_too_long_to_set_up_is_not_begun():
     assert (search.levels, search.complete, search.work) == (None, False, 0)
 
 
-def test_the_same_call_gives_the_same_answer():
-    p, y = long_histories()["honest"]
-    first, second = (calibration_distance(p, y, budget=BUDGET) for _ in range(2))
-    assert (first.lower, first.upper) == (second.lower, second.upper)
-    np.testing.assert_array_equal(first.witness, second.witness)
-
-
 def test_a_solver_that_runs_into_its_limit_gets_fewer_nodes_and_proves_a_bound(monkeypatch):
     monkeypatch.setattr(relaxation, "ITERATIONS", 1)
     rng = np.random.default_rng(3)

@@ -9,8 +9,7 @@ from onlinecal.measures import calibration_distance
 from onlinecal.measures.counts import count_rounds
 from onlinecal.measures.distance.bracket import bracket
 from onlinecal.measures.distance.exact.lattice import exact_levels, primitive_steps
-from onlinecal.measures.distance.exact.pruned import _sides, _step_limits, search_below
-from onlinecal.measures.distance.exact.pruned_kernel import extend_paths, room_for
+from onlinecal.measures.distance.exact.pruned import search_below
 from onlinecal.measures.distance.exact.steps import first_fractions, next_fraction
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
 from onlinecal.measures.distance.levels import conditional_means, distance_to
@@ -67,14 +66,6 @@ def test_pruned_and_plain_lattice_agree_on_longer_histories(seed):
                 assert search.levels is None
 
 
-def test_a_search_stops_when_its_work_is_spent():
-    rng = np.random.default_rng(1)
-    counts, relaxation = counted(rng.random(200), rng.integers(0, 2, 200))
-    search = search_below(counts, relaxation, 5.0, 1000)
-    assert not search.complete
-    assert search.levels is None
-
-
 def test_no_effort_makes_a_bracket_wrong():
     for p, y in streams(150, 9):
         counts, _, _ = count_rounds(p, y)
@@ -106,30 +97,3 @@ def test_fractions_of_all_bins_are_the_primitive_steps_in_order():
             s, size, next_s, next_size = next_fraction(s, size, next_s, next_size, order)
     expected = [tuple(step) for step in primitive_steps(order, order).tolist() if sum(step) <= order]
     assert seen == expected
-
-
-def test_the_compiled_search_agrees_with_plain_python():
-    rng = np.random.default_rng(3)
-    for p, y in (
-        (rng.random(24), rng.integers(0, 2, 24)),
-        (rng.integers(0, 5, 30) / 4, rng.integers(0, 2, 30)),
-    ):
-        counts, relaxation = counted(p, y)
-        cutoff = 1.1 * (distance_to(counts, exact_levels(counts)) - relaxation.lower)
-        empty = np.zeros(counts.n_rounds + 1, dtype=np.int64)
-        arguments = (
-            *_sides(counts, relaxation),
-            relaxation.nodes,
-            relaxation.zero_potential,
-            relaxation.one_potential,
-            cutoff,
-            _step_limits(counts, relaxation, cutoff),
-            *(np.zeros(0), empty, empty, empty, 0.0, 10**9),
-        )
-        answers = []
-        for search in (extend_paths, extend_paths.py_func):
-            room = room_for(counts.n_zeros, counts.n_ones)
-            excess, last_step, steps, n_steps, *rest = search(*arguments, *room)
-            answers.append((excess, last_step, room[2], steps[:n_steps], *rest))
-        for compiled, plain in zip(*answers, strict=True):
-            np.testing.assert_array_equal(compiled, plain)

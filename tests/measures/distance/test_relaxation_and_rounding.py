@@ -12,7 +12,6 @@ from onlinecal.measures import (
     smooth_calibration_error,
 )
 from onlinecal.measures.counts import count_rounds, prefix_sums
-from onlinecal.measures.distance.fractional import windows
 from onlinecal.measures.distance.fractional.relaxation import (
     constraint_maxima,
     feasible_potentials,
@@ -29,10 +28,9 @@ from onlinecal.measures.distance.fractional.rounding import (
 from onlinecal.measures.distance.fractional.windows import (
     path_through_windows,
     search_tables,
-    search_windows,
 )
 from onlinecal.measures.distance.levels import conditional_means, distance_to
-from onlinecal.measures.distance.pooling import best_cuts, pooled_levels
+from onlinecal.measures.distance.pooling import pooled_levels
 from tests.measures.distance.reference import histories, look_ahead_run
 from tests.properties import examples
 
@@ -66,8 +64,8 @@ def test_maxima_between_nodes_are_those_of_a_fine_grid():
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(histories(30))
-def test_lower_distance_is_below_the_distance_and_its_fractions_are_calibrated(history):
+@given(histories(40))
+def test_lower_distance_is_below_the_distance_and_within_a_factor_of_two_of_the_smooth_error(history):
     p, y = history
     answer = lower_calibration_distance(p, y)
     assert answer.lower <= answer.upper
@@ -77,15 +75,9 @@ def test_lower_distance_is_below_the_distance_and_its_fractions_are_calibrated(h
     assert answer.masses.sum() == pytest.approx(len(p))
     assert answer.values @ answer.masses == pytest.approx(sum(y))
     assert one_way_bound(count_rounds(p, y)[0]) <= answer.upper
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(histories(60))
-def test_smooth_error_and_lower_distance_are_within_a_factor_of_two(history):
-    p, y = history
-    smooth, lower = smooth_calibration_error(p, y), lower_calibration_distance(p, y)
-    assert smooth / 2 <= lower.upper + 1e-9
-    assert lower.lower <= 2 * smooth + 1e-9
+    smooth = smooth_calibration_error(p, y)
+    assert smooth / 2 <= answer.upper + 1e-9
+    assert answer.lower <= 2 * smooth + 1e-9
 
 
 def test_lower_distance_normalizes_takes_counts_and_checks_its_options():
@@ -126,13 +118,6 @@ def test_pooling_finds_the_best_cut_of_the_line():
         assert distance_to(counts, pooled_levels(counts)) <= best + 1e-9
 
 
-def test_the_compiled_pooling_agrees_with_plain_python():
-    rng = np.random.default_rng(4)
-    counts, _, _ = count_rounds(rng.random(40), rng.integers(0, 2, 40))
-    arguments = (*prefix_sums(counts), np.arange(len(counts.values) + 1))
-    np.testing.assert_array_equal(best_cuts(*arguments), best_cuts.py_func(*arguments))
-
-
 def test_rounding_near_the_relaxation_comes_close_to_it():
     p, y, _ = look_ahead_run(lambda t, v: int(v < 0.5 + 0.4 * np.sin(t / 300)), 10_000, 100)
     counts, _, _ = count_rounds(p, y)
@@ -148,7 +133,7 @@ def test_rounding_near_the_relaxation_comes_close_to_it():
     assert work > 0
 
 
-def test_the_compiled_windows_agree_with_plain_python():
+def test_a_path_through_windows_needs_its_work():
     rng = np.random.default_rng(5)
     counts, _, _ = count_rounds(rng.integers(0, 5, 60) / 4, rng.integers(0, 2, 60))
     relaxation = relax(counts, relaxation_nodes(counts, 100))
@@ -156,11 +141,5 @@ def test_the_compiled_windows_agree_with_plain_python():
     lowest = np.repeat(curve.ones[:, None], 5, axis=1) - 4
     tables = search_tables(counts, prefix_sums(counts), relaxation)
     for most in (10**9, 100):
-        compiled = path_through_windows(tables, curve, lowest, np.inf, most)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(windows, "search_windows", search_windows.py_func)
-            plain = path_through_windows(tables, curve, lowest, np.inf, most)
-        for one, other in zip(compiled, plain, strict=True):
-            np.testing.assert_array_equal(one, other)
-        # with too little work there is no path
-        assert (compiled[0][-1, 0] < 0) == (most == 100)
+        places, _ = path_through_windows(tables, curve, lowest, np.inf, most)
+        assert (places[-1, 0] < 0) == (most == 100)

@@ -2,37 +2,20 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import polars as pl
 import pytest
 from river import datasets, linear_model, metrics, naive_bayes, preprocessing
-from typer.testing import CliRunner
 
 from onlinecal import CalibratedClassifier, expected_calibration_error
 from onlinecal.metrics import Brier
-from simulations.cli.console import app
 from simulations.evaluation import models, sources
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in ("evaluate", *arguments)])
+from tests.commands import record, refused, run
 
 
 def scores(*arguments):
-    answer = run(*arguments, "--json")
-    assert answer.exit_code == 0, answer.output
-    return json.loads(answer.stdout)["scores"]
-
-
-def refused(*arguments):
-    answer = run(*arguments)
-    assert answer.exit_code == 2
-    assert answer.stdout == ""
-    (line,) = answer.stderr.splitlines()
-    return line
+    return record("evaluate", *arguments)["scores"]
 
 
 @pytest.fixture
@@ -42,19 +25,6 @@ def games(tmp_path):
     rows = [f"{day},{p},{int(rng.random() < p**2)}" for day, p in enumerate(rng.random(300).round(3))]
     path.write_text("\n".join(["day,chance,won", *reversed(rows)]))
     return path
-
-
-def test_help_shows_examples_and_loads_nothing_heavy():
-    answer = run("--help")
-    assert answer.exit_code == 0
-    assert "onlinecal evaluate --river Phishing" in " ".join(answer.stdout.split())
-    code = (
-        "import sys\nfrom typer.testing import CliRunner\nfrom simulations.cli.console import app\n"
-        "CliRunner().invoke(app, ['evaluate', '--help'])\n"
-        "print([name for name in ('numba', 'river', 'matplotlib', 'polars') if name in sys.modules])\n"
-    )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "[]"
 
 
 def test_the_numbers_are_those_of_progressive_validation():
@@ -139,7 +109,9 @@ def test_hard_streams_are_what_they_say():
 
 def test_pictures_lie_beside_their_numbers(tmp_path):
     out = tmp_path / "out"
-    answer = run("--river", "Phishing", "--model", "bayes", "--rounds", 200, "--out", out, "--budget", 0.1)
+    answer = run(
+        "evaluate", "--river", "Phishing", "--model", "bayes", "--rounds", 200, "--out", out, "--budget", 0.1
+    )
     assert answer.exit_code == 0
     for stem in ("reliability-phishing-bayes", "distance"):
         assert {path.suffix for path in out.glob(f"{stem}.*")} == {".png", ".svg", ".csv"}
@@ -152,14 +124,14 @@ def test_pictures_lie_beside_their_numbers(tmp_path):
 
 
 def test_the_table_names_every_measure():
-    answer = run("--river", "Phishing", "--rounds", 100)
+    answer = run("evaluate", "--river", "Phishing", "--rounds", 100)
     for word in ("Brier", "log loss", "ECE (15 bins)", "distance", "certificate", "Platt", "calibrated"):
         assert word in answer.stdout
 
 
 def test_a_broken_bound_is_an_exit_code(monkeypatch):
     monkeypatch.setattr(CalibratedClassifier, "certificate", 0.0)
-    answer = run("--river", "Phishing", "--rounds", 100)
+    answer = run("evaluate", "--river", "Phishing", "--rounds", 100)
     assert answer.exit_code == 1
     assert "BROKEN: distance to calibration" in answer.stdout
 
@@ -194,13 +166,13 @@ def test_every_model_can_be_named():
     ],
 )
 def test_wrong_requests_get_one_line(arguments, words):
-    assert words in refused(*arguments)
+    assert words in refused("evaluate", *arguments)
 
 
 def test_ties_in_a_file_are_named_by_their_row(tmp_path):
     path = tmp_path / "games.csv"
     path.write_text("p,won\n0.5,1\n0.4,0.5\n")
-    line = refused("--file", path, "--forecast", "p", "--outcome", "won")
+    line = refused("evaluate", "--file", path, "--forecast", "p", "--outcome", "won")
     assert "column 'won' must be 0, 1 or boolean, got '0.5' at row 1" in line
 
 
@@ -228,12 +200,12 @@ def matches(tmp_path_factory):
 def test_outcomes_of_matches_do_not_leak_into_their_own_rows(matches):
     """Settled at once they "improve" the forecasts; at the end of the match there is little to learn."""
     file = ["--file", matches, "--forecast", "p", "--outcome", "won", "--budget", "0.01"]
-    at_once = run(*file, "--sort", "match", "--json")
+    at_once = run("evaluate", *file, "--sort", "match", "--json")
     assert "leak into each other" in at_once.stderr
     first = {one["method"]: one["brier"] for one in json.loads(at_once.stdout)["scores"]}
     assert first["Platt"] < 0.9 * first["base"]
     for options in (["--group", "match"], ["--settled-at", "end"]):
-        answer = run(*file, "--sort", "minute", *options, "--json")
+        answer = run("evaluate", *file, "--sort", "minute", *options, "--json")
         assert "leak" not in answer.stderr
         scores = {one["method"]: one for one in json.loads(answer.stdout)["scores"]}
         assert scores["base"]["brier"] == pytest.approx(first["base"])
@@ -250,7 +222,7 @@ def test_labels_come_when_their_column_says(tmp_path):
     frame = frame.with_columns(day=pl.lit("day one"))
     frame.write_csv(path)
     file = ["--file", path, "--forecast", "p", "--outcome", "y", "--budget", "0.01", "--json"]
-    assert run(*file, "--settled-at", "at").stdout == run(*file, "--late", 5).stdout
+    assert run("evaluate", *file, "--settled-at", "at").stdout == run("evaluate", *file, "--late", 5).stdout
     for options, words in (
         (["--settled-at", "t"], "has 3.0 at row 4, before the forecast itself, which is of row 4"),
         (["--settled-at", "p"], "holds no row numbers"),
@@ -259,7 +231,7 @@ def test_labels_come_when_their_column_says(tmp_path):
         (["--settled-at", "day", "--sort", "at"], "'day' and 'at' cannot be compared: String and Int64"),
         (["--settled-at", "y", "--sort", "at"], "before the forecast itself, which is of at"),
     ):
-        answer = run(*file, *options)
+        answer = run("evaluate", *file, *options)
         assert answer.exit_code == 2
         assert words in answer.stderr
 
@@ -269,7 +241,7 @@ def test_what_went_out_stands_beside_what_came_in(tmp_path):
     p = rng.random(300).round(1)
     path = tmp_path / "a.csv"
     pl.DataFrame({"p": p, "y": (rng.random(300) < p).astype(int), "q": 1 - p}).write_csv(path)
-    answer = run("--file", path, "--forecast", "p", "--outcome", "y", "--budget", "0.01")
+    answer = run("evaluate", "--file", path, "--forecast", "p", "--outcome", "y", "--budget", "0.01")
     lines = [re.split(r"\s{2,}", line.strip()) for line in answer.stdout.splitlines()]
     base, mean, constant = (
         next(line for line in lines if name in line) for name in ("base", "mean", "best constant")
@@ -277,5 +249,5 @@ def test_what_went_out_stands_beside_what_came_in(tmp_path):
     change = 100 * (float(mean[3]) / float(base[3]) - 1)
     assert float(mean[4].removesuffix(" %")) == pytest.approx(change, abs=0.06)
     assert float(constant[3]) == pytest.approx(0.25, abs=0.01)
-    upside_down = run("--file", path, "--forecast", "q", "--outcome", "y", "--budget", "0.01")
+    upside_down = run("evaluate", "--file", path, "--forecast", "q", "--outcome", "y", "--budget", "0.01")
     assert "base forecasts on a.csv: worse than a constant, Brier score" in upside_down.stderr

@@ -7,29 +7,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 from onlinecal.compiling import Compiled
-from simulations.cli.console import app
 from simulations.sweeps.results import Store
 from tests import DATA
+from tests.commands import refused, run
 
 NBA = DATA / "nba_games.csv"
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def refused(*arguments):
-    """The one line that says why the request is wrong."""
-    answer = run(*arguments)
-    assert answer.exit_code == 2
-    assert answer.stdout == ""
-    lines = answer.stderr.splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("onlinecal: ")
-    return lines[0]
 
 
 @pytest.fixture
@@ -45,23 +29,6 @@ def grid(tmp_path):
     path = tmp_path / "grid.toml"
     path.write_text('forecasters = ["sign", "balanced"]\nadversaries = ["coin"]\nrounds = [50, 100]\n')
     return path
-
-
-def test_help_shows_every_verb():
-    answer = run("--help")
-    assert answer.exit_code == 0
-    for verb in ("simulate", "sweep", "plot", "measure", "evaluate", "forecasters", "adversaries"):
-        assert verb in answer.stdout
-
-
-@pytest.mark.parametrize(
-    "verb", ["simulate", "sweep", "plot", "measure", "evaluate", "forecasters", "adversaries"]
-)
-def test_every_verb_shows_an_example(verb):
-    answer = run(verb, "--help")
-    assert answer.exit_code == 0
-    assert f"onlinecal {verb}" in " ".join(answer.stdout.split())
-    assert "Example" in answer.stdout
 
 
 def test_without_a_verb_help_is_shown():
@@ -80,7 +47,7 @@ def test_forecasters_are_listed_with_what_is_known():
     assert "linear-optimisation" in run("forecasters").stdout
     rows = {row["name"]: row for row in json.loads(run("forecasters", "--json").stdout)}
     assert rows["balanced"]["settings"] == (
-        "slack=0.5, report=midpoint|lower|upper|hint, cells=(not set), window=(not set)"
+        "slack=0.5, report=midpoint|lower|upper|hint, cells=(not set), window=(not set), hints=(not set)"
     )
     assert rows["foster"]["kind"] == "randomised"
     assert "T^(2/3)" in rows["foster"]["known"]

@@ -6,15 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
-from simulations.cli.console import app
 from simulations.cli.simulate import FORECASTERS
 from simulations.games import players
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+from tests.commands import refused, run
 
 
 def test_worst_prints_the_worst_game_of_every_length():
@@ -54,10 +49,7 @@ def test_worst_says_what_randomised_errors_are():
     ],
 )
 def test_wrong_requests_are_refused_in_one_line(arguments, message):
-    answer = run(*arguments)
-    assert answer.exit_code == 2
-    assert message in answer.stderr
-    assert len(answer.stderr.splitlines()) == 1
+    assert message in refused(*arguments)
 
 
 def test_simulate_draws_randomised_forecasters_by_its_seed():
@@ -96,19 +88,6 @@ def test_simulate_shows_a_dash_where_nothing_is_promised():
     assert guarantee.split()[-1] == "–"
 
 
-def test_simulate_knows_forecasters_from_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
-    own = tmp_path / "own.py"
-    own.write_text(
-        "from dataclasses import replace\n"
-        "from simulations.games import players\n"
-        "players.register(replace(players.catalogue()['constant'], name='my-constant'))\n"
-    )
-    answer = run("simulate", "--load", own, "--forecaster", "my-constant:at=0.3", "--rounds", 20)
-    assert answer.exit_code == 0
-    assert "my-constant:at=0.3" in answer.stdout
-
-
 def test_help_lists_every_forecaster_of_the_catalogue():
     # tests that loaded files may have added names of their own
     known = [name for name in players.catalogue() if "my-" not in name]
@@ -116,17 +95,3 @@ def test_help_lists_every_forecaster_of_the_catalogue():
     answer = " ".join(run("simulate", "--help").stdout.replace("│", " ").split())
     for name in FORECASTERS:
         assert name in answer
-
-
-@pytest.mark.parametrize("verb", ["simulate", "worst"])
-def test_help_does_not_wait_for_compilers_and_plots(verb):
-    code = (
-        "import sys; sys.argv = ['onlinecal', sys.argv[1], '--help']\n"
-        "from simulations.cli.console import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "slow = {'numba', 'numpy', 'matplotlib', 'polars', 'joblib'} & set(sys.modules)\n"
-        "sys.exit(', '.join(slow) or 0)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code, verb], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

@@ -9,7 +9,6 @@ import pytest
 from onlinecal.cli.recalibrating.tables import Table
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
-from onlinecal.recalibration.classical.linear import VectorScaling
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
@@ -175,23 +174,6 @@ def test_perfect_probabilities_show_the_gap_that_chance_makes():
     seen, expected = score(truth, labels, losses), chance_score(truth, losses, 0)
     assert expected["mean_gap"] == pytest.approx(seen["mean_gap"], rel=0.8)
     assert expected["mean_gap"] < 0.01 < score(truth[::-1], labels, losses)["mean_gap"]
-
-
-def test_vector_scaling_has_the_least_log_loss_of_its_kind():
-    data = made_up_table(600, 3)
-    model = VectorScaling().fit(data.probabilities, data.labels)
-    rows = np.arange(600)
-
-    def log_loss():
-        return -np.log(model.predict_proba(data.probabilities)[rows, data.labels]).mean()
-
-    least = log_loss()
-    rng = np.random.default_rng(6)
-    for _ in range(20):
-        kept = model.factors_, model.offsets_
-        model.factors_, model.offsets_ = (one + 0.01 * rng.standard_normal(3) for one in kept)
-        assert log_loss() > least
-        model.factors_, model.offsets_ = kept
 
 
 def test_figures_show_means_and_spans_over_splits_and_losses_beside_the_same_splits(played):

@@ -41,7 +41,7 @@ def assert_same_game(spec, adversary_spec, hints=None):
     assert compiled.predict_proba_one({}) == by_hand.predict_proba_one({})
 
 
-@pytest.mark.parametrize("spec", ["sign", "balanced", "adaptive"])
+@pytest.mark.parametrize("spec", ["sign", "balanced", "nested", "adaptive"])
 @pytest.mark.parametrize(
     "adversary",
     ["coin:bias=0.8", "certificate-greedy", "two-phase:first=markov,second=certificate-greedy,switch=301"],
@@ -56,10 +56,6 @@ def test_duel_equals_playing_round_by_round(spec, adversary):
 def test_duel_with_hints_equals_playing_round_by_round(spec):
     hints = np.random.default_rng(3).random(ROUNDS)
     assert_same_game(spec, "coin:bias=0.8", hints)
-
-
-def test_duel_on_a_grid_that_outgrows_its_memory_equals_playing_round_by_round():
-    assert_same_game("nested", "coin:bias=0.8")
 
 
 def test_charged_points_are_the_look_ahead_of_a_replay():

@@ -9,7 +9,6 @@ import pytest
 import adversaries
 from onlinecal import calibration_distance, expected_calibration_error
 from onlinecal.measures.distance.levels import is_perfectly_calibrated
-from onlinecal.measures.scores import best_constant_brier
 from simulations.games import players
 from simulations.games.duel import play
 from simulations.games.measuring import measure_recorded, play_and_measure
@@ -62,13 +61,6 @@ def test_recorded_forecasts_have_no_promise_to_break():
     assert game.measured.certificate is None
     assert game.measured.broken_bounds() == []
     assert game.measured.distance_upper == pytest.approx(0.8)
-
-
-def test_best_constant_is_the_frequency():
-    outcomes = np.array([1, 0, 0, 1, 1])
-    grid = np.linspace(0, 1, 1001)
-    best = min(((c - outcomes) ** 2).sum() for c in grid)
-    assert best_constant_brier(5, 3) == pytest.approx(best, abs=1e-6)
 
 
 @pytest.mark.parametrize("spec", ["balanced:window=100", "adaptive:slack=1,report=hint,window=100"])

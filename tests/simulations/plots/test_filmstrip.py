@@ -26,19 +26,6 @@ def table(games):
     return prepare(games)
 
 
-def test_biases_are_those_of_the_rounds_so_far(games, table):
-    for game in games[:1]:
-        film = table.filter(pl.col("forecaster") == game.measured.forecaster)
-        assert not film["grouped"].any()
-        for moment in (5, 300, 600):
-            frame = film.filter(pl.col("round") == moment).sort("value")
-            charged, outcomes = game.duel.charged[:moment], game.outcomes[:moment]
-            values = np.unique(charged)
-            assert frame["value"].to_list() == values.tolist()
-            biases = [(charged - outcomes)[charged == value].sum() for value in values]
-            assert frame["bias"].to_numpy() == pytest.approx(biases, abs=1e-6)
-
-
 def test_many_values_are_grouped_and_nothing_is_lost(games, table):
     game = games[2]
     film = table.filter(pl.col("forecaster") == "running-mean", pl.col("round") == 600)

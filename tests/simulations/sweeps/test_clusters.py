@@ -12,15 +12,14 @@ import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from simulations.cli.console import app
 from simulations.games import extensions, players
 from simulations.sweeps import pool, sweep
 from simulations.sweeps.config import check_config, read_config
 from simulations.sweeps.pool import Workers, work
 from simulations.sweeps.results import TABLES, Store
 from simulations.sweeps.sweep import planned_games, run_sweep
+from tests.commands import refused, run
 
 distributed = pytest.importorskip("distributed")
 
@@ -31,10 +30,6 @@ seeds = [1, 2]
 checkpoints = 20
 """
 OWN = Path(__file__).parents[1] / "own_players.py"
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 @pytest.fixture
@@ -257,6 +252,4 @@ def test_a_missing_package_is_named_with_its_extra(backend, package, grid, tmp_p
     ],
 )
 def test_what_does_not_go_together_is_refused(words, message, grid, tmp_path):
-    answer = run("sweep", grid, "--out", tmp_path / "out", *words)
-    assert answer.exit_code == 2
-    assert message in answer.stderr
+    assert message in refused("sweep", grid, "--out", tmp_path / "out", *words)

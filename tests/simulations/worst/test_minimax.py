@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from onlinecal import calibration_distance
-from simulations.cli.console import app
 from simulations.worst.enumeration import enumerate_games
 from simulations.worst.minimax import Relaxation, calibrated_sequences, least_worst, stored, worst_distance
+from tests.commands import run
 
 VALUES = {1: Fraction(1, 2), 2: Fraction(1, 2), 3: Fraction(2, 3), 4: Fraction(3, 4), 5: Fraction(5, 6)}
 
@@ -123,17 +122,13 @@ def test_none_is_stored_where_the_search_finds_the_value():
     assert stored(5) is None
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, ["worst", "--minimax", *map(str, arguments)])
-
-
 def test_the_command():
-    answer = run("--rounds", 3, "--json")
+    answer = run("worst", "--minimax", "--rounds", 3, "--json")
     assert answer.exit_code == 0
     games = json.loads(answer.stdout)["games"]
     assert [game["upper"] for game in games] == ["1/2", "1/2", "2/3"]
     assert games[2]["worst"] == pytest.approx(1.25)
-    table = run("--rounds", 3, "--forecaster", "balanced:cells=3").stdout
+    table = run("worst", "--minimax", "--rounds", 3, "--forecaster", "balanced:cells=3").stdout
     assert "2/3" in table
     assert "1.25" in table
 
@@ -147,6 +142,6 @@ def test_the_command():
     ],
 )
 def test_wrong_requests(arguments, words):
-    answer = run(*arguments)
+    answer = run("worst", "--minimax", *arguments)
     assert answer.exit_code != 0
     assert words in str(answer.exception) + answer.output
