@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.validation import PLAIN
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ENTRIES = 1 << 18
 """Numbers in a piece: 2 MB."""

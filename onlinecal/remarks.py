@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.pieces import pieces
-
-Floats = NDArray[np.float64]
 
 SHOWN = 5
 """So many of the classes that are missing are named."""

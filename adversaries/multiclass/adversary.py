@@ -27,8 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversaries.adversary import Phased, Seed
 from adversaries.protocol import AnyKind, Build, Phase, State
+from onlinecal.arrays import Floats
 
-Floats = NDArray[np.float64]
 Step = Callable[[State, int, Floats, Floats, float], int]
 
 MOST_CLASSES = 1000

@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.multiclass.adversary import MOST_ROUNDS, Floats, MulticlassKind
+from adversaries.multiclass.adversary import MOST_ROUNDS, MulticlassKind
 from adversaries.protocol import State, state_of
+from onlinecal.arrays import Floats
 from onlinecal.specs import Parameter
 
 SPACING, ROOT, LEG, POINTS = range(4)

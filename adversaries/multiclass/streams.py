@@ -12,9 +12,10 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
-from adversaries.multiclass.adversary import SUM_TOLERANCE, Floats, MulticlassAdversary, MulticlassKind
+from adversaries.multiclass.adversary import SUM_TOLERANCE, MulticlassAdversary, MulticlassKind
 from adversaries.protocol import Build, Phase, State
 from adversaries.replayed.streams import BINARY, SEVERAL, river_dataset
+from onlinecal.arrays import Floats
 from onlinecal.specs import Parameter
 from onlinecal.validation import check_labels
 

@@ -20,11 +20,9 @@ from typing import ClassVar
 
 import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
-
-Floats = NDArray[np.float64]
 
 DEPTHS = 4
 SHIFTS = tuple(sign * size for size in (0.1, 0.3, 1.0, 3.0) for sign in (1.0, -1.0))

@@ -11,8 +11,9 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.html import Shown
-from onlinecal.measures.counts import Counts, Floats
+from onlinecal.measures.counts import Counts
 from onlinecal.measures.decomposition import miscalibration_of_counts
 from onlinecal.measures.expected import expected_error_of_counts
 from onlinecal.measures.scores import BINS, log_costs

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.validation import (
     check_history,
     check_probabilities,
@@ -20,8 +21,6 @@ from onlinecal.validation import (
     check_vector,
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 MOST_ROUNDS = 2**53
 """Beyond it a float no longer holds every whole number; no sum of counts may reach it."""
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
+from onlinecal.arrays import Floats
 from onlinecal.html import Shown
-from onlinecal.measures.counts import Counts, Floats, count_shares
+from onlinecal.measures.counts import Counts, count_shares
 from onlinecal.measures.scores import brier_score
 
 

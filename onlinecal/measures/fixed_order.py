@@ -12,12 +12,10 @@ Sums over the classes of a table run side by side for many rows, so products tak
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
 from onlinecal.elementary import exponential
-
-Floats = NDArray[np.float64]
 
 BLOCK = 512
 """Columns whose intermediate results stay in the nearest cache."""

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onlinecal.measures.counts import Floats, Ints
+from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.expected import expected_calibration_error
 from onlinecal.validation import check_labelled_rows, check_outcome_rows
 

@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.measures.expected import expected_calibration_error
 from onlinecal.measures.multiclass_events import confidence_calibration_error
-
-Floats = NDArray[np.float64]
 
 BINS = 15
 CLIP = 1e-15

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.counts import Counts, Floats, Ints, check_counts, count_shares, prefix
+from onlinecal.measures.counts import Counts, check_counts, count_shares, prefix
 
 Words = NDArray[np.uint64]
 

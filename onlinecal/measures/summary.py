@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.measures.decomposition import brier_decomposition
 from onlinecal.measures.distance.calibration_distance import CalibrationDistance, calibration_distance
 from onlinecal.measures.distance.fractional.lower import lower_calibration_distance
@@ -16,7 +17,6 @@ from onlinecal.measures.expected import expected_calibration_error
 from onlinecal.measures.scores import best_constant_brier, brier_score, cross_entropy
 from onlinecal.measures.smooth import smooth_calibration_error
 
-Floats = NDArray[np.float64]
 Outcomes = NDArray[np.uint8] | Floats
 """0 and 1, or float64 where some lie between."""
 

@@ -13,12 +13,11 @@ from __future__ import annotations
 from typing import Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-Floats = NDArray[np.float64]
+from onlinecal.arrays import Floats
 
 CURVED = 20_000
 """Rows whose second derivatives are computed; of more, a sample of so many is."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
-from onlinecal.measures.fixed_order import Floats
 
 MOST_STEPS = 100
 ROUNDING = 1e-13

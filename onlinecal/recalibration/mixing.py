@@ -9,11 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.decision.partitions import residuals
-from onlinecal.measures.fixed_order import Floats
 from onlinecal.measures.scores import CLIP
 from onlinecal.recalibration.flooring import limited
-from onlinecal.recalibration.probability_recalibrator import Ints
 from onlinecal.recalibration.weights import Weights, counts_of, total_weight
 
 SHARES = np.arange(21) / 20.0

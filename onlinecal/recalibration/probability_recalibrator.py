@@ -11,14 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.pieces import by_pieces
 from onlinecal.recalibration.labels import classes_of, number_labels
 from onlinecal.recalibration.weights import Weights, check_weights
 from onlinecal.remarks import label_remarks, warn_of
 from onlinecal.validation import check_probability_rows, check_same_length
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):

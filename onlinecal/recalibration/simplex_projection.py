@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
-
-Floats = NDArray[np.float64]
 
 
 @kernel_part

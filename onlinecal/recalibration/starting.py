@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from onlinecal.measures.fixed_order import Floats
+from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.scores import CLIP
 from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.classical.beta import BetaCalibration
@@ -35,7 +35,7 @@ from onlinecal.recalibration.classical.linear import (
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.flooring import least_probability, limited
 from onlinecal.recalibration.mixing import ERRORS
-from onlinecal.recalibration.probability_recalibrator import Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.weights import Weights, mean, part, squared_error, total_weight
 from onlinecal.validation import check_choice, check_count, check_number
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.measures.decision.partitions import residuals
-from onlinecal.measures.fixed_order import Floats
 from onlinecal.pieces import as_doubles, pieces
 from onlinecal.validation import check_vector
 

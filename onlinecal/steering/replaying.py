@@ -10,13 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.rules import Rules
 from onlinecal.steering.binary import TICKET_ALONE, rounds_of, steered
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Tapes(NamedTuple):

@@ -6,16 +6,14 @@ Compiled code looks at no bounds: knots and bins are places in a state that foll
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.steering import vector
 from onlinecal.steering.binary import ANSWERS, HIGHEST, LOWEST, STRETCHED, TICKET
 from onlinecal.steering.curves import REACH
 from onlinecal.steering.trust import SIZE
 from onlinecal.steering.vector_trust import ticket_size, weights_of
-
-Floats = NDArray[np.float64]
 
 FARTHEST = 746.0
 """No logit of a float in (0, 1) is farther from 0."""

@@ -30,8 +30,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.steering.curves import (
@@ -53,8 +53,6 @@ from onlinecal.steering.curves import (
     write_knots,
 )
 from onlinecal.steering.mixing import mix_vectors, part_of, reweigh_vectors
-
-Floats = NDArray[np.float64]
 
 N_ANSWERS = 7
 TEMPERATURE, COMMON, SMOOTHLY, FASTER, SLOWLY, ALONE = range(1, N_ANSWERS)

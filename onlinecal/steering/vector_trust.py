@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.steering.mixing import mix_vectors, reweigh_vectors
 from onlinecal.steering.trust import LEAST, TRUST
@@ -35,8 +35,6 @@ from onlinecal.steering.vector import (
     ticket_with_classes,
     with_classes,
 )
-
-Floats = NDArray[np.float64]
 
 
 @kernel_part

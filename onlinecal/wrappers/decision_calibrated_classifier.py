@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
+from onlinecal.arrays import Floats
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
@@ -19,7 +20,7 @@ from onlinecal.remarks import LabelWarning, label_remarks, warn_of
 from onlinecal.summing import in_turn
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label, normalised, plain
-from onlinecal.wrappers.refitted import Answer, Floats, Refitted
+from onlinecal.wrappers.refitted import Answer, Refitted
 
 Memory = Literal["window", "reservoir"]
 ALL_OF_IT: dict[str, Any] = {"start": "temperature", "share": 1.0, "keep": 0.0, "limit": np.inf}

@@ -8,14 +8,13 @@ from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from river import base
 
+from onlinecal.arrays import Floats
 from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
-Floats = NDArray[np.float64]
 Answer = dict[Label, float]
 R = TypeVar("R")
 

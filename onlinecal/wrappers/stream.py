@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from onlinecal.arrays import Floats
 from onlinecal.html import Shown, Table
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.summing import in_turn
@@ -27,8 +28,6 @@ from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
 from onlinecal.wrappers.strategies.strategy import Strategy
 from onlinecal.wrappers.stream_input import Given, Group, groups_of, known_of, read_stream
 from onlinecal.wrappers.stream_report import StreamReport, report_of
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

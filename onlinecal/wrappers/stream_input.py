@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.forecasters.simplex.input import check_labels, classes_of
 from onlinecal.late import first_knowing
 from onlinecal.steering.replaying import Schedule
@@ -23,8 +24,6 @@ from onlinecal.validation import (
     check_vector,
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 UNITS = "D", "ms", "us", "ns"
 """Of numpy's times those that polars reads."""
 

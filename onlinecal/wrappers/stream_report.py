@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.html import Shown, Table
 from onlinecal.measures.scores import class_brier, log_costs, log_loss
 from onlinecal.remarks import beside, constant_remarks, input_remarks
 from onlinecal.wrappers.stream_input import Given
 
-Floats = NDArray[np.float64]
 BRIER, LOG_LOSS = "Brier score", "log loss"
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adversaries.replayed.streams import BINARY, SEVERAL, river_dataset
+from onlinecal.arrays import Floats
 from onlinecal.columns import Reading
 from onlinecal.late import known_from
 from onlinecal.remarks import outcome_remarks, run_remarks
@@ -19,8 +20,6 @@ from onlinecal.wrappers.late_labels import MOST_PENDING
 from simulations.games.opponents import first_rounds
 
 ADVICE = "? Their outcomes leak into each other's forecasts: --group COL or --settled-at COL keeps them apart"
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

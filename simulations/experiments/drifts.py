@@ -10,13 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.recalibration.classical.temperature import FLOOR, tempered
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Corruption = Callable[[Floats, Ints, float, np.random.Generator], tuple[Floats, Ints]]
 """From probabilities (n, C), labels (n,), a severity and a source of chance to n corrupted rows."""
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.recalibrating.multiclass import drawn_labels, rivals
 from onlinecal.cli.recalibrating.parts import LEAST_ROWS, part_sizes, split_rows
 from onlinecal.cli.recalibrating.report import NONE
@@ -25,8 +25,6 @@ from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 from simulations.experiments.drifts import DRIFTS
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Rows = list[dict[str, Any]]
 Map = Callable[[Floats], Floats]
 

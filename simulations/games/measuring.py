@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adversaries import Adversary, MulticlassAdversary
+from onlinecal.arrays import Floats
 from onlinecal.measures.summary import summarize, unkept
 from simulations.games.duel import Duel, play
 from simulations.games.players import Player, finite
 
-Floats = NDArray[np.float64]
 OF_WINDOWS = ("window", "window_certificate", "window_guarantee")
 
 

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
+from onlinecal.arrays import Floats
 from onlinecal.validation import check_count
 
 MOST_ROUNDS = 8
@@ -44,7 +45,6 @@ LARGEST_DENOMINATOR = 100_000
 STORED = Path(__file__).with_name("minimax.toml")
 """Forecasters that long searches have found: forecasts after no outcome, 0, 00, 01, 000, ..."""
 
-Floats = NDArray[np.float64]
 History = tuple[int, ...]
 
 

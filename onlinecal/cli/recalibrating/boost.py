@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.cli.recalibrating.events import Events, Maps, numbers, read_job
 from onlinecal.cli.recalibrating.options import BoostSettings, Rows
 from onlinecal.cli.recalibrating.parts import gathered_warnings
@@ -18,8 +18,6 @@ from onlinecal.measures import expected_calibration_error, functional_multicalib
 from onlinecal.measures.scores import BINS, brier_score
 from onlinecal.recalibration.boosted.input import BOUND, Step
 from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator
-
-Floats = NDArray[np.float64]
 
 LEVELS = 20
 """Level sets of the violations that are reported."""

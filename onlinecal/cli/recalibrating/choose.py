@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import progress
 from onlinecal.cli.recalibrating.comparison import Comparison, Map, read_comparison
@@ -195,8 +195,6 @@ def _cell(choice: Choice, measure: str, method: str, wide: bool) -> str:
         text = f"{value:.{digits - 1}f}".removeprefix("0")
     return choice.mark(measure, method) + text
 
-
-Floats = NDArray[np.float64]
 
 LEAST_UNITS = 10
 """Of fewer values of --split-by in the tested rows, intervals say little."""

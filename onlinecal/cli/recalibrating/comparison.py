@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Bools, Floats, Ints
 from onlinecal.cli.recalibrating import boost, decision, events, groups, lp, multiclass
 from onlinecal.cli.recalibrating.decision import ACTIONS, SEED
 from onlinecal.cli.recalibrating.events import Events, isotonic_map
@@ -40,7 +40,6 @@ from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.groups.maker import GroupMaker
 from onlinecal.tables import read_frame
 
-Floats = NDArray[np.float64]
 Map = Callable[[Any], Floats]
 Method = Callable[[Any], Map]
 """From a part with labels to a map of parts: their probabilities (n, k), or forecasts (n,)."""
@@ -160,9 +159,6 @@ def boost_map(fit: Events, settings: BoostSettings, seed: int) -> Map:
     model.fit(boost.feature_table(fit.frame, names), fit.settled, fit.told)
     return lambda part: np.asarray(model.predict(boost.feature_table(part.frame, names), part.told))
 
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 N_LOSSES = 100
 """Gaussian losses of the decision gap."""

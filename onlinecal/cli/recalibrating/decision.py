@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.recalibrating.multiclass import Fitted, Job, compare, facts_of_start, read_job, report
 from onlinecal.cli.recalibrating.options import DecisionSettings, Rows
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
@@ -19,9 +19,6 @@ from onlinecal.measures.decision.losses import decision_losses, row_losses
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 from onlinecal.recalibration.starting import Start
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ACTIONS = 2
 N_LOSSES = 500

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.recalibrating.options import EventColumns, Rows
 from onlinecal.cli.recalibrating.parts import fitted_rows
 from onlinecal.cli.recalibrating.report import Report, Scores, measure_lines
@@ -27,9 +28,6 @@ from onlinecal.columns import forecast_column, outcome_column
 from onlinecal.measures.scores import BINS, event_scores
 from onlinecal.remarks import outcome_remarks
 from onlinecal.tables import check_columns, read_frame
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 EVENT_MEASURES = ("Brier score", "log loss", f"ECE ({BINS} bins)")
 

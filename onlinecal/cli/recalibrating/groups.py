@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.cli.recalibrating.events import Events, Maps, column, read_job
 from onlinecal.cli.recalibrating.options import GroupSettings, Rows
 from onlinecal.cli.recalibrating.parts import gathered_warnings
@@ -127,8 +128,6 @@ def group_table(name: str, report: MulticalibrationReport, n_levels: int) -> Tab
         rows,
     )
 
-
-Floats = NDArray[np.float64]
 
 STEPS = 60
 """Numbers of patches at which the picture looks."""

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.recalibrating.multiclass import (
     Fitted,
     Job,
@@ -28,9 +28,6 @@ from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
 from onlinecal.recalibration.lp.sizes import Estimation
 from onlinecal.recalibration.starting import Start
 from onlinecal.validation import check_order
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 TOP = 10
 CHANCE_DRAWS = 10

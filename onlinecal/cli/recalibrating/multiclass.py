@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.recalibrating.options import ClassColumns, Rows
 from onlinecal.cli.recalibrating.parts import fitted_rows, gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Report, Scores, measure_lines
@@ -33,9 +33,6 @@ from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.starting import StartedRecalibrator
 from onlinecal.remarks import label_remarks
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CLASS_MEASURES = ("Brier score", "log loss", "accuracy", f"top-label ECE ({BINS} bins)")
 

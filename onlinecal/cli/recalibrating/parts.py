@@ -10,16 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Ints
 from onlinecal.cli.recalibrating.options import Rows
 from onlinecal.columns import is_missing
 from onlinecal.formats import is_pipe
 from onlinecal.remarks import LabelWarning
 from onlinecal.tables import read_frame
 from onlinecal.validation import check_open_unit
-
-Ints = NDArray[np.int64]
 
 LEAST_ROWS = 10
 """Fewer rows than this in either part say nothing."""

@@ -16,15 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from onlinecal.arrays import Bools, Floats, Ints
 from onlinecal.measures.decision.losses import loss_norms, row_losses
 from onlinecal.measures.fixed_order import product
 from onlinecal.measures.groups.multicalibration import grid_level
 from onlinecal.measures.lp.level_sets import number_level_sets
 from onlinecal.measures.scores import BINS, log_costs
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Score = Callable[[Floats], Floats]
 
 RESAMPLES, FEW_RESAMPLES = 200, 100

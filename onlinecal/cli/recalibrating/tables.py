@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.recalibrating.options import ChooseSettings
 from onlinecal.formats import called, check_file, is_pipe, readable, separator_of
@@ -150,8 +151,6 @@ def write_chunks(chunks: Chunks, path: Path) -> Path:
         temporary.unlink(missing_ok=True)
     return path
 
-
-Floats = NDArray[np.float64]
 
 USUAL_PROBABILITIES = ("p_*", "prob_*", "probability_*", "proba_*")
 """Names that columns of class probabilities have in most files; tried in this order."""

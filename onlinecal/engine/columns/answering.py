@@ -12,9 +12,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Bytes
 from onlinecal.compiling import compiled
 from onlinecal.compiling.borrowed import borrowed
-from onlinecal.engine.columns.scanning import ID, KEY, OUTCOME, QUERY, Bytes
+from onlinecal.engine.columns.scanning import ID, KEY, OUTCOME, QUERY
 from onlinecal.forecasters.binary.cells import inlined
 
 

@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.engine.columns.scanning import (
-    HINT,
-    ODD,
-    OUTCOME,
-    QUERY,
-    TIME,
-    VALUE,
-    Bytes,
-    cut_out,
-    scan,
-)
+from onlinecal.arrays import Bytes
+from onlinecal.engine.columns.scanning import HINT, ODD, OUTCOME, QUERY, TIME, VALUE, cut_out, scan
 from onlinecal.engine.columns.texts import joined
 from onlinecal.engine.events import LONGEST_NAME, Incoming, Outcome, Query, Rejected, decode, decode_lines
 

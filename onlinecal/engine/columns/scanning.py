@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Bytes
 from onlinecal.compiling import compiled
 from onlinecal.compiling.borrowed import borrowed
 from onlinecal.engine.events import LONGEST_LINE, LONGEST_NAME
 from onlinecal.forecasters.binary.cells import inlined
-
-Bytes = NDArray[np.uint8]
 
 QUERY, OUTCOME, ODD = 0, 1, 2
 """What a line holds."""

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Ints
 from onlinecal.compiling import compiled
 from onlinecal.compiling.borrowed import borrowed
 from onlinecal.forecasters.binary.cells import inlined
-
-Ints = NDArray[np.int64]
 
 WORD = 8
 """Bytes of a word."""

@@ -16,6 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import at_once
 from onlinecal.engine.keys.lanes import BinaryLane, Issued, Lane
 from onlinecal.engine.keys.packing import HEAD, with_sum
@@ -23,7 +24,7 @@ from onlinecal.engine.keys.playing import ALARM, ASKS, GONE, NO_MEMORY, SPENT, S
 from onlinecal.engine.keys.register import Register
 from onlinecal.engine.keys.room import Room
 from onlinecal.engine.keys.steering import KEPT, NEW, KeySteering, ProbabilitySteering
-from onlinecal.engine.keys.writing import PER_KEY, PER_OPEN, Floats, Ints, Told, write_states
+from onlinecal.engine.keys.writing import PER_KEY, PER_OPEN, Told, write_states
 from onlinecal.engine.watch.account import FORECAST, HINT
 from onlinecal.engine.watch.key_watch import KeyWatch, Raised
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead

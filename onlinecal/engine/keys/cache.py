@@ -14,8 +14,8 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Ints
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.arena import Arena
 from onlinecal.engine.keys.entries import Open
@@ -32,8 +32,6 @@ from onlinecal.engine.ledger.records import Logged, Snapshot, StateRow
 from onlinecal.engine.settings import Settings, all_settings
 from onlinecal.engine.watch.key_watch import Raised
 from onlinecal.engine.watch.reliability import Reliability
-
-Ints = NDArray[np.int64]
 
 TOGETHER = 256
 """States that are written in one call: for each there is room for the most that it can take."""

@@ -8,9 +8,10 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from onlinecal.arrays import Floats
 from onlinecal.engine.keys.class_labels import ClassOutcome, parts_of
 from onlinecal.engine.keys.lanes import Issued
-from onlinecal.engine.keys.steering import Floats, KeySteering, hinted, packed, unpacked
+from onlinecal.engine.keys.steering import KeySteering, hinted, packed, unpacked
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.input import MOST_CLASSES
 from onlinecal.steering.soundness import check_vector_steering

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onlinecal.arrays import Ints
 from onlinecal.compiling import at_once
 from onlinecal.engine.columns.columns import optional
 from onlinecal.engine.columns.texts import (
     SEED,
     WORD,
-    Ints,
     find_texts,
     forget_texts,
     joined,

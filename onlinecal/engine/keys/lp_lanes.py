@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.binary.soundness import require
@@ -33,7 +33,6 @@ MOST_ROUNDS = 1 << 31
 """Biases then fit 64 bits."""
 MOST_OPEN = 1 << 22
 LevelSet = list[tuple[int, int]]
-Floats = NDArray[np.float64]
 
 
 class StoredEntry(Struct, array_like=True):

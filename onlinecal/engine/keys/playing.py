@@ -15,15 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.compiling.ahead import fetch_all
 from onlinecal.compiling.borrowed import borrowed
 from onlinecal.engine.watch.account import FORECAST, HINT, TICKET, ask, settle, settle_bets
 from onlinecal.forecasters.binary.cells import ROUNDS, SCALE, certificate, report
 from onlinecal.steering.trust import advise, take_in
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ASKS = -1
 """In the place of an outcome: the step asks for a forecast."""

@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onlinecal.engine.columns.texts import (
-    SEED,
-    WORD,
-    Ints,
-    find_texts,
-    forget_texts,
-    joined,
-    put_texts,
-    with_room,
-)
+from onlinecal.arrays import Ints
+from onlinecal.engine.columns.texts import SEED, WORD, find_texts, forget_texts, joined, put_texts, with_room
 from onlinecal.engine.keys.entries import Entries
 from onlinecal.engine.keys.judging import (
     ARENA,

@@ -14,15 +14,13 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.steering.binary import CURVES, FEATURES, TICKET
 from onlinecal.steering.soundness import check_steering
 from onlinecal.steering.trust import SIZE, ask, new_steering, settle
-
-Floats = NDArray[np.float64]
 
 FEW = 64
 

@@ -11,8 +11,8 @@ from math import nan
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Bytes, Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.compiling.borrowed import borrowed
 from onlinecal.engine.columns.answering import put
@@ -28,10 +28,6 @@ from onlinecal.forecasters.binary.grids.dyadic_search import END
 from onlinecal.steering.binary import TICKET
 from onlinecal.steering.trust import SIZE
 from onlinecal.version import STATE_FORMAT
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bytes = NDArray[np.uint8]
 
 ACCOUNT_BYTES = (ACCOUNT + 7) // 8
 """Bytes that say which floats of an account are kept."""

@@ -15,9 +15,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from onlinecal.arrays import Ints
 
 LAST_NUMBER = (1 << 63) - 1
 EVERY = 1 << 16

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.alarms.escrow import MADE, N_BETS, evidence, pay, stake, strongest
+from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.elementary import logarithm
 from onlinecal.measures.scores import CLIP
 
-Floats = NDArray[np.float64]
 Ticket = NDArray[np.float32]
 
 FORECAST, HINT = 0, 1

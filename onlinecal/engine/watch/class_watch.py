@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import fsum, inf, nan
 from typing import Any
 
+from onlinecal.arrays import Floats
 from onlinecal.engine.events import is_name
 from onlinecal.engine.keys.class_labels import ClassOutcome, parts_of
 from onlinecal.engine.keys.lanes import Issued
-from onlinecal.engine.watch.account import HINTED, UNHINTED, Floats, Ticket, log_cost, settle_bets
+from onlinecal.engine.watch.account import HINTED, UNHINTED, Ticket, log_cost, settle_bets
 from onlinecal.engine.watch.key_watch import Counts, KeyWatch, is_share
 from onlinecal.forecasters.binary.soundness import require
 

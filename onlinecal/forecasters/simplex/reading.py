@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.forecasters.simplex.machine import memory as memories
 from onlinecal.forecasters.simplex.machine.table import (
     CLASSES,
@@ -18,7 +19,6 @@ from onlinecal.forecasters.simplex.machine.table import (
 from onlinecal.forecasters.simplex.tokens import Cell
 
 Memory = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def cell_of(memory: Memory, frame: int) -> Cell:

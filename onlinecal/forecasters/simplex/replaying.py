@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.forecasters.simplex.machine import memory as memories
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 
 if TYPE_CHECKING:
     from onlinecal.forecasters.simplex.run import SimplexRun
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def replayed(

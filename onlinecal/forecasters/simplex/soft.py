@@ -11,8 +11,8 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.forecasters.simplex.account import NEWCOMER
 from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.forecasters.simplex.machine import memory as memories
@@ -32,8 +32,6 @@ from onlinecal.forecasters.simplex.tuning import spare
 
 if TYPE_CHECKING:
     from onlinecal.forecasters.simplex.run import SimplexRun
-
-Floats = NDArray[np.float64]
 
 
 def learn_soft(run: SimplexRun, outcome: Soft) -> None:

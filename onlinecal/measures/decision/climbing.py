@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from onlinecal.measures.fixed_order import Floats
+from onlinecal.arrays import Floats
 
 Objective = Callable[[Floats], tuple[float, Floats]]
 """From a point to its value and gradient, an array of the point's shape."""

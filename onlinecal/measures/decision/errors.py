@@ -10,10 +10,11 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onlinecal.arrays import Floats
 from onlinecal.measures.decision.losses import check_losses, check_table, decision_losses, loss_norms
 from onlinecal.measures.decision.partitions import Partition, cut_intervals, residuals
 from onlinecal.measures.decision.search import N_STARTS, Found, search
-from onlinecal.measures.fixed_order import Floats, inner
+from onlinecal.measures.fixed_order import inner
 from onlinecal.validation import check_choice, check_count
 
 PartitionKind = Literal["soft", "hard"]

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
-from onlinecal.measures.decision.partitions import Ints
-from onlinecal.measures.fixed_order import BLOCK, Floats, by_columns, fill_product, lengths
+from onlinecal.measures.fixed_order import BLOCK, by_columns, fill_product, lengths
 from onlinecal.validation import check_labels, check_probability_rows, check_same_length
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onlinecal.measures.fixed_order import Floats, by_columns, inner, lengths, product, soften
-
-Ints = NDArray[np.int64]
+from onlinecal.arrays import Floats, Ints
+from onlinecal.measures.fixed_order import by_columns, inner, lengths, product, soften
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,9 @@ from itertools import combinations, product
 import numpy as np
 from scipy.optimize import linprog
 
-from onlinecal.measures.decision.partitions import Ints, Partition, error_of
-from onlinecal.measures.fixed_order import Floats, lengths
+from onlinecal.arrays import Floats, Ints
+from onlinecal.measures.decision.partitions import Partition, error_of
+from onlinecal.measures.fixed_order import lengths
 
 MOST_ROWS = 12
 """Rows up to which this is worth its time: there are (n K)^2 / 2 changes of two rows."""

@@ -9,15 +9,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.html import Shown, Table, bracket_of
-from onlinecal.measures.counts import (
-    Counts,
-    Floats,
-    check_counts,
-    count_rounds,
-    count_shares,
-    sorted_rounds,
-)
+from onlinecal.measures.counts import Counts, check_counts, count_rounds, count_shares, sorted_rounds
 from onlinecal.measures.distance.levels import Levels, conditional_means, deal, distance_to
 from onlinecal.validation import check_probabilities, check_same_length
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from onlinecal.arrays import Floats
 from onlinecal.compiling import kernel_part
-from onlinecal.measures.counts import Floats
 
 
 @kernel_part

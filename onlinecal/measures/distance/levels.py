@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.measures.counts import Counts, Floats, Ints, PrefixSums, count_shares, merged, prefix
+from onlinecal.arrays import Floats, Ints
+from onlinecal.measures.counts import Counts, PrefixSums, count_shares, merged, prefix
 
 
 @dataclass(frozen=True, eq=False)

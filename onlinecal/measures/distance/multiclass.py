@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.long_work import Tell, part_of, told
 from onlinecal.measures.counts import count_shares
@@ -20,8 +21,6 @@ from onlinecal.measures.distance.classes.search import Prices, class_frequencies
 from onlinecal.measures.distance.classes.soft import soft_bracket
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
 from onlinecal.validation import check_outcome_rows, check_probability_rows
-
-Floats = NDArray[np.float64]
 
 LOWER_WORK, PRICES_WORK, UPPER_WORK = 2e9, 2e10, 5e8
 """Operations for a budget of 1: at most some five seconds, and twenty for each of the others."""

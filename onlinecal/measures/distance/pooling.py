@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
-from onlinecal.measures.counts import Counts, Floats, Ints, PrefixSums, prefix_sums
+from onlinecal.measures.counts import Counts, PrefixSums, prefix_sums
 from onlinecal.measures.distance.kernel_parts import count_up_to, infinite
 from onlinecal.measures.distance.levels import Levels, make_levels
 

@@ -17,7 +17,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.measures.counts import Counts, Floats, prefix_sums
+from onlinecal.arrays import Floats
+from onlinecal.measures.counts import Counts, prefix_sums
 from onlinecal.measures.distance.fractional.relaxation import ROUNDING, relax, relaxation_nodes
 from onlinecal.measures.distance.levels import group_means
 from onlinecal.measures.distance.pooling import pooling

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.validation import (
     check_count,
@@ -24,9 +25,6 @@ from onlinecal.validation import (
     check_probabilities,
     check_same_length,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def multicalibration_error(

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.lp.level_sets import Floats, Ints, levels_of, norm, norm_of_pair, number_level_sets
+from onlinecal.measures.lp.level_sets import levels_of, norm, norm_of_pair, number_level_sets
 from onlinecal.validation import check_count, check_labelled_rows, check_order
 
 

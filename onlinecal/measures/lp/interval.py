@@ -8,9 +8,10 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.measures.lp.errors import checked, lp_calibration_error
-from onlinecal.measures.lp.level_sets import Floats, Ints, norm, number_level_sets
+from onlinecal.measures.lp.level_sets import norm, number_level_sets
 from onlinecal.measures.monitor import Interval
 from onlinecal.validation import check_choice, check_count, check_open_unit
 

@@ -14,12 +14,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ROUNDING = 1e-7
 """How far below a multiple of 1/n_levels a probability may be and still count as that multiple."""

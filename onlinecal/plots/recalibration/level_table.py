@@ -8,10 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
 from onlinecal.plots.numbers import wilson_interval
-
-Floats = NDArray[np.float64]
 
 
 def level_set_errors(

@@ -12,6 +12,7 @@ from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
 
+from onlinecal.arrays import Floats
 from onlinecal.recalibration.groups.start import STARTS
 from onlinecal.recalibration.labels import column_names
 from onlinecal.validation import (
@@ -140,8 +141,6 @@ def initial_forecasts(initial: Any, X: Any, n_rows: int) -> NDArray[np.float64]:
         raise ValueError(f"initial must have a forecast for each of the {n_rows} rows, got {len(forecasts)}")
     return forecasts
 
-
-Floats = NDArray[np.float64]
 
 MOST_COLUMNS = 500
 """Of more features the default leaves it out: its time grows like their square."""

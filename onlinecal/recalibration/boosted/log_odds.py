@@ -10,16 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
+from onlinecal.arrays import Floats
 from onlinecal.recalibration.boosted.input import check_features
 from onlinecal.recalibration.groups.folds import lowers, numbered_folds
 from onlinecal.recalibration.groups.start import log_losses, plain_sigmoids
-
-Floats = NDArray[np.float64]
 
 COLUMN = "log odds of the forecast"
 RATE = 0.3

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from onlinecal.arrays import Floats
 from onlinecal.measures.groups.multicalibration import grid_level
 from onlinecal.recalibration.boosted.input import (
     Settings,
@@ -37,8 +38,6 @@ from onlinecal.recalibration.groups.start import (
 from onlinecal.recalibration.weights import check_weights, part, repeats
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import check_probabilities, check_same_length
-
-Floats = NDArray[np.float64]
 
 
 class BoostedRecalibrator(RegressorMixin, BaseEstimator):

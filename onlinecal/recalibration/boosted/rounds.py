@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.groups.multicalibration import grid_level
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Models = dict[int, Any]
 """The fitted regressor of each level set that was large enough."""
 

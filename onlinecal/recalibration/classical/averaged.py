@@ -7,12 +7,13 @@ from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
 from sklearn.base import clone
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.scores import CLIP
 from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.classical.isotonic import PerClassIsotonic
 from onlinecal.recalibration.classical.linear import VectorScaling
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
-from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.starting import MOST_ROWS
 from onlinecal.recalibration.weights import Weights, counts_of, part, total_weight
 from onlinecal.validation import check_count

@@ -6,9 +6,10 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.classical.temperature import FLOOR
-from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.weights import Weights, mean, total_weight
 
 

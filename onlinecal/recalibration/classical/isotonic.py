@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.flooring import floored
-from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.spread import spread_rest
 from onlinecal.recalibration.weights import Weights, total_weight
 

@@ -10,12 +10,13 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.model_selection import GridSearchCV, KFold
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.fixed_order import product
 from onlinecal.measures.scores import class_scores
 from onlinecal.pieces import ENTRIES, sampled_rows
 from onlinecal.recalibration.classical.temperature import FLOOR, best_factor, columns_of
 from onlinecal.recalibration.convex import CURVED, MOST_STEPS, least
-from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.weights import Weights, counts_of
 from onlinecal.validation import check_number
 

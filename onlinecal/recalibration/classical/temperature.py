@@ -8,8 +8,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import softmax
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.pieces import ENTRIES, SAMPLED, as_doubles, pieces, sampled_rows
-from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.weights import Weights, counts_of
 
 FLOOR = 1e-12

@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted, has_fit_parameter
 
-from onlinecal.measures.fixed_order import Floats
+from onlinecal.arrays import Floats
 from onlinecal.recalibration.classical.averaged import AveragedCalibration
 from onlinecal.recalibration.cross_validated.responses import (
     Labels,

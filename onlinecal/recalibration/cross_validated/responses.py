@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.utils import _safe_indexing
 
-from onlinecal.measures.fixed_order import Floats
+from onlinecal.arrays import Floats
 from onlinecal.validation import ROW_TOLERANCE, check_probability_rows
 
 

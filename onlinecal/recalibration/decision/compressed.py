@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onlinecal.arrays import Floats
 from onlinecal.measures.decision.losses import bayes_decisions
-from onlinecal.measures.decision.partitions import Floats
 from onlinecal.recalibration.weights import Weights, total_weight
 from onlinecal.validation import check_probability_rows
 

@@ -7,9 +7,10 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.decision.errors import PartitionKind, loss_gaps
 from onlinecal.measures.decision.losses import mean_losses
-from onlinecal.measures.decision.partitions import Floats, Ints, residuals
+from onlinecal.measures.decision.partitions import residuals
 from onlinecal.recalibration.decision.rounds import (
     Descent,
     Finder,

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.measures.decision.losses import DecisionLosses, bayes_decisions, check_losses, decision_losses
 from onlinecal.validation import check_count, check_vector
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 REFRAIN_COSTS = tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())
 PRICES = (1.1, 1.5, 2.0, 4.0)

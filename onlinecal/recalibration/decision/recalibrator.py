@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.decision.errors import PartitionKind
 from onlinecal.measures.decision.losses import check_losses
 from onlinecal.pieces import as_doubles
@@ -19,7 +20,6 @@ from onlinecal.recalibration.decision.fitting import Fitting, Step
 from onlinecal.recalibration.decision.rounds import Progress, Round, replay
 from onlinecal.recalibration.decision.settings import check_settings
 from onlinecal.recalibration.flooring import floored, least_probability
-from onlinecal.recalibration.probability_recalibrator import Floats, Ints
 from onlinecal.recalibration.starting import Start, StartedRecalibrator, started
 from onlinecal.recalibration.weights import Weights, total_weight
 

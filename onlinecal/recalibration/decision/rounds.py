@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.decision.climbing import climb
 from onlinecal.measures.decision.losses import loss_norms
-from onlinecal.measures.decision.partitions import Ints, Partition, error_of, residuals
+from onlinecal.measures.decision.partitions import Partition, error_of, residuals
 from onlinecal.measures.decision.search import MAX_ITERATIONS, N_STARTS, Found, improve, search, soft_errors
-from onlinecal.measures.fixed_order import Floats, by_columns, inner, product
+from onlinecal.measures.fixed_order import by_columns, inner, product
 from onlinecal.recalibration.simplex_projection import project_rows
 from onlinecal.recalibration.weights import Weights, mean, part, total_weight, weighted
 

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.recalibration.groups.history import KINDS, Patch, Rows, Search
 from onlinecal.recalibration.groups.start import TRIED, Start, StartMap, log_losses
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Halves = tuple[Rows, Rows]
 """What is fitted, and what is held out."""
 

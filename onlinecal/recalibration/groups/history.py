@@ -9,11 +9,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Bytes, Floats
 from onlinecal.measures.groups.multicalibration import grid_level
 from onlinecal.recalibration.groups import log_odds, shift, unrounded, value
-
-Floats = NDArray[np.float64]
-Bytes = NDArray[np.uint8]
 
 
 class Rows(NamedTuple):

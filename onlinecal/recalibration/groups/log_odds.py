@@ -14,13 +14,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Bytes, Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.recalibration.groups.shift import TARGET_SHARE, add_up, level_of, place_of_largest
 from onlinecal.recalibration.groups.value import copy_rows
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 Places = NDArray[np.int32]
 
 MASS, BIAS, SPREAD, ONES = range(4)

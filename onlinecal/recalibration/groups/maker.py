@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Bools, Floats
 from onlinecal.pieces import pieces
 from onlinecal.validation import check_groups, check_share
 
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 Predicate = Callable[[Any], Any]
 Predicates = Mapping[str, Predicate] | Sequence[Predicate] | Predicate | None
 EVERYONE = "everyone"

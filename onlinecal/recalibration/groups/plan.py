@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from onlinecal.arrays import Floats
 from onlinecal.measures.groups.multicalibration import level_sets, violations_of_levels
 from onlinecal.recalibration.groups.folds import default_folds, row_losses
 from onlinecal.recalibration.groups.history import (
     KINDS,
-    Floats,
     Patch,
     Rows,
     default_levels,

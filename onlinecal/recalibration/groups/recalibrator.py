@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from onlinecal.arrays import Bytes, Floats
 from onlinecal.recalibration.groups.folds import Choice, choose, fold_parts
 from onlinecal.recalibration.groups.held_out import held_out_rows
 from onlinecal.recalibration.groups.history import KINDS, Patch, Rows, Search
@@ -28,9 +29,6 @@ from onlinecal.recalibration.groups.start import Start, StartMap, away_from_ends
 from onlinecal.recalibration.weights import check_weights
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import check_count, check_outcomes, check_probabilities, check_same_length
-
-Floats = NDArray[np.float64]
-Bytes = NDArray[np.uint8]
 
 REPORT_LEVELS = 20
 """Levels of the report when only means were the target."""

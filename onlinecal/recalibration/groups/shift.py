@@ -11,14 +11,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Bytes, Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.recalibration.groups.value import column_sums, copy_rows, largest_of
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 
 UNIT = 2.0**40
 TARGET_SHARE = 0.75

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from onlinecal.arrays import Floats
 from onlinecal.pieces import pieces, sampled_rows
 from onlinecal.recalibration.convex import CURVED, least
 from onlinecal.recalibration.flooring import least_probability
-
-Floats = NDArray[np.float64]
 
 Start = Literal["auto", "none", "temperature", "platt", "beta", "isotonic"]
 STARTS: tuple[Start, ...] = get_args(Start)

@@ -11,11 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
+from onlinecal.arrays import Bytes, Floats, Ints
 
 
 class ValueSets:

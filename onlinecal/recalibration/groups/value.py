@@ -13,11 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Bytes, Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 
 SOURCE, GROUP, TARGET, COUNT, ONES = range(5)
 """Columns of a patch: the level that is left, the group, the level that is taken, rows moved, outcomes with 1

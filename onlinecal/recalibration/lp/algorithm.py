@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
-from onlinecal.measures.lp.level_sets import Floats, Ints, allowance
+from onlinecal.measures.lp.level_sets import allowance
 from onlinecal.recalibration.lp.kernels import advance, start
 from onlinecal.recalibration.lp.statistics import State, Statistics, rho
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.decision.partitions import residuals
 from onlinecal.measures.lp.level_sets import number_level_sets
 from onlinecal.pieces import pieces
@@ -19,7 +20,7 @@ from onlinecal.recalibration.lp.map import LevelSetMap
 from onlinecal.recalibration.lp.sizes import Estimation, SampleComplexity
 from onlinecal.recalibration.lp.statistics import Statistics, plug_in_statistics, pool_statistics
 from onlinecal.recalibration.mixing import Rows, chosen_mixture, moments_of, told_mixture
-from onlinecal.recalibration.probability_recalibrator import Floats, Ints, ProbabilityRecalibrator
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.starting import (
     Start,
     deciding_folds,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinecal.measures.lp.level_sets import Floats, Ints
+from onlinecal.arrays import Floats, Ints
 from onlinecal.recalibration.lp.statistics import Pools, Statistics, noisy_pools, single_pool
 
 Key = tuple[tuple[int, int], ...]

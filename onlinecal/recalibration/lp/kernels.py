@@ -8,16 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.lp.level_sets import (
-    Floats,
-    Ints,
-    fill_levels,
-    hash_of_levels,
-    norm,
-    norm_of_pair,
-    same_levels,
-)
+from onlinecal.measures.lp.level_sets import fill_levels, hash_of_levels, norm, norm_of_pair, same_levels
 from onlinecal.recalibration.lp.statistics import Pools, State
 from onlinecal.recalibration.simplex_projection import project
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
-from onlinecal.measures.lp.level_sets import Floats, Ints, allowance, fill_levels, hash_of_levels, same_levels
+from onlinecal.measures.lp.level_sets import allowance, fill_levels, hash_of_levels, same_levels
 from onlinecal.recalibration.simplex_projection import project
 
 

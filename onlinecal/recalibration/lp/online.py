@@ -10,7 +10,8 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from sklearn.base import clone
 
-from onlinecal.measures.lp.level_sets import Floats, levels_of
+from onlinecal.arrays import Floats
+from onlinecal.measures.lp.level_sets import levels_of
 from onlinecal.recalibration.lp.counts import Key, LevelSetCounts, statistics_of
 from onlinecal.recalibration.lp.map import LevelSetMap
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
-from onlinecal.measures.lp.level_sets import Floats, Ints, levels_of, number_level_sets
+from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
 from onlinecal.recalibration.lp.sizes import SampleComplexity, laplace_scale
 from onlinecal.recalibration.weights import Weights, counts_of, part, total_weight
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.strategies.projection import Projection
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Floats, Ints, Strategy
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Strategy
 
 
 class Binary(Strategy):

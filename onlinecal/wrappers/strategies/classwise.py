@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, completed, completed_rows
 from onlinecal.wrappers.strategies.projection import Projection, ask_each, settle_each
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Floats, Ints, Outlook, Strategy
+from onlinecal.wrappers.strategies.strategy import Answer, Asked, Outlook, Strategy
 
 
 class Classwise(Strategy):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.strategies.buckets import Buckets
@@ -13,8 +14,6 @@ from onlinecal.wrappers.strategies.strategy import (
     Answer,
     Asked,
     Bounded,
-    Floats,
-    Ints,
     Outlook,
     Strategy,
     Waiting,

@@ -9,6 +9,7 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.remarks import LabelWarning
 from onlinecal.steering.replaying import Schedule
 from onlinecal.steering.vector import (
@@ -19,8 +20,6 @@ from onlinecal.steering.vector import (
     with_classes,
 )
 from onlinecal.wrappers.labels import Label, normalised
-
-Floats = NDArray[np.float64]
 
 ROUNDED = 1e-3
 """The sum of probabilities may be so far from 1: those of many classes in single precision are."""

@@ -6,9 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from onlinecal.arrays import Floats, Ints
 from onlinecal.forecasters import SimplexForecast
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, plain
@@ -16,9 +14,7 @@ from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
 from onlinecal.wrappers.strategies.row_by_row import played_row_by_row
-from onlinecal.wrappers.strategies.steered_vectors import Floats, SteeredVectors
-
-Ints = NDArray[np.int64]
+from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
 
 Asked = tuple[Label | None, ...]
 """The labels that a round forecasts one by one; None stands for the positive one of two."""

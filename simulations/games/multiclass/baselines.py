@@ -7,10 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
-
-Floats = NDArray[np.float64]
 
 
 class Baseline:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adversaries import MulticlassAdversary
+from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
 from onlinecal.forecasters.hints import check_expected
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
@@ -18,8 +19,6 @@ from onlinecal.forecasters.simplex.replaying import replayed
 from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.validation import check_probability_rows
 from simulations.games.duel import ROUNDS_AT_A_TIME, check_rounds, log_spaced
-
-Floats = NDArray[np.float64]
 
 
 class MulticlassForecaster(Protocol):

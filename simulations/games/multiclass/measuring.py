@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adversaries import MulticlassAdversary
+from onlinecal.arrays import Floats
 from onlinecal.measures import classwise_calibration_error, multiclass_calibration_distance
 from onlinecal.measures.summary import best_constant_brier, brier_score, unkept
 from simulations.games.measuring import OF_WINDOWS, Regret, seed_of
-from simulations.games.multiclass.duel import Floats, MulticlassDuel, play_multiclass
+from simulations.games.multiclass.duel import MulticlassDuel, play_multiclass
 from simulations.games.multiclass.players import MulticlassPlayer
 from simulations.games.players import finite
 

@@ -14,11 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.plots.numbers import highest
 from onlinecal.plots.style import INK, OKABE_ITO, QUIET, headline, in_house_style
 from simulations.games.multiclass.measuring import MulticlassGame, biases_of, groups_of
-
-Floats = NDArray[np.float64]
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 """Where the three classes are on the page."""

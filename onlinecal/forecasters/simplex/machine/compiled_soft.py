@@ -6,14 +6,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.compiling.borrowed import borrowed
 from onlinecal.forecasters.simplex.machine import rules, soft
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class SoftMachine(NamedTuple):

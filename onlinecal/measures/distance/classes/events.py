@@ -6,9 +6,8 @@ from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from onlinecal.arrays import Floats
 
 MOST_SUBSETS = 6
 """Number of classes up to which every set of classes is looked at as one event."""

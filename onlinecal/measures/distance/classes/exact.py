@@ -9,12 +9,9 @@ since a level set at v costs at least the sum of its rounds' slacks above what p
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.distance.classes.potentials import Potentials
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 TOLERANCE = 1e-9
 """More than rounding can add to a slack."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from onlinecal.arrays import Floats
 
 MOST_MERGED = 400
 """Number of groups up to which pairs of them are tried to be merged."""

@@ -18,11 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.measures.distance.classes.sites import Kinds, Room, Sites, best_set
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 TOLERANCE = 1e-5
 """By so much a round a level set may be worth too much before it becomes a row."""

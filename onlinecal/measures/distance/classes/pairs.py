@@ -14,12 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.members import Members, Rounds, exchanges, members_of
 from onlinecal.measures.distance.classes.sweep import l1, move
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 PASSED = 50, 400
 """Vectors of rounds that are tried between two neighbours: few at first, then more."""

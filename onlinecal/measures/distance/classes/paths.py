@@ -12,14 +12,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.members import Rounds, exchanges
 from onlinecal.measures.distance.classes.sweep import l1
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MOST_PASSED = 63, 250
 """Vectors of rounds that are tried between two neighbours: few, and more after a pass that gained little."""

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.long_work import Tell, untold
 from onlinecal.measures.distance.classes.packing import (
     LOOKS,
@@ -31,9 +31,6 @@ from onlinecal.measures.distance.classes.sites import (
     sites_of,
 )
 from onlinecal.measures.distance.classes.triangulation import Triangulation
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ROUNDING = 1e-12
 """More than the rounding errors of one round's price, each at most 3 in size, and of its part of a sum."""

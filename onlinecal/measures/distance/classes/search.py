@@ -8,16 +8,14 @@ from itertools import count
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.long_work import Tell, untold
 from onlinecal.measures.distance.classes.members import Places, Rounds, exchanges, members_of
 from onlinecal.measures.distance.classes.pairs import better_pairs
 from onlinecal.measures.distance.classes.paths import improvements
 from onlinecal.measures.distance.classes.sweep import NEIGHBOURS, made_in_order
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Prices = Callable[[Floats], Floats]
 """Potentials of all classes at points of the simplex, shapes (n, k)."""
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.sweep import l1
 from onlinecal.measures.distance.classes.triangulation import Triangulation
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 FINEST = 400
 """Denominators up to which forecasts are looked at for being on a grid."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.long_work import Tell, part_of
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import calibration_distance
@@ -19,9 +20,6 @@ from onlinecal.measures.distance.classes.events import lower_by_events
 from onlinecal.measures.distance.classes.merging import MOST_MERGED, equal_rows, merged
 from onlinecal.measures.distance.classes.search import searched, start_of
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NODES = 1500
 """Of each event's relaxation."""

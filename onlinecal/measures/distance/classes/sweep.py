@@ -11,11 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.members import Members, Offers, Places, Rounds
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LEAST_OFFERED, MOST_OFFERED = 20, 1000
 """Rounds of each class that may leave a level set, and that may come: so many more than the largest bias."""

@@ -7,10 +7,8 @@ from functools import cached_property
 from itertools import combinations, permutations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from onlinecal.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

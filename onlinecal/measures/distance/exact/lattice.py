@@ -13,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.counts import Counts, Floats, Ints
+from onlinecal.measures.counts import Counts
 from onlinecal.measures.distance.levels import Levels, make_levels
 
 

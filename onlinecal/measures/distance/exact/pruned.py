@@ -20,7 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onlinecal.measures.counts import Counts, Floats, Ints, prefix
+from onlinecal.arrays import Floats, Ints
+from onlinecal.measures.counts import Counts, prefix
 from onlinecal.measures.distance.exact.pruned_kernel import extend_paths, room_for
 from onlinecal.measures.distance.exact.steps import Side
 from onlinecal.measures.distance.fractional.relaxation import Relaxation

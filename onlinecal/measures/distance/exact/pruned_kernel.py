@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.counts import Floats, Ints
 from onlinecal.measures.distance.exact.steps import (
     BLOCK,
     Side,

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from onlinecal.arrays import Floats
 from onlinecal.compiling import kernel_part
-from onlinecal.measures.counts import Floats
 
 Side = tuple[Floats, Floats, Floats, Floats]
 

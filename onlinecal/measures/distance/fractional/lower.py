@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.html import Shown, Table, bracket_of
-from onlinecal.measures.counts import Counts, Floats, check_counts, count_shares, merged
+from onlinecal.measures.counts import Counts, check_counts, count_shares, merged
 from onlinecal.measures.distance.fractional.relaxation import ROUNDING, relax, relaxation_nodes
 from onlinecal.validation import check_count
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.measures.counts import Counts, Floats
+from onlinecal.arrays import Floats
+from onlinecal.measures.counts import Counts
 
 ROUNDING = 1e-14
 """More than the rounding errors of one round's potential, which is at most 1 in size."""

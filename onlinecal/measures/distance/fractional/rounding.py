@@ -14,7 +14,8 @@ import math
 
 import numpy as np
 
-from onlinecal.measures.counts import Counts, Floats, Ints, prefix
+from onlinecal.arrays import Floats, Ints
+from onlinecal.measures.counts import Counts, prefix
 from onlinecal.measures.distance.fractional.windows import ACROSS, Curve, Tables, path_through_windows
 from onlinecal.measures.distance.levels import Levels, distance_by_sums, make_levels
 

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.counts import Counts, Floats, Ints, PrefixSums, prefix
+from onlinecal.measures.counts import Counts, PrefixSums, prefix
 from onlinecal.measures.distance.fractional.relaxation import Relaxation
 from onlinecal.measures.distance.kernel_parts import count_up_to
 
