@@ -19,6 +19,7 @@ from onlinecal.measures import functional_multicalibration_error, multicalibrati
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
+from tests import commands
 from tests.cli.recalibrating.runs import CLASSES, ROWS, record, refused, run, value
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
@@ -255,7 +256,7 @@ def test_the_table_for_people_has_every_measure_and_file(folder, tmp_path):
 def test_measure_reports_groups(folder):
     frame = pl.read_csv(folder / "events.csv")
     arguments = [folder / "events.csv", "--forecast", "risk", "--outcome", "ill", "--groups", "side"]
-    report = record(*arguments, "--groups", "old", "--bins", 10, verb="measure")
+    report = commands.record("measure", *arguments, "--groups", "old", "--bins", 10)
     left, old = (frame["side"] == "left").to_numpy(), (frame["old"] == "yes").to_numpy()
     rows = {row["name"]: row for row in report["groups"]["risk"]}
     assert len(rows) == 9
@@ -264,7 +265,7 @@ def test_measure_reports_groups(folder):
     expected = multicalibration_report(p, y, members, 10, ["everyone", "side=left", "side=left & old=yes"])
     for row in expected.rows():
         assert rows[row["name"]] == pytest.approx(row)
-    shown = run(*arguments, "--groups", "old", verb="measure").stdout
+    shown = commands.run("measure", *arguments, "--groups", "old").stdout
     assert "side=left & old=yes" in shown
-    assert "groups" not in record(*arguments[:-2], verb="measure")
-    assert "no column 'town'" in refused(*arguments[:-1], "town", verb="measure")
+    assert "groups" not in commands.record("measure", *arguments[:-2])
+    assert "no column 'town'" in commands.refused("measure", *arguments[:-1], "town")
