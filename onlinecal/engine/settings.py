@@ -13,8 +13,7 @@ from onlinecal.engine.config import MAX_JUMP, PARAMETERS, EngineConfig, KeyConfi
 from onlinecal.engine.keys.arena import Arena
 from onlinecal.engine.keys.lanes import BinaryLanes, Lanes
 from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering
-from onlinecal.engine.watch.class_watch import ClassWatch
-from onlinecal.engine.watch.key_watch import KeyWatch, ProbabilityWatch
+from onlinecal.engine.watch.key_watch import ClassWatch, KeyWatch, ProbabilityWatch
 
 NEVER = float("inf")
 ALPHA = 1e-4

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from onlinecal.engine.keys.stored_key import Summary
     from onlinecal.engine.ledger.report import KeyReport, Report
-    from onlinecal.engine.watch.scores import Scores
-    from onlinecal.engine.watch.watched import Alarm
+    from onlinecal.engine.watch.key_watch import Alarm, Scores
 
 
 SCORES = ["Brier score", "log loss"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from onlinecal.engine.keys.lanes import Issued
-from onlinecal.engine.watch.watched import Watched
+from onlinecal.engine.watch.key_watch import Watched
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.html import Shown
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.stored_key import Summary
-from onlinecal.engine.watch.scores import Scores
+from onlinecal.engine.watch.key_watch import Scores
 
 UNIT = 2.0**60
 """Sums are integers in units of 1/UNIT: what was added can be taken off again without a trace."""

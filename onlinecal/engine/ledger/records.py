@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from onlinecal.engine.keys.stored_key import Summary
-from onlinecal.engine.watch.stored_watch import watched_in
+from onlinecal.engine.watch.key_watch import watched_in
 
 
 class Record(NamedTuple):

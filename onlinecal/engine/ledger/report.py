@@ -13,9 +13,9 @@ from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import CHUNK, take
+from onlinecal.engine.watch.key_watch import Scores, scores_of_all
 from onlinecal.engine.watch.overview import sides
 from onlinecal.engine.watch.reliability import Reliability, Side
-from onlinecal.engine.watch.scores import Scores, scores_of_all
 from onlinecal.html import MOST, Shown, Table
 
 

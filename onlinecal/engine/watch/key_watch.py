@@ -1,19 +1,32 @@
-"""A key under watch: its account, the stakes on its open forecasts, and the alarms that were raised."""
+"""A key under watch: its account, the stakes on its open forecasts, and the alarms that were raised.
+
+What came of watching a key, as reports, pages and the ledger have it.
+
+What came of watching a key, read in its state as it is stored: nothing else of it is looked at.
+
+What settled forecasts are worth, beside the hints that came with their queries: averages over rounds.
+
+A key of several classes under watch: bets are on whether the likeliest one comes.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from math import inf, nan
+from math import fsum, inf, nan
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from onlinecal.alarms.escrow import direction_of, region_of
+from onlinecal.arrays import Floats
+from onlinecal.engine.events import is_name
+from onlinecal.engine.keys.class_labels import ClassOutcome, parts_of
 from onlinecal.engine.keys.lanes import Issued
-from onlinecal.engine.keys.packing import pack_floats, unpack_floats
+from onlinecal.engine.keys.packing import SUM, first_floats, pack_floats, sum_of, unpack_floats
 from onlinecal.engine.watch.account import (
     ALARMS,
     BIASES,
@@ -32,9 +45,8 @@ from onlinecal.engine.watch.account import (
     settle,
     settle_bets,
 )
-from onlinecal.engine.watch.scores import Scores
-from onlinecal.engine.watch.watched import Alarm, Watched
 from onlinecal.forecasters.binary.soundness import require
+from onlinecal.measures.scores import BesideConstants
 
 ASKED, GIVEN_UP = object(), object()
 """What may happen to a forecast instead of an outcome: it is made; it will never have one."""
@@ -234,3 +246,221 @@ def alarm_in(sums: list[float], whose: int) -> Alarm | None:
 def is_share(told: Any) -> bool:
     """Whether something is a float in [0, 1]."""
     return type(told) is float and 0.0 <= told <= 1.0
+
+
+class Alarm(Struct, frozen=True):
+    """That forecasts, or hints, are no longer calibrated.
+
+    Attributes
+    ----------
+    event
+        Number of the event, an outcome, that raised it.
+    low, high
+        Which of them: from low up to high. Of several classes it is the probability of the likeliest.
+    direction
+        "too low", "too high", or of all of them "overconfident", "underconfident".
+    """
+
+    event: int
+    low: float
+    high: float
+    direction: str
+
+    def __str__(self) -> str:
+        where = "all" if self.high - self.low == 1.0 else f"{self.low:g} to {self.high:g}"
+        return f"{self.direction} ({where})"
+
+
+class Watched(Struct, frozen=True, omit_defaults=True):
+    """What came of watching a key.
+
+    Attributes
+    ----------
+    scores
+        Of the settled rounds; None if there are none.
+    bias, hint_bias
+        Of outcomes in [0, 1]: lower bounds on the distance to calibration, sums over rounds as certificates
+        are; the larger of abs(sum of p - y) and of abs(sum of (p - 1/2)(p - y))/1.5.
+    alarms, hint_alarms
+        How many there were, of the forecasts and of the hints.
+    last, last_hint
+        The last ones.
+    """
+
+    scores: Scores | None = None
+    bias: float | None = None
+    hint_bias: float | None = None
+    alarms: int = 0
+    hint_alarms: int = 0
+    last: Alarm | None = None
+    last_hint: Alarm | None = None
+
+
+class _WatchOfKey(Struct, array_like=True):
+    """A `StoredKey`, of which only the watch is taken apart."""
+
+    format: Raw
+    clock: Raw
+    expired: Raw
+    late: Raw
+    lanes: Raw
+    open: Raw
+    steering: Raw
+    watch: bytes
+
+
+def watched_in(key: str, state: bytes) -> Watched:
+    """What came of watching a key, of which this is the state.
+
+    Any exception if the bytes are those of no state.
+    """
+    if state[:SUM] != sum_of(memoryview(state)[SUM:]):
+        raise ValueError(f"the state of key {key!r} is damaged: repair the ledger, it is made anew")
+    stored = _watch.decode(_of_key.decode(memoryview(state)[SUM:]).watch)
+    if stored.labels is None:
+        return _binary.watched_by(first_floats(stored.floats, MONEY, SIZE))
+    of_classes = ClassWatch(None)
+    of_classes.account, _ = unpack_floats(stored.floats, "<f8", SIZE)
+    of_classes.labels = stored.labels
+    return of_classes.watched()
+
+
+_binary = ProbabilityWatch(None)
+_of_key = msgspec.msgpack.Decoder(_WatchOfKey)
+_watch = msgspec.msgpack.Decoder(StoredWatch)
+
+
+class Scores(BesideConstants, Struct, frozen=True):
+    """Averages over settled rounds; of several classes the Brier score is a sum over classes.
+
+    Attributes
+    ----------
+    rounds
+        How many: those with a hint, if any has one, else all.
+    brier_hint, log_loss_hint
+        Of the hints; None if there are none.
+    brier, log_loss
+        Of the forecasts.
+    brier_constant, log_loss_constant
+        Of the best constant in hindsight, one for each key.
+    """
+
+    rounds: int
+    brier_hint: float | None
+    log_loss_hint: float | None
+    brier: float
+    log_loss: float
+    brier_constant: float
+    log_loss_constant: float
+
+    @property
+    def hints(self) -> dict[str, float] | None:
+        """Of the hints; None if there are none."""
+        if self.brier_hint is None or self.log_loss_hint is None:
+            return None
+        return {"Brier score": self.brier_hint, "log loss": self.log_loss_hint}
+
+
+def scores_of_all(every: Iterable[Scores]) -> Scores | None:
+    """All keys together, only those with hints if there are any; each round weighs the same. None of none."""
+    listed = list(every)
+    listed = [one for one in listed if one.hints is not None] or listed
+    if not listed:
+        return None
+    rounds = sum(one.rounds for one in listed)
+
+    def mean(name: str) -> float:
+        return math.fsum(one.rounds * getattr(one, name) for one in listed) / rounds
+
+    told = listed[0].hints is not None
+    return Scores(
+        rounds,
+        mean("brier_hint") if told else None,
+        mean("log_loss_hint") if told else None,
+        mean("brier"),
+        mean("log_loss"),
+        mean("brier_constant"),
+        mean("log_loss_constant"),
+    )
+
+
+class ClassWatch(KeyWatch):
+    """That of several classes: bets are on whether the likeliest one comes.
+
+    Attributes
+    ----------
+    labels
+        How often each class came, also as a part of soft labels: after a forecast without a hint, and with
+        one.
+    """
+
+    __slots__ = ("labels",)
+
+    def __init__(self, alpha: float | None) -> None:
+        super().__init__(alpha)
+        self.labels: Counts = {}
+
+    def _is_forecast(self, told: Any) -> bool:
+        return isinstance(told, dict) and all(map(is_name, told)) and all(map(is_share, told.values()))
+
+    def _probabilities(self, issued: Issued) -> tuple[float, float]:
+        forecast, hint = likeliest(issued.probability)[1], likeliest(issued.hint)[1]
+        # without a class that was met there is nothing to bet on
+        return forecast, hint if forecast == forecast else nan
+
+    def _settle(self, ticket: Ticket, issued: Issued, outcome: ClassOutcome, number: int) -> None:
+        hinted, soft = issued.hint is not None, parts_of(outcome)
+        account, place = self.account, HINTED if hinted else UNHINTED
+        account[place] += 1.0
+        # in the place of the squares of outcomes that are numbers
+        account[place + 2] += spread_of(soft)
+        for label, y in soft.items():
+            counts, came = self.labels.get(label, (0, 0)), 1 if y == 1.0 else y
+            self.labels[label] = (counts[0], counts[1] + came) if hinted else (counts[0] + came, counts[1])
+        add_class_losses(account, place + 3, issued.probability, soft)
+        if hinted:
+            add_class_losses(account, place + 5, issued.hint, soft)
+        bets = self._probabilities(issued)
+        for whose, told in enumerate((issued.probability, issued.hint)):
+            if self.threshold < inf and bets[whose] == bets[whose]:
+                came = soft.get(likeliest(told)[0] or "", 0.0)
+                asked, threshold = issued.number, self.threshold
+                if settle_bets(account, ticket, whose, bets[whose], came, asked, number, threshold):
+                    self._raise(whose)
+
+    def _constants(self, mean: float, square: float) -> tuple[float, float]:
+        place = bool(self.account[HINTED])
+        counts = [both[place] for both in self.labels.values() if both[place]]
+        whole = fsum(counts)
+        shares = [count / whole for count in counts]
+        brier = 1.0 - square - fsum(share * share for share in shares)
+        return max(0.0, brier), fsum(share * log_cost(share) for share in shares)
+
+    def _labels(self) -> Counts | None:
+        return self.labels
+
+    def _take_labels(self, labels: Counts | None) -> None:
+        require(labels is not None, "its classes")
+        assert labels is not None
+        self.labels = labels
+
+
+def likeliest(told: dict[str, float] | None) -> tuple[str | None, float]:
+    """The likeliest class, the first of equals, and its probability; None and NaN if there is none."""
+    if not told:
+        return None, nan
+    label = max(told, key=told.__getitem__)
+    return label, told[label]
+
+
+def spread_of(soft: dict[str, float]) -> float:
+    """How far a soft label is from one class: 1 less the sum of its squares."""
+    return max(0.0, 1.0 - fsum(y * y for y in soft.values()))
+
+
+def add_class_losses(account: Floats, place: int, told: dict[str, float], soft: dict[str, float]) -> None:
+    """Add a round's squared error, over all classes, and its log loss."""
+    given = fsum(y * told.get(label, 0.0) for label, y in soft.items())
+    squares = fsum(p * p for p in told.values()) - 2.0 * given + (1.0 - spread_of(soft))
+    account[place] += max(0.0, squares)
+    account[place + 1] += fsum(y * log_cost(told.get(label, 0.0)) for label, y in soft.items())

@@ -11,10 +11,9 @@ from msgspec import Struct
 from onlinecal.engine.events import Rejected
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.totals import Line, Total, Totals
-from onlinecal.engine.watch.key_watch import Raised
+from onlinecal.engine.watch.key_watch import Raised, Scores
 from onlinecal.engine.watch.logs import tell_alarms, tell_refusals
 from onlinecal.engine.watch.reliability import Reliability, Side
-from onlinecal.engine.watch.scores import Scores
 
 
 class Overview(Struct, frozen=True):
