@@ -1,4 +1,7 @@
-"""The file of a ledger: opened, locked, and what is wrong with it in words that say what to do."""
+"""The file of a ledger: opened, locked, and what is wrong with it in words that say what to do.
+
+Files that get their name when they are complete and on disk.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.writer_lock import OpenFiles, WriterLock, check_one_name
+from onlinecal.engine.ledger.writer_lock import PARTS, OpenFiles, WriterLock, check_one_name
 
 
 class LedgerError(OSError):
@@ -193,3 +196,55 @@ ADVICE: list[tuple[tuple[int, ...], str]] = [
      f"is damaged or no ledger. {MEND}"),
     ((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), "is held by another process"),
 ]  # fmt: skip
+
+NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+
+
+@contextmanager
+def made(target: Path) -> Iterator[Path]:
+    """Where to write a database that will be `target`; what an interrupted call left there is gone.
+
+    It gets its name at the end of the block, and is removed if the block fails. Raises LedgerError where
+    there is no room for it.
+    """
+    part = target.with_name(f"{target.name}.part")
+    _remove(part)
+    try:
+        with _room_for(target):
+            yield part
+    except BaseException:
+        _remove(part)
+        raise
+    _sync(part)
+    os.replace(part, target)
+    _remove(part)
+    _sync(target.parent)
+
+
+@contextmanager
+def _room_for(target: Path) -> Iterator[None]:
+    """Say of a full disk what it is that has no room: others are at work here that are only read."""
+    try:
+        yield
+    except (sqlite3.Error, LedgerError) as error:
+        cause = error if isinstance(error, sqlite3.Error) else error.__cause__
+        if isinstance(cause, sqlite3.Error) and code_of(cause) in NO_ROOM:
+            raise LedgerError(
+                f"{target}: there is no room for it, or in TMPDIR for sorting events; nothing was changed. "
+                f"Make room and give the same command again ({cause})"
+            ) from error
+        raise
+
+
+def _remove(part: Path) -> None:
+    for end in (*PARTS, "-lock"):
+        part.with_name(f"{part.name}{end}").unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Have a file, or a folder's names, on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -18,8 +18,7 @@ from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.closed import LAST_NUMBER
-from onlinecal.engine.ledger.file import LedgerError
-from onlinecal.engine.ledger.making import made
+from onlinecal.engine.ledger.file import LedgerError, made
 from onlinecal.engine.ledger.records import loaded, loaded_outcome
 from onlinecal.engine.ledger.seeding import seed
 
