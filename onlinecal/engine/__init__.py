@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from onlinecal.engine.ledger.check import Check as Check, check_ledger as check_ledger
     from onlinecal.engine.ledger.export import export_ledger as export_ledger
     from onlinecal.engine.ledger.file import LedgerError as LedgerError
-    from onlinecal.engine.ledger.records import Noted as Noted
+    from onlinecal.engine.ledger.schema import Noted as Noted
     from onlinecal.engine.ledger.repair import Repaired as Repaired, repair_ledger as repair_ledger
     from onlinecal.engine.ledger.report import Report as Report, read_report as read_report
     from onlinecal.engine.settings import read_config as read_config

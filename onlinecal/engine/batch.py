@@ -26,7 +26,7 @@ from onlinecal.engine.events import (
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.state import KeyState
-from onlinecal.engine.ledger.records import Record, stored, stored_outcome
+from onlinecal.engine.ledger.schema import Record, stored, stored_outcome
 
 Asked = tuple[Query, KeyState, Any, Issued]
 """A query of this batch, its key, its hint as it is kept, and the forecast."""

@@ -19,8 +19,8 @@ from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.totals import Line, Total, Totals
 from onlinecal.engine.ledger.archived import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import Changes, Noted
 from onlinecal.engine.ledger.report import agreed_config, catch_up
+from onlinecal.engine.ledger.schema import Changes, Noted
 from onlinecal.engine.looking_up import unknown
 from onlinecal.engine.settings import NEVER, all_settings
 from onlinecal.engine.usual import UsualBatch

@@ -13,7 +13,7 @@ from onlinecal.engine.columns.texts import WORD
 from onlinecal.engine.events import Query, Rejected, is_name
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.judging import Events, Judged
-from onlinecal.engine.ledger.records import Record
+from onlinecal.engine.ledger.schema import Record
 
 NONE = np.empty(0, np.int64)
 NO_EVENTS = Events(

@@ -37,7 +37,7 @@ from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.playing import ASKS
 from onlinecal.engine.keys.settled import Rounds
 from onlinecal.engine.keys.state import KeyState
-from onlinecal.engine.ledger.records import ByColumns, Record
+from onlinecal.engine.ledger.schema import ByColumns, Record
 from onlinecal.engine.looking_up import NONE, Unknown, take_seats, width_of
 from onlinecal.forecasters.binary.cells import NO_HINT
 

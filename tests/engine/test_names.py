@@ -8,7 +8,7 @@ import pytest
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.keys.step import KeyStep
-from onlinecal.engine.ledger.records import Snapshot
+from onlinecal.engine.ledger.schema import Snapshot
 from tests.engine.fault_tools import command
 from tests.engine.scripts import assert_sound
 

@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 
 from onlinecal.cli.output import printable
 from onlinecal.cli.stream.lines import LineCutter, Piece
-from onlinecal.engine.ledger.records import Noted
+from onlinecal.engine.ledger.schema import Noted
 
 CHUNK = 1 << 20
 """Bytes that are read at a time."""

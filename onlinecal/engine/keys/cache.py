@@ -28,7 +28,7 @@ from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.storing import RESERVE, dump_together
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import Logged, Snapshot, StateRow
+from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow
 from onlinecal.engine.settings import Settings, all_settings
 from onlinecal.engine.watch.key_watch import Raised
 from onlinecal.engine.watch.reliability import Reliability

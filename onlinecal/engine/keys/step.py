@@ -22,7 +22,7 @@ from onlinecal.engine.config import EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Query, Rejected
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.packing import garbage_left_alone
-from onlinecal.engine.ledger.records import Record, Snapshot, loaded, loaded_outcome
+from onlinecal.engine.ledger.schema import Record, Snapshot, loaded, loaded_outcome
 from onlinecal.engine.looking_up import Unknown, unknown
 from onlinecal.engine.usual import UsualBatch
 from onlinecal.validation import check_count

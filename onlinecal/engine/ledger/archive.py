@@ -33,8 +33,8 @@ from onlinecal.engine.ledger.check import Tell, replay_key, silent
 from onlinecal.engine.ledger.closed import SLOTS, Closed
 from onlinecal.engine.ledger.file import LedgerError, made
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import write_states
 from onlinecal.engine.ledger.report import config_of
+from onlinecal.engine.ledger.schema import write_states
 from onlinecal.validation import check_count
 
 TIMES = "SELECT number, time FROM queries UNION ALL SELECT number, time FROM closings"

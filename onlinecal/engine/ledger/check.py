@@ -14,8 +14,8 @@ from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger.archived import Archived, archives_of, digest_of
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import Logged, Snapshot
 from onlinecal.engine.ledger.report import check_same, config_of
+from onlinecal.engine.ledger.schema import Logged, Snapshot
 from onlinecal.engine.watch.reliability import Reliability
 
 WAITING = (

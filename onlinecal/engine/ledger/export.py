@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from onlinecal.engine.ledger.check import Tell, silent
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import OPEN, Ledger
-from onlinecal.engine.ledger.records import loaded, loaded_outcome
+from onlinecal.engine.ledger.schema import loaded, loaded_outcome
 
 if TYPE_CHECKING:
     import polars as pl

@@ -17,7 +17,7 @@ from onlinecal.engine.events import only_names
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.ledger.closed import EVERY, LAST_NUMBER, Closed
 from onlinecal.engine.ledger.file import LedgerFile
-from onlinecal.engine.ledger.records import (
+from onlinecal.engine.ledger.schema import (
     Changes,
     Into,
     Logged,

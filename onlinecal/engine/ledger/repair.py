@@ -19,7 +19,7 @@ from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected
 from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.closed import LAST_NUMBER
 from onlinecal.engine.ledger.file import LedgerError, made
-from onlinecal.engine.ledger.records import loaded, loaded_outcome
+from onlinecal.engine.ledger.schema import loaded, loaded_outcome
 from onlinecal.engine.ledger.seeding import seed
 
 BATCH = 4096

@@ -19,7 +19,7 @@ from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import Logged
+from onlinecal.engine.ledger.schema import Logged
 from onlinecal.engine.settings import all_settings
 from onlinecal.engine.watch.key_watch import Scores, scores_of_all
 from onlinecal.engine.watch.overview import sides

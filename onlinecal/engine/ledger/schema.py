@@ -2,12 +2,21 @@
 
 Queries and closings are the log: they share one numbering, in the order in which the engine took them in,
 and are never changed. States are what the log amounts to, key by key, up to some number; they can be rebuilt.
+
+What goes into a ledger and comes out of it, row by row.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import Any, NamedTuple
 
+from onlinecal.engine.keys.stored_key import Summary
+from onlinecal.engine.watch.key_watch import watched_in
 from onlinecal.version import STATE_FORMAT, check_format
 
 APPLICATION = 0x4F4E4C43
@@ -112,3 +121,206 @@ def marks_of(connection: sqlite3.Connection) -> tuple[int, int]:
 def is_empty(connection: sqlite3.Connection) -> bool:
     """Whether the file has no tables."""
     return connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+
+
+class Record(NamedTuple):
+    """A query that the ledger holds, and how it was closed."""
+
+    number: int
+    id: str
+    key: str
+    hint: Any
+    time: float | None
+    probability: Any
+    certificate: float
+    closed: int | None
+    """The number of the closing event; None while there is none."""
+    value: Any
+    """None: withdrawn."""
+    closed_time: float | None
+
+
+class Logged(NamedTuple):
+    """An event of the log: a query, or the closing of one."""
+
+    number: int
+    key: int
+    id: str
+    closes: bool
+    time: float | None
+    value: Any
+    """The hint of a query, the value of a closing (None: withdrawn)."""
+    probability: Any
+    certificate: float | None
+
+
+class Snapshot(NamedTuple):
+    """A key as the ledger knows it: `state` holds its events up to `upto`."""
+
+    number: int
+    name: str
+    config: int
+    upto: int
+    state: bytes | None
+
+
+class Noted(NamedTuple):
+    """How far an input was answered.
+
+    Attributes
+    ----------
+    path
+        The input's name; bytes where it is no text in UTF-8.
+    position
+        Up to which byte it was answered.
+    mark
+        What its reader wants to know about it again.
+    """
+
+    path: str | bytes
+    position: int
+    mark: bytes | None = None
+
+
+StateRow = tuple[int, int, Summary, bytes]
+"""The number of a key, that of the last event that its state holds, its summary, its state."""
+
+
+class Changes(NamedTuple):
+    """What a batch adds: rows in the order of the tables' columns. `after`: the last numbers before it."""
+
+    keys: Sequence[tuple[int, str, int]]
+    queries: Iterable[tuple[int, str, int, Any, float | None, Any, float]]
+    closings: Iterable[tuple[int, int, Any, float | None]]
+    states: Sequence[StateRow]
+    tail: int
+    inputs: Sequence[Noted]
+    after: tuple[int, int]
+    reliability: bytes | None = None
+    """Of all keys together; None: as it was."""
+
+
+NOTHING = Summary(0, 0, 0, 0.0, 0.0, None)
+
+
+def recalled(query: tuple[Any, ...], closing: tuple[Any, ...]) -> Record:
+    """A query's row with that of its closing, both in the order of a record."""
+    number, id, key, hint, time, probability, certificate = query
+    closed, value, closed_time = closing
+    return Record(
+        number, id, key, loaded(hint), time, loaded(probability), certificate,
+        closed, loaded_outcome(value), closed_time,
+    )  # fmt: skip
+
+
+def logged(row: tuple[Any, ...]) -> Logged:
+    """A row of LOG."""
+    number, key, id, closes, time, value, probability, certificate = row
+    kept = loaded_outcome(value) if closes else loaded(value)
+    return Logged(number, key, id, bool(closes), time, kept, loaded(probability), certificate)
+
+
+def stored(value: Any) -> Any:
+    """A hint or a probability as the tables keep it: a number, or an object as JSON."""
+    return json.dumps(value) if isinstance(value, dict) else value
+
+
+def loaded(value: Any) -> Any:
+    """What `stored` was given."""
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def stored_outcome(value: Any) -> Any:
+    """An outcome as the tables keep it: a number or a label as it is, a soft label as JSON in bytes.
+
+    So no label, which is any text, can be taken for one.
+    """
+    return json.dumps(value).encode() if isinstance(value, dict) else value
+
+
+def loaded_outcome(value: Any) -> Any:
+    """What `stored_outcome` was given."""
+    return json.loads(value) if isinstance(value, bytes) else value
+
+
+def summary_in(key: str, row: tuple[Any, ...]) -> Summary:
+    """The summary in the columns `rounds` to `state` of a key's state; empty if these are None."""
+    if row[0] is None:
+        return NOTHING
+    rounds, waiting, expired, certificate, guarantee, oldest, state = row
+    watched = watched_in(key, state)
+    return Summary(rounds, waiting, expired, certificate, guarantee, oldest, watched=watched)
+
+
+class ByColumns:
+    """Rows, given as columns: of many no tuple is made."""
+
+    def __init__(self, *columns: list[Any]) -> None:
+        self.columns = columns
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return zip(*self.columns, strict=True)
+
+    def flat(self) -> list[Any]:
+        """All values, row after row."""
+        width = len(self.columns)
+        values: list[Any] = [None] * (width * len(self.columns[0]))
+        for i, column in enumerate(self.columns):
+            values[i::width] = column
+        return values
+
+
+def first_columns(rows: Iterable[Sequence[Any]], number: int) -> list[list[Any]]:
+    """The first columns of rows, so many."""
+    if isinstance(rows, ByColumns):
+        return list(rows.columns[:number])
+    return [[row[i] for row in rows] for i in range(number)]
+
+
+class Into:
+    """Rows into a table: the beginning of a statement, up to VALUES, and how many columns there are.
+
+    Many rows are one statement, as far as SQLite's parameters reach (999 before 3.32): that saves a call for
+    each row.
+    """
+
+    def __init__(self, beginning: str, columns: int) -> None:
+        row = f"({', '.join('?' * columns)})"
+        together = 999 // columns
+        self._columns, self._most = columns, together * columns
+        self._one = f"{beginning} VALUES {row}"
+        self._many = f"{beginning} VALUES {', '.join([row] * together)}"
+
+    def write(self, connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
+        """Write rows in their order."""
+        if type(rows) is list and len(rows) == 1:
+            # most batches are of one event
+            connection.execute(self._one, rows[0])
+            return
+        values = rows.flat() if isinstance(rows, ByColumns) else list(chain.from_iterable(rows))
+        rest = len(values) - len(values) % self._most
+        for start in range(0, rest, self._most):
+            connection.execute(self._many, values[start : start + self._most])
+        if rest < len(values):
+            connection.executemany(self._one, batched(values[rest:], self._columns))
+
+
+INTO_STATES = Into("INSERT OR REPLACE INTO states", 9)
+
+
+def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> None:
+    """Write states in the place of older ones."""
+    # neighbours share a page
+    listed = sorted(states, key=itemgetter(0))
+    INTO_STATES.write(
+        connection,
+        (
+            (key, upto, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest, state)
+            for key, upto, s, state in listed
+        ),
+    )
+
+
+def batched(values: list[Any], size: int) -> Iterator[list[Any]]:
+    """So many values at a time."""
+    return (values[start : start + size] for start in range(0, len(values), size))

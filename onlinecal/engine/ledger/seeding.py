@@ -12,7 +12,7 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.file import LedgerError
-from onlinecal.engine.ledger.records import write_states
+from onlinecal.engine.ledger.schema import write_states
 from onlinecal.engine.settings import all_settings
 
 KEPT = {

@@ -19,7 +19,7 @@ from onlinecal.engine import (
 )
 from onlinecal.engine.ledger import archive, archived
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import loaded_outcome
+from onlinecal.engine.ledger.schema import loaded_outcome
 from tests.engine.fault_tools import INPUT, LINES, command, raises_for
 from tests.engine.ledger.archiving import HALF, PARTS, SMALL, assert_whole, changed, feed, make_moved
 from tests.engine.scripts import (

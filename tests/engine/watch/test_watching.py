@@ -15,7 +15,7 @@ from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, re
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger.check import check_ledger
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.records import loaded, loaded_outcome
+from onlinecal.engine.ledger.schema import loaded, loaded_outcome
 from onlinecal.engine.settings import Settings
 from onlinecal.engine.watch import logs
 from onlinecal.engine.watch.reliability import Reliability
