@@ -44,7 +44,7 @@ def steering_of(config: KeyConfig) -> Callable[[], KeySteering] | None:
         return None
     if config.kind == "binary":
         return ProbabilitySteering
-    from onlinecal.engine.keys.class_steering import ClassSteering
+    from onlinecal.engine.keys.class_labels import ClassSteering
 
     return partial(ClassSteering, config.classes)
 

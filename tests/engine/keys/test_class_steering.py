@@ -11,7 +11,7 @@ import pytest
 
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query, Withdraw, check_ledger
-from onlinecal.engine.keys.class_steering import ClassSteering
+from onlinecal.engine.keys.class_labels import ClassSteering
 from onlinecal.engine.keys.packing import SUM, with_sum
 from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.steering import packed, unpacked
