@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal.engine.spark.event_lines import EVENTS as EVENTS
+    from onlinecal.engine.spark.rows import EVENTS as EVENTS
     from onlinecal.engine.spark.measuring import distances as distances
     from onlinecal.engine.spark.moving import ledger_states as ledger_states
     from onlinecal.engine.spark.recalibrating import recalibrated as recalibrated

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from onlinecal.engine.spark.columns import check_columns, check_table, column, names_of, number
+from onlinecal.engine.spark.rows import check_columns, check_table, column, names_of, number
 from onlinecal.measures.counts import Counts, check_counts
 from onlinecal.measures.distance.bracket import bracket
 from onlinecal.measures.distance.calibration_distance import calibration_distance_from_counts

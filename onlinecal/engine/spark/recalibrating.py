@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onlinecal.arrays import Floats
-from onlinecal.engine.spark.columns import array, check_columns, check_table, column, names_of, number
+from onlinecal.engine.spark.rows import array, check_columns, check_table, column, names_of, number
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -3,11 +3,16 @@
 Before the shuffle all rows of a key are put into one, column by column: numbers as bytes, ids in one text,
 and what is not as usual as the line that the engine on one machine would read. Answers leave together, too:
 in arrays those that only have numbers, the others as JSON.
+
+Columns of Spark's data frames: that they are there, and hold what they should.
+
+Rows of events in columns; what is not as usual as the line that the engine on one machine would read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,10 +34,184 @@ from onlinecal.engine.events import (
     Settled,
     decode,
 )
-from onlinecal.engine.spark.event_lines import ASKS, UNPLACED, VALUES
+from onlinecal.engine.spark.session import need_pyspark
 
 if TYPE_CHECKING:
     import pyarrow
+    from pyspark.sql import Column, DataFrame
+
+
+EVENTS = (
+    "type string, id string, key string, position long, hint double, hints map<string, double>, "
+    "value string, values map<string, double>, time double"
+)
+"""A schema for reading events; `hint`, `hints`, `values` (soft labels) and `time` may be missing, `value` may
+have another type."""
+
+NEEDED = ("type", "id", "key", "position", "value")
+
+UNPLACED, LINE, ASKS = -2, -1, 0
+"""Codes of rows: a line without position, or with; a query. Those of outcomes come behind, by their value."""
+
+VALUES = ("0", "1", "0.0", "1.0", "false", "true", 0, 1, 0.0, 1.0, False, True)
+"""Values of outcomes that have a code, as the line would have them."""
+
+LATEST = sys.float_info.max
+
+
+def valid_key() -> Column:
+    """The column `key`; bytes that are no text would stop the worker that reads them."""
+    from pyspark.sql import functions as F
+
+    return F.make_valid_utf8("key")
+
+
+def columns_of(events: DataFrame) -> list[Column]:
+    """The columns key, position, code, hint, time, id and line of events; ValueError if they cannot be made.
+
+    What is as usual has a code that says so and no line; numbers that are not there are 0 and NaN.
+    """
+    from pyspark.sql import functions as F
+
+    line = line_of(events)
+    has_hint, has_time, id = "hint" in events.columns, "time" in events.columns, F.make_valid_utf8("id")
+    nan, type, number = F.lit(float("nan")), F.col("type"), F.col("position").cast("long")
+    hint = F.col("hint").cast("double") if has_hint else F.lit(None).cast("double")
+    time = F.col("time").cast("double") if has_time else F.lit(None).cast("double")
+    is_named = (F.length(id) <= LONGEST_NAME) & (F.length("key") <= LONGEST_NAME)
+    is_named &= ~F.contains(id, F.lit("\n"))
+    is_timed = time.isNull() | time.between(-LATEST, LATEST)
+    asks = (type == "query") & (hint.isNull() | hint.between(0.0, 1.0))
+    if "hints" in events.columns:
+        asks &= F.col("hints").isNull()
+    usual = F.when(asks, ASKS)
+    tells = type == "outcome"
+    if "values" in events.columns:
+        tells &= F.col("values").isNull()
+    for code, value in _codes(events):
+        usual = usual.when(tells & (F.col("value") == F.lit(value)), code)
+    code = F.when(number.isNull(), UNPLACED).when(is_named & is_timed, F.coalesce(usual, F.lit(LINE)))
+    code = F.coalesce(code, F.lit(LINE))
+    as_line = code < ASKS
+    return [
+        valid_key().alias("key"),
+        F.coalesce(number, F.lit(0)).alias("position"),
+        code.cast("byte").alias("code"),
+        F.when(as_line, nan).otherwise(F.coalesce(hint, nan)).alias("hint"),
+        F.when(as_line, nan).otherwise(F.coalesce(time, nan)).alias("time"),
+        F.when(as_line, "").otherwise(id).alias("id"),
+        F.when(as_line, line).otherwise("").alias("line"),
+    ]
+
+
+def _codes(events: DataFrame) -> list[tuple[int, Any]]:
+    """Values that the column `value` may have, with their codes."""
+    from pyspark.sql.types import BooleanType, DoubleType, IntegralType, StringType
+
+    kinds = {StringType: str, IntegralType: int, DoubleType: float, BooleanType: bool}
+    column = events.schema["value"].dataType
+    kind = next((python for spark, python in kinds.items() if isinstance(column, spark)), None)
+    return [(ASKS + 1 + i, value) for i, value in enumerate(VALUES) if type(value) is kind]
+
+
+def line_of(events: DataFrame) -> Column:
+    """The line that the engine on one machine would read for a row; ValueError if it cannot be made."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import BooleanType, IntegralType, MapType, NullType, NumericType, StringType
+
+    missing = [name for name in NEEDED if name not in events.columns]
+    if missing:
+        raise ValueError(f"events need the columns {', '.join(NEEDED)}; missing: {', '.join(missing)}")
+    wanted: dict[str, tuple[Any, ...]] = {
+        **dict.fromkeys(("type", "id", "key"), (StringType,)),
+        "position": (IntegralType,),
+        **dict.fromkeys(("hint", "time"), (NumericType, NullType)),
+        **dict.fromkeys(("hints", "values"), (MapType, NullType)),
+        "value": (StringType, NumericType, BooleanType, NullType),
+    }
+    for name in wanted.keys() & set(events.columns):
+        kind = events.schema[name].dataType
+        is_right = isinstance(kind, wanted[name])
+        if isinstance(kind, MapType):
+            is_right &= isinstance(kind.keyType, StringType) and isinstance(kind.valueType, NumericType)
+        if not is_right:
+            raise ValueError(f"column {name!r} must be like in {EVENTS!r}, got {kind.simpleString()}")
+
+    def column(name: str, kind: str, at: str | None = None) -> Column:
+        there = F.col(name) if name in events.columns else F.lit(None)
+        return there.cast(kind).alias(at or name)
+
+    kind, id, key = F.col("type"), F.col("id"), valid_key().alias("key")
+    time, value = column("time", "double"), F.col("value")
+    hint, hints = column("hint", "double"), column("hints", "map<string, double>", "hint")
+    values = column("values", "map<string, double>", "value")
+    return (
+        F.when((kind == "query") & hints.isNotNull(), F.to_json(F.struct(kind, id, key, hints, time)))
+        .when(kind == "query", F.to_json(F.struct(kind, id, key, hint, time)))
+        .when((kind == "outcome") & values.isNotNull(), F.to_json(F.struct(kind, id, values, time)))
+        .when(kind == "outcome", F.to_json(F.struct(kind, id, value, time)))
+        .when(kind == "withdraw", F.to_json(F.struct(kind, id, time)))
+        .otherwise(F.to_json(F.struct(kind, id)))
+        .alias("line")
+    )
+
+
+def check_table(table: Any) -> None:
+    """Refuse what is no Spark data frame, and streams."""
+    need_pyspark()
+    from pyspark.sql import DataFrame
+
+    if not isinstance(table, DataFrame):
+        raise ValueError(f"table must be a Spark data frame, got {type(table).__name__}")
+    if table.isStreaming:
+        raise ValueError("table must not be a stream")
+
+
+def names_of(columns: str | Sequence[str]) -> list[str]:
+    """The names that were given, one or several."""
+    return [columns] if isinstance(columns, str) else list(columns)
+
+
+def check_columns(table: DataFrame, names: Sequence[str], argument: str) -> None:
+    """Refuse names that the table has not, or has twice, and names given twice."""
+    for name in names:
+        count = table.columns.count(name)
+        if count != 1:
+            there = "is there twice" if count else f"is not among {', '.join(map(repr, table.columns))}"
+            raise ValueError(f"{argument} names the column {name!r}, which {there}")
+        if list(names).count(name) > 1:
+            raise ValueError(f"{argument} must name different columns, got {name!r} twice")
+
+
+def number(table: DataFrame, name: str, argument: str = "columns") -> Column:
+    """A column of numbers, as doubles."""
+    from pyspark.sql.types import BooleanType, NumericType
+
+    check_columns(table, [name], argument)
+    kind = table.schema[name].dataType
+    if not isinstance(kind, NumericType | BooleanType):
+        raise ValueError(f"{argument}: column {name!r} must hold numbers, but it holds {kind.simpleString()}")
+    return column(name).cast("double").alias(name)
+
+
+def array(table: DataFrame, name: str) -> Column:
+    """A column of arrays of numbers, as doubles."""
+    from pyspark.sql.types import ArrayType, NumericType
+
+    kind = table.schema[name].dataType
+    if not (isinstance(kind, ArrayType) and isinstance(kind.elementType, NumericType)):
+        raise ValueError(
+            f"columns: {name!r} alone must hold arrays of probabilities, but it holds {kind.simpleString()}"
+        )
+    return column(name).cast("array<double>").alias(name)
+
+
+def column(name: str) -> Column:
+    """The column of exactly that name, whatever signs are in it."""
+    from pyspark.sql.functions import col
+
+    return col("`" + name.replace("`", "``") + "`")
+
 
 REPLY = (
     "type string, id string, position long, probability double, probabilities map<string, double>, "

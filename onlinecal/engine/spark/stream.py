@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.step import KeyStep
-from onlinecal.engine.spark.event_lines import columns_of
-from onlinecal.engine.spark.rows import PACKED, REPLY, TOLD, KeyRows, packs, told
+from onlinecal.engine.spark.rows import PACKED, REPLY, TOLD, KeyRows, columns_of, packs, told
 from onlinecal.engine.spark.session import check_workers, need_pyspark
 
 need_pyspark()

@@ -10,8 +10,7 @@ from onlinecal.engine.keys.step import KeyStep
 
 pa = pytest.importorskip("pyarrow", reason="needs onlinecal[spark]")
 
-from onlinecal.engine.spark.event_lines import ASKS, LINE, UNPLACED, VALUES  # noqa: E402
-from onlinecal.engine.spark.rows import BINARY, KeyRows, packed, told  # noqa: E402
+from onlinecal.engine.spark.rows import ASKS, BINARY, LINE, UNPLACED, VALUES, KeyRows, packed, told  # noqa: E402  # noqa: E402
 
 NAN = float("nan")
 TYPES = {

@@ -201,8 +201,7 @@ def test_what_cannot_work_is_refused_before_the_stream_starts(spark, tmp_path, m
 
 
 def test_outcomes_may_be_texts_numbers_or_booleans(spark):
-    from onlinecal.engine.spark.event_lines import columns_of
-    from onlinecal.engine.spark.rows import KeyRows, packed
+    from onlinecal.engine.spark.rows import KeyRows, columns_of, packed
 
     kinds = {
         "string": [" TRUE", "0.0", "2", "NaN", None],
