@@ -12,7 +12,7 @@ from onlinecal.lazy import lazy_names
 if TYPE_CHECKING:
     from onlinecal.engine.spark.rows import EVENTS as EVENTS
     from onlinecal.engine.spark.measuring import distances as distances
-    from onlinecal.engine.spark.moving import ledger_states as ledger_states
+    from onlinecal.engine.spark.stream import ledger_states as ledger_states
     from onlinecal.engine.spark.recalibrating import recalibrated as recalibrated
     from onlinecal.engine.spark.session import (
         ROCKSDB as ROCKSDB,

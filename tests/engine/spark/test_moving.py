@@ -31,7 +31,7 @@ def test_a_stream_that_begins_with_the_states_of_a_ledger_goes_on_as_the_engine_
 
 
 def test_a_ledger_whose_states_are_behind_is_refused_until_they_are_written(tmp_path):
-    from onlinecal.engine.spark.moving import states_in
+    from onlinecal.engine.spark.stream import states_in
 
     path = tmp_path / "ledger.db"
     engine = Engine(path, CONFIG)
@@ -43,7 +43,7 @@ def test_a_ledger_whose_states_are_behind_is_refused_until_they_are_written(tmp_
 
 
 def test_a_ledger_that_is_not_there_is_refused(tmp_path):
-    from onlinecal.engine.spark.moving import states_in
+    from onlinecal.engine.spark.stream import states_in
 
     with pytest.raises(LedgerError, match="there is no such ledger"):
         list(states_in(tmp_path / "ledger.db"))
@@ -53,7 +53,7 @@ def test_no_key_is_left_behind_without_a_word(tmp_path):
     import sqlite3
     from contextlib import closing
 
-    from onlinecal.engine.spark.moving import states_in
+    from onlinecal.engine.spark.stream import states_in
 
     path = tmp_path / "ledger.db"
     with Engine(path, CONFIG) as engine:
