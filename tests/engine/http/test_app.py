@@ -12,8 +12,7 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 from onlinecal.engine import Engine, LedgerError, Outcome, Query
-from onlinecal.engine.http.app import LARGE
-from onlinecal.engine.http.bodies import STATUS
+from onlinecal.engine.http.app import LARGE, STATUS
 from tests.engine.http.clients import client_of
 
 
