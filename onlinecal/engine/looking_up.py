@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinecal.engine.columns.columns import FEW, Columns
+from onlinecal.engine.columns.columns import FEW, WORD, Columns
 from onlinecal.engine.columns.scanning import ID, KEY, ODD, OUTCOME, QUERY
-from onlinecal.engine.columns.texts import WORD
 from onlinecal.engine.events import Query, Rejected, is_name
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.judging import Events, Judged

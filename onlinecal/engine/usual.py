@@ -16,8 +16,7 @@ import numpy as np
 
 from onlinecal.arrays import Ints
 from onlinecal.engine.batch import Asked, Batch, Row
-from onlinecal.engine.columns.answering import answer_lines
-from onlinecal.engine.columns.columns import FEW, Columns, LineColumns, optional
+from onlinecal.engine.columns.columns import FEW, Columns, LineColumns, answer_lines, optional
 from onlinecal.engine.columns.scanning import ID, KEY, ODD, OUTCOME, QUERY
 from onlinecal.engine.events import Answer, Forecast, Incoming, Query, Rejected, Settled, encode_lines
 from onlinecal.engine.keys.cache import KeyCache

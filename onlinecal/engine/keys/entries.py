@@ -10,14 +10,14 @@ import numpy as np
 
 from onlinecal.arrays import Ints
 from onlinecal.compiling import at_once
-from onlinecal.engine.columns.columns import optional
-from onlinecal.engine.columns.texts import (
+from onlinecal.engine.columns.columns import (
     SEED,
     WORD,
     find_texts,
     forget_texts,
     joined,
     no_texts,
+    optional,
     put_texts,
     with_room,
 )

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Bytes, Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.compiling.borrowed import borrowed
+from onlinecal.engine.columns.columns import Texts, is_text, lent, place_of, put_text
 from onlinecal.engine.columns.scanning import ID, KEY, ODD, QUERY
-from onlinecal.engine.columns.texts import Texts, is_text, lent, place_of, put_text
 from onlinecal.forecasters.binary.cells import inlined
 
 PLAYER, NUMBER, FIRST, LAST, WAITING, USED, DIRTY, STEERED, ARENA, SPENT = range(10)

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onlinecal.arrays import Ints
-from onlinecal.engine.columns.texts import SEED, WORD, find_texts, forget_texts, joined, put_texts, with_room
+from onlinecal.engine.columns.columns import (
+    SEED,
+    WORD,
+    find_texts,
+    forget_texts,
+    joined,
+    put_texts,
+    with_room,
+)
 from onlinecal.engine.keys.entries import Entries
 from onlinecal.engine.keys.judging import (
     ARENA,

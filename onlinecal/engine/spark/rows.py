@@ -20,9 +20,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from onlinecal.engine.columns.columns import FEW, Columns, EventColumns, is_plain
+from onlinecal.engine.columns.columns import FEW, Columns, EventColumns, is_plain, joined
 from onlinecal.engine.columns.scanning import ID, ODD, OUTCOME, QUERY
-from onlinecal.engine.columns.texts import joined
 from onlinecal.engine.events import (
     LONGEST_NAME,
     Answer,

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from onlinecal.engine.columns.texts import (
+from onlinecal.engine.columns.columns import (
     SEED,
     WORD,
     find_texts,
