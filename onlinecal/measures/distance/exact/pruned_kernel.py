@@ -21,7 +21,7 @@ from onlinecal.measures.distance.exact.steps import (
     next_fraction,
     step_excess,
 )
-from onlinecal.measures.distance.kernel_parts import infinite
+from onlinecal.measures.distance.pooling import infinite
 
 Flags = NDArray[np.int32]
 

@@ -11,7 +11,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.counts import Counts, PrefixSums, prefix
 from onlinecal.measures.distance.fractional.relaxation import Relaxation
-from onlinecal.measures.distance.kernel_parts import count_up_to
+from onlinecal.measures.distance.pooling import count_up_to
 
 ACROSS = 4
 """How many ones a corner may move across the curve."""
