@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         bayes_decisions as bayes_decisions,
         decision_losses as decision_losses,
     )
-    from onlinecal.measures.decision.width import confidence_width as confidence_width
+    from onlinecal.measures.decision.losses import confidence_width as confidence_width
     from onlinecal.measures.decomposition import (
         BrierDecomposition as BrierDecomposition,
         brier_decomposition as brier_decomposition,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onlinecal import measures as m
-from onlinecal.measures.decision.width import confidence_width
+from onlinecal.measures.decision.losses import confidence_width
 
 OF_EVENTS = [
     m.expected_calibration_error,

@@ -16,8 +16,8 @@ import numpy as np
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
 from onlinecal.measures.decision.climbing import Objective, climb
+from onlinecal.measures.decision.losses import MOST_ROWS, improve_rows
 from onlinecal.measures.decision.partitions import Partition, cut_intervals, error_of
-from onlinecal.measures.decision.rows import MOST_ROWS, improve_rows
 from onlinecal.measures.fixed_order import (
     BLOCK,
     add_inner,

@@ -11,6 +11,7 @@ from onlinecal.measures.decision.errors import (
 )
 from onlinecal.measures.decision.losses import (
     bayes_decisions,
+    confidence_width,
     decision_losses,
     loss_norms,
     mean_losses,
@@ -18,7 +19,6 @@ from onlinecal.measures.decision.losses import (
 )
 from onlinecal.measures.decision.partitions import Partition, error_of, residuals
 from onlinecal.measures.decision.search import soft_error
-from onlinecal.measures.decision.width import confidence_width
 from onlinecal.measures.fixed_order import BLOCK
 from onlinecal.recalibration.decision.losses import classwise_losses, gaussian_losses, refrain_losses
 from tests import DATA
