@@ -24,8 +24,7 @@ from onlinecal.recalibration.boosted.input import (
 )
 from onlinecal.recalibration.boosted.log_odds import MOST, MOST_ROWS, boost_log_odds, play_round
 from onlinecal.recalibration.boosted.rounds import BoostingRound, boost, play
-from onlinecal.recalibration.groups.folds import best_start, default_folds, fold_parts
-from onlinecal.recalibration.groups.held_out import held_out_rows
+from onlinecal.recalibration.groups.folds import best_start, default_folds, fold_parts, held_out_rows
 from onlinecal.recalibration.groups.history import Rows
 from onlinecal.recalibration.groups.start import (
     Start,

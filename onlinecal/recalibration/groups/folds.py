@@ -1,4 +1,7 @@
-"""How many patches, and from which start: what held-out rows say."""
+"""How many patches, and from which start: what held-out rows say.
+
+Which rows are held out to say when to stop.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.recalibration.groups.history import KINDS, Patch, Rows, Search
 from onlinecal.recalibration.groups.start import TRIED, Start, StartMap, log_losses
+from onlinecal.validation import check_number
 
 Halves = tuple[Rows, Rows]
 """What is fitted, and what is held out."""
@@ -133,3 +137,17 @@ def row_losses(rows: Rows, patch: Patch) -> Floats:
     if patch == "log-odds":
         return np.asarray(rows.weights * log_losses(rows.p, rows.y))
     return np.asarray(rows.weights * (rows.p - rows.y) ** 2)
+
+
+def held_out_rows(n_rows: int, fraction: Any, seed: int) -> NDArray[np.bool_]:
+    """True for a random share of the rows, shape (n_rows,); the others are at least one.
+
+    Raises ValueError for a fraction outside [0, 1), or one that leaves no row to fit.
+    """
+    check_number(fraction, "validation_fraction", 0.0, 1.0, "[)", "a number in [0, 1)")
+    number = round(fraction * n_rows)
+    if number == n_rows:
+        raise ValueError(f"validation_fraction={fraction} leaves none of {n_rows} rows")
+    held = np.zeros(n_rows, bool)
+    held[np.random.default_rng(seed).permutation(n_rows)[:number]] = True
+    return held

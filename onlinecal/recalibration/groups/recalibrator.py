@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.arrays import Bytes, Floats
-from onlinecal.recalibration.groups.folds import Choice, choose, fold_parts
-from onlinecal.recalibration.groups.held_out import held_out_rows
+from onlinecal.recalibration.groups.folds import Choice, choose, fold_parts, held_out_rows
 from onlinecal.recalibration.groups.history import KINDS, Patch, Rows, Search
 from onlinecal.recalibration.groups.maker import GroupMaker, Predicates
 from onlinecal.recalibration.groups.plan import (
