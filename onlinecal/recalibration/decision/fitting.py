@@ -1,14 +1,17 @@
-"""A fit of decision recalibration: what rounds search for, where they start from, how many there are."""
+"""A fit of decision recalibration: what rounds search for, where they start from, how many there are.
+
+What the parameters of a DecisionRecalibrator may be.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.measures.decision.errors import PartitionKind, loss_gaps
+from onlinecal.measures.decision.errors import PARTITIONS, PartitionKind, loss_gaps
 from onlinecal.measures.decision.losses import mean_losses
 from onlinecal.measures.decision.partitions import residuals
 from onlinecal.recalibration.decision.rounds import (
@@ -31,6 +34,11 @@ from onlinecal.recalibration.starting import (
     started,
 )
 from onlinecal.recalibration.weights import Weights, counts_of, mean, part
+from onlinecal.validation import check_choice, check_count, check_positive
+
+if TYPE_CHECKING:
+    from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
+
 
 Begun = ProbabilityRecalibrator | None
 """A fitted start, None for none."""
@@ -231,3 +239,19 @@ def _gaps(table: Floats, labels: Ints, weights: Weights, losses: Floats) -> Floa
     """`decision_loss_gap` of checked rows with weights."""
     predicted, true = mean_losses(table, labels, losses, counts_of(labels, weights))
     return loss_gaps(predicted, true, losses)
+
+
+STEPS: tuple[Step, ...] = get_args(Step)
+
+
+def check_settings(model: DecisionRecalibrator) -> None:
+    """Refuse bad ones of its own; the message names the parameter and the value."""
+    check_count(model.n_actions, "n_actions")
+    check_positive(model.epsilon, "epsilon")
+    check_choice(model.partition, PARTITIONS, "partition")
+    check_choice(model.step, STEPS, "step")
+    if not isinstance(model.floor, (bool, np.bool_)):
+        raise ValueError(f"floor must be True or False, got {model.floor!r}")
+    check_count(model.n_starts, "n_starts")
+    if model.max_rounds is not None:
+        check_count(model.max_rounds, "max_rounds")

@@ -16,9 +16,8 @@ from onlinecal.measures.decision.losses import check_losses
 from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.decision.arrays import read_arrays, write_arrays
 from onlinecal.recalibration.decision.compressed import CompressedPredictor, compress, fitted_rows
-from onlinecal.recalibration.decision.fitting import Fitting, Step
+from onlinecal.recalibration.decision.fitting import Fitting, Step, check_settings
 from onlinecal.recalibration.decision.rounds import Progress, Round, replay
-from onlinecal.recalibration.decision.settings import check_settings
 from onlinecal.recalibration.flooring import floored, least_probability
 from onlinecal.recalibration.starting import Start, StartedRecalibrator, started
 from onlinecal.recalibration.weights import Weights, total_weight
