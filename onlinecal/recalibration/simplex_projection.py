@@ -1,6 +1,13 @@
-"""The point of the simplex nearest to a row, and to every row of a table."""
+"""The point of the simplex nearest to a row, and to every row of a table.
+
+One probability is set; the others share what is left.
+"""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -44,3 +51,48 @@ def project_rows(table: Floats) -> Floats:
 def _project_rows(table: Floats, out: Floats) -> None:
     for row in range(table.shape[0]):
         project(table[row], out[row])
+
+
+ROUNDING = 1e-12
+
+
+def spread_rest(masses: Sequence[float], p: float) -> list[float]:
+    """Share 1 - p among the others in proportion to their masses, none as much as p itself if that can be.
+
+    It can be when p is at least 1/k for k labels together with the one that has p: then what proportions
+    would give beyond p goes to the rest of the others, in their proportions, and p stays the largest. Below
+    1/k some other label is larger however the shares are dealt, and the proportions stand as they are.
+
+    Parameters
+    ----------
+    masses
+        Of the k - 1 others, at least one of them, not negative; all zero: equal shares.
+    p
+        In [0, 1].
+
+    Returns
+    -------
+    list
+        k - 1 probabilities with sum 1 - p, up to rounding.
+    """
+    rest, total, count = 1.0 - p, sum(masses), len(masses)
+    if total <= 0.0:
+        masses, total = [1.0] * count, float(count)
+    shares = [rest * (mass / total) for mass in masses]
+    if max(shares) < p or p * (count + 1) < 1.0 - ROUNDING:
+        return shares
+    most = math.nextafter(p, 0.0)
+    order = sorted(range(count), key=masses.__getitem__)
+    sums = list(accumulate(masses[place] for place in order))
+    # from the largest down: whoever would get too much gets `most`, and the others share what is left
+    while order and _share(rest, masses[order[-1]], sums[-1], len(order)) > most:
+        shares[order.pop()] = most
+        rest = max(rest - most, 0.0)
+        sums.pop()
+    for place in order:
+        shares[place] = _share(rest, masses[place], sums[-1], len(order))
+    return shares
+
+
+def _share(rest: float, mass: float, total: float, count: int) -> float:
+    return rest * (mass / total) if total > 0.0 else rest / count

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onlinecal.forecasters.simplex.input import check_label, class_of
 from onlinecal.forecasters.simplex.soft_labels import is_soft
-from onlinecal.recalibration.spread import spread_rest
+from onlinecal.recalibration.simplex_projection import spread_rest
 from onlinecal.remarks import LabelWarning
 from onlinecal.summing import in_turn
 

@@ -9,7 +9,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.flooring import floored
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
-from onlinecal.recalibration.spread import spread_rest
+from onlinecal.recalibration.simplex_projection import spread_rest
 from onlinecal.recalibration.weights import Weights, total_weight
 
 
