@@ -8,7 +8,6 @@ from typing import Any
 from river import base
 
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
-from onlinecal.wrappers.certified import Certified
 from onlinecal.wrappers.incremental import Estimator, IncrementalClassifier, for_river
 from onlinecal.wrappers.labels import Label, checked_label, plain
 from onlinecal.wrappers.late_labels import NOTHING, LateLabels
@@ -27,6 +26,7 @@ from onlinecal.wrappers.strategies.projection import Projection
 from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
 from onlinecal.wrappers.strategies.strategy import Asked, Strategy, Waiting
+from onlinecal.wrappers.wrapper import Certified
 
 
 class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier):

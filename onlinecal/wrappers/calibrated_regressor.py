@@ -9,9 +9,8 @@ from river import base, linear_model
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.validation import check_count, check_finite
-from onlinecal.wrappers.following import Following, finite
 from onlinecal.wrappers.late_labels import NOTHING, LateRounds
-from onlinecal.wrappers.wrapper import RegressorWrapper
+from onlinecal.wrappers.wrapper import Following, RegressorWrapper, finite
 
 
 class CalibratedRegressor(RegressorWrapper, LateRounds[Forecast]):

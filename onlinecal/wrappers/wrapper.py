@@ -1,15 +1,26 @@
-"""What all wrappers share, and what can be wrapped: classifiers that give probabilities, regressors."""
+"""What all wrappers share, and what can be wrapped: classifiers that give probabilities, regressors.
+
+What a wrapper's strategies prove together: their distances add up (Fact 4 of docs/theory.md).
+
+One stream of (hint, outcome) turned into calibrated forecasts, some of which wait for their outcome.
+"""
 
 from __future__ import annotations
 
+import math
 import sys
+from numbers import Real
 from typing import Any
 
 from river import base, linear_model
 from river.compose import Pipeline
 
+from onlinecal.forecasters import AlmostOneStepAhead
+from onlinecal.forecasters.tokens import Forecast
+from onlinecal.summing import in_turn
 from onlinecal.wrappers.labels import Label
 from onlinecal.wrappers.mini_batches import MiniBatches
+from onlinecal.wrappers.strategies.strategy import Bounded, Strategy, Windowed
 
 
 class ClassifierWrapper(base.Wrapper, MiniBatches):
@@ -112,3 +123,93 @@ def _advice(model: Any) -> str:
     if hasattr(model, "predict_proba"):
         return "it cannot learn online (no partial_fit); recalibrate its probabilities with a recalibrator"
     return "it answers with no probabilities (no predict_proba)"
+
+
+class Certified:
+    """The certificates and guarantees of all strategies by which rounds were played."""
+
+    window: int | None = None
+    _strategies: dict[str, Strategy]
+
+    @property
+    def certificate(self) -> float:
+        """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
+
+        With "simplex" and "classwise" also a sum over the labels, with "tree" over its nodes; `certificates`
+        has those of "classwise" one by one.
+        """
+        return in_turn(part.certificate for part in self._parts())
+
+    @property
+    def guarantee(self) -> float:
+        """What the certificate cannot exceed, whatever the labels."""
+        return in_turn(part.guarantee for part in self._parts())
+
+    @property
+    def window_certificate(self) -> float | None:
+        """A proven upper bound on the distance of the last `window` settled rounds, as `certificate` sums it.
+
+        None without a window.
+        """
+        if self.window is None:
+            return None
+        return in_turn(part.window_certificate for part in self._windowed())
+
+    @property
+    def window_guarantee(self) -> float | None:
+        """What the distance of ANY `window` consecutive settled rounds cannot exceed.
+
+        None without a window.
+        """
+        if self.window is None:
+            return None
+        return in_turn(part.window_guarantee for part in self._windowed())
+
+    def _parts(self) -> list[Bounded]:
+        return [part for strategy in self._strategies.values() for part in strategy.bounded()]
+
+    def _windowed(self) -> list[Windowed]:
+        return [part for strategy in self._strategies.values() for part in strategy.windowed()]
+
+
+class Following:
+    """The calibrated forecast nearest to a hint.
+
+    Parameters
+    ----------
+    slack, horizon
+        As in AlmostOneStepAhead.
+
+    Attributes
+    ----------
+    forecaster
+        Makes the forecasts.
+    token
+        The forecast that was asked for last, while it is here.
+    """
+
+    def __init__(self, slack: float, horizon: int | None) -> None:
+        self.forecaster = AlmostOneStepAhead(horizon=horizon, slack=slack, report="hint", hints=True)
+        self.token: Forecast | None = None
+
+    def ask(self, hint: float) -> float:
+        """Issue a forecast; an earlier one that was neither settled nor taken is given up."""
+        if self.token is not None:
+            self.forecaster.withdraw(self.token)
+        self.token = self.forecaster.forecast(hint)
+        return self.token.probability
+
+    def take(self) -> Forecast:
+        """Hand out the forecast that is here, to wait or to be settled."""
+        assert self.token is not None
+        token, self.token = self.token, None
+        return token
+
+
+def finite(value: Any) -> float | None:
+    """A model's forecast, or a target, as a float; None if it is no finite number."""
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
