@@ -10,8 +10,13 @@ from onlinecal.forecasters.binary.cells import REPORTS, Report
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.validation import check_choice, check_count
-from onlinecal.wrappers.groups.forecasters import AtomForecaster, SharedForecaster
-from onlinecal.wrappers.groups.membership import EVERYONE, Groups, Membership
+from onlinecal.wrappers.groups.forecasters import (
+    EVERYONE,
+    AtomForecaster,
+    Groups,
+    Membership,
+    SharedForecaster,
+)
 from onlinecal.wrappers.labels import Label
 from onlinecal.wrappers.late_labels import NOTHING, LateLabels
 

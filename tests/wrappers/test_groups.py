@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from river import datasets, linear_model, preprocessing
 
 from onlinecal import GroupCalibratedClassifier, calibration_distance
-from onlinecal.wrappers.groups.forecasters import AtomForecaster, SharedForecaster
-from onlinecal.wrappers.groups.membership import EVERYONE
+from onlinecal.wrappers.groups.forecasters import EVERYONE, AtomForecaster, SharedForecaster
 from tests.properties import examples
 from tests.wrappers.scripted import Said, played
 
