@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         SimplexAlmostOneStepAhead as SimplexAlmostOneStepAhead,
     )
     from onlinecal.forecasters.simplex.run import SimplexLookAhead as SimplexLookAhead
-    from onlinecal.forecasters.simplex.tokens import SimplexForecast as SimplexForecast
+    from onlinecal.forecasters.simplex.account import SimplexForecast as SimplexForecast
     from onlinecal.forecasters.tokens import Forecast as Forecast
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane, ClassOutcome, parts_of
 from onlinecal.engine.keys.lanes import Issued, Step, check_wanted
 from onlinecal.forecasters.binary.soundness import require
+from onlinecal.forecasters.simplex.account import Cell
 from onlinecal.forecasters.simplex.almost_one_step_ahead import Grid, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.forecasters.simplex.machine.soft_windows import entry_size
@@ -25,7 +26,6 @@ from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.forecasters.simplex.soft import observe_soft
 from onlinecal.forecasters.simplex.soft_labels import MOST_PARTS, soft_of
 from onlinecal.forecasters.simplex.soundness import check_simplex_cell, length_of
-from onlinecal.forecasters.simplex.tokens import Cell
 
 NO_HINT = np.empty(0)
 NO_MOMENTS = np.empty(0, np.int64)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
 from onlinecal.forecasters.hints import check_expected, check_hints
+from onlinecal.forecasters.simplex.account import SimplexForecast
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS, radius
 from onlinecal.forecasters.simplex.input import (
     MOST_CLASSES,
@@ -27,7 +28,6 @@ from onlinecal.forecasters.simplex.replaying import replayed
 from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.forecasters.simplex.soft import learn_soft, observe_soft, replayed_soft
 from onlinecal.forecasters.simplex.soft_labels import is_soft, soft_of, soft_table
-from onlinecal.forecasters.simplex.tokens import SimplexForecast
 from onlinecal.forecasters.tokens import OpenForecasts
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.validation import check_choice

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
+from onlinecal.forecasters.simplex.account import Cell
 from onlinecal.forecasters.simplex.machine import memory as memories
 from onlinecal.forecasters.simplex.machine.table import (
     CLASSES,
@@ -16,7 +17,6 @@ from onlinecal.forecasters.simplex.machine.table import (
     part_of,
     vertex_at,
 )
-from onlinecal.forecasters.simplex.tokens import Cell
 
 Memory = NDArray[np.int64]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.forecasters.simplex.account import NEWCOMER
+from onlinecal.forecasters.simplex.account import NEWCOMER, Cell
 from onlinecal.forecasters.simplex.fitted import Fitted
 from onlinecal.forecasters.simplex.guarantees import FOREVER
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_label, class_of
@@ -30,7 +30,6 @@ from onlinecal.forecasters.simplex.machine.table import (
 from onlinecal.forecasters.simplex.reading import cell_of, charged_points, lp_norm
 from onlinecal.forecasters.simplex.soft import play_soft, settle_soft
 from onlinecal.forecasters.simplex.soundness import check_account, check_simplex_memory, check_tuning
-from onlinecal.forecasters.simplex.tokens import Cell
 from onlinecal.forecasters.simplex.tuning import allowance, spare
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onlinecal.arrays import Floats
-from onlinecal.forecasters.simplex.account import NEWCOMER
+from onlinecal.forecasters.simplex.account import NEWCOMER, Cell
 from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.forecasters.simplex.machine import memory as memories
 from onlinecal.forecasters.simplex.machine.compiled_soft import SOFT_MACHINE
@@ -27,7 +27,6 @@ from onlinecal.forecasters.simplex.soft_labels import (
     certain,
     weights_of,
 )
-from onlinecal.forecasters.simplex.tokens import Cell
 from onlinecal.forecasters.simplex.tuning import spare
 
 if TYPE_CHECKING:

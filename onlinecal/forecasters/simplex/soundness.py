@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.forecasters.binary.soundness import require
+from onlinecal.forecasters.simplex.account import Cell
 from onlinecal.forecasters.simplex.guarantees import FOREVER, MOST_CELLS
 from onlinecal.forecasters.simplex.input import MOST_CLASSES
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
@@ -63,7 +64,6 @@ from onlinecal.forecasters.simplex.machine.table import (
     vertex_at,
 )
 from onlinecal.forecasters.simplex.soft_labels import MOST_PARTS
-from onlinecal.forecasters.simplex.tokens import Cell
 
 CONSTANT = (FORMAT, CLASSES, SCALE, STEP, FINE, SLACK, WIDTH, SLOTS, REPORT)
 MOST = 1 << 62
