@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from onlinecal.forecasters.simplex.biases import point_bound
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS, reach
-from onlinecal.forecasters.simplex.machine.accounts import RESERVE, price
+from onlinecal.forecasters.simplex.machine.labels import RESERVE, price
 from onlinecal.forecasters.simplex.machine.memory import FINENESS, most_late, records_of
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,

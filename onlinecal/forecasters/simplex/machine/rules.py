@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from onlinecal.compiling import kernel_part, uncounted
 from onlinecal.forecasters.binary.cells import BRIM
-from onlinecal.forecasters.simplex.machine.accounts import book, is_overdrawn
+from onlinecal.forecasters.simplex.machine.labels import book, is_overdrawn
 from onlinecal.forecasters.simplex.machine.near import full_cell_near
 from onlinecal.forecasters.simplex.machine.report import move_inside
 from onlinecal.forecasters.simplex.machine.table import (

@@ -17,8 +17,7 @@ import math
 from typing import Any
 
 from onlinecal.compiling import uncounted
-from onlinecal.forecasters.simplex.machine.accounts import price, settle_account
-from onlinecal.forecasters.simplex.machine.labels import earned_label
+from onlinecal.forecasters.simplex.machine.labels import earned_label, price, settle_account
 from onlinecal.forecasters.simplex.machine.rules import (
     bears,
     follow,
