@@ -16,7 +16,7 @@ from onlinecal.arrays import Floats
 from onlinecal.forecasters.simplex.account import NEWCOMER, Cell
 from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.forecasters.simplex.machine import memory as memories
-from onlinecal.forecasters.simplex.machine.compiled_soft import SOFT_MACHINE
+from onlinecal.forecasters.simplex.machine.compiled import SOFT_MACHINE
 from onlinecal.forecasters.simplex.machine.rules import from_barycentre, from_report
 from onlinecal.forecasters.simplex.machine.soft import IN_PARTS, has_room_for_parts, way_of
 from onlinecal.forecasters.simplex.machine.table import SCALE, units

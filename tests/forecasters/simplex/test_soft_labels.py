@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.biases import bias_formula
 from onlinecal.forecasters.simplex.machine import soft
-from onlinecal.forecasters.simplex.machine.compiled_soft import SOFT_MACHINE
+from onlinecal.forecasters.simplex.machine.compiled import SOFT_MACHINE
 from onlinecal.forecasters.simplex.machine.memory import new_memory
 from onlinecal.forecasters.simplex.machine.rules import RULES
 from onlinecal.forecasters.simplex.machine.table import SCALE
