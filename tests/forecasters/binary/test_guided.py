@@ -15,8 +15,14 @@ from onlinecal.compiling.bits import highest_bit, lowest_bit
 from onlinecal.forecasters.binary.cells import SCALE, report
 from onlinecal.forecasters.binary.grids import dyadic
 from onlinecal.forecasters.binary.guides import guided
-from onlinecal.forecasters.binary.guides.guided import LOGGED, new_guide
-from onlinecal.forecasters.binary.guides.marks import mark, mark_run, marks_length, nearest_marked
+from onlinecal.forecasters.binary.guides.guided import (
+    LOGGED,
+    mark,
+    mark_run,
+    marks_length,
+    nearest_marked,
+    new_guide,
+)
 from tests.forecasters.configurations import label
 from tests.properties import examples
 
