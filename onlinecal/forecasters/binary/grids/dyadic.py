@@ -47,11 +47,12 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     SHARED,
     TUNED,
     UNIT,
+    begin,
+    choose_cell,
     may_play,
     owed,
     unbiased_are_free,
 )
-from onlinecal.forecasters.binary.grids.dyadic_choice import begin, choose_cell
 from onlinecal.forecasters.binary.grids.dyadic_search import (
     END,
     find,
