@@ -15,8 +15,7 @@ from adversaries import Adversary, MulticlassAdversary, Step
 from onlinecal.compiling import compiled
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import NO_HINT
-from onlinecal.forecasters.hints import check_expected
-from onlinecal.forecasters.rules import Playable, Rules
+from onlinecal.forecasters.rules import Playable, Rules, check_expected
 from onlinecal.validation import check_choice, check_probabilities
 from simulations.games.foresight import foresight
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.forecasters.binary.cells import NO_HINT, SCALE, Report, certificate
 from onlinecal.forecasters.binary.grid import Grid, GridForecaster, Rule
-from onlinecal.forecasters.hints import check_expected
+from onlinecal.forecasters.rules import check_expected
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.validation import check_probability, share_of
 

@@ -32,16 +32,16 @@ from onlinecal.forecasters.binary.guides.guided import new_guide
 from onlinecal.forecasters.binary.soundness import check_grid_memory, require
 from onlinecal.forecasters.binary.windowing.window_table import windowed_replay
 from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW, Window
-from onlinecal.forecasters.hints import (
+from onlinecal.forecasters.rules import (
     REPORT_WITH_HINTS,
     REPORT_WITHOUT_HINTS,
     SLACK_ON_FIXED_GRIDS,
     SLACK_WITH_HINTS,
     SLACK_WITHOUT_HINTS,
+    Rules,
     check_expected,
     check_hints,
 )
-from onlinecal.forecasters.rules import Rules
 from onlinecal.forecasters.tokens import Forecast, OpenForecasts
 from onlinecal.validation import (
     OUTCOMES,

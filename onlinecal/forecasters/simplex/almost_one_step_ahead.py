@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
-from onlinecal.forecasters.hints import check_expected, check_hints
+from onlinecal.forecasters.rules import check_expected, check_hints
 from onlinecal.forecasters.simplex.account import SimplexForecast
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS, radius
 from onlinecal.forecasters.simplex.input import (

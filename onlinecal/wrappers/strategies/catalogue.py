@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
-from onlinecal.forecasters.hints import SLACK_ON_FIXED_GRIDS, SLACK_WITH_HINTS
+from onlinecal.forecasters.rules import SLACK_ON_FIXED_GRIDS, SLACK_WITH_HINTS
 from onlinecal.forecasters.simplex.input import check_labels
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from adversaries import MulticlassAdversary
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
-from onlinecal.forecasters.hints import check_expected
+from onlinecal.forecasters.rules import check_expected
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
 from onlinecal.forecasters.simplex.replaying import replayed
 from onlinecal.forecasters.simplex.run import SimplexRun
