@@ -30,8 +30,7 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import ADAPTIVE, EAGER
 from onlinecal.forecasters.binary.grids.dyadic_search import END
 from onlinecal.forecasters.binary.guides.guided import new_guide
 from onlinecal.forecasters.binary.soundness import check_grid_memory, require
-from onlinecal.forecasters.binary.windowing.window_table import windowed_replay
-from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW, Window
+from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW, Window, windowed_replay
 from onlinecal.forecasters.rules import (
     REPORT_WITH_HINTS,
     REPORT_WITHOUT_HINTS,
