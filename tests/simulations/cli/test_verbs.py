@@ -77,7 +77,7 @@ def test_compiling_is_told_once(monkeypatch, grid, tmp_path):
     def play(game, asked, load):
         return game, None, Compiled(loops=1, seconds=0.25)
 
-    monkeypatch.setattr("simulations.sweeps.sweep.play_game", play)
+    monkeypatch.setattr("simulations.sweeps.playing.play_game", play)
     monkeypatch.setattr(Store, "save", lambda self, game, finished: None)
     monkeypatch.setattr(Store, "write_tables", lambda self, cells, form: [])
     answer = run("sweep", grid, "--out", tmp_path / "out", "--jobs", 1)

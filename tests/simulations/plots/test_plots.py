@@ -14,9 +14,9 @@ from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, draw_sweep, figure_
 from simulations.plots.games import write_games
 from simulations.plots.sweeps.matrix import ANCHORS, COLOURS
 from simulations.sweeps.config import check_config
+from simulations.sweeps.playing import planned_games, run_sweep
 from simulations.sweeps.rates import MEASURES, rates_table
 from simulations.sweeps.results import Store
-from simulations.sweeps.sweep import planned_games, run_sweep
 
 PNG = b"\x89PNG\r\n"
 

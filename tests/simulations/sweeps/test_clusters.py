@@ -16,9 +16,9 @@ import pytest
 from simulations.games import extensions, players
 from simulations.sweeps import pool, sweep
 from simulations.sweeps.config import check_config, read_config
+from simulations.sweeps.playing import planned_games, run_sweep
 from simulations.sweeps.pool import Workers, work
 from simulations.sweeps.results import TABLES, Store
-from simulations.sweeps.sweep import planned_games, run_sweep
 from tests.commands import run
 
 distributed = pytest.importorskip("distributed")
