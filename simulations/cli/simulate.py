@@ -116,7 +116,7 @@ def simulate(
     from onlinecal.cli.output import notices, print_json, results
     from onlinecal.compiling import counting
     from simulations.games import extensions, players
-    from simulations.sweeps.comparison import comparison, machine_readable
+    from simulations.sweeps.rates import comparison, machine_readable
 
     extensions.load_all(load or ())
     usual = DEFAULT_FORECASTER if forecast is None else DEFAULT_FOLLOWER
