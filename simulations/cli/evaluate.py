@@ -227,7 +227,7 @@ def _sources(
 
 
 def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
-    from simulations.evaluation import models
+    from simulations.evaluation import sources as models
 
     if all(source.recorded for source in sources):
         if chosen:
@@ -257,7 +257,7 @@ def _play(
 ) -> list[Evaluation]:
     """Every method on every model on every stream."""
     from onlinecal.cli.output import progress
-    from simulations.evaluation import models
+    from simulations.evaluation import sources as models
     from simulations.evaluation.scoring import evaluate as evaluate_one
 
     evaluations = []

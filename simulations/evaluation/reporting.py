@@ -12,8 +12,8 @@ import msgspec
 from onlinecal.cli.output import table
 from onlinecal.measures.scores import BINS
 from onlinecal.remarks import beside, constant_remarks, input_remarks
-from simulations.evaluation.models import BASE, CALIBRATED
 from simulations.evaluation.scoring import Evaluation, Score
+from simulations.evaluation.sources import BASE, CALIBRATED
 
 if TYPE_CHECKING:
     from rich.table import Table

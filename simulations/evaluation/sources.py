@@ -1,4 +1,7 @@
-"""What a model is evaluated on: river's bundled data, a file of forecasts, streams made to break it."""
+"""What a model is evaluated on: river's bundled data, a file of forecasts, streams made to break it.
+
+The models that are evaluated, by name, and the ways to recalibrate them.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from river import base, linear_model, multiclass, naive_bayes, preprocessing, tree
 
 from adversaries.replayed.streams import BINARY, SEVERAL, river_dataset
+from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
 from onlinecal.arrays import Floats
+from onlinecal.catalogue import did_you_mean
 from onlinecal.columns import Reading
 from onlinecal.late import known_from
 from onlinecal.remarks import outcome_remarks, run_remarks
 from onlinecal.rounds import read_rounds
 from onlinecal.wrappers.late_labels import MOST_PENDING
+from onlinecal.wrappers.strategies.buckets import Buckets
+from onlinecal.wrappers.strategies.catalogue import StrategyName
 from simulations.games.opponents import first_rounds
 
 ADVICE = "? Their outcomes leak into each other's forecasts: --group COL or --settled-at COL keeps them apart"
@@ -143,3 +151,57 @@ HARD = (*TRUTHS, "threshold")
 
 def _recorded(forecasts: Floats) -> list[dict[str, Any]]:
     return [{"forecast": p} for p in forecasts.tolist()]
+
+
+BASE, CALIBRATED = "base", "calibrated"
+
+
+class Recorded(base.Classifier):
+    """A model that said everything beforehand: its forecasts of True come as the feature "forecast"."""
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        """Nothing is learnt."""
+
+    def predict_proba_one(self, x: Any) -> dict[bool, float]:
+        """The recorded forecast."""
+        p = x["forecast"]
+        return {False: 1.0 - p, True: p}
+
+
+MODELS: dict[str, Callable[[], base.Classifier]] = {
+    "logistic": lambda: preprocessing.StandardScaler() | linear_model.LogisticRegression(),
+    "bayes": naive_bayes.GaussianNB,
+    "tree": tree.HoeffdingTreeClassifier,
+}
+"""Models that learn from features."""
+
+
+def create(name: str, is_multiclass: bool = False) -> base.Classifier:
+    """A fresh model by its name; ValueError lists the known ones.
+
+    Models that know two labels only are asked one against the rest where there are more.
+    """
+    if name not in MODELS:
+        raise ValueError(f"unknown model {name!r}{did_you_mean(name, MODELS)}")
+    model = MODELS[name]()
+    return model if model._multiclass or not is_multiclass else multiclass.OneVsRestClassifier(model)
+
+
+def methods(
+    slack: float | None, n_buckets: Buckets, is_multiclass: bool = False
+) -> dict[str, Callable[[base.Classifier], base.Classifier]]:
+    """The model itself and its three recalibrations, by the names they have in tables.
+
+    With more than two labels the event is that the top label is right, and that is what is calibrated.
+    Raises ValueError for a slack or a number of buckets that CalibratedClassifier does not take.
+    """
+    strategy: StrategyName = "top-label" if is_multiclass else "auto"
+    CalibratedClassifier(Recorded(), slack=slack, n_buckets=n_buckets)
+    return {
+        BASE: lambda model: model,
+        "Platt": PlattScaling,
+        "mean": BinnedMean,
+        CALIBRATED: lambda model: CalibratedClassifier(
+            model, slack=slack, n_buckets=n_buckets, strategy=strategy
+        ),
+    }

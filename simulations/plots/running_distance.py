@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from onlinecal.plots.numbers import highest
 from onlinecal.plots.over_rounds import draw_distance, running_distance_data
 from onlinecal.plots.style import INK, QUIET, Look, headline, in_house_style, looks, name_lines, panels
-from simulations.evaluation.models import CALIBRATED
 from simulations.evaluation.scoring import Evaluation
+from simulations.evaluation.sources import CALIBRATED
 
 PROOFS = {"certificate": QUIET, "guarantee": INK}
 """The columns that only a calibrated method has, and their colours."""
