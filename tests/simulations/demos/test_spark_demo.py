@@ -8,8 +8,7 @@ import sys
 import polars as pl
 import pytest
 
-from simulations.demos.spark_demo import compared, main
-from simulations.demos.spark_events import Streams, make_events, write_streams
+from simulations.demos.spark_demo import Streams, compared, main, make_events, write_streams
 from simulations.plots import spark_keys
 
 
