@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
 from onlinecal.html import Shown, Table, bracket_of
-from onlinecal.long_work import Tell, part_of, told
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
 from onlinecal.measures.distance.classes import exact, potentials, prices
@@ -20,6 +19,7 @@ from onlinecal.measures.distance.classes.merging import MOST_MERGED, equal_rows,
 from onlinecal.measures.distance.classes.search import Prices, class_frequencies, searched, start_at, start_of
 from onlinecal.measures.distance.classes.soft import soft_bracket
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
+from onlinecal.pieces import Tell, part_of, told
 from onlinecal.validation import check_outcome_rows, check_probability_rows
 
 LOWER_WORK, PRICES_WORK, UPPER_WORK = 2e9, 2e10, 5e8

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.long_work import Tell, untold
 from onlinecal.measures.distance.classes.triangulation import Triangulation
+from onlinecal.pieces import Tell, untold
 
 ROUNDING = 1e-13
 """More than the rounding errors of one round's potential, which is at most 2 in size."""

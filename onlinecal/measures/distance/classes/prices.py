@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.long_work import Tell, untold
 from onlinecal.measures.distance.classes.packing import (
     LOOKS,
     PASSES,
@@ -31,6 +30,7 @@ from onlinecal.measures.distance.classes.sites import (
     sites_of,
 )
 from onlinecal.measures.distance.classes.triangulation import Triangulation
+from onlinecal.pieces import Tell, untold
 
 ROUNDING = 1e-12
 """More than the rounding errors of one round's price, each at most 3 in size, and of its part of a sum."""

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.long_work import Tell, untold
 from onlinecal.measures.distance.classes.members import Places, Rounds, exchanges, members_of
 from onlinecal.measures.distance.classes.pairs import better_pairs
 from onlinecal.measures.distance.classes.paths import improvements
 from onlinecal.measures.distance.classes.sweep import NEIGHBOURS, made_in_order
+from onlinecal.pieces import Tell, untold
 
 Prices = Callable[[Floats], Floats]
 """Potentials of all classes at points of the simplex, shapes (n, k)."""

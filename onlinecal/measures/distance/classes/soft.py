@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.long_work import Tell, part_of
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import calibration_distance
 from onlinecal.measures.distance.classes import potentials
@@ -20,6 +19,7 @@ from onlinecal.measures.distance.classes.events import lower_by_events
 from onlinecal.measures.distance.classes.merging import MOST_MERGED, equal_rows, merged
 from onlinecal.measures.distance.classes.search import searched, start_of
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
+from onlinecal.pieces import Tell, part_of
 
 NODES = 1500
 """Of each event's relaxation."""
