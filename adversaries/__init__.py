@@ -34,7 +34,7 @@ from adversaries.replayed.streams import (
     replay_sequence,
     river_datasets,
 )
-from onlinecal.specs import Parameter
+from onlinecal.catalogue import Parameter
 
 __all__ = [
     "Adversary",

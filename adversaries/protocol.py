@@ -27,8 +27,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.catalogue import Entry
-from onlinecal.specs import Parameter
+from onlinecal.catalogue import Entry, Parameter
 
 State = NDArray[np.float64]
 """What a step remembers from round to round: an array that it may write to."""

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from onlinecal.catalogue import Catalogue, Entry, did_you_mean
-from onlinecal.specs import Parameter, join_spec, split_spec
+from onlinecal.catalogue import Catalogue, Entry, Parameter, did_you_mean, join_spec, split_spec
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from adversaries.protocol import Kind, State, state_of
-from onlinecal.specs import Parameter
+from onlinecal.catalogue import Parameter
 
 
 @register_jitable

@@ -20,7 +20,7 @@ from typing import Any
 from numba.extending import register_jitable
 
 from adversaries.protocol import Kind, State, state_of
-from onlinecal.specs import Parameter
+from onlinecal.catalogue import Parameter
 
 
 @register_jitable

@@ -16,7 +16,7 @@ from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from adversaries.protocol import Kind, State, state_of
-from onlinecal.specs import Parameter
+from onlinecal.catalogue import Parameter
 from onlinecal.validation import check_count
 
 Block = tuple[int, str]

@@ -21,7 +21,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from adversaries.protocol import POWERS, Build, Kind, Phase, State, Step
-from onlinecal.specs import Parameter
+from onlinecal.catalogue import Parameter
 
 
 def two_phases(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 from numba.extending import register_jitable
 
 from adversaries.protocol import Kind, State, state_of
-from onlinecal.specs import Parameter
+from onlinecal.catalogue import Parameter
 
 HALF_OF_THE_BITS = 2.0**26
 """A uniform double has 53 bits; cut here, its two halves are two independent uniform draws."""

@@ -25,7 +25,7 @@ from numba.extending import register_jitable
 from adversaries.multiclass.adversary import MOST_ROUNDS, MulticlassKind
 from adversaries.protocol import State, state_of
 from onlinecal.arrays import Floats
-from onlinecal.specs import Parameter
+from onlinecal.catalogue import Parameter
 
 SPACING, ROOT, LEG, POINTS = range(4)
 """Parts of the state: rounds a leg lasts, g, the present leg; then its ends and the present point, k each."""

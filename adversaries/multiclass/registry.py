@@ -11,7 +11,7 @@ from adversaries.multiclass import kinds, streams
 from adversaries.multiclass.adversary import MOST_CLASSES, MOST_ROUNDS, MulticlassAdversary, MulticlassKind
 from adversaries.protocol import Build, Phase
 from adversaries.registry import Kinds, Row
-from onlinecal.specs import Parameter
+from onlinecal.catalogue import Parameter
 from onlinecal.validation import check_count
 
 

@@ -16,7 +16,7 @@ from adversaries.multiclass.adversary import SUM_TOLERANCE, MulticlassAdversary,
 from adversaries.protocol import Build, Phase, State
 from adversaries.replayed.streams import BINARY, SEVERAL, river_dataset
 from onlinecal.arrays import Floats
-from onlinecal.specs import Parameter
+from onlinecal.catalogue import Parameter
 from onlinecal.validation import check_labels
 
 PROBABILITIES, LABELS = "predictions", "ground_truth"

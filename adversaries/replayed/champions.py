@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from adversaries.kinds.genome import Genome, genome_step
 from adversaries.protocol import Kind, State
-from onlinecal.specs import Parameter
+from onlinecal.catalogue import Parameter
 
 
 class Champion(NamedTuple):

@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversaries.adversary import Adversary
 from adversaries.protocol import Build, Kind, Phase, State
-from onlinecal.catalogue import did_you_mean
+from onlinecal.catalogue import Parameter, did_you_mean
 from onlinecal.rounds import read_history
-from onlinecal.specs import Parameter
 from onlinecal.validation import check_outcomes, check_probabilities, check_same_length
 
 BINARY, SEVERAL = "Binary classification", "Multi-class classification"

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Self
 
-from onlinecal.catalogue import Catalogue, E
+from onlinecal.catalogue import Catalogue, E, split_spec
 from onlinecal.forecasters.rules import Playable
-from onlinecal.specs import split_spec
 from simulations.games import families
 from simulations.games.families import Family
 

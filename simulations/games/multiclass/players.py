@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.catalogue import Catalogue, Entry
+from onlinecal.catalogue import Catalogue, Entry, Parameter
 from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS
 from onlinecal.forecasters.simplex.input import MOST_SLACK
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
-from onlinecal.specs import Parameter
 from simulations.games.families import HINTS, PRIOR, WINDOW
 from simulations.games.multiclass.duel import MulticlassForecaster
 from simulations.games.players import Chosen
