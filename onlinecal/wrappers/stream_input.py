@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.forecasters.simplex.input import check_labels, classes_of
-from onlinecal.late import first_knowing
+from onlinecal.rounds import first_knowing
 from onlinecal.steering.replaying import Schedule
 from onlinecal.validation import (
     check_labels as check_numbers,

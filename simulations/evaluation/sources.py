@@ -19,9 +19,8 @@ from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.columns import Reading
-from onlinecal.late import known_from
 from onlinecal.remarks import outcome_remarks, run_remarks
-from onlinecal.rounds import read_rounds
+from onlinecal.rounds import known_from, read_rounds
 from onlinecal.wrappers.late_labels import MOST_PENDING
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.catalogue import StrategyName
