@@ -12,14 +12,15 @@ import onlinecal
 from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibration_error
 from onlinecal.cli.everything import LIBRARY
 from onlinecal.cli.warmup import warmup_with
-from onlinecal.compiling import counting, kept
+from onlinecal.compiling import counting
+from onlinecal.compiling.kernels import kernels
 from simulations.cli.console import demonstration_games
 
 
 @pytest.fixture(scope="module")
 def warm():
     # what other tests have made in this process, of versions of which nobody need have made these
-    before = {id(kernel) for kernel in kept.kernels if "<locals>" in kernel.py_func.__qualname__}
+    before = {id(kernel) for kernel in kernels if "<locals>" in kernel.py_func.__qualname__}
     for step in LIBRARY.values():
         step()
     return before
@@ -31,7 +32,7 @@ def test_every_kernel_of_the_library_is_on_the_list(warm):
         needed = [library for part, library in extras.items() if f".{part}" in module.name]
         if not any(util.find_spec(library) is None for library in needed):
             import_module(module.name)
-    ours = [kernel for kernel in kept.kernels if kernel.py_func.__module__.startswith("onlinecal.")]
+    ours = [kernel for kernel in kernels if kernel.py_func.__module__.startswith("onlinecal.")]
     # the baselines' entry points are made when one of them is first played, so they need not be here
     # what only kernels call has no code of its own when they were loaded
     called = {name for kernel in ours if kernel.overloads for name in kernel.py_func.__code__.co_names}

@@ -1,4 +1,4 @@
-"""Containers: a read-only installation, no home, a user without a name, a full disk; and no old code."""
+"""Containers, archives: a read-only installation, no home, another user, a full disk; and no old code."""
 
 import os
 import resource
@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ from tests import ROOT
 PLAY = """
 import numpy as np
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier
+from onlinecal.compiling import counting
 from onlinecal.recalibration.simplex_projection import project_rows
-print(project_rows(np.array([[1.0, 1.0]])).tolist())
+with counting() as compiled:
+    print(project_rows(np.array([[1.0, 1.0]])).tolist(), compiled.loops)
 """
 NOBODY = 12345
 BECOME_NOBODY = f"""
@@ -66,7 +69,7 @@ def test_a_read_only_installation_without_a_home_works_and_says_once_where_code_
         code = "import tempfile\ntempfile._candidate_tempdir_list = lambda: ['/nonexistent']\n" + code
     answer = run(code, env=environment)
     assert answer.returncode == 0, answer.stderr
-    assert answer.stdout == "[[0.5, 0.5]]\n"
+    assert answer.stdout == "[[0.5, 0.5]] 1\n"
     kept, lost = answer.stderr.count("is kept in"), answer.stderr.count("cannot be kept")
     assert (kept, lost) == ((1, 0) if temporary else (0, 1))
     if temporary:
@@ -74,7 +77,28 @@ def test_a_read_only_installation_without_a_home_works_and_says_once_where_code_
         assert folder.name == f"onlinecal-{NOBODY}"
         assert (folder.stat().st_uid, folder.stat().st_mode & 0o777) == (NOBODY, 0o700)
         again = run(code, env=environment)
-        assert (again.returncode, again.stdout, again.stderr) == (0, answer.stdout, "")
+        assert (again.returncode, again.stdout, again.stderr) == (0, "[[0.5, 0.5]] 0\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be somebody else")
+def test_what_root_has_compiled_others_load(open_folder):
+    environment = {"NUMBA_CACHE_DIR": str(open_folder / "kernels"), "TMPDIR": str(open_folder)}
+    assert run(PLAY, env=environment, check=True).stdout == "[[0.5, 0.5]] 1\n"
+    answer = run(BECOME_NOBODY + PLAY, env=environment, check=True)
+    assert (answer.stdout, answer.stderr) == ("[[0.5, 0.5]] 0\n", "")
+
+
+def test_in_an_archive_code_is_kept_too_until_the_archive_is_another(tmp_path):
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    archive = tmp_path / "library.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path in (ROOT / "onlinecal").rglob("*"):
+            packed.write(path, path.relative_to(ROOT))
+    answers = [run(PLAY, archive, env=environment, check=True).stdout for _ in range(2)]
+    with zipfile.ZipFile(archive, "a") as packed:
+        packed.writestr("onlinecal/another.py", "")
+    answers.append(run(PLAY, archive, env=environment, check=True).stdout)
+    assert answers == [f"[[0.5, 0.5]] {compiled}\n" for compiled in (1, 0, 1)]
 
 
 def test_a_full_disk_costs_time_and_nothing_else(tmp_path):
@@ -83,7 +107,7 @@ def test_a_full_disk_costs_time_and_nothing_else(tmp_path):
 
     places = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
     answer = run(PLAY, env=places, preexec_fn=little_room)
-    assert (answer.returncode, answer.stdout) == (0, "[[0.5, 0.5]]\n"), answer.stderr
+    assert (answer.returncode, answer.stdout) == (0, "[[0.5, 0.5]] 1\n"), answer.stderr
     assert answer.stderr.count("File too large") == 2, "one warning, with the reason at either place"
     assert [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size] == []
 

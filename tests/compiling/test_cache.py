@@ -1,0 +1,238 @@
+"""Compiled code on disk: found again, never stale, never a reason to fail."""
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from numba.core import config, event
+
+from onlinecal.compiling import cache as caching
+from onlinecal.compiling import compiled, counting, folder, kept_in, sources
+from onlinecal.compiling.cache import NotKept, fingerprint
+from onlinecal.measures.smooth import maximal_intervals
+
+STEP = 1
+
+
+def plus(x):
+    return x + STEP
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """A cache of this test's own, and a folder for temporary files; functions here count as the library's."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr(folder, "_told", False)
+    monkeypatch.setattr(caching, "is_ours", lambda path: path == __file__)
+    return tmp_path / "cache" / "onlinecal"
+
+
+def loops_compiled(function=plus, argument=1, answer=2):
+    """How many loops a fresh process would have to compile for this call; the answer must be right."""
+    with counting() as count:
+        assert compiled(function)(argument) == answer
+    return count.loops
+
+
+def only_file(place):
+    (file,) = place.glob("*/*.kernel")
+    return file
+
+
+def test_code_is_found_again_and_kept_for_each_type_of_arguments(cache, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [loops_compiled(), loops_compiled(), loops_compiled(argument=1.5, answer=2.5)] == [1, 0, 1]
+    assert len(list(cache.glob("*/*"))) == 2
+    assert kept_in() == cache
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "damage", ["empty", "truncated", "garbage", "one bit", "no pickle", "another pickle"]
+)
+def test_a_damaged_file_is_compiled_anew_and_written_anew(cache, damage):
+    loops_compiled()
+    file = only_file(cache)
+    data = file.read_bytes()
+    middle = len(data) // 2
+    if damage.endswith("pickle"):
+        # with a right checksum
+        folder.write(file.stem, b"\x80\x04N." if damage == "another pickle" else b"nothing")
+    else:
+        damaged = {
+            "empty": b"",
+            "truncated": data[:middle],
+            "garbage": os.urandom(len(data)),
+            "one bit": data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :],
+        }
+        file.write_bytes(damaged[damage])
+    assert [loops_compiled(), loops_compiled()] == [1, 0]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="folders have no owners here")
+@pytest.mark.parametrize("what", ["file", "folder", "place"])
+def test_nothing_is_loaded_that_others_could_have_written(cache, tmp_path, what):
+    loops_compiled()
+    file = only_file(cache)
+    {"file": file, "folder": file.parent, "place": cache}[what].chmod(0o777)
+    if what == "place":
+        with pytest.warns(RuntimeWarning, match="compiled code is kept in .*others can write there"):
+            assert loops_compiled() == 1
+        assert only_file(tmp_path / "tmp" / f"onlinecal-{os.geteuid()}").stat().st_mode & 0o022 == 0
+    else:
+        assert loops_compiled() == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+def test_nothing_is_loaded_that_belongs_to_somebody_else(cache, tmp_path):
+    loops_compiled()
+    os.chown(only_file(cache), 12345, 12345)
+    assert loops_compiled() == 1
+    (tmp_path / "theirs").mkdir(mode=0o700)
+    squatted = tmp_path / "tmp" / "onlinecal-0"
+    squatted.symlink_to(tmp_path / "theirs")
+    os.chown(squatted, 12345, 12345, follow_symlinks=False)
+    os.chown(cache, 12345, 12345)
+    with pytest.warns(RuntimeWarning, match="compiled code cannot be kept"):
+        assert loops_compiled() == 1
+    assert list(squatted.iterdir()) == []
+
+
+def test_without_a_place_to_write_code_is_kept_in_a_temporary_folder_and_that_is_said_once(cache, tmp_path):
+    cache.parent.write_text("no folder")
+    with pytest.warns(RuntimeWarning) as said:
+        assert [loops_compiled(), loops_compiled(), loops_compiled(argument=1.5, answer=2.5)] == [1, 0, 1]
+    assert [str(one.message).startswith("compiled code is kept in") for one in said] == [True]
+    temporary = tmp_path / "tmp" / f"onlinecal-{os.geteuid()}"
+    assert temporary.stat().st_mode & 0o777 == 0o700
+    shutil.rmtree(temporary)
+    temporary.write_text("no folder either")
+    folder._told = False
+    with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR may name a folder") as said:
+        assert [loops_compiled(), loops_compiled()] == [1, 1]
+    assert len(said) == 1
+
+
+def test_readers_never_see_half_of_what_writers_write(cache):
+    contents = [os.urandom(10 ** (place + 2)) for place in range(4)]
+    seen = []
+
+    def work(content):
+        for _ in range(30):
+            folder.write("shared", content)
+            seen.append(folder.read("shared"))
+
+    threads = [threading.Thread(target=work, args=(content,)) for content in contents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 120
+    assert set(seen) <= set(contents)
+    assert list(cache.glob("*/*.part")) == []
+
+
+def test_code_of_older_sources_goes_when_there_is_newer_and_it_is_no_longer_used(cache, monkeypatch):
+    loops_compiled()
+    mine, now = only_file(cache).parent, time.time()
+    shutil.rmtree(mine)
+    days = {"a" * 40: 61, "not ours": 99} | {f"{number:040x}": number for number in range(14)}
+    for name, age in days.items():
+        (cache / name).mkdir()
+        os.utime(cache / name, (now - age * 86400,) * 2)
+    monkeypatch.setattr(folder, "_state", lambda: f"{10:040x}")
+    folder._used.cache_clear()
+    folder.write("used", b"")
+    os.utime(cache / f"{10:040x}", (now - 10 * 86400,) * 2)
+    assert folder.read("used") == b""
+    monkeypatch.undo()
+    monkeypatch.setattr(config, "CACHE_DIR", str(cache.parent))
+    folder.write("new", b"")
+    left = {path.name for path in cache.iterdir()} - {mine.name, "not ours"}
+    assert sorted(int(name, 16) for name in left) == list(range(11))
+
+
+def test_compiling_can_be_interrupted_and_taken_up_again():
+    class Interrupt(event.Listener):
+        def on_start(self, event):
+            os.kill(os.getpid(), signal.SIGINT)
+
+        def on_end(self, event):
+            pass
+
+    kernel = compiled(plus)
+    with pytest.raises(KeyboardInterrupt), event.install_listener("numba:compile", Interrupt()):
+        kernel(1)
+    assert kernel(1) == 2
+
+
+def test_kernels_differ_by_what_is_in_their_closures():
+    def make(inner, number):
+        def outer(x):
+            return inner(x) + number
+
+        return outer
+
+    def twice(x):
+        return 2 * x
+
+    def thrice(x):
+        return 3 * x
+
+    array = np.arange(3)
+    made = [make(twice, 1), make(thrice, 1), make(twice, 2), make(twice, 2.0), make(twice, array)]
+    more = [make(make(twice, 1), 1), make(twice, array + 1), make(twice, (1, 2)), make(compiled(thrice), 2)]
+    assert len({fingerprint(one) for one in made + more}) == len(made + more)
+    assert fingerprint(make(compiled(twice), 1)) == fingerprint(made[0])
+
+
+def test_kernels_of_a_users_functions_are_not_kept(cache, monkeypatch):
+    def make(inner):
+        def outer(x):
+            return inner(x)
+
+        return outer
+
+    console = {"__name__": "__main__"}
+    exec("def theirs(x): return x + 1", console)
+    theirs = console["theirs"]
+    for kernel in (theirs, make(theirs), make(compiled(theirs)), make(object())):
+        with pytest.raises(NotKept):
+            fingerprint(kernel)
+    assert [loops_compiled(theirs), loops_compiled(theirs)] == [1, 1]
+    monkeypatch.undo()
+    with pytest.raises(NotKept):
+        fingerprint(plus)
+    assert fingerprint(maximal_intervals)
+    assert not cache.exists()
+
+
+def test_code_of_sources_that_are_newer_than_the_process_is_neither_kept_nor_loaded(cache, monkeypatch):
+    loops_compiled()
+    monkeypatch.setattr(sources, "_seen_unchanged", float("-inf"))
+    monkeypatch.setattr(sources, "BEGAN", 0.0)
+    assert loops_compiled() == 1
+    assert loops_compiled(argument=1.5, answer=2.5) == 1
+    assert only_file(cache)
+
+
+def test_a_kernel_that_calls_itself_can_be_called():
+    def make():
+        @compiled
+        def factorial(n):
+            if n <= 1:
+                return 1
+            return n * factorial(n - 1)
+
+        return factorial
+
+    assert make()(5) == 120
