@@ -122,6 +122,11 @@ def warm_engine() -> None:
         ]
         engine.handle_lines(b"".join(asks))
         engine.handle_lines(b"".join(tells))
+    # keys that are all hot, one of which withdraws alone among many
+    with Engine() as engine:
+        engine.handle_lines(b"".join(asks))
+        engine.handle_lines(b"".join(asks).replace(b'"q', b'"r'))
+        engine.handle_lines(b"".join(tells))
     with Engine(config=EngineConfig(KeyConfig(kind="simplex"))) as engine:
         for t, label in enumerate("aba"):
             engine.handle([Query(f"q{t}", "k", {"a": 0.8, "b": 0.2}), Outcome(f"q{t}", label)])
