@@ -46,7 +46,7 @@ def exponential(x: float) -> float:
     value = value * r + 0.5
     value = value * r + 1.0
     value = value * r + 1.0
-    return value * np.int64((np.int64(power) + 1023) << 52).view(np.float64)
+    return float(value * np.int64((np.int64(power) + 1023) << 52).view(np.float64))
 
 
 @compiled
@@ -74,4 +74,4 @@ def logarithm(x: float) -> float:
     value = value * square + 1.0 / 5.0
     value = value * square + 1.0 / 3.0
     value = 2.0 * s * square * value
-    return exponent * LN2_HIGH + (2.0 * s + (value + exponent * LN2_LOW))
+    return float(exponent * LN2_HIGH + (2.0 * s + (value + exponent * LN2_LOW)))

@@ -11,7 +11,11 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.engine.concurrent import AsyncEngine as AsyncEngine
-    from onlinecal.engine.config import EngineConfig as EngineConfig, KeyConfig as KeyConfig, Match as Match
+    from onlinecal.engine.config import (
+        EngineConfig as EngineConfig,
+        KeyConfig as KeyConfig,
+        Match as Match,
+    )
     from onlinecal.engine.engine import Engine as Engine
     from onlinecal.engine.events import (
         Forecast as Forecast,
@@ -28,12 +32,21 @@ if TYPE_CHECKING:
     from onlinecal.engine.keys.totals import Total as Total
     from onlinecal.engine.ledger.archive import archive_ledger as archive_ledger
     from onlinecal.engine.ledger.archived import Archived as Archived
-    from onlinecal.engine.ledger.check import Check as Check, check_ledger as check_ledger
+    from onlinecal.engine.ledger.check import (
+        Check as Check,
+        check_ledger as check_ledger,
+    )
     from onlinecal.engine.ledger.export import export_ledger as export_ledger
     from onlinecal.engine.ledger.file import LedgerError as LedgerError
+    from onlinecal.engine.ledger.repair import (
+        Repaired as Repaired,
+        repair_ledger as repair_ledger,
+    )
+    from onlinecal.engine.ledger.report import (
+        Report as Report,
+        read_report as read_report,
+    )
     from onlinecal.engine.ledger.schema import Noted as Noted
-    from onlinecal.engine.ledger.repair import Repaired as Repaired, repair_ledger as repair_ledger
-    from onlinecal.engine.ledger.report import Report as Report, read_report as read_report
     from onlinecal.engine.settings import read_config as read_config
     from onlinecal.engine.watch.overview import Overview as Overview
 else:

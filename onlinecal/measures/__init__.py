@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     )
     from onlinecal.measures.decision.losses import (
         bayes_decisions as bayes_decisions,
+        confidence_width as confidence_width,
         decision_losses as decision_losses,
     )
-    from onlinecal.measures.decision.losses import confidence_width as confidence_width
     from onlinecal.measures.decomposition import (
         BrierDecomposition as BrierDecomposition,
         brier_decomposition as brier_decomposition,

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from simulations.evaluation import models, sources
+from simulations.evaluation import sources
 from simulations.evaluation.scoring import evaluate
 
 
@@ -12,8 +12,8 @@ from simulations.evaluation.scoring import evaluate
 def test_no_stream_breaks_it(name):
     source = sources.hard(name, 5000, 3)
     scores = {
-        method: evaluate(source, wrap(models.Recorded()), "forecasts", method, budget=0.1).score
-        for method, wrap in models.methods(1.0, 1).items()
+        method: evaluate(source, wrap(sources.Recorded()), "forecasts", method, budget=0.1).score
+        for method, wrap in sources.methods(1.0, 1).items()
     }
     ours = scores.pop("calibrated")
     assert ours.distance_upper <= ours.certificate <= ours.guarantee
@@ -26,8 +26,8 @@ def test_each_of_the_others_is_broken_by_one_of_them():
     guarantee, distances = 0.0, {}
     for name in sources.HARD:
         source = sources.hard(name, 10_000, 3)
-        for method, wrap in models.methods(1.0, 1).items():
-            score = evaluate(source, wrap(models.Recorded()), "forecasts", method, budget=0.05).score
+        for method, wrap in sources.methods(1.0, 1).items():
+            score = evaluate(source, wrap(sources.Recorded()), "forecasts", method, budget=0.05).score
             distances[method] = max(distances.get(method, 0.0), score.distance_lower)
             guarantee = score.guarantee or guarantee
     assert distances["calibrated"] < 0.3 * guarantee

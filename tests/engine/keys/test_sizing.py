@@ -46,7 +46,7 @@ def watch_of(data):
 
 @pytest.mark.parametrize("rounds", [10, 100, 1000, 10_000, pytest.param(40_000, marks=pytest.mark.slow)])
 def test_a_key_with_a_horizon_is_a_header_and_an_integer_for_each_grid_point(rounds):
-    config = KeyConfig(horizon=rounds)
+    config = KeyConfig(horizon=rounds, hints=False)
     data = kept(config, rounds)
     m = len(lane_of(data, config).memory) - TABLE - 1
     width = 1 if rounds < 5000 else 2
@@ -58,7 +58,7 @@ def test_a_key_with_a_horizon_is_a_header_and_an_integer_for_each_grid_point(rou
 @pytest.mark.parametrize("grid", ["adaptive", "nested"])
 @pytest.mark.parametrize("rounds", [10, 100, 1000, 10_000, pytest.param(40_000, marks=pytest.mark.slow)])
 def test_a_key_without_one_is_a_header_and_eight_bytes_for_each_visited_point(grid, rounds):
-    config = KeyConfig(grid=grid)
+    config = KeyConfig(grid=grid, hints=False)
     data = kept(config, rounds)
     memory = lane_of(data, config).memory
     points = (len(memory) - TABLE) // 2
@@ -72,7 +72,7 @@ def test_a_key_without_one_is_a_header_and_eight_bytes_for_each_visited_point(gr
 @pytest.mark.parametrize("classes", [2, 3, 5, 10])
 @pytest.mark.parametrize("rounds", [100, 1000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_key_with_classes_grows_with_its_vertices(classes, rounds):
-    config = KeyConfig(kind="simplex")
+    config = KeyConfig(kind="simplex", hints=False)
     data = kept(config, rounds, classes)
     vertices = int(lane_of(data, config).run_state.memory[USED])
     assert len(data) - watch_of(data) == pytest.approx(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead
-from onlinecal.forecasters import hints as defaults
+from onlinecal.forecasters import rules as defaults
 from onlinecal.forecasters.binary.cells import HINTED, LAST
 from onlinecal.forecasters.binary.grids import uniform
 from onlinecal.forecasters.binary.grids.dyadic_accounts import EAGER, TUNED

@@ -10,7 +10,7 @@ from river import datasets, linear_model, metrics, naive_bayes, preprocessing
 
 from onlinecal import CalibratedClassifier, expected_calibration_error
 from onlinecal.metrics import Brier
-from simulations.evaluation import models, sources
+from simulations.evaluation import sources
 from tests.commands import record, refused, run
 
 
@@ -137,8 +137,8 @@ def test_a_broken_bound_is_an_exit_code(monkeypatch):
 
 
 def test_every_model_can_be_named():
-    for name in models.MODELS:
-        assert models.create(name).predict_proba_one({"a": 1.0}) is not None
+    for name in sources.MODELS:
+        assert sources.create(name).predict_proba_one({"a": 1.0}) is not None
 
 
 @pytest.mark.parametrize(

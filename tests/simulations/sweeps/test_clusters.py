@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from simulations.games import extensions, players
-from simulations.sweeps import pool, sweep
+from simulations.sweeps import playing, pool
 from simulations.sweeps.config import check_config, read_config
 from simulations.sweeps.playing import planned_games, run_sweep
 from simulations.sweeps.pool import Workers, work
@@ -185,7 +185,7 @@ def test_a_task_whose_worker_dies_is_not_waited_for_for_ever(dask, monkeypatch):
 
 
 def test_workers_with_other_versions_refuse(dask, grid, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "identity", lambda game: "numpy 0.1")
+    monkeypatch.setattr(playing, "identity", lambda game: "numpy 0.1")
     with pytest.raises(ValueError, match=r"worker on \S+ cannot play: .* numpy .* for numpy 0.1"):
         run_sweep(read_config(grid), tmp_path / "out", dask)
 
