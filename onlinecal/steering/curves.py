@@ -164,7 +164,8 @@ def learn_free(
     error, rate = part * error, part * rate
     spread = 0.0
     for i in range(N_TOUCHED):
-        spread += state[at + N_KNOTS + int(state[knots + 2 * i])] * state[knots + 2 * i + 1] ** 2
+        share = state[knots + 2 * i + 1]
+        spread += state[at + N_KNOTS + int(state[knots + 2 * i])] * (share * share)
     scale = 1.0 + v * spread
     for i in range(N_TOUCHED):
         place = at + int(state[knots + 2 * i])

@@ -29,7 +29,9 @@ def pooled_loss(state: Any, answers: int, weights: int, n: int, outcome: int) ->
     """The squared error that n weighted answers amount to, were this the outcome."""
     mass = 0.0
     for i in range(n):
-        mass += state[weights + i] * exponential(-ETA * (state[answers + i] - outcome) ** 2)
+        error = state[answers + i] - outcome
+        # a power would be the C library's where nothing is compiled, with another last bit
+        mass += state[weights + i] * exponential(-ETA * (error * error))
     return -logarithm(mass) / ETA
 
 
@@ -55,7 +57,8 @@ def reweigh(
     """Weigh n answers by an outcome; of the share the first gets 1/first, each other 1/rest."""
     total = 0.0
     for i in range(n):
-        state[weights + i] *= exponential(-eta * (state[answers + i] - outcome) ** 2)
+        error = state[answers + i] - outcome
+        state[weights + i] *= exponential(-eta * (error * error))
         total += state[weights + i]
     give_out(state, weights, n, total, share, first, rest)
 
