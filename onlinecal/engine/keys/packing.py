@@ -12,6 +12,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.forecasters.binary.cells import TABLE
 from onlinecal.forecasters.binary.soundness import require
 
 SUM = 4
@@ -39,7 +40,7 @@ def garbage_left_alone() -> Iterator[None]:
             gc.enable()
 
 
-HEAD = 24
+HEAD = TABLE
 """Integers at the front of a memory that may be large; those behind them are mostly small."""
 FEW = 128
 """Up to so many integers Python's loop is faster than numpy's."""
