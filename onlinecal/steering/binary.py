@@ -1,16 +1,20 @@
 """Steering: a model's probability is mapped to a better one, by what followed its probabilities so far.
 
-Six answers are mixed by Vovk's aggregating algorithm (`mixing`): the probability itself, a smooth curve and
-a free one that forget slowly, the same that forget fast (`curves`), and the running mean of the outcomes in
-its bin. The mixture is then mixed with itself shifted by an intercept, in logits, that follows the outcomes.
-What comes out is kept away from 0 and 1 by 1/(2t + 4) in round t = 0, 1, ...
+Seven answers are mixed: the probability itself, a smooth curve and a free one that forget slowly, the same
+that forget fast (`curves`), the running mean of the outcomes in its bin, and its temperature curve, the logit
+times a factor. They are mixed twice. One mixture is by Vovk's aggregating algorithm (`mixing`), with weights
+that judge by squared error. The other is by Bayes' rule, with weights that judge by log loss, which tells
+answers about rare events apart; it is shifted by an intercept, in logits, that follows the outcomes. Both are
+mixed once more by Vovk's algorithm. What comes out is kept away from 0 and 1 by 1/(4n), where n counts the
+forecasts asked for so far.
 
-An outcome that comes late counts for less: forecasts that were open together, with outcomes that come
-together, may be one observation. If n events (forecasts asked for, outcomes learnt) came between a forecast
-and its outcome, weights, intercept, bins and slow curves learn 1/(n + 1) of it, fast curves the root of that.
+Of an outcome that comes late less is learnt (`lateness`). If n events (forecasts asked for, outcomes learnt)
+came between a forecast and its outcome, weights and intercept learn 1/sqrt(n + 1) of it, slow curves, bins
+and temperature the root of that; and no more than it counts among the outcomes that come with it, of which
+fast curves learn the root. Curves learn from what they would answer by now; weights judge what was answered.
 
 With outcomes in time, the sum of T squared errors exceeds that of the probabilities themselves by at most
-(3/2) ln(T + 6), and that of each other answer by ln(5)/2 more (docs/theory.md, Theorem 17c).
+(3/2) ln(T + 6), and that of each other answer by ln(6)/2 more (docs/theory.md, Theorem 17c).
 
 References
 ----------
@@ -40,6 +44,7 @@ from onlinecal.steering.curves import (
     N_TOUCHED,
     RATES,
     SMOOTH,
+    curvature,
     free_logit,
     learn_free,
     learn_smooth,
@@ -51,23 +56,37 @@ from onlinecal.steering.curves import (
     write_features,
     write_knots,
 )
-from onlinecal.steering.mixing import ETA, mixed_answer, reweigh
+from onlinecal.steering.lateness import RUN, account_size, begin_batch, share_alone, share_late, take_note
+from onlinecal.steering.mixing import ETA, mean_answer, mixed_answer, reweigh, reweigh_by_likelihood
 
-N_ANSWERS = 6
+N_ANSWERS = 7
 N_BINS = 20
-SHIFT_RATE = 0.02
+SHIFT_RATE = 0.025
 """Of the intercept that the last stage follows, in logits for an error of 1."""
 PATIENCE = 4.0
 """How much of the last stage's weight is shared: 4/(t + 8), so that it can follow sudden changes."""
+LEAST = 0.25
+"""What comes out is this far from 0 and 1, divided by the number of forecasts asked for."""
+UNLIKELY = 1e-4
+"""The least probability that weights by log loss give an outcome credit for."""
+DEEPEST, LARGEST = 11.5, 8.0
+"""The farthest logit that the temperature curve tells from others, and the largest slope it learns from."""
+COLDEST, HOTTEST = -4.0, 3.0
+"""Limits of the logarithm of its factor."""
+VARIANCE, RATE = 16.0, 1e-3
+"""The prior variance of that logarithm, and how fast it is forgotten."""
 
-# Layout of a steering state. The open ticket: cell, forecast, six answers of which the probability is the
-# first, half its stretched logit, the mixture and the shifted mixture, the events by then. Rounds, events
-# (forecasts asked for, outcomes learnt), intercept of the last stage, logits of 0 and of 1, weights of both
-# stages. Room for features and knots, the curves, sums and counts of bins.
+# Layout of a steering state. The open ticket: cell, forecast, seven answers of which the probability is the
+# first, half its stretched logit, the mixture by squared error, the shifted mixture by log loss, that mixture
+# itself, the events by then. Rounds, events (forecasts asked for, outcomes learnt), intercept, logits of 0
+# and of 1, weights by squared error, of the last stage and by log loss. Room for features and knots, the
+# curves, sums and counts of bins, the logarithm of the temperature's factor and its variance, the account of
+# outcomes that come together.
 CELL_LOWER, CELL_STEP, FORECAST, ANSWERS = 0, 1, 2, 3
 STRETCHED = ANSWERS + N_ANSWERS
 LAST = STRETCHED + 1
-ASKED = LAST + 2
+POOLED = LAST + 2
+ASKED = POOLED + 1
 TICKET = ASKED + 1
 """Length of the ticket, at the front of the state."""
 TICKET_ALONE = FORECAST + 1
@@ -75,19 +94,25 @@ TICKET_ALONE = FORECAST + 1
 ROUNDS, EVENTS, INTERCEPT, LOWEST, HIGHEST = TICKET, TICKET + 1, TICKET + 2, TICKET + 3, TICKET + 4
 WEIGHTS = HIGHEST + 1
 LAST_WEIGHTS = WEIGHTS + N_ANSWERS
-FEATURES = LAST_WEIGHTS + 2
+LOG_WEIGHTS = LAST_WEIGHTS + 2
+FEATURES = LOG_WEIGHTS + N_ANSWERS
 KNOTS = FEATURES + 2 * N_FEATURES
 CURVES = KNOTS + 2 * N_TOUCHED
 SUMS = CURVES + 2 * (SMOOTH + FREE)
 COUNTS = SUMS + N_BINS
-SIZE = COUNTS + N_BINS
+TEMPERATURE = COUNTS + N_BINS
+LATENESS = TEMPERATURE + 2
+SIZE = LATENESS + account_size(1)
 
 
 def new_steering() -> NDArray[np.float64]:
     """The state before the first round: half the weight is the probability's own."""
     state = np.zeros(SIZE)
-    state[WEIGHTS] = state[LAST_WEIGHTS] = state[LAST_WEIGHTS + 1] = 0.5
-    state[WEIGHTS + 1 : WEIGHTS + N_ANSWERS] = 0.1
+    state[LAST_WEIGHTS] = state[LAST_WEIGHTS + 1] = 0.5
+    for weights in (WEIGHTS, LOG_WEIGHTS):
+        state[weights] = 0.5
+        state[weights + 1 : weights + N_ANSWERS] = 0.5 / (N_ANSWERS - 1)
+    state[TEMPERATURE + 1] = VARIANCE
     state[LOWEST], state[HIGHEST] = -EDGE, EDGE
     for i in range(2):
         at = CURVES + i * (SMOOTH + FREE)
@@ -127,6 +152,7 @@ def unfold(state: Any) -> None:
 @kernel_part
 def steer(state: Any, p: float) -> float:
     """What is made of a probability p; the ticket is left in the state."""
+    begin_batch(state, LATENESS, 1)
     u = stretched(p, state[LOWEST], state[HIGHEST])
     state[EVENTS] += 1.0
     state[ANSWERS] = p
@@ -139,38 +165,87 @@ def steer(state: Any, p: float) -> float:
         state[ANSWERS + 2 + 2 * i] = sigmoid(free_logit(state, at + SMOOTH, KNOTS, u))
     b = bin_of(p, N_BINS)
     state[ANSWERS + 5] = bin_mean(state[SUMS + b], state[COUNTS + b], b, N_BINS)
-    first = mixed_answer(state, ANSWERS, WEIGHTS, N_ANSWERS)
-    inner = clip(first, 1e-6, 1.0 - 1e-6)
-    state[LAST] = first
-    state[LAST + 1] = sigmoid(logarithm(inner / (1.0 - inner)) + state[INTERCEPT])
-    least = 0.5 / (state[ROUNDS] + 2.0)
+    state[ANSWERS + 6] = sigmoid(tempered(state, u))
+    state[LAST] = mixed_answer(state, ANSWERS, WEIGHTS, N_ANSWERS)
+    state[POOLED] = mean_answer(state, ANSWERS, LOG_WEIGHTS, N_ANSWERS)
+    state[LAST + 1] = shifted(state[POOLED], state[INTERCEPT])
+    least = LEAST / (state[EVENTS] - state[ROUNDS] + 1.0)
     return clip(mixed_answer(state, LAST, LAST_WEIGHTS, 2), least, 1.0 - least)
 
 
 @kernel_part
-def learn(state: Any, outcome: float) -> None:
-    """Learn the outcome of the ticket: weights, intercept, bin, curves."""
-    rounds, p = state[ROUNDS], state[ANSWERS]
-    part = 1.0 / (1.0 + state[EVENTS] - state[ASKED])
-    eta = ETA * part
-    reweigh(state, ANSWERS, WEIGHTS, N_ANSWERS, outcome, eta, 1.0 / (rounds + 2.0), 2.0, 10.0)
-    reweigh(state, LAST, LAST_WEIGHTS, 2, outcome, eta, PATIENCE / (rounds + 2.0 * PATIENCE), 2.0, 2.0)
+def tempered(state: Any, u: float) -> float:
+    """The logit of what the temperature curve answers."""
+    logit = clip(exponential(u) - exponential(-u), -DEEPEST, DEEPEST)
+    return float(exponential(state[TEMPERATURE]) * logit)
+
+
+@kernel_part
+def shifted(answer: float, intercept: float) -> float:
+    """An answer moved by so much in logits."""
+    inner = clip(answer, 1e-6, 1.0 - 1e-6)
+    return sigmoid(logarithm(inner / (1.0 - inner)) + intercept)
+
+
+@kernel_part
+def learn(state: Any, outcome: float) -> float:
+    """Learn the outcome of the ticket: weights, intercept, bin, curves; what weights learn of it."""
+    rounds, p, u = state[ROUNDS], state[ANSWERS], state[STRETCHED]
+    late = state[EVENTS] - state[ASKED]
+    unfold(state)
+    alone = noted(state, outcome, late)
+    judged = min(share_late(late), alone)
+    part = min(math.sqrt(share_late(late)), alone)
+    share, rest = judged / (rounds + 2.0), 2.0 * (N_ANSWERS - 1)
+    reweigh(state, ANSWERS, WEIGHTS, N_ANSWERS, outcome, ETA * judged, share, 2.0, rest)
+    reweigh_by_likelihood(state, ANSWERS, LOG_WEIGHTS, N_ANSWERS, outcome, judged, share, 2.0, rest, UNLIKELY)
+    share = judged * PATIENCE / (rounds + 2.0 * PATIENCE)
+    reweigh(state, LAST, LAST_WEIGHTS, 2, outcome, ETA * judged, share, 2.0, 2.0)
+    state[INTERCEPT] += judged * SHIFT_RATE * (outcome - shifted(state[POOLED], state[INTERCEPT]))
     b = bin_of(p, N_BINS)
     state[SUMS + b] += part * outcome
     state[COUNTS + b] += part
-    state[INTERCEPT] += part * SHIFT_RATE * (outcome - state[LAST + 1])
-    unfold(state)
+    learn_temperature(state, u, outcome, part)
     for i in range(2):
         at = CURVES + i * (SMOOTH + FREE)
+        if late > 0.0:
+            state[ANSWERS + 1 + 2 * i] = sigmoid(smooth_logit(state, at, FEATURES))
+            state[ANSWERS + 2 + 2 * i] = sigmoid(free_logit(state, at + SMOOTH, KNOTS, u))
         learn_smooth(state, at, FEATURES, state[ANSWERS + 1 + 2 * i], outcome, RATES[i], part)
         learn_free(state, at + SMOOTH, KNOTS, state[ANSWERS + 2 + 2 * i], outcome, RATES[i], part)
         part = math.sqrt(part)
     if 0.0 < p < 1.0:
-        logit = exponential(state[STRETCHED]) - exponential(-state[STRETCHED])
+        logit = exponential(u) - exponential(-u)
         state[LOWEST] = min(state[LOWEST], logit)
         state[HIGHEST] = max(state[HIGHEST], logit)
     state[ROUNDS] = rounds + 1.0
     state[EVENTS] += 1.0
+    return judged
+
+
+@kernel_part
+def noted(state: Any, outcome: float, late: float) -> float:
+    """Note what the fast smooth curve leaves over, and say what the outcome counts; see `lateness`."""
+    answer = state[ANSWERS + 3]
+    if late > 0.0:
+        answer = sigmoid(smooth_logit(state, CURVES + SMOOTH + FREE, FEATURES))
+    state[LATENESS + RUN] += 1.0
+    take_note(state, LATENESS, 0, outcome - answer)
+    return share_alone(state, LATENESS, 1)
+
+
+@kernel_part
+def learn_temperature(state: Any, u: float, outcome: float, part: float) -> None:
+    """Let the temperature curve learn what followed, or a part of it: an extended Kalman filter."""
+    logit = tempered(state, u)
+    answer, slope = sigmoid(logit), clip(logit, -LARGEST, LARGEST)
+    error = outcome - answer
+    variance = state[TEMPERATURE + 1]
+    scale = 1.0 + part * curvature(answer, error) * slope * slope * variance
+    moved = state[TEMPERATURE] + part * variance * slope * error / scale
+    state[TEMPERATURE] = clip(moved, COLDEST, HOTTEST)
+    learnt = variance / scale
+    state[TEMPERATURE + 1] = learnt + part * RATE * (VARIANCE - learnt)
 
 
 class Hinting:
@@ -206,8 +281,9 @@ def leave(state: Any, p: float) -> float:
 
 
 @kernel_part
-def ignore(state: Any, outcome: float) -> None:
+def ignore(state: Any, outcome: float) -> float:
     """In place of `learn`, nothing."""
+    return 0.0
 
 
 @compiled
@@ -219,7 +295,7 @@ def hint_of(state: NDArray[np.float64], raw: float) -> float:
 @compiled
 def learn_outcome(state: NDArray[np.float64], outcome: int) -> None:
     """See `Hinting`."""
-    learn(state, outcome)
+    learn(state, float(outcome))
 
 
 @compiled
@@ -257,7 +333,7 @@ def rounds_of(rules: Rules, steers: bool = True) -> tuple[Callable[..., float], 
         if not has_room(memory):
             return False
         charge(memory, int(state[CELL_LOWER]), int(state[CELL_STEP]), outcome, state[FORECAST])
-        learn_by(state, outcome)
+        learn_by(state, float(outcome))
         return True
 
     return ask, settle

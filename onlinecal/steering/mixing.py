@@ -64,6 +64,45 @@ def reweigh(
 
 
 @kernel_part
+def mean_answer(state: Any, answers: int, weights: int, n: int) -> float:
+    """The weighted mean of n answers: by Bayes' rule, what they forecast together."""
+    total = 0.0
+    for i in range(n):
+        total += state[weights + i] * state[answers + i]
+    return total
+
+
+@kernel_part
+def reweigh_by_likelihood(
+    state: Any,
+    answers: int,
+    weights: int,
+    n: int,
+    outcome: float,
+    part: float,
+    share: float,
+    first: float,
+    rest: float,
+    least: float,
+) -> None:
+    """The same by what each answer gave the outcome, or by its power `part`: by log loss.
+
+    Answers count as at least `least` and at most 1 less that.
+    """
+    total = 0.0
+    for i in range(n):
+        answer = clip(state[answers + i], least, 1.0 - least)
+        if part == 1.0 and (outcome == 0.0 or outcome == 1.0):
+            likelihood = answer if outcome == 1.0 else 1.0 - answer
+        else:
+            loss = outcome * logarithm(answer) + (1.0 - outcome) * logarithm(1.0 - answer)
+            likelihood = exponential(part * loss)
+        state[weights + i] *= likelihood
+        total += state[weights + i]
+    give_out(state, weights, n, total, share, first, rest)
+
+
+@kernel_part
 def give_out(state: Any, weights: int, n: int, total: float, share: float, first: float, rest: float) -> None:
     """Divide weights by their total, and give out a share of them as `reweigh` says."""
     for i in range(n):

@@ -1,8 +1,8 @@
 """Steering that is trusted as far as it has proved itself: for streams that may be short.
 
 What steering makes of a probability (`binary`) is mixed with the probability itself by Vovk's aggregating
-algorithm once more, at first with a tenth of the weight, and kept away from 0 and 1 by 1/(4t + 8) in round
-t = 0, 1, ... With outcomes in time the sum of squared errors exceeds that of the probabilities themselves by
+algorithm once more, at first with a tenth of the weight, and kept away from 0 and 1 by 1/(8n), where n counts
+the forecasts asked for so far. With outcomes in time the sum of squared errors exceeds that of the probabilities themselves by
 less than 1/10, whatever comes, and that of steering by less than 6/5 (docs/theory.md, Theorem 17d): the
 price of learning is paid where there is something to be gained.
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.forecasters.binary.cells import clip
-from onlinecal.steering.binary import ANSWERS, ASKED, EVENTS, FORECAST, ROUNDS, TICKET, learn, steer, within
+from onlinecal.steering.binary import ANSWERS, EVENTS, FORECAST, LEAST, ROUNDS, TICKET, learn, steer, within
 from onlinecal.steering.binary import SIZE as STEERING
 from onlinecal.steering.binary import new_steering as steering_alone
 from onlinecal.steering.mixing import ETA, mixed_answer, reweigh
@@ -29,7 +29,7 @@ WEIGHTS = ROOM + 2
 SIZE = WEIGHTS + 2
 TRUST = 0.1
 """The weight of steering at first."""
-LEAST = 1e-9
+SHARED = 1e-9
 """What is shared of the weights in a round, so that none is ever 0."""
 
 
@@ -46,7 +46,7 @@ def advise(state: Any, ticket: Any, raw: float) -> float:
     for i in range(TICKET):
         ticket[i] = state[i]
     write_answers(state)
-    least = 0.25 / (state[ROUNDS] + 2.0)
+    least = 0.5 * LEAST / (state[EVENTS] - state[ROUNDS] + 1.0)
     return clip(mixed_answer(state, ROOM, WEIGHTS, 2), least, 1.0 - least)
 
 
@@ -56,9 +56,8 @@ def take_in(state: Any, ticket: Any, outcome: float) -> None:
     for i in range(TICKET):
         state[i] = ticket[i]
     write_answers(state)
-    eta = ETA / (1.0 + state[EVENTS] - state[ASKED])
-    reweigh(state, ROOM, WEIGHTS, 2, outcome, eta, LEAST, 2.0, 2.0)
-    learn(state, outcome)
+    judged = learn(state, outcome)
+    reweigh(state, ROOM, WEIGHTS, 2, outcome, ETA * judged, SHARED, 2.0, 2.0)
 
 
 @kernel_part

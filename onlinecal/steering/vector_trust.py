@@ -20,7 +20,8 @@ import numpy as np
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.steering.mixing import mix_vectors, reweigh_vectors
-from onlinecal.steering.trust import LEAST, TRUST
+from onlinecal.steering.trust import SHARED as SHARED_WEIGHT
+from onlinecal.steering.trust import TRUST
 from onlinecal.steering.vector import (
     ANSWERS,
     ASKED,
@@ -87,7 +88,7 @@ def settle(state: Floats, ticket: Floats, k: int, label: int, soft: Floats) -> N
         state[i] = ticket[i]
     write_answers(state, ticket, k)
     eta = 1.0 / (1.0 + state[shared + EVENTS] - state[ASKED])
-    reweigh_vectors(state, weights + 2, weights, 2, k, label, soft, eta, LEAST)
+    reweigh_vectors(state, weights + 2, weights, 2, k, label, soft, eta, SHARED_WEIGHT)
     learn(state, k, label, soft)
 
 
