@@ -19,7 +19,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.binary.cells import Report
+
+
+@kernel_part
+def ignore_late(memory: Any, others: int) -> None:
+    """For forecasters that late labels do not change."""
 
 
 class Rules(NamedTuple):
@@ -39,6 +45,8 @@ class Rules(NamedTuple):
         By how much the certificate would rise with either outcome; the expected rise unless the draw is seen.
     certificate(memory) -> float
         A proven upper bound on the distance to calibration so far, a sum over rounds.
+    note_late(memory, others) -> None
+        Before a round is announced: so many other forecasts are open.
     """
 
     has_room: Callable[..., bool]
@@ -47,6 +55,7 @@ class Rules(NamedTuple):
     point: Callable[..., float]
     certificate_rises: Callable[..., tuple[float, float]]
     certificate: Callable[..., float]
+    note_late: Callable[..., None] = ignore_late
 
 
 class Playable(Protocol):

@@ -68,7 +68,7 @@ def replaying(rules: Rules, steers: bool) -> Callable[..., bool]:
     of open rows wait in rows of `kept`, those named in `places`; of `free`, a stack, the rest.
     """
     ask, settle = rounds_of(rules, steers)
-    certificate = rules.certificate
+    certificate, note_late = rules.certificate, rules.note_late
 
     @compiled
     def replay(
@@ -89,6 +89,7 @@ def replaying(rules: Rules, steers: bool) -> Callable[..., bool]:
         length = kept.shape[1]
         while settled < len(raw):
             if known[settled] > asked:
+                note_late(memory, asked - settled)
                 forecasts[asked] = ask(memory, state, raw[asked])
                 place = free[len(free) - 1 - (asked - settled)]
                 places[asked] = place

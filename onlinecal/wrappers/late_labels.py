@@ -101,7 +101,10 @@ class LateRounds(Generic[T]):
     def _make_way(self) -> None:
         """Let the open round wait, since another one is about to be opened."""
         self._put_aside()
-        self._most_open = max(self._most_open, len(self._pending))
+        waiting = len(self._pending)
+        if waiting:
+            self._most_open = max(self._most_open, waiting)
+            self._note_late(waiting)
 
     def _late(self, x: Any) -> T | None:
         """The oldest forecast that waits for the label of these features, to be settled now.
@@ -110,9 +113,7 @@ class LateRounds(Generic[T]):
         """
         self._put_aside()
         forecast = self._pending.take(x) if len(self._pending) else None
-        if forecast is not None:
-            self._note_late(self._most_open)
-        else:
+        if forecast is None:
             self._make_way()
             self._open(x)
         return forecast

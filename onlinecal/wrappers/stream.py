@@ -156,19 +156,13 @@ def recalibrate_stream(
     out, running, bounds = _played(
         given,
         parts,
-        lambda late: new_strategy(kind, SL(slack, late), 1, horizon, declared=given.classes, steering=SteeredVectors()),
+        lambda: new_strategy(kind, slack, 1, horizon, declared=given.classes, steering=SteeredVectors()),
     )
     certificate, guarantee = (float(in_turn(each)) for each in zip(*bounds, strict=True))
     report = report_of(given, out, certificate, guarantee)
     warn_of(report.remarks)
     by_group = None if groups is None else ByGroup(given, out, parts, bounds)
     return RecalibratedStream(_like(probabilities, given, out), running, guarantee, report, by_group)
-
-
-import os
-_A, _B = [float(x) for x in os.environ.get('SL','0,.5').split(',')]
-def SL(slack, late):
-    return slack if slack is not None or not late or not _A else min(1000.0, _A * (1 + late) ** _B)
 
 
 def _kind(strategy: StrategyName, given: Given, slack: float | None, horizon: int | None) -> str:
@@ -187,7 +181,7 @@ def _kind(strategy: StrategyName, given: Given, slack: float | None, horizon: in
 
 
 def _played(
-    given: Given, parts: list[Group], new: Callable[[int], Strategy]
+    given: Given, parts: list[Group], new: Callable[[], Strategy]
 ) -> tuple[Floats, Floats, list[tuple[float, float]]]:
     """Forecasts (T, k), running certificates (T,), and by group the certificate and guarantee."""
     labels, bounds, begin = Labels(given.classes), [], 0
@@ -196,7 +190,7 @@ def _played(
     certificates = np.empty(len(order), np.longdouble)
     before = np.zeros_like(certificates)
     for part in parts:
-        strategy, end = new(part.schedule.most_late), begin + len(part.rows)
+        strategy, end = new(), begin + len(part.rows)
         rows = slice(begin, end)
         tapes = strategy.replay(ordered.table[rows], ordered.numbers[rows], labels, part.schedule)
         played[rows], certificates[rows] = tapes.forecasts, tapes.certificates

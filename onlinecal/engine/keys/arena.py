@@ -28,9 +28,9 @@ from onlinecal.engine.keys.writing import PER_KEY, PER_OPEN, Told, write_states
 from onlinecal.engine.watch.account import FORECAST, HINT
 from onlinecal.engine.watch.key_watch import KeyWatch, Raised
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
-from onlinecal.forecasters.binary.cells import FORMAT, NO_HINT, REPORT, ROUNDS, SCALE
+from onlinecal.forecasters.binary.cells import FORMAT, HIGH, LATE, NO_HINT, REPORT, ROUNDS, SCALE
 from onlinecal.forecasters.binary.compiled import enlarged
-from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC, PACE, TUNED
+from onlinecal.forecasters.binary.grids.dyadic_accounts import BASE, FORMAT_DYADIC, PACE, TUNED
 
 Noted = tuple[NDArray[Any], ...]
 """Players, places, outcomes, hints and numbers, as `Steps` has them."""
@@ -279,5 +279,5 @@ class ArenaLane(BinaryLane):
         return self.arena.memory(self.player)
 
 
-_ASKED = [FORMAT, ROUNDS, SCALE, REPORT, TUNED, PACE]
+_ASKED = [FORMAT, ROUNDS, SCALE, REPORT, TUNED, PACE, HIGH, LATE, BASE]
 """Where what promises of grids without a horizon depend on stands, besides how late labels were."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from onlinecal.engine.keys.packing import pack, pack_rounds, unpack, unpack_rounds
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
-from onlinecal.forecasters.binary.cells import MOVED, NO_HINT, ROUNDS
+from onlinecal.forecasters.binary.cells import GROWS, LATE, MOVED, NO_HINT, ROUNDS
 from onlinecal.forecasters.binary.compiled import FULL, certain_rounds, enlarged
 from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory
 from onlinecal.forecasters.binary.windowing.windows import NO_ROUNDS, Window
@@ -266,9 +266,11 @@ class BinaryLane:
     def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
         """Take the steps, each in one compiled call: handing over many in arrays would cost more."""
         machine, certificates = self.machine, []
-        for issued, outcome, hint, _ in steps:
+        for issued, outcome, hint, others in steps:
             if outcome is None:
                 guide = NO_HINT if hint is None else hint
+                if others > self.memory[LATE] and self.memory[GROWS]:
+                    machine.note_late(self.memory, others)
                 lower, step, issued.probability = machine.issue(self.memory, guide)
                 issued.cell = lower, step
             else:

@@ -120,7 +120,7 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
     the heap, twice as long. `threshold` is that of alarms, inf for none.
     """
     propose, charge, has_room = rules.propose, rules.charge, rules.has_room
-    bears, in_units = rules.bears, rules.in_units
+    bears, in_units, note_late = rules.bears, rules.in_units, rules.note_late
 
     @compiled
     def play(players: Players, steps: Steps, progress: Ints, threshold: float) -> int:
@@ -151,6 +151,7 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
                     )
             elif outcome == ASKS:
                 counts[player, 1] = max(counts[player, 1], counts[player, 0])
+                note_late(memory, counts[player, 0])
                 counts[player, 0] += 1
                 hint = steps.hints[i]
                 players.hints[place] = hint if hint >= 0.0 else np.nan

@@ -169,8 +169,8 @@ class AlmostOneStepAhead(GridForecaster):
         if hint is not None:
             check_expected(self.hints, "hint")
             guide = check_probability(hint, "hint")
-        lower, step, probability = self.machine.issue(self.memory, guide)
         self.note_late(len(self._open))
+        lower, step, probability = self.machine.issue(self.memory, guide)
         scale = int(self.memory[SCALE])
         ends = lower / scale, (lower + step) / scale
         return Forecast(

@@ -8,6 +8,7 @@ how the tests check the compiled code. A machine offers
 
     bears(memory) -> bool                      whether no accumulator can wrap in one more round
     has_room(memory) -> bool                   whether it bears a round and the table can take one more point
+    note_late(memory, others)                  so many other forecasts are open: before one is proposed
     propose(memory, hint) -> (lower, step)     the valid cell to report: the current one, or in a memory that
                                                has hints the nearest; hint < 0 means there is none, and the
                                                nearest is that to LAST
@@ -50,11 +51,12 @@ Memory = Any
 FORMAT, SCALE, TILT, LOW, HIGH, REPORT, FINE = range(7)
 LOWER, STEP, ROUNDS, SPREAD, MOVED = range(7, 12)
 # HINTED: whether rounds may have hints. LAST: the middle of the cell of the round that was settled last, in
-# half units; before any 1/2.
-HINTED, LAST = 12, 13
-COMMON = 14
+# half units; before any 1/2. LATE, GROWS: the most other forecasts that were open when one was asked for, and
+# the slack without any in units, where the slack grows with them; else 0.
+HINTED, LAST, LATE, GROWS = 12, 13, 14, 15
+COMMON = 16
 """Length of the part of the header that all grid machines share; a machine may append its own."""
-TABLE = 26
+TABLE = 28
 """Where the bias table begins."""
 
 GAIN = 38

@@ -41,6 +41,7 @@ class Machine:
 
     advance(memory, outcome) -> next forecast: charge the current cell. FULL if there is no room.
     issue(memory, hint) -> (lower, step, forecast): the cell to report.
+    note_late(memory, others): so many other forecasts are open, before one is issued.
     settle(memory, lower, step, outcome, forecast) -> next forecast: charge that cell, or FULL.
     settle_share(memory, lower, step, share, forecast) -> the same with an outcome in [0, 1], of a memory that
         is `refined`.
@@ -54,6 +55,7 @@ class Machine:
     playable_shares: ClassVar[Rules]
     advance: ClassVar[Callable[..., float]]
     issue: ClassVar[Callable[..., tuple[int, int, float]]]
+    note_late: ClassVar[Callable[..., None]]
     settle: ClassVar[Callable[..., float]]
     settle_share: ClassVar[Callable[..., float]]
     certify: ClassVar[Callable[..., float]]
@@ -101,6 +103,10 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
         memory = borrowed(memory)
         lower, step = propose(memory, hint)
         return lower, step, report(memory, lower, step, hint)
+
+    @compiled
+    def note_late(memory: NDArray[np.int64], others: int) -> None:
+        rules.note_late(memory, others)
 
     @compiled
     def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> float:
@@ -169,7 +175,9 @@ def grid_rules(rules: ModuleType) -> Rules:
     ) -> tuple[float, float]:
         return grid_rises(memory, lower, step, forecast)
 
-    return Rules(rules.has_room, announce, settle, point, certificate_rises, certificate)
+    return Rules(
+        rules.has_room, announce, settle, point, certificate_rises, certificate, rules.note_late
+    )
 
 
 def without_hints(playable: Rules) -> Rules:

@@ -12,6 +12,8 @@ from river import base
 from onlinecal.forecasters.binary import guarantees
 from onlinecal.forecasters.binary.cells import (
     FORMAT,
+    GROWS,
+    LATE,
     LOWER,
     MOVED,
     NO_HINT,
@@ -128,7 +130,8 @@ class GridForecaster(base.Classifier):
                 )
         else:
             tuned = 0 if grid == "nested" else ADAPTIVE | EAGER * (hints and unset)
-            self._adopt(dyadic.new_memory(rule, self._slack, said, tuned, self.hints))
+            grows = self.hints and slack is None and rule == "balanced"
+            self._adopt(dyadic.new_memory(rule, self._slack, said, tuned, self.hints, grows))
         if window is not None:
             self._window = Window(window, self.memory)
 
@@ -223,8 +226,7 @@ class GridForecaster(base.Classifier):
             outcome: float = OUTCOMES[y]
         except (KeyError, TypeError):
             outcome = share_of(y, "y")
-        if self._open:
-            self.note_late(len(self._open))
+        self.note_late(len(self._open))
         if self.hints or self._window is not None or outcome not in (0, 1):
             self.settle(*self._coming(), outcome, self._probability)
             return
@@ -244,6 +246,7 @@ class GridForecaster(base.Classifier):
     def predict_proba_one(self, x: Any) -> dict[bool, float]:
         """The forecast of the coming round, as the probabilities of False and True."""
         if self.hints:
+            self.note_late(len(self._open))
             self._coming()
         p = self._probability
         return {False: 1.0 - p, True: p}
@@ -265,8 +268,8 @@ class GridForecaster(base.Classifier):
         tapes = played, advice, np.empty(0), forecasts, points
         # where the accumulators might not bear it all, what is played is a copy
         fits = len(played) <= certain_rounds(self.memory)
-        memory = self.memory if fits else self.memory.copy()
         self.note_late(len(self._open))
+        memory = self.memory if fits else self.memory.copy()
         try:
             if self._window is None:
                 memory = play(memory, tapes)
@@ -282,6 +285,8 @@ class GridForecaster(base.Classifier):
     def note_late(self, others: int) -> None:
         """Take into the guarantee that so many `others` were open when a forecast was issued."""
         self._late = max(self._late, others)
+        if self.memory[GROWS] and others > self.memory[LATE]:
+            self.machine.note_late(self.memory, others)
 
     def promise(self, rounds: int) -> float:
         """The a-priori bound on distance plus bias after so many rounds, a sum."""

@@ -15,6 +15,9 @@ from onlinecal.forecasters.binary.cells import (
     BRIM,
     FINE,
     FORMAT,
+    GROWS,
+    HIGH,
+    LATE,
     MIDPOINT,
     REPORT,
     SCALE,
@@ -24,6 +27,7 @@ from onlinecal.forecasters.binary.cells import (
 from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     ADAPTIVE,
     ALLOWANCE,
+    BASE,
     MOST_ROUNDS,
     PACE,
     TUNED,
@@ -130,19 +134,19 @@ def window_biases(n_cells: int, biases: Biases, late: int, freed: bool) -> float
 
 
 def dyadic_guarantee(
-    rounds: int, pace: int, biases: Biases, reach: float, tuned: bool, late: int = 0
+    rounds: int, pace: int, biases: Biases, reach: float, tuned: bool, late: int = 0, least_cells: int = 1
 ) -> float:
     """sum over s <= t of d/m_s, plus the biases' bounds, plus (5/3) c when the grid tunes itself.
 
     m_s is the base grid of round s. With c = d (the two rules as published) this is at most
-    2 sqrt(3 c d t) for every t; see docs/theory.md for what late labels add.
+    2 sqrt(3 c d t) for every t; see docs/theory.md for what late labels add. The base grid now has
+    `least_cells` at least: it is finer than the pace asks for if slack has grown since.
     """
     level, start, moved = 0, 0, 0.0
     while rounds > (end := last_round(pace, level)):
         moved += reach * (end - start) / (1 << level)
         level, start = level + 1, end
-    m = 1 << level
-    total = moved + reach * (rounds - start) / m + biases.total(m, late)
+    total = moved + reach * (rounds - start) / (1 << level) + biases.total(max(1 << level, least_cells), late)
     if tuned:
         return total + float(ALLOWANCE) * biases.worst + (late_share(late, reach) if late else 0.0)
     return total + late * reach
@@ -198,8 +202,11 @@ class Terms(NamedTuple):
             unit = unit_of(memory)
             return uniform_guarantee(rounds, m, biases, self.reach, late, unit, freed)
         rounded = rounds / int(memory[SCALE]) if memory[TUNED] & DYADIC_SHARED else 0.0
-        tuned, pace = bool(memory[TUNED] & ADAPTIVE), int(memory[PACE])
-        return rounded + dyadic_guarantee(rounds, pace, self.biases, self.reach, tuned, late)
+        tuned, pace, biases, cells = bool(memory[TUNED] & ADAPTIVE), int(memory[PACE]), self.biases, 1
+        if memory[GROWS]:
+            biases = biases._replace(slack=int(memory[HIGH]) / int(memory[SCALE]))
+            late, cells = max(late, int(memory[LATE])), int(memory[SCALE]) // int(memory[BASE])
+        return rounded + dyadic_guarantee(rounds, pace, biases, self.reach, tuned, late, cells)
 
     def window_promise(self, memory: Memory, rounds: int, late: int) -> float | None:
         """The bound on any so many consecutive rounds; None on a grid that has none."""

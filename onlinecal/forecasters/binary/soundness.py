@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from onlinecal.forecasters.binary.cells import (
     FINE,
     FORMAT,
+    GROWS,
     HINTED,
+    LATE,
     LOWER,
     ROUNDS,
     SCALE,
@@ -41,7 +43,8 @@ from onlinecal.forecasters.binary.grids.uniform import SHARED as UNIFORM_SHARED
 if TYPE_CHECKING:
     from onlinecal.forecasters.binary.grid import GridForecaster
 
-SETTINGS = (*range(FORMAT, FINE + 1), HINTED)
+SETTINGS = (*range(FORMAT, FINE + 1), HINTED, LATE, GROWS)
+MOST_LATE = 1 << 40
 UNIFORM_SETTINGS, DYADIC_SETTINGS = (STEP, SHIFT, FREED), (PRICE, PACE, BOUND)
 
 
@@ -53,6 +56,9 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
     uniformly = fresh[FORMAT] == FORMAT_UNIFORM
     if uniformly and head[UNIFORM_SHARED]:
         fresh = forecaster.refined(fresh)
+    if fresh[GROWS] and 0 < head[LATE] <= MOST_LATE:
+        fresh = fresh.copy()
+        forecaster.machine.rules.note_late(fresh, head[LATE])
     like = fresh[:TABLE].tolist()
     settings = (*SETTINGS, *(UNIFORM_SETTINGS if uniformly else DYADIC_SETTINGS))
     require(all(head[place] == like[place] for place in settings), "what its configuration says")

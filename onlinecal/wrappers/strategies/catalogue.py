@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
-from onlinecal.forecasters.rules import SLACK_ON_FIXED_GRIDS, SLACK_WITH_HINTS
+from onlinecal.forecasters.rules import SLACK_ON_FIXED_GRIDS
 from onlinecal.forecasters.simplex.input import check_labels
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label
@@ -112,10 +112,11 @@ def new_strategy(
 ) -> Strategy:
     """The strategy of that name before its first round; `declared`: all labels, if known beforehand.
 
-    The slack, if not set, is that of forecasters with hints. `steering` is for several labels.
+    The slack, if not set, is that of forecasters with hints, which grows with late labels where the grid
+    tunes itself. `steering` is for several labels.
     """
-    fixed = SLACK_ON_FIXED_GRIDS if slack is None else slack
-    each = SLACK_WITH_HINTS if slack is None and horizon is None and moments is None else fixed
+    fixed = horizon is not None or moments is not None
+    each = SLACK_ON_FIXED_GRIDS if slack is None and fixed else slack
     if name == Certain.name:
         return Certain(moments)
     if name == Simplex.name:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import MOVED, Report
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
+from onlinecal.forecasters.rules import SLACK_WITH_HINTS
 from onlinecal.steering.binary import (
     CELL_LOWER,
     CELL_STEP,
@@ -43,7 +44,7 @@ class Projection:
     Parameters
     ----------
     slack, horizon
-        As in AlmostOneStepAhead; with several buckets the horizon is not used, since a bucket's share
+        As in AlmostOneStepAhead with hints; with several buckets the horizon is not used, since a bucket's share
         of the rounds is not known beforehand.
     n_buckets
         How many equal-width buckets of the hint get a table of their own; "auto": buckets that are halved as
@@ -71,18 +72,19 @@ class Projection:
 
     def __init__(
         self,
-        slack: float,
+        slack: float | None,
         n_buckets: Buckets,
         horizon: int | None,
         moments: Moments | None = None,
         steers: bool = True,
     ) -> None:
+        own = SLACK_WITH_HINTS if slack is None else slack
         number = 1 if isinstance(n_buckets, str) else n_buckets
         settings: dict[str, Any] = {"horizon": horizon if n_buckets == 1 else None}
         if moments is not None:
             settings["window"] = moments.window
             if settings["horizon"] is None:
-                biases = Biases(float(slack), 0)
+                biases = Biases(float(own), 0)
                 settings["n_cells"] = window_cells(moments.window, biases, 1.0, number)
         # on the grid that tunes itself a report that nobody sets is the hint, and the grid refines eagerly
         report: Report | None = None if moments is settings["horizon"] is None else "hint"
@@ -94,7 +96,7 @@ class Projection:
         self._table = self.tables[0]
         self._last = number - 1
         if n_buckets == AUTO:
-            self._splitting = SplittingBuckets(math.ceil(PATIENCE * slack))
+            self._splitting = SplittingBuckets(math.ceil(PATIENCE * own))
         self._state = new_steering() if steers else np.zeros(TICKET_ALONE)
         self._compile()
 
@@ -136,11 +138,11 @@ class Projection:
         What it leaves is what `ask`, `ticket`, `present` and `settle` would leave, row by row. Only without
         window, and with one bucket.
         """
-        self.note_late(schedule.most_late)
         tapes = replayed(
             self._table, self._state, np.ascontiguousarray(raw), outcomes.view(np.uint8), schedule
         )
         self._table.resume()
+        self.note_late(schedule.most_late)
         return tapes
 
     def surprise(self) -> None:

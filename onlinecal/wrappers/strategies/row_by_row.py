@@ -36,6 +36,7 @@ def played_row_by_row(
         while opened < known:
             if here >= 0:
                 waiting[here] = strategy.take(names)
+                strategy.note_late(len(waiting))
             raw: dict[Label, float] = dict(zip(classes, table[opened].tolist(), strict=True))
             names, answer = strategy.ask(raw, strategy.names(raw, labels), labels)
             tapes.forecasts[opened] = [answer[label] for label in classes]
@@ -49,5 +50,4 @@ def played_row_by_row(
         strategy.settle(names, classes[numbers[row]], labels)
         tapes.certificates[settled] = in_turn(part.certificate for part in strategy.bounded())
         here = -1
-    strategy.note_late(schedule.most_late)
     return tapes

@@ -104,7 +104,7 @@ class Strategy(ABC):
 
     def __init__(
         self,
-        slack: float,
+        slack: float | None,
         n_buckets: Buckets,
         horizon: int | None,
         moments: Moments | None = None,

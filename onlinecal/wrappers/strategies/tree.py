@@ -83,7 +83,7 @@ class Tree(Strategy):
 
     def __init__(
         self,
-        slack: float,
+        slack: float | None,
         n_buckets: Buckets,
         horizon: int | None,
         moments: Moments | None = None,

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from onlinecal.forecasters.binary.cells import (
     BRIM,
     FINE,
+    GROWS,
     HIGH,
     HINTED,
     LAST,
+    LATE,
     LOW,
     LOWER,
     MOVED,
@@ -47,6 +49,7 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     SHARED,
     TUNED,
     UNIT,
+    add_slack,
     begin,
     choose_cell,
     may_play,
@@ -63,18 +66,23 @@ from onlinecal.forecasters.binary.grids.dyadic_search import (
 )
 
 
-def new_memory(rule: str, slack: float, report: str, tuned: int, hints: bool = False) -> NDArray[np.int64]:
-    """The memory before the first round; `tuned` are bits of TUNED."""
-    return _made(rule, slack, report, tuned, hints).copy()
+def new_memory(
+    rule: str, slack: float, report: str, tuned: int, hints: bool = False, grows: bool = False
+) -> NDArray[np.int64]:
+    """The memory before the first round; `tuned` are bits of TUNED, `grows` is whether late labels add slack."""
+    return _made(rule, slack, report, tuned, hints, grows).copy()
 
 
 @lru_cache(64)
-def _made(rule: str, slack: float, report: str, tuned: int, hints: bool) -> NDArray[np.int64]:
+def _made(
+    rule: str, slack: float, report: str, tuned: int, hints: bool, grows: bool
+) -> NDArray[np.int64]:
     memory = header(FORMAT_DYADIC, UNIT, 1 << FINE_BITS, rule, slack, report, hints)
     bound = Fraction(1) if rule == "sign" else Fraction(slack)
     price = 1 if report == "midpoint" else 2
     memory[TUNED], memory[PRICE], memory[BOUND] = tuned, price, int(bound * UNIT)
     memory[PACE] = int(bound * 2 / price * (1 << 16))
+    memory[GROWS] = memory[HIGH] if grows else 0
     memory[SAVED] = int(ALLOWANCE * bound * 2 * UNIT) * memory[FINE]
     memory[BASE] = UNIT
     memory += [0, 0, UNIT, memory[TILT] * UNIT]
@@ -100,6 +108,13 @@ def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
 def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
     """A cell in today's units, which never change."""
     return lower, step
+
+
+@inlined
+def note_late(memory: Memory, others: int) -> None:
+    """So many other forecasts are open: where nobody has set the slack it grows with the most that ever were."""
+    if others > memory[LATE] and memory[GROWS] > 0:
+        add_slack(memory, others)
 
 
 @inlined

@@ -16,9 +16,25 @@ Which cell of a dyadic grid comes next: the first, and that of the coming round.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
-from onlinecal.forecasters.binary.cells import LOWER, ROUNDS, SPREAD, STEP, TABLE, TILT, Memory, inlined, part
+from onlinecal.forecasters.binary.cells import (
+    FINE,
+    GROWS,
+    HIGH,
+    LATE,
+    LOW,
+    LOWER,
+    ROUNDS,
+    SPREAD,
+    STEP,
+    TABLE,
+    TILT,
+    Memory,
+    inlined,
+    part,
+)
 from onlinecal.forecasters.binary.grids.dyadic_search import (
     ABOVE,
     BELOW,
@@ -46,7 +62,8 @@ ALLOWANCE = Fraction(5, 3)
 """Bias on orphans, in multiples of c, that no savings need to cover: what nested grids leave unused."""
 
 # The machine's own part of the header. TUNED: see below. PRICE: the worst distance of a round, in
-# half steps. PACE: c/d in units of 2^-16. BOUND: c in units of 2^-28. BASE: the base grid's step.
+# half steps. PACE: the bound on biases, divided by d, that base grids are made for, in units of 2^-16: c/d, or
+# with slack that grows (c + 3D/4)/d. BOUND: c in units of 2^-28. BASE: the base grid's step.
 # LIMIT: the last round before the level must be chosen anew. SAVED and ORPHANED: the two accounts. WISH: the
 # step of the level that was chosen, which the accounts may not bear in every round.
 TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED, WISH = range(OWN, OWN + 9)
@@ -61,13 +78,36 @@ def last_round(pace: int, level: int) -> int:
     return ((pace << (2 * level + 2)) // 3) >> 16
 
 
+@inlined
+def pace_alone(memory: Memory) -> int:
+    """c/d in units of 2^-16."""
+    return (memory[BOUND] >> (LEVELS - 17)) // memory[PRICE]
+
+
+@part
+def add_slack(memory: Memory, others: int) -> None:
+    """Make the slack c sqrt(1 + 4D), if it was c, where D others are open; accounts and thresholds follow.
+
+    A cell that is valid stays so. Base grids are made for biases of c sqrt(1 + 4D) + 3D/4 from now on.
+    """
+    memory[LATE] = others
+    high = int(memory[GROWS] * math.sqrt(1.0 + 4.0 * others))
+    added = high - memory[HIGH]
+    memory[HIGH], memory[LOW], memory[BOUND] = high, UNIT - high, high
+    memory[SAVED] += 10 * added // 3 * memory[FINE]
+    memory[PACE] = ((4 * high + 3 * others * UNIT) >> (LEVELS - 15)) // memory[PRICE]
+    count_debts(memory)
+    memory[WISH] = next_step(memory)
+
+
 @part
 def next_step(memory: Memory) -> int:
     """The step of the level that the next round may use; brings BASE, ORPHANED and LIMIT up to date."""
     t = memory[ROUNDS] + 1
     pace = memory[PACE]
     base, level = UNIT, 0
-    while level < LEVELS and t > last_round(pace, level):
+    # slack that has grown asks for a coarser base grid, but points of the present one stay its points
+    while base > memory[BASE] or (level < LEVELS and t > last_round(pace, level)):
         base >>= 1
         level += 1
     if base != memory[BASE]:
@@ -76,7 +116,7 @@ def next_step(memory: Memory) -> int:
     limit = last_round(pace, level)
     if memory[TUNED] & ADAPTIVE:
         visited = max(1, (memory[END] - TABLE) // 2 - 2)
-        reach = (pace * visited) >> (EAGERNESS + MORE_EAGERNESS * (memory[TUNED] & EAGER != 0))
+        reach = (pace_alone(memory) * visited) >> (EAGERNESS + MORE_EAGERNESS * (memory[TUNED] & EAGER != 0))
         while level < LEVELS and t > (reach << level) >> 16:
             level += 1
         if level < LEVELS:

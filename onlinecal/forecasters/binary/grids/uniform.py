@@ -117,6 +117,11 @@ def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
 
 
 @inlined
+def note_late(memory: Memory, others: int) -> None:
+    """The slack of a grid that was made for its slack stays."""
+
+
+@inlined
 def bears(memory: Memory) -> bool:
     """Whether no accumulator can wrap in one more round."""
     return bool(memory[MOVED] < BRIM and memory[SPREAD] < BRIM and memory[ROUNDS] < BRIM)
