@@ -20,7 +20,7 @@ def errors(rounds):
     state, ticket, found = new_steering(), np.empty(TICKET), []
     for t, (p, y) in enumerate(rounds):
         out = ask(state, ticket, p)
-        least = 0.25 / (t + 2)
+        least = 0.125 / (t + 2)
         assert least <= out <= 1 - least
         found.append([(out - y) ** 2, (p - y) ** 2, (ticket[FORECAST] - y) ** 2])
         settle(state, ticket, y)

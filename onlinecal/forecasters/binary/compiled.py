@@ -142,6 +142,7 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
         playable_shares=playable_shares,
         advance=advance,
         issue=issue,
+        note_late=note_late,
         settle=settle,
         settle_share=settle_share,
         certify=certify,
