@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from onlinecal import recalibrate_stream
 from onlinecal.steering.binary import hinting, new_steering
 from onlinecal.wrappers.strategies.projection import Projection
 
 STREAMS = Path(__file__).parents[3] / "shared" / "data" / "streams"
-RIVALS = STREAMS / "rivals.json"
+RIVALS, RIVALS_LATE = STREAMS / "rivals.json", STREAMS / "rivals_late.json"
 FAMILIES = {
     "logistic regression": ("real_", "_lr"),
     "naive Bayes": ("real_", "_nb"),
@@ -95,6 +96,49 @@ def test_against_the_best_rival_in_hindsight(note):
             assert window.mean() <= 0.015
         if player in ("steering", "slack 1.5"):
             assert above.max() <= 1.0
+
+
+DELAYS = {
+    "10": ("10 rounds", -0.9, 4.0, -1.0),
+    "100": ("100 rounds", 0.1, 8.0, 0.0),
+    "day100": ("days of 100", 0.1, 14.0, 0.1),
+    "day500": ("days of 500", 0.8, 12.0, 0.8),
+}
+"""By their names in the table of rivals: in words, and the most that is allowed, in %: the mean and the worst
+Brier score, the mean log loss."""
+
+
+def settled_at(rows, delay):
+    """The row after which the outcome of each row is known."""
+    t = np.arange(rows)
+    return (t // int(delay[3:]) + 1) * int(delay[3:]) - 1 if delay.startswith("day") else t + int(delay)
+
+
+@pytest.mark.skipif(not RIVALS_LATE.exists(), reason="needs ../shared/data/streams")
+@pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning", "ignore::onlinecal.GuaranteeWarning")
+def test_late_outcomes_against_the_best_rival_in_hindsight(note):
+    """Columns of 20,000 rows; rivals and column learn an outcome when it is known."""
+    tables = json.loads(RIVALS_LATE.read_text())
+    note("| outcomes known after | Brier: mean | worst | log loss: mean | above what came in | guarantee a row |")
+    for delay, (title, mean, worst, log_mean) in DELAYS.items():
+        rows = []
+        for name, rivals in tables.items():
+            stream = np.load(STREAMS / f"{name}.npz")
+            p, y = stream["p"][:20_000].astype(float), stream["y"][:20_000].astype(int)
+            result = recalibrate_stream(p, y, settled_at(len(p), delay))
+            own, known = scores(result.probabilities, y), rivals[delay]
+            best = [own[kind] / min(one[kind] for one in known.values()) for kind in ("brier", "log")]
+            came_in = max(own[kind] / known["base"][kind] for kind in ("brier", "log"))
+            rows.append([*best, came_in, result.guarantee / len(p) + 1.0])
+        means, most = 100 * (np.mean(rows, axis=0) - 1), 100 * (np.max(rows, axis=0) - 1)
+        note(
+            f"| {title} | {means[0]:+.2f} % | {most[0]:+.1f} % | {means[1]:+.2f} % |"
+            f" {most[2]:+.2f} % | {means[3] / 100:.2f} |"
+        )
+        assert means[0] <= mean
+        assert most[0] <= worst
+        assert means[1] <= log_mean
+        assert most[2] <= 1.5
 
 
 KINDS = ("real", "syn", "shift", "rare", "honest")
