@@ -77,15 +77,8 @@ def public_estimators() -> list[type]:
 
 
 def learn(model: Any, rounds: Any) -> list[Any]:
-    answers = []
-    for x, y in rounds:
-        answers.append(model.predict_proba_one(x))
-        model.learn_one(x, y)
-    return answers
-
-
-def regress(model: Any, rounds: Any) -> list[Any]:
-    ask = getattr(model, "predict_distribution_one", model.predict_one)
+    verbs = "predict_proba_one", "predict_distribution_one", "predict_one"
+    ask = next(getattr(model, verb) for verb in verbs if hasattr(model, verb))
     answers = []
     for x, y in rounds:
         answers.append(ask(x))
@@ -222,7 +215,7 @@ def fed(kind: type, settings: dict[str, Any]) -> tuple[Callable[[Any, Any], list
     """How an estimator is played, what it is fed, and what it refuses."""
     if kind in (w.CalibratedRegressor, w.CalibratedDistribution):
         beyond = [("learn_one", ({}, 1001), "y must be a number from low=.* got 1001")]
-        return regress, APPROVAL, [*NO_TARGETS, *(beyond if kind is w.CalibratedRegressor else [])]
+        return learn, APPROVAL, [*NO_TARGETS, *(beyond if kind is w.CalibratedRegressor else [])]
     if kind is CalibrationMonitor:
         return count, GAMES, NO_ROUNDS
     if kind is CalibrationAlarm:

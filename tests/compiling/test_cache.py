@@ -56,6 +56,12 @@ def test_code_is_found_again_and_kept_for_each_type_of_arguments(cache, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_code_that_checks_places_in_arrays_is_other_code(monkeypatch):
+    assert loops_compiled() == 1
+    monkeypatch.setattr(config, "BOUNDSCHECK", 1)
+    assert [loops_compiled(), loops_compiled()] == [1, 0]
+
+
 @pytest.mark.parametrize(
     "damage", ["empty", "truncated", "garbage", "one bit", "no pickle", "another pickle"]
 )

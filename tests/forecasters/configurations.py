@@ -64,3 +64,18 @@ def hinted_sequences(draw, longest=400):
 
 def fresh(config, hints=False):
     return AlmostOneStepAhead(**{**config, "hints": hints or config.get("hints", False)})
+
+
+def play_late(forecaster, outcomes, most_open, rng, hint_of):
+    """Keep up to `most_open` forecasts open, settle them in random order; the settled (token, outcome)."""
+    waiting, settled = [], []
+    for y in outcomes:
+        if len(waiting) == most_open:
+            settled.append(waiting.pop(rng.integers(most_open)))
+            forecaster.observe(*settled[-1])
+            assert forecaster.certificate <= forecaster.guarantee + 1e-9
+        waiting.append((forecaster.forecast(hint_of() if rng.random() < 0.5 else None), y))
+    for pair in waiting:
+        settled.append(pair)
+        forecaster.observe(*pair)
+    return settled

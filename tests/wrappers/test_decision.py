@@ -7,6 +7,7 @@ from river import base, datasets, naive_bayes
 from onlinecal import DecisionCalibratedClassifier
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.recalibration.decision.losses import gaussian_losses
+from tests.estimators import learn
 
 
 class Told(base.Classifier):
@@ -26,24 +27,16 @@ def stream(n, seed=0):
         yield dict(zip("abc", sure.tolist(), strict=True)), "abc"[int(rng.choice(3, p=truth))]
 
 
-def play(model, rounds):
-    answers = []
-    for x, y in rounds:
-        answers.append(model.predict_proba_one(x))
-        model.learn_one(x, y)
-    return answers
-
-
 def test_fits_come_at_doubling_times_go_on_from_each_other_and_close_the_gap():
     model = DecisionCalibratedClassifier(Told(), n_actions=2, capacity=800)
     rounds = list(stream(1700))
-    answers = play(model, rounds)
+    answers = learn(model, rounds)
     assert model.n_fits == 4  # after 200, 400, 800, 1600
     assert answers[:200] == [x for x, _ in rounds[:200]]
     assert all(abs(sum(answer.values()) - 1) < 1e-9 for answer in answers)
     assert model.gaps().mean() < 0.4 * model.gaps(raw=True).mean()
     first = DecisionCalibratedClassifier(Told(), n_actions=2, capacity=800)
-    play(first, rounds[:200])
+    learn(first, rounds[:200])
     assert model.recalibrator.n_rounds_ > first.recalibrator.n_rounds_
     for mine, theirs in zip(model.recalibrator.rounds_, first.recalibrator.rounds_, strict=False):
         assert np.array_equal(mine.step, theirs.step)
@@ -53,17 +46,17 @@ def test_it_can_be_fitted_at_any_time():
     model = DecisionCalibratedClassifier(Told())
     model.recalibrate()
     assert model.n_fits == 0
-    play(model, stream(50))
+    learn(model, stream(50))
     model.recalibrate()
     assert (model.n_fits, model.n_rounds) == (1, 50)
-    play(model, stream(200))
+    learn(model, stream(200))
     assert model.n_fits == 2
 
 
 def test_the_newest_labels_are_answered_before_they_are_learnt():
     model = DecisionCalibratedClassifier(Told(), n_recent=100, labels="abc")
     rounds = list(stream(300))
-    answers = play(model, rounds)
+    answers = learn(model, rounds)
     losses = gaussian_losses(3, 3, 20)
     table = np.array([[answer[k] for k in "abc"] for answer in answers[-100:]])
     numbers = ["abc".index(y) for _, y in rounds[-100:]]
@@ -74,7 +67,7 @@ def test_the_newest_labels_are_answered_before_they_are_learnt():
 def test_memory_is_bounded_and_repeats_with_the_seed(memory):
     one, two = (DecisionCalibratedClassifier(Told(), memory=memory, capacity=50, seed=3) for _ in range(2))
     rounds = list(stream(500))
-    assert play(one, rounds) == play(two, rounds)
+    assert learn(one, rounds) == learn(two, rounds)
     assert len(one._kept) < 100
     if memory == "reservoir":
         ages = [next(i for i, (x, _) in enumerate(rounds) if x == answer) for answer, _ in one._kept]
@@ -84,7 +77,7 @@ def test_memory_is_bounded_and_repeats_with_the_seed(memory):
 
 def test_a_label_that_comes_later_keeps_its_probability_until_the_next_fit():
     model = DecisionCalibratedClassifier(Told(), first_fit=100)
-    play(model, list(stream(100)))
+    learn(model, list(stream(100)))
     answer = model.predict_proba_one({"a": 0.5, "b": 0.2, "c": 0.1, "d": 0.2})
     assert answer["d"] == pytest.approx(0.2)
     assert sum(answer.values()) == pytest.approx(1)
@@ -98,7 +91,7 @@ def test_a_label_that_comes_later_keeps_its_probability_until_the_next_fit():
 def test_a_real_stream_and_a_clinics_own_loss():
     loss = np.array([[[0.0, 1.0], [0.3, 0.1]]])
     model = DecisionCalibratedClassifier(naive_bayes.GaussianNB(), losses=loss, labels=[False, True])
-    play(model, datasets.Phishing())
+    learn(model, datasets.Phishing())
     assert model.gaps()[0] < model.gaps(raw=True)[0]
 
 

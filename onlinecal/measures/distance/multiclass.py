@@ -15,8 +15,8 @@ from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
 from onlinecal.measures.distance.classes import exact, potentials, prices
 from onlinecal.measures.distance.classes.events import lower_by_events
-from onlinecal.measures.distance.classes.merging import MOST_MERGED, equal_rows, merged
-from onlinecal.measures.distance.classes.search import Prices, class_frequencies, searched, start_at, start_of
+from onlinecal.measures.distance.classes.merging import MOST_MERGED, class_frequencies, equal_rows, merged
+from onlinecal.measures.distance.classes.search import Prices, searched, start_at, start_of
 from onlinecal.measures.distance.classes.soft import soft_bracket
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
 from onlinecal.pieces import Tell, part_of, told
@@ -263,7 +263,6 @@ def _distance(p: Floats, q: Floats) -> float:
 
 def _nearest(p: Floats, y: NDArray[np.int64], groups: NDArray[np.intp]) -> Floats:
     """The witness of a grouping, after merging neighbouring groups as long as that pays."""
-    names, groups = np.unique(groups, return_inverse=True)
-    if len(names) <= MOST_MERGED:
-        groups = merged(p, y, groups.ravel())
-    return class_frequencies(y, groups.ravel(), p.shape[1])
+    if groups.max() < MOST_MERGED:
+        groups = merged(p, y, groups)
+    return class_frequencies(y, groups, p.shape[1])

@@ -82,9 +82,6 @@ def test_usual_lines_are_read_and_others_are_left():
     assert len(LineColumns(b"")) == 0
 
 
-SIGNS = b'{}[]",:0123456789.eE+- \\\x00\x7f\xc3ntu'
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_lines_with_bytes_changed_are_read_as_msgspec_reads_them(seed):
     rng = random.Random(seed)

@@ -9,7 +9,6 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
 from onlinecal.forecasters.binary.cells import FINE, MIDPOINT, MOVED, REPORT, SCALE, SPREAD
@@ -21,7 +20,6 @@ from tests.forecasters.configurations import (
     fresh,
     hinted_sequences,
     label,
-    sequences,
 )
 from tests.properties import examples
 
@@ -120,16 +118,6 @@ def test_no_point_is_ever_biased_beyond_the_slack_and_one_charge(config, played)
         assert biases[0] == biases[-1] == 0.0
         assert points[0] == 0.0
         assert points[-1] == 1.0
-
-
-@settings(max_examples=examples(150), deadline=None)
-@given(st.sampled_from(UNIFORM), sequences())
-def test_without_hints_no_point_of_a_uniform_grid_is_ever_biased_beyond_the_slack(config, outcomes):
-    forecaster = AlmostOneStepAhead(**{**config, "report": "midpoint", "hints": False})
-    bound = 1.0 if config.get("rule") == "sign" else config.get("slack", 0.5)
-    for y in outcomes:
-        forecaster.learn_one({}, y)
-        assert np.abs(forecaster.look_ahead.biases).max() <= bound
 
 
 @settings(max_examples=examples(150), deadline=None)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
-from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, label
+from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, label, sequences
 from tests.properties import examples
 
 QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -57,8 +57,8 @@ def test_on_all_short_sequences_of_quarters_the_certificate_is_below_the_guarant
         assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
 
 
-@settings(max_examples=examples(60), deadline=None)
-@given(st.sampled_from(UNIFORM), shares)
+@settings(max_examples=examples(200), deadline=None)
+@given(st.sampled_from(UNIFORM), st.one_of(sequences(), shares))
 def test_without_hints_no_point_of_a_uniform_grid_is_ever_biased_beyond_the_slack(config, outcomes):
     forecaster = AlmostOneStepAhead(**{**config, "report": "midpoint", "hints": False})
     bound = 1.0 if config.get("rule") == "sign" else config.get("slack", 0.5)

@@ -11,23 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance
-from tests.forecasters.configurations import configs, fresh
+from tests.forecasters.configurations import configs, fresh, play_late
 from tests.properties import examples
-
-
-def play_late(forecaster, outcomes, most_open, rng):
-    """Keep up to `most_open` forecasts open and settle them in random order."""
-    waiting, settled = [], []
-    for y in outcomes:
-        if len(waiting) == most_open:
-            settled.append(waiting.pop(rng.integers(most_open)))
-            forecaster.observe(*settled[-1])
-        hint = rng.random() if rng.random() < 0.5 else None
-        waiting.append((forecaster.forecast(hint), y))
-    for pair in waiting:
-        settled.append(pair)
-        forecaster.observe(*pair)
-    return np.array([token.probability for token, _ in settled]), np.array([y for _, y in settled])
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -39,8 +24,10 @@ def play_late(forecaster, outcomes, most_open, rng):
 )
 def test_with_late_labels_certificate_and_guarantee_still_hold(config, outcomes, most_open, seed):
     forecaster = fresh(config, hints=True)
-    forecasts, settled = play_late(forecaster, outcomes, most_open, np.random.default_rng(seed))
-    distance = calibration_distance(forecasts, settled, method="exact").exact
+    rng = np.random.default_rng(seed)
+    settled = play_late(forecaster, outcomes, most_open, rng, rng.random)
+    forecasts = [token.probability for token, _ in settled]
+    distance = calibration_distance(forecasts, [y for _, y in settled], method="exact").exact
     assert distance <= forecaster.certificate + 1e-9
     assert forecaster.certificate <= forecaster.guarantee + 1e-9
     assert forecaster.n_open == 0

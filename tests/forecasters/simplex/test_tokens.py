@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import SimplexAlmostOneStepAhead
+from tests.forecasters.configurations import play_late
 from tests.forecasters.simplex.play import outcomes_of
 from tests.properties import examples
 
@@ -23,23 +24,6 @@ CONFIGS = [
 ]
 
 
-def play_late(forecaster, outcomes, most_open, rng, hinted=True):
-    """Keep up to `most_open` forecasts open, settle them in random order; the settled (token, outcome)."""
-    waiting, settled = [], []
-    for y in outcomes:
-        if len(waiting) == most_open:
-            settled.append(waiting.pop(rng.integers(most_open)))
-            forecaster.observe(*settled[-1])
-            assert forecaster.certificate <= forecaster.guarantee + 1e-9
-        k = len(forecaster.classes)
-        hint = rng.dirichlet(np.ones(k)) if hinted and k and rng.random() < 0.5 else None
-        waiting.append((forecaster.forecast(hint), y))
-    for pair in waiting:
-        settled.append(pair)
-        forecaster.observe(*pair)
-    return settled
-
-
 @settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from([*CONFIGS, {"n_classes": 4, "n_cells": 3, "slack": 1.0}]),
@@ -50,7 +34,12 @@ def play_late(forecaster, outcomes, most_open, rng, hinted=True):
 def test_with_late_labels_certificate_and_guarantee_still_hold(config, rounds, most_open, seed):
     outcomes = outcomes_of("drift", 4, rounds, seed).tolist()
     forecaster = SimplexAlmostOneStepAhead(**config, hints=True)
-    settled = play_late(forecaster, outcomes, most_open, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+
+    def hint():
+        return rng.dirichlet(np.ones(len(forecaster.classes))) if forecaster.classes else None
+
+    settled = play_late(forecaster, outcomes, most_open, rng, hint)
     assert forecaster.n_open == 0
     assert forecaster.n_rounds == rounds
     assert forecaster.certificate <= forecaster.guarantee + 1e-9

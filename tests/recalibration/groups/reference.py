@@ -1,11 +1,11 @@
-"""Round-multicalibrate as it is written down: masks over all rows, one patch at a time."""
+"""Round-multicalibrate and multigroup calibrate as written down: masks over all rows, one patch at a time."""
 
 import numpy as np
 from hypothesis import strategies as st
 
 
 def grid(p, m):
-    return np.floor(np.asarray(p) * m + 0.5) / m
+    return np.asarray(p, dtype=float) if m is None else np.floor(np.asarray(p) * m + 0.5) / m
 
 
 def violation(f, y, inside):
@@ -17,8 +17,8 @@ def violation(f, y, inside):
     return total
 
 
-def value_patches(p, y, members, alpha, m):
-    """Forecasts after the patches; per patch the level, the group, the violation and the fall."""
+def value_patches(p, y, members, alpha, m=None):
+    """Forecasts after the patches, on a grid or not; per patch the level, the group, violation and fall."""
     f, story = grid(p, m), []
     while True:
         cells = [

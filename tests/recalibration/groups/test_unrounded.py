@@ -9,25 +9,9 @@ from hypothesis import strategies as st
 
 from onlinecal import GroupRecalibrator, multicalibration_error
 from tests.properties import examples
-from tests.recalibration.groups.reference import tables, violation
+from tests.recalibration.groups.reference import tables, value_patches, violation
 
 ALPHAS = [0.5, 0.1, 0.03, 0.01, 0.001]
-
-
-def plain(p, y, members, alpha):
-    """Multigroup calibrate as it is written down: masks over all rows, one patch at a time."""
-    f, story = np.array(p, dtype=float), []
-    while max(violation(f, y, members[:, g]) for g in range(members.shape[1])) > alpha:
-        cells = [
-            (cell.mean() * (v - y[cell].mean()) ** 2, v, g, cell)
-            for v in np.unique(f)
-            for g in range(members.shape[1])
-            if (cell := (f == v) & members[:, g]).any()
-        ]
-        worst, v, g, cell = max(cells, key=lambda item: item[0])
-        f = np.where(cell, y[cell].sum() / cell.sum(), f)
-        story.append((v, g, worst))
-    return f, story
 
 
 @settings(deadline=None, max_examples=examples(150))
@@ -53,8 +37,8 @@ def test_unrounded_patches_keep_every_promise(table, alpha):
 def test_unrounded_patches_are_those_of_the_plain_algorithm(table, alpha):
     p, y, members = table
     model = GroupRecalibrator.as_in_paper(alpha, patch="unrounded").fit(p, y, members)
-    expected, story = plain(p, y, members, alpha)
-    for patch, (v, g, worst) in zip(model.history_, story, strict=False):
+    expected, story = value_patches(p, y, members, alpha)
+    for patch, (v, g, worst, _) in zip(model.history_, story, strict=False):
         assert patch["violation"] == pytest.approx(worst, abs=1e-12)
         if (patch["forecast"], patch["group"]) != (v, g):
             return  # a tie: from here on the two may differ

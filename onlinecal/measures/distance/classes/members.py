@@ -53,13 +53,24 @@ class Offers(NamedTuple):
 def exchanges(k: int, most: float) -> Ints:
     """Small vectors of whole numbers, shorter ones first: all up to some l1 norm, at most so many."""
     ball = np.zeros((1, k), np.int64)
+    steps = np.concatenate([ball, np.eye(k, dtype=np.int64), -np.eye(k, dtype=np.int64)])
     while True:
-        steps = np.concatenate([np.eye(k, dtype=np.int64), -np.eye(k, dtype=np.int64)])
         larger = np.unique((ball[:, None, :] + steps).reshape(-1, k), axis=0)
-        larger = np.unique(np.concatenate([ball, larger]), axis=0)
         if len(larger) > most:
             return ball[np.argsort(np.abs(ball).sum(axis=1), kind="stable")]
         ball = larger
+
+
+def neighbours_of(points: Floats, most: int) -> Ints:
+    """The other points nearest to each, the nearest first, shape (n, min(most, n - 1)); n is at least 2.
+
+    Of equal points the tree may name another one first, and leaves the point itself out if they are many.
+    """
+    from scipy.spatial import cKDTree
+
+    near = cKDTree(points).query(points, min(most + 1, len(points)), p=1)[1]
+    order = np.argsort(near == np.arange(len(points))[:, None], axis=1, kind="stable")
+    return np.take_along_axis(near, order, axis=1)[:, :-1].astype(np.int64)
 
 
 def members_of(group: Ints, label: Ints, n_groups: int, k: int) -> Members:

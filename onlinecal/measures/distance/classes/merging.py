@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats
+from onlinecal.arrays import Floats, Ints
 
 MOST_MERGED = 400
 """Number of groups up to which pairs of them are tried to be merged."""
@@ -14,6 +14,12 @@ MOST_MERGED = 400
 def equal_rows(vectors: Floats) -> NDArray[np.intp]:
     """The groups of equal rows, shape (T,)."""
     return np.unique(vectors, axis=0, return_inverse=True)[1].ravel()
+
+
+def class_frequencies(y: Ints, group: Ints, k: int) -> Floats:
+    """Class frequencies in each round's group, shape (T, k)."""
+    counts = np.bincount(group * k + y, minlength=(group.max() + 1) * k).reshape(-1, k)
+    return np.asarray((counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))[group])
 
 
 def merged(p: Floats, y: NDArray[np.int64], groups: NDArray[np.intp]) -> NDArray[np.intp]:

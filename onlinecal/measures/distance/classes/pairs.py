@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.distance.classes.members import Members, Rounds, exchanges, members_of
+from onlinecal.measures.distance.classes.members import Members, Rounds, exchanges, members_of, neighbours_of
 from onlinecal.measures.distance.classes.sweep import l1, move
 
 PASSED = 50, 400
@@ -51,8 +51,6 @@ class Pair(NamedTuple):
 
 def better_pairs(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
     """Groupings, each better than the one before, with their work; ends when there is little to gain."""
-    from scipy.spatial import cKDTree
-
     n_values, k = rounds.values.shape
     kinds = np.zeros((3, 2 * len(group) + k), np.int64)
     pair = Pair(
@@ -68,9 +66,9 @@ def better_pairs(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
                 return
             members = members_of(group.ravel(), rounds.label, n, k)
             means = members.counts / members.counts.sum(axis=1, keepdims=True)
-            near = cKDTree(means).query(means, min(NEIGHBOURS + 1, n), p=1)[1].astype(np.int64)
+            near = neighbours_of(means, NEIGHBOURS)
             before = np.abs(rounds.values[rounds.value] - means[members.group]).sum()
-            gain, work = share_out(rounds, members, near, passed, active, pair)
+            gain, work, active = share_out(rounds, members, near, passed, active, pair)
             group = members.group
             yield work, group
             if gain <= LITTLE * before:
@@ -174,13 +172,13 @@ def cost_of(rounds: Rounds, members: Members, b: int) -> float:
 @compiled
 def share_out(
     rounds: Rounds, members: Members, near: Ints, passed: Ints, active: NDArray[np.bool_], pair: Pair
-) -> tuple[float, int]:
-    """All pairs once of which one has changed since (`active`): the gain, and the work in terms."""
+) -> tuple[float, int, NDArray[np.bool_]]:
+    """All pairs once of which one has changed since (`active`): the gain, the work in terms, what changed."""
     n, k, work = len(near), passed.shape[1], 0
     gain, changed, v = 0.0, np.zeros(n, np.bool_), np.zeros((2, k))
     first, second, best = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
     for a in range(n):
-        for b in near[a, 1:]:
+        for b in near[a]:
             if not (active[a] or active[b] or changed[a] or changed[b]) or (b < a and (near[b] == a).any()):
                 continue
             if members.first[a] < 0 or members.first[b] < 0:
@@ -192,16 +190,15 @@ def share_out(
             before = cost_of(rounds, members, a) + cost_of(rounds, members, b)
             for z in range(len(passed) + 1):
                 for j in range(k):
-                    total = members.counts[a, j] + members.counts[b, j]
                     first[j] = members.counts[a, j] - passed[z, j] if z < len(passed) else 0
-                    second[j] = total - first[j]
+                    second[j] = members.counts[a, j] + members.counts[b, j] - first[j]
                 if first.min() < 0 or second.min() < 0:
                     continue
                 here = cost_of_sharing(rounds.values, pair, first, second, v, least)
                 work += k * pair.starts[k]
                 if here < least:
                     least = here
-                    best[:] = first
+                    best = first.copy()
             if least < before - 1e-9 * size:
                 gain += before - least
                 changed[a] = changed[b] = True
@@ -209,5 +206,4 @@ def share_out(
                     second[j] = members.counts[a, j] + members.counts[b, j] - best[j]
                 cost_of_sharing(rounds.values, pair, best, second, v, np.inf)
                 divide(rounds, members, a, b, pair, size, best, v)
-    active[:] = changed
-    return gain, work
+    return gain, work, changed

@@ -16,6 +16,7 @@ import numpy as np
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.members import Rounds, exchanges
+from onlinecal.measures.distance.classes.merging import class_frequencies
 from onlinecal.measures.distance.classes.sweep import l1
 
 MOST_PASSED = 63, 250
@@ -93,11 +94,9 @@ def improvements(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
 def _along_strips(means: Floats, rng: np.random.Generator) -> Ints:
     """All level sets in an order that goes up one strip of the simplex and down the next."""
     n, k = means.shape
-    across, along = rng.normal(size=(2, k))
     # sums of a few terms each, in order, so that no library's way of adding up decides on a strip
-    across = across - across.mean()
+    across, along = (way - way.mean() for way in rng.normal(size=(2, k)))
     across /= np.sqrt((across**2).sum())
-    along = along - along.mean()
     along -= (along * across).sum() * across
     place = (means * across).sum(axis=1)
     width = WIDTH * max(float(np.ptp(place)), 1e-9) / n ** (1.0 / (k - 1))
@@ -107,12 +106,9 @@ def _along_strips(means: Floats, rng: np.random.Generator) -> Ints:
 
 def _costs(rounds: Rounds, group: Ints, n: int) -> Floats:
     """What each of the groups 0..n-1 pays."""
-    k = rounds.values.shape[1]
-    counts = np.bincount(group * k + rounds.label, minlength=n * k).reshape(n, k)
-    means = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    return np.asarray(
-        np.bincount(group, np.abs(rounds.values[rounds.value] - means[group]).sum(axis=1), n), float
-    )
+    means = class_frequencies(rounds.label, group, rounds.values.shape[1])
+    away = np.abs(rounds.values[rounds.value] - means).sum(axis=1)
+    return np.asarray(np.bincount(group, away, n), float)
 
 
 @kernel_part

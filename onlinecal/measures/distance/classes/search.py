@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.measures.distance.classes.members import Places, Rounds, exchanges, members_of
+from onlinecal.measures.distance.classes.members import Places, Rounds, exchanges, members_of, neighbours_of
+from onlinecal.measures.distance.classes.merging import class_frequencies
 from onlinecal.measures.distance.classes.pairs import better_pairs
 from onlinecal.measures.distance.classes.paths import improvements
 from onlinecal.measures.distance.classes.sweep import NEIGHBOURS, made_in_order
@@ -47,12 +48,6 @@ MOST_EXCHANGES = 1000
 def groups_of(vectors: Floats) -> Ints:
     """The number of each row among the different rows, shape (T,); rows that differ by rounding are one."""
     return np.unique(np.round(vectors, 12), axis=0, return_inverse=True)[1].ravel()
-
-
-def class_frequencies(y: Ints, group: Ints, k: int) -> Floats:
-    """Class frequencies in each round's group, shape (T, k)."""
-    counts = np.bincount(group * k + y, minlength=(group.max() + 1) * k).reshape(-1, k)
-    return np.asarray((counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))[group])
 
 
 class Start(NamedTuple):
@@ -92,15 +87,12 @@ def sweeps(
 
     With little work in sight fewer exchanges are tried for each level set.
     """
-    from scipy.spatial import cKDTree
-
     group, centres = start
     n, k = centres.shape
     if n < 2:
         return
     sizes = np.bincount(group)
-    near = cKDTree(centres).query(centres, min(NEIGHBOURS + 1, n), p=1)[1].astype(np.int64)
-    places = Places(centres, prices(centres), np.ascontiguousarray(near[:, 1:]), stretch)
+    places = Places(centres, prices(centres), neighbours_of(centres, NEIGHBOURS), stretch)
     held = len(np.unique(group * len(rounds.values) + rounds.value))
     tried = exchanges(k, min(MOST_EXCHANGES, work / (2 * k * held)))
     rng = np.random.default_rng(0)
