@@ -45,7 +45,8 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
         scikit-learn with `partial_fit` and `predict_proba`, of which a new one, unfitted, is made.
     slack
         How far a grid point's bias may grow: more slack follows the model more closely, for a weaker
-        guarantee. At least 0.5; by default 1.5, 1 with a horizon or a window, and 4 for "simplex".
+        guarantee. At least 0.5; by default 1.5, more as more labels are late at once, 1 with a horizon or a
+        window, and 4 for "simplex".
     n_buckets
         Separate bias tables for that many equal-width buckets of the hint: the Brier score of a binary
         stream is then within twice the certificate of the best constant in each bucket, chosen in
