@@ -37,7 +37,8 @@ LEAST_CHANGES = 30.0
 class LabelWarning(UserWarning):
     """Labels or outcomes that can be read, but are hardly meant so.
 
-    Recalibrators warn of them when they are fitted, wrappers when a model's labels are not those that come.
+    Recalibrators warn of them when they are fitted, wrappers when a model's labels are not those that come,
+    and when a label comes whose forecast nobody was given.
     `warnings.simplefilter("ignore", onlinecal.LabelWarning)` silences them.
     """
 

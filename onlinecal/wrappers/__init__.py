@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from onlinecal.wrappers.group_calibrated_classifier import (
         GroupCalibratedClassifier as GroupCalibratedClassifier,
     )
+    from onlinecal.wrappers.late_labels import WrappedForecast as WrappedForecast
     from onlinecal.wrappers.lp_calibrated_classifier import LpCalibratedClassifier as LpCalibratedClassifier
     from onlinecal.wrappers.maps import BinnedMean as BinnedMean
     from onlinecal.wrappers.maps import PlattScaling as PlattScaling

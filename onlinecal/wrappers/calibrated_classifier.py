@@ -10,7 +10,7 @@ from river import base
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.wrappers.incremental import Estimator, IncrementalClassifier, for_river
 from onlinecal.wrappers.labels import Label, checked_label, plain
-from onlinecal.wrappers.late_labels import NOTHING, LateLabels
+from onlinecal.wrappers.late_labels import MOST_WAITING, NOTHING, LateLabels
 from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.catalogue import (
@@ -77,18 +77,35 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
     classes
         All labels there are, at least two, if they are known beforehand: "auto" then does not change, and of
         two labels the second is the positive one. None: labels are discovered as they come.
+    most_waiting
+        How many forecasts may wait for their labels; beyond that the oldest are given up. One takes about
+        1.1 KB of memory for two labels, 3.4 KB for ten one by one, and the numbers of its features.
 
     Attributes
     ----------
-    classifier, slack, n_buckets, strategy, horizon, window, classes
+    classifier, slack, n_buckets, strategy, horizon, window, classes, most_waiting
         As given.
+    n_rounds
+        Settled rounds.
+    n_unmatched
+        Labels that came without their forecast.
 
     Notes
     -----
-    When labels come late, each one settles the forecast that was made for equal features (the oldest, if
-    there are several), so the certificate stays right; the guarantee then includes what the largest
-    number of forecasts open at once may cost. At most 10,000 forecasts are kept waiting. Features that
-    nobody asked about are forecast and settled on the spot.
+    Certificates and guarantees speak of forecasts that were given, each with the label that settled it. Late
+    labels find their forecasts in two ways. `forecast` answers with a token, which `observe` settles: nothing
+    is assumed of features then. `learn_one` settles the forecast for equal features, the last one if that was
+    for the very same object, else the oldest that waits. It is assumed that labels of equal features come in
+    the order of their forecasts, none of them missing; where that is wrong, forecasts get labels of others,
+    and the certificate is one of pairs that never were. Asking again about the same object, with nothing else
+    asked in between, answers the same round again: its last answer counts.
+
+    The guarantee includes what the largest number of forecasts open at once may cost.
+
+    A label for features that nobody asked about, or whose forecast was given up, is counted in `n_unmatched`
+    and is no round. The model learns it, and steering learns from it and from what the model says to these
+    features now; so rows that are learnt without being asked about, before the stream or within it, warm up
+    both and settle nothing.
 
     While a single label is known its probability can only be 1: such a round is not steered, and adds 1 to
     the certificate if another label follows. An empty answer is no forecast and is not charged.
@@ -120,9 +137,10 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
         horizon: int | None = None,
         window: int | None = None,
         classes: Sequence[Label] | None = None,
+        most_waiting: int = MOST_WAITING,
     ) -> None:
         declared = check_settings(slack, n_buckets, strategy, horizon, window, classes)
-        super().__init__(for_river(classifier, declared), declared)
+        super().__init__(for_river(classifier, declared), most_waiting, declared)
         self.slack, self.n_buckets, self.strategy = slack, n_buckets, strategy
         self.horizon, self.window, self.classes = horizon, window, classes
         self._moments = None if window is None else Moments(window)
@@ -171,23 +189,28 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
         strategy, asked = self._round()
         return strategy.forecasts(asked, self._labels)
 
-    def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Settle the forecast made for x (or make it now), then let the model learn."""
+    def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         try:
             outcome = self._labels.known.get(y)
         except TypeError:
             outcome = None
         if outcome is None:
             self._labels.meet(checked_label(y))
-        if self._moments is not None:
-            self._moments.now = self.n_rounds + 1
-        if outcome is not None and x is self._features and self._binary is not None:
-            self._binary.settle(outcome)
-        elif x is self._features or not self._settle_late(x, plain(y)):
-            strategy, asked = self._round()
-            strategy.settle(asked, plain(y), self._labels)
-        self._features = NOTHING
-        self.n_rounds += 1
+        if asked is self._features:
+            self._begin_round()
+            if outcome is not None and self._binary is not None:
+                self._binary.settle(outcome)
+            else:
+                strategy, names = self._round()
+                strategy.settle(names, plain(y), self._labels)
+            self._features = NOTHING
+        elif (waiting := self._due(asked)) is not None:
+            self._begin_round()
+            strategy = self._strategies[waiting.kind]
+            strategy.present(waiting)
+            strategy.settle(waiting.asked, plain(y), self._labels)
+        else:
+            self._learn_alone(x, plain(y))
         if outcome is None:
             self._choose_plan()
         if kwargs:
@@ -218,15 +241,19 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
         """Who forecasts the open round, and about which labels."""
         return (self._asking, self._asked) if self._binary is None else (self._plan, (None,))
 
-    def _settle_late(self, x: Any, label: Label) -> bool:
-        """Settle the round that waits for the label of these features; if there is none, open it."""
-        waiting = self._late(x)
-        if waiting is None:
-            return False
-        strategy = self._strategies[waiting.kind]
-        strategy.present(waiting)
-        strategy.settle(waiting.asked, label, self._labels)
-        return True
+    def _begin_round(self) -> None:
+        """Count the round that is about to be settled; its moment is its number."""
+        self.n_rounds += 1
+        if self._moments is not None:
+            self._moments.now = self.n_rounds
+
+    def _learn_alone(self, x: Any, label: Label) -> None:
+        """Learn to steer from a label without its forecast, by what the model would say now."""
+        self._make_way()
+        answer = self.classifier.predict_proba_one(x)
+        names = self._plan.names(answer, self._labels)
+        if len(names) >= self._plan.fewest:
+            self._plan.learn_alone(answer, names, label, self._labels)
 
     def _hand_out(self) -> Waiting:
         strategy, asked = self._round()

@@ -13,7 +13,7 @@ from river import base, linear_model
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.validation import check_count, check_finite, check_open_unit
-from onlinecal.wrappers.late_labels import NOTHING, LateRounds
+from onlinecal.wrappers.late_labels import MOST_WAITING, NOTHING, LateRounds
 from onlinecal.wrappers.wrapper import Following, RegressorWrapper, finite
 
 
@@ -25,7 +25,7 @@ class Announced(NamedTuple):
     mean: float | None
 
 
-class CalibratedDistribution(RegressorWrapper, LateRounds[Announced]):
+class CalibratedDistribution(LateRounds[Announced], RegressorWrapper):
     """Wrap a river regressor: calibrated probabilities that the target is at most q, for thresholds q.
 
     Each threshold is an event with a forecaster of its own, whose hint is how many of the model's latest
@@ -45,13 +45,18 @@ class CalibratedDistribution(RegressorWrapper, LateRounds[Announced]):
         How many rounds will be played, if known.
     window
         The hints count so many of the latest errors.
+    most_waiting
+        How many forecasts may wait for their targets, of up to 1 KB for each threshold; beyond that the
+        oldest are given up.
 
     Attributes
     ----------
-    regressor, thresholds, slack, horizon, window
+    regressor, thresholds, slack, horizon, window, most_waiting
         As given.
     n_rounds
         Settled rounds.
+    n_unmatched
+        Targets that came without their forecast.
 
     Notes
     -----
@@ -59,7 +64,8 @@ class CalibratedDistribution(RegressorWrapper, LateRounds[Announced]):
     There is no bound beforehand on how far it may move one threshold's forecast: `moved` says how far it did,
     and `guarantees` bound the certificates less that.
 
-    Late targets settle the forecasts that were made for equal features, as in CalibratedRegressor.
+    Late targets find their forecasts by tokens, or by equal features, as in CalibratedRegressor, which says
+    what is assumed. From targets without a forecast the hints learn the error that the model makes now.
 
     Examples
     --------
@@ -88,6 +94,7 @@ class CalibratedDistribution(RegressorWrapper, LateRounds[Announced]):
         slack: float = 1.0,
         horizon: int | None = None,
         window: int = 1000,
+        most_waiting: int = MOST_WAITING,
     ) -> None:
         RegressorWrapper.__init__(self, regressor)
         _check_thresholds(thresholds)
@@ -95,7 +102,7 @@ class CalibratedDistribution(RegressorWrapper, LateRounds[Announced]):
         if horizon is not None:
             check_count(horizon, "horizon")
         check_count(window, "window")
-        LateRounds.__init__(self)
+        LateRounds.__init__(self, most_waiting)
         self.thresholds = thresholds
         self.slack = slack
         self.horizon = horizon
@@ -135,23 +142,21 @@ class CalibratedDistribution(RegressorWrapper, LateRounds[Announced]):
         place = bisect_left(list(chances.values()), level)
         return self.thresholds[place] if place < len(self.thresholds) else math.inf
 
-    def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Settle the forecasts made for x (or make them now), then let the model learn.
-
-        Raises ValueError, and changes nothing, for a target that is no finite number.
-        """
+    def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         target = finite(y)
         if target is None:
             raise ValueError(f"y must be a finite number, got {y!r}")
-        waiting = None if x is self._features else self._late(x)
-        tokens, chances, mean = waiting or self._hand_out()
-        for i, (each, token) in enumerate(zip(self._followings, tokens, strict=True)):
-            each.forecaster.observe(token, target <= self.thresholds[i])
-            self._moved[i] += abs(chances[i] - token.probability)
+        forecasts = self._due(asked)
+        if forecasts is None:
+            mean = finite(self.regressor.predict_one(x))
+        else:
+            tokens, chances, mean = forecasts
+            for i, (each, token) in enumerate(zip(self._followings, tokens, strict=True)):
+                each.forecaster.observe(token, target <= self.thresholds[i])
+                self._moved[i] += abs(chances[i] - token.probability)
+            self.n_rounds += 1
         if mean is not None:
             self._note(target - mean)
-        self._features = NOTHING
-        self.n_rounds += 1
         self.regressor.learn_one(x, y, **kwargs)
 
     @property
@@ -185,8 +190,8 @@ class CalibratedDistribution(RegressorWrapper, LateRounds[Announced]):
         if len(self._latest) > self.window:
             del self._errors[bisect_left(self._errors, self._latest.popleft())]
 
-    def _open(self, x: Any) -> None:
-        self.predict_distribution_one(x)
+    def _answer_to(self, x: Any, **kwargs: Any) -> dict[float, float]:
+        return self.predict_distribution_one(x, **kwargs)
 
     def _hand_out(self) -> Announced:
         assert self._announced is not None

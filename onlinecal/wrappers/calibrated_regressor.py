@@ -9,11 +9,11 @@ from river import base, linear_model
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.validation import check_count, check_finite
-from onlinecal.wrappers.late_labels import NOTHING, LateRounds
+from onlinecal.wrappers.late_labels import MOST_WAITING, NOTHING, LateRounds
 from onlinecal.wrappers.wrapper import Following, RegressorWrapper, finite
 
 
-class CalibratedRegressor(RegressorWrapper, LateRounds[Forecast]):
+class CalibratedRegressor(LateRounds[Forecast], RegressorWrapper):
     """Wrap a river regressor of a bounded target: its forecasts stay right on average, under any drift.
 
     Calibrated means: of the rounds with forecast v the targets have the mean v. The model's forecast, moved
@@ -31,20 +31,27 @@ class CalibratedRegressor(RegressorWrapper, LateRounds[Forecast]):
         closely, for a weaker guarantee. At least 0.5.
     horizon
         How many rounds will be played, if known.
+    most_waiting
+        How many forecasts may wait for their targets, of 1 KB each; beyond that the oldest are given up.
 
     Attributes
     ----------
-    regressor, low, high, slack, horizon
+    regressor, low, high, slack, horizon, most_waiting
         As given.
     n_rounds
         Settled rounds.
+    n_unmatched
+        Targets that came without their forecast.
 
     Notes
     -----
-    When targets come late, each one settles the forecast that was made for equal features (the oldest, if
-    there are several), so the certificate stays right; the guarantee then includes what the largest number
-    of forecasts open at once may cost. At most 10,000 forecasts are kept waiting. Features that nobody asked
-    about are forecast and settled on the spot.
+    Certificate and guarantee speak of forecasts that were given, each with the target that settled it. Late
+    targets find their forecasts by tokens, `forecast` and `observe`; or, in `learn_one`, by equal features:
+    the last forecast if it was for the very same object, else the oldest that waits. It is then assumed that
+    targets of equal features come in the order of their forecasts, none of them missing. The guarantee
+    includes what the largest number of forecasts open at once may cost. The target of features that nobody
+    asked about, or whose forecast was given up, is counted in `n_unmatched`, the model learns it, and it
+    settles nothing.
 
     Examples
     --------
@@ -72,6 +79,7 @@ class CalibratedRegressor(RegressorWrapper, LateRounds[Forecast]):
         high: float = 1.0,
         slack: float = 1.0,
         horizon: int | None = None,
+        most_waiting: int = MOST_WAITING,
     ) -> None:
         RegressorWrapper.__init__(self, regressor)
         if not check_finite(low, "low") < check_finite(high, "high"):
@@ -80,7 +88,7 @@ class CalibratedRegressor(RegressorWrapper, LateRounds[Forecast]):
         check_slack(slack)
         if horizon is not None:
             check_count(horizon, "horizon")
-        LateRounds.__init__(self)
+        LateRounds.__init__(self, most_waiting)
         self.low = low
         self.high = high
         self.slack = slack
@@ -106,19 +114,14 @@ class CalibratedRegressor(RegressorWrapper, LateRounds[Forecast]):
         hint = 0.5 if raw is None else (min(max(raw, self.low), self.high) - self.low) / width
         return min(self.low + width * self._following.ask(hint), float(self.high))
 
-    def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Settle the forecast made for x (or make it now), then let the model learn.
-
-        Raises ValueError, and changes nothing, for a target outside [low, high].
-        """
+    def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         target = finite(y)
         if target is None or not self.low <= target <= self.high:
             raise ValueError(f"y must be a number from low={self.low:g} to high={self.high:g}, got {y!r}")
-        waiting = None if x is self._features else self._late(x)
-        forecast = waiting or self._following.take()
-        self._following.forecaster.observe(forecast, (target - self.low) / (self.high - self.low))
-        self._features = NOTHING
-        self.n_rounds += 1
+        forecast = self._due(asked)
+        if forecast is not None:
+            self._following.forecaster.observe(forecast, (target - self.low) / (self.high - self.low))
+            self.n_rounds += 1
         self.regressor.learn_one(x, y, **kwargs)
 
     @property
@@ -134,8 +137,8 @@ class CalibratedRegressor(RegressorWrapper, LateRounds[Forecast]):
         """What the certificate cannot exceed, whatever the targets, in their units."""
         return self._following.forecaster.guarantee * (self.high - self.low)
 
-    def _open(self, x: Any) -> None:
-        self.predict_one(x)
+    def _answer_to(self, x: Any, **kwargs: Any) -> float:
+        return self.predict_one(x, **kwargs)
 
     def _hand_out(self) -> Forecast:
         return self._following.take()

@@ -18,7 +18,7 @@ from onlinecal.wrappers.groups.forecasters import (
     SharedForecaster,
 )
 from onlinecal.wrappers.labels import Label
-from onlinecal.wrappers.late_labels import NOTHING, LateLabels
+from onlinecal.wrappers.late_labels import MOST_WAITING, NOTHING, LateLabels
 
 Scheme = Literal["atoms", "shared"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
@@ -49,14 +49,26 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         As in AlmostOneStepAhead. With 1/2 and "midpoint", the defaults, and a horizon the constants are those
         above: exactly sqrt(A T) and (k T^2)^(1/3). Without a horizon sqrt(3 A T), and under 5/6 more for each
         combination.
+    most_waiting
+        How many forecasts may wait for their labels, of 1 KB each; beyond that the oldest are given up.
+
+    Attributes
+    ----------
+    n_rounds
+        Settled rounds.
+    n_unmatched
+        Labels that came without their forecast.
 
     Notes
     -----
     The forecast is that of the positive label (True, 1, or the first label seen); any other label counts as
     the other outcome. Until both labels are known an answer may name one alone, with probability 1:
-    certificates speak of `forecasts_one`. Late labels settle the forecast that was made for equal features,
-    the oldest of several; at most 10,000 wait. The model's probability is steered first (as in
+    certificates speak of `forecasts_one`. The model's probability is steered first (as in
     CalibratedClassifier): inside each combination under "atoms", for all rounds together under "shared".
+
+    Late labels find their forecasts by tokens (`forecast`, `observe`), or by equal features, and labels
+    without a forecast settle nothing, as in CalibratedClassifier, which says what is assumed. Under "atoms"
+    steering learns from them in combinations that have been asked about.
 
     Examples
     --------
@@ -85,8 +97,9 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         n_atoms: int | None = None,
         slack: float = 0.5,
         report: Report = "midpoint",
+        most_waiting: int = MOST_WAITING,
     ) -> None:
-        super().__init__(classifier)
+        super().__init__(classifier, most_waiting)
         check_choice(scheme, SCHEMES, "scheme")
         check_choice(report, REPORTS, "report")
         check_slack(slack)
@@ -133,14 +146,17 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         positive = True if self._labels.positive is None else self._labels.positive
         return {positive: self._ticket.probability}
 
-    def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Settle the forecast made for x (or make it now), then let the model learn."""
+    def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         label = check_label(y, "y")
-        ticket = (None if x is self._features else self._late(x)) or self._ticket
+        ticket = self._due(asked)
         self._labels.meet(label)
-        self._forecaster.settle(ticket, int(label == self._labels.positive))
-        self._features = NOTHING
-        self.n_rounds += 1
+        outcome = int(label == self._labels.positive)
+        if ticket is not None:
+            self._forecaster.settle(ticket, outcome)
+            self.n_rounds += 1
+        else:
+            raw = self._labels.read(self.classifier.predict_proba_one(x))
+            self._forecaster.learn_alone(self._membership.of(x), raw, outcome)
         self.classifier.learn_one(x, y, **kwargs)
 
     @property

@@ -50,7 +50,7 @@ class IncrementalClassifier(MiniBatches):
         return np.array(list(self._labels.known))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Settle the forecasts made for these rows (or make them now), then let the model learn; itself.
+        """Settle the forecasts made for these rows, then let the model learn them; itself.
 
         As `learn_many`.
 

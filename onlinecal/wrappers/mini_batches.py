@@ -56,7 +56,7 @@ class MiniBatches(base.MiniBatchClassifier):
         return labels_like(X, [max(one, key=one.__getitem__) if one else None for one in answers])
 
     def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
-        """Settle the forecasts made for these rows (or make them now), then let the model learn them.
+        """Settle the forecasts made for these rows, then let the model learn them.
 
         Rows are settled one after the other, each as a late label is. Then the wrapped model learns by its
         own `learn_many`; if it has none (or X is of polars), it learns each row as that is settled.

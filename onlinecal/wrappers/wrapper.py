@@ -135,6 +135,7 @@ class Certified:
     def certificate(self) -> float:
         """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
 
+        These are the forecasts that were given, with their labels: labels without a forecast are no rounds.
         With "simplex" and "classwise" also a sum over the labels, with "tree" over its nodes; `certificates`
         has those of "classwise" one by one.
         """

@@ -21,7 +21,7 @@ from onlinecal.catalogue import did_you_mean
 from onlinecal.columns import Reading
 from onlinecal.remarks import outcome_remarks, run_remarks
 from onlinecal.rounds import known_from, read_rounds
-from onlinecal.wrappers.late_labels import MOST_PENDING
+from onlinecal.wrappers.late_labels import MOST_WAITING
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.catalogue import StrategyName
 from simulations.games.opponents import first_rounds
@@ -100,9 +100,9 @@ def from_file(
         known = known[:count]
         rows = np.arange(1, count + 1)
         most = int((rows - np.searchsorted(np.sort(known), rows, side="right")).max())
-        if most > MOST_PENDING:
+        if most > MOST_WAITING:
             remarks.append(
-                f"{most:,} forecasts are open at once, the oldest beyond {MOST_PENDING:,} are given up"
+                f"{most:,} forecasts are open at once, the oldest beyond {MOST_WAITING:,} are given up"
             )
         # labels find their forecasts by features, and do not come in the order of the rows
         features = [{**x, "row": row} for row, x in enumerate(features)]

@@ -1,24 +1,37 @@
 """Labels that come late, out of order, or never: the certificate speaks of the very forecasts answered."""
 
+import copy
 import datetime as dt
 import gc
+import pickle
+import tracemalloc
+import warnings
 import weakref
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import datasets, evaluate, linear_model, metrics, naive_bayes, preprocessing, tree
+from river import base, datasets, evaluate, linear_model, metrics, naive_bayes, preprocessing, tree
 
-from onlinecal import CalibratedClassifier, calibration_distance
-from onlinecal.wrappers import late_labels
+from onlinecal import CalibratedClassifier, LabelWarning, calibration_distance
+from onlinecal.wrappers import GroupCalibratedClassifier, WrappedForecast, late_labels
 from tests.properties import examples
-from tests.wrappers.scripted import Said, Scripted, coins, distance, events, played
+from tests.wrappers.scripted import Round, Said, Scripted, coins, distance, events, played
 
 MODELS = {
     "logistic": lambda: preprocessing.StandardScaler() | linear_model.LogisticRegression(),
     "bayes": naive_bayes.GaussianNB,
     "tree": tree.HoeffdingTreeClassifier,
+}
+
+
+WRAPPERS = {
+    "classifier": lambda most, model=None: CalibratedClassifier(model or Said(), most_waiting=most),
+    "atoms": lambda most, model=None: GroupCalibratedClassifier(model or Said(), ["a"], most_waiting=most),
+    "shared": lambda most, model=None: GroupCalibratedClassifier(
+        model or Said(), {"any": lambda x: True}, scheme="shared", most_waiting=most
+    ),
 }
 
 
@@ -122,18 +135,251 @@ def test_labels_that_never_come_are_not_charged():
     assert calibration_distance(p, y).upper <= model.certificate <= model.guarantee
 
 
-def test_not_more_than_so_many_forecasts_wait(monkeypatch):
-    monkeypatch.setattr(late_labels, "MOST_PENDING", 50)
-    model = CalibratedClassifier(Said())
+def test_not_more_than_so_many_forecasts_wait():
+    model = CalibratedClassifier(Said(), most_waiting=50)
     rounds = coins(200)
     for x, _ in rounds:
         model.predict_proba_one(x)
-    assert len(model._pending) == 50
-    for x, y in rounds:
+    assert model.n_open == 51  # and the open one
+    for x, y in rounds[:150]:
+        with warnings.catch_warnings(record=True) as caught:
+            model.learn_one(dict(x), y)
+        if x is rounds[0][0]:
+            assert [one.category for one in caught] == [LabelWarning]
+            assert "149 were given up, since more than most_waiting=50 waited" in str(caught[0].message)
+            assert caught[0].filename == __file__
+        else:
+            assert not caught
+    for x, y in rounds[150:]:
         model.learn_one(dict(x), y)
-    assert model.n_rounds == 200
-    assert len(model._pending) == 0
+    # the first label without its forecast had the open round wait too
+    assert (model.n_rounds, model.n_unmatched, model.n_open) == (50, 150, 0)
     assert model.certificate <= model.guarantee
+
+
+@pytest.mark.parametrize("build", WRAPPERS.values(), ids=WRAPPERS)
+@pytest.mark.parametrize(
+    ("count", "lag", "most"),
+    [(3000, 1000, 300), pytest.param(60_000, 25_000, 10_000, marks=pytest.mark.slow)],
+)
+@pytest.mark.filterwarnings("ignore:a label came for features:onlinecal.LabelWarning")
+def test_labels_whose_forecasts_were_given_up_settle_nothing(build, count, lag, most):
+    # the truth turns round while the labels are out: a fresh forecast would be another than the one given
+    rng = np.random.default_rng(0)
+    p = rng.choice([0.1, 0.9], count)
+    rounds = [
+        ({"p": q, "t": t}, bool(rng.random() < (q if t // lag % 2 else 1 - q)))
+        for t, q in enumerate(p.tolist())
+    ]
+    model, given = build(most), []
+    for t, (x, _) in enumerate(rounds):
+        given.append(model.predict_proba_one(x)[True])
+        if t >= lag:
+            before = model.n_rounds
+            model.learn_one(*rounds[t - lag])
+            assert model.n_rounds == before
+    for x, y in rounds[-lag:]:
+        model.learn_one(x, y)
+    # the newest are those that still waited
+    kept = model.n_rounds
+    assert (kept in (most, most + 1), model.n_unmatched) == (True, count - kept)
+    p, y = np.array(given[-kept:]), np.array([y for _, y in rounds[-kept:]], dtype=float)
+    assert calibration_distance(p, y).upper <= model.certificate + 1e-9 <= model.guarantee + 2e-9
+
+
+@pytest.mark.parametrize("build", WRAPPERS.values(), ids=WRAPPERS)
+def test_tokens_tell_equal_features_apart(build):
+    def at_odds(model, observe):
+        """Answers near .1 and .9 for the same features, whose labels come in the other order."""
+        given, rng = [], np.random.default_rng(1)
+        for _ in range(200):
+            asked = []
+            for p in (0.1, 0.9):
+                model.classifier.p = p
+                asked.append((model.forecast({}), bool(rng.random() < p)))
+            for token, y in reversed(asked):
+                given.append((token.answer[True], float(y)))
+                observe(model, token, y)
+        return np.array(given).T
+
+    model = build(1000, Telling())
+    p, y = at_odds(model, lambda model, token, y: model.observe(token, y))
+    assert calibration_distance(p, y).upper <= model.certificate + 1e-9 <= model.guarantee + 2e-9
+    assert (model.n_rounds, model.n_open, model.n_unmatched) == (400, 0, 0)
+
+
+class Telling(base.Classifier):
+    """Answers True with the probability that it was told last, whatever the features."""
+
+    p = 0.5
+
+    def learn_one(self, x, y):
+        assert x == {}
+
+    def predict_proba_one(self, x):
+        return {False: 1.0 - self.p, True: self.p}
+
+
+def test_without_tokens_labels_of_equal_features_are_taken_in_the_order_of_forecasts():
+    # what is assumed, and that it matters: the certificate is one of pairs that never were
+    model, given = CalibratedClassifier(Telling()), []
+    for _ in range(200):
+        for p in (0.1, 0.9):
+            model.classifier.p = p
+            given.append((model.predict_proba_one({})[True], p > 0.5))
+        for label in (True, False):
+            model.learn_one({}, label)
+    p, y = np.array(given, dtype=float).T
+    assert model.n_rounds == 400
+    assert calibration_distance(p, 1 - y).upper <= model.certificate < calibration_distance(p, y).lower
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(
+    flips=st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40),
+    n_labels=st.sampled_from([2, 3]),
+    seed=st.integers(0, 99),
+)
+def test_tokens_features_and_withdrawn_forecasts_in_any_order(flips, n_labels, seed):
+    rng = np.random.default_rng(seed)
+    model = CalibratedClassifier(Said(), classes=[False, True, "none"][:n_labels])
+    waiting, given, withdrawn = [], [], 0
+    for p, y in flips:
+        x = {"p": p}
+        if rng.random() < 0.5:
+            token = model.forecast(x)
+            waiting.append((token, model._asking.forecasts(model._round()[1], model._labels), y))
+        else:
+            x["t"] = len(given) + len(waiting)
+            forecasts = model.forecasts_one(x)
+            waiting.append((x, forecasts, y))
+        while waiting and rng.random() < 0.4:
+            asked, forecasts, y = waiting.pop(rng.integers(len(waiting)))
+            if isinstance(asked, WrappedForecast):
+                asked = pickle.loads(pickle.dumps(asked))
+                if rng.random() < 0.3:
+                    model.withdraw(asked)
+                    withdrawn += 1
+                    continue
+                model.observe(asked, y)
+            else:
+                model.learn_one(dict(asked), y)
+            given.append(Round({}, forecasts, y))
+    assert (model.n_rounds, model.n_open) == (len(given), len(waiting))
+    if given:
+        assert distance(given) <= model.certificate + 1e-9 <= model.guarantee + 2e-9
+
+
+def test_tokens_in_time_cost_no_guarantee_and_are_what_features_are():
+    by_token, by_features = CalibratedClassifier(Said()), CalibratedClassifier(Said())
+    for x, y in coins(300):
+        token = by_token.forecast(x)
+        assert token.answer == by_features.predict_proba_one(x)
+        assert token.features is x
+        by_token.observe(token, y)
+        by_features.learn_one(x, y)
+    assert by_token.certificate == by_features.certificate
+    assert by_token.guarantee == by_features.guarantee
+
+
+def test_what_is_no_open_token_is_refused_and_nothing_is_learnt():
+    model, other = CalibratedClassifier(Said()), CalibratedClassifier(Said())
+    token, foreign = model.forecast({"p": 0.5}), other.forecast({"p": 0.5})
+    before = pickle.dumps(model)
+    for wrong, message in (
+        (0.5, "forecast must be a WrappedForecast that forecast\\(\\) issued, got 0.5"),
+        (foreign, "forecast 0 was issued by another forecaster"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.observe(wrong, True)
+        with pytest.raises(ValueError, match=message):
+            model.withdraw(wrong)
+    with pytest.raises(ValueError, match="y must be a class label"):
+        model.observe(token, 0.5)
+    assert pickle.dumps(model) == before
+    twin = copy.deepcopy(model)
+    model.observe(token, True)
+    twin.observe(token, True)
+    for one in (model, twin):
+        with pytest.raises(ValueError, match="forecast 0 has been settled before"):
+            one.observe(token, True)
+        assert one.n_rounds == 1
+
+
+def test_a_token_that_was_given_up_brings_a_label_without_its_forecast():
+    model = CalibratedClassifier(Said(), most_waiting=1)
+    tokens = [model.forecast({"p": 0.5}) for _ in range(3)]
+    with pytest.warns(LabelWarning, match="1 were given up, since more than most_waiting=1 waited"):
+        model.observe(tokens[0], True)
+    model.withdraw(tokens[1])
+    model.observe(tokens[2], True)
+    assert (model.n_rounds, model.n_unmatched, model.n_open) == (1, 1, 0)
+    with pytest.raises(ValueError, match="most_waiting must be a whole number of at least 1, got 0"):
+        CalibratedClassifier(Said(), most_waiting=0)
+
+
+@pytest.mark.parametrize("window", [None, 20])
+@pytest.mark.parametrize("strategy", ["binary", "classwise", "simplex", "top-label", "tree"])
+def test_rows_that_are_learnt_without_being_asked_about_warm_up_and_are_no_rounds(strategy, window):
+    labels = ["a", "b"] if strategy == "binary" else ["a", "b", "c"]
+    rng = np.random.default_rng(3)
+
+    def rounds(count):
+        for t in range(count):
+            said = rng.dirichlet(np.ones(len(labels)))
+            # the model names the wrong label
+            yield {"answer": tuple(zip(labels, said.tolist(), strict=True)), "t": t}, labels[said.argmin()]
+
+    build = lambda: CalibratedClassifier(Scripted(), strategy=strategy, window=window, classes=labels)  # noqa: E731
+    warm, cold = build(), build()
+    for x, y in rounds(500):
+        warm.learn_one(x, y)
+    assert (warm.n_rounds, warm.n_unmatched, warm.certificate) == (0, 500, 0)
+    assert warm.guarantee == cold.guarantee
+    errors, record = {warm: [], cold: []}, []
+    for x, y in rounds(60):
+        for model in (warm, cold):
+            answer = model.predict_proba_one(x)
+            errors[model].append((1 - answer[y]) ** 2)
+            if model is warm:
+                record.append(Round(answer, model.forecasts_one(x), y))
+            model.learn_one(x, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LabelWarning)
+            warm.learn_one({**x, "t": -1}, y)
+    assert np.mean(errors[warm]) < np.mean(errors[cold])
+    assert (warm.n_rounds, warm.n_unmatched) == (60, 560)
+    assert distance(record) <= warm.certificate <= warm.guarantee
+    if window is not None and strategy != "tree":
+        assert distance(record[-window:]) <= warm.window_certificate <= warm.window_guarantee
+
+
+def test_what_a_waiting_forecast_takes():
+    def taken(model, rows):
+        for x, y in rows[:200]:
+            model.predict_proba_one(x)
+            model.learn_one(x, y)
+        tracemalloc.start()
+        for x, _ in rows[200:]:
+            model.predict_proba_one(x)
+        size, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return size / (len(rows) - 200)
+
+    rng, names = np.random.default_rng(0), "abcdefghij"
+    two = [
+        ({**{f"f{i}": float(v) for i, v in enumerate(rng.random(5))}, "p": rng.random()}, t % 2 == 0)
+        for t in range(3000)
+    ]
+    ten = [
+        (
+            {"answer": tuple(zip(names, rng.dirichlet(np.ones(10)).tolist(), strict=True)), "t": t},
+            names[t % 10],
+        )
+        for t in range(3000)
+    ]
+    assert taken(CalibratedClassifier(Said()), two) < 1.25 * 1100
+    assert taken(CalibratedClassifier(Scripted(), classes=list(names)), ten) < 1.25 * 3400
 
 
 @pytest.mark.parametrize("late", [0, 5])
@@ -193,7 +439,7 @@ def test_features_that_cannot_be_hashed_are_kept_while_they_wait_so_no_other_is_
     class Features(dict):
         """That can be referred to weakly."""
 
-    pending, x = late_labels.Pending(), Features(words=["a", "b"])
+    pending, x = late_labels.Pending(9), Features(words=["a", "b"])
     pending.add(x, "forecast")
     known = weakref.ref(x)
     assert pending.take(Features(words=["a", "b"])) is None

@@ -12,7 +12,7 @@ from river import base, linear_model, naive_bayes, preprocessing, tree
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import SGDClassifier
 
-from onlinecal import CalibratedClassifier, recalibrate_stream
+from onlinecal import CalibratedClassifier, LabelWarning, recalibrate_stream
 from onlinecal.wrappers import (
     BinnedMean,
     DecisionCalibratedClassifier,
@@ -107,11 +107,12 @@ def test_a_model_is_asked_and_taught_by_its_own_methods():
         model.predict_proba_many(X)
         model.learn_many(X, list(y))
     assert inner.calls == ["predict_proba_many", "learn_many"] * 6
-    # rows that nobody asked about are forecast before the batch is learnt
+    # steering learns what the model says to rows that nobody asked about, before the batch is learnt
     inner.calls.clear()
-    model.learn_many(X, y)
+    with pytest.warns(LabelWarning, match="a label came for features that no forecast waits for"):
+        model.learn_many(X, y)
     assert inner.calls == ["predict_proba_many", "learn_many"]
-    assert model.n_rounds == 7 * 15
+    assert (model.n_rounds, model.n_unmatched) == (6 * 15, 15)
 
 
 def test_pipelines_are_asked_at_once_if_all_their_steps_can_be():
@@ -192,7 +193,7 @@ def test_partial_fit_declares_the_classes_at_its_first_call():
     with pytest.raises(ValueError, match="classes must hold at least 2"):
         model.partial_fit(X, y, classes=["a"])
     assert model.partial_fit(X, y, classes=np.array(["a", "b"])) is model
-    assert (model.classes, model.slack, model.n_rounds) == (["a", "b"], 1.0, 25)
+    assert (model.classes, model.slack, model.n_rounds, model.n_unmatched) == (["a", "b"], 1.0, 0, 25)
     assert model.predict_proba(X).shape == (25, 2)
     before = pickle.dumps(model)
     for changed, message in (

@@ -150,18 +150,46 @@ def test_models_without_a_forecast_and_repeated_questions_do_no_harm():
         assert model.n_rounds == 20
 
 
-def test_labels_that_never_come_are_given_up(monkeypatch):
-    monkeypatch.setattr("onlinecal.wrappers.late_labels.MOST_PENDING", 10)
-    for model in (CalibratedRegressor(Said()), CalibratedDistribution(Said(), [0.2, 0.5])):
+@pytest.mark.filterwarnings("ignore:a label came for features:onlinecal.LabelWarning")
+def test_targets_whose_forecasts_were_given_up_settle_nothing():
+    for model in (
+        CalibratedRegressor(Said(), most_waiting=10),
+        CalibratedDistribution(Said(), [0.2, 0.5], most_waiting=10),
+    ):
         ask = getattr(model, "predict_distribution_one", model.predict_one)
         rounds = [({"p": t / 50, "t": t}, 0.5) for t in range(50)]
         for x, _ in rounds:
             ask(x)
         for x, y in rounds:
             model.learn_one(dict(x), y)
-        assert model.n_rounds == 50
+        assert (model.n_rounds, model.n_unmatched) == (11, 39)
         followings = model._followings if hasattr(model, "_followings") else [model._following]
         assert all(each.forecaster.n_open == 0 for each in followings)
+
+
+@pytest.mark.parametrize(
+    "build", [CalibratedRegressor, lambda model: CalibratedDistribution(model, [0.2, 0.5])]
+)
+def test_targets_find_their_forecasts_by_tokens(build):
+    model, given = build(Said()), []
+    rng = np.random.default_rng(4)
+    for _ in range(150):
+        asked = [(model.forecast({"p": p}), p) for p in (0.1, 0.9)]
+        lost = model.forecast({"p": 0.5})
+        for token, mean in reversed(asked):
+            y = float(np.clip(mean + rng.normal(0, 0.1), 0, 1))
+            given.append((token.answer, y))
+            model.observe(token, y)
+        model.withdraw(lost)
+    assert (model.n_rounds, model.n_open, model.n_unmatched) == (300, 0, 0)
+    answers, y = zip(*given, strict=True)
+    if isinstance(model, CalibratedRegressor):
+        lower = calibration_distance(np.array(answers), np.array(y), budget=0.05).lower
+        assert lower <= model.certificate <= model.guarantee
+    else:
+        for threshold, certificate in model.certificates.items():
+            p = np.array([answer[threshold] for answer in answers])
+            assert calibration_distance(p, np.array(y) <= threshold).lower <= certificate
 
 
 @pytest.mark.parametrize(

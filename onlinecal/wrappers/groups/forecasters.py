@@ -70,6 +70,11 @@ class AtomForecaster:
         atom.present(ticket.kept)
         atom.settle(outcome)
 
+    def learn_alone(self, members: Members, raw: float, outcome: int) -> None:
+        """Learn to steer from a model's probability that nobody was given; an atom without any is left."""
+        if members in self.atoms:
+            self.atoms[members].learn_alone(raw, outcome)
+
     def note_late(self, others: int) -> None:
         """Take into the guarantees that so many other forecasts were open at once."""
         for atom in self.atoms.values():
@@ -180,6 +185,11 @@ class SharedForecaster:
         if not self._fixed:
             while self.scale**3 * self._overlap < 2 * self._rounds[EVERYONE] ** 2:
                 self._refine()
+
+    def learn_alone(self, members: Members, raw: float, outcome: int) -> None:
+        """Learn to steer from a model's probability that nobody was given."""
+        hinting().hint(self._steering, float(raw))
+        hinting().learn(self._steering, outcome)
 
     def note_late(self, others: int) -> None:
         """Nothing to note: `settle` sees for itself which labels came too late for their cell."""

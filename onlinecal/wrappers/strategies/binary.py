@@ -41,6 +41,12 @@ class Binary(Strategy):
         """Charge the round that is here with its label."""
         self.projection(None).settle(int(label == labels.positive))
 
+    def learn_alone(
+        self, answer: Mapping[Label, float], names: list[Label], label: Label, labels: Labels
+    ) -> None:
+        """The projection steers by itself."""
+        self.projection(None).learn_alone(labels.read(answer), int(label == labels.positive))
+
     def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
         """Of two labels: that of the second one, compiled."""
         if labels.pair is None:

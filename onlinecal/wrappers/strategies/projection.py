@@ -17,6 +17,7 @@ from onlinecal.steering.binary import (
     CELL_STEP,
     FORECAST,
     TICKET_ALONE,
+    hinting,
     new_steering,
     steered,
 )
@@ -131,6 +132,14 @@ class Projection:
             table.charge_window(*cell, outcome, moved, self._moments.now)
         if self._splitting is not None:
             self._split(self._splitting)
+
+    def learn_alone(self, raw: float, outcome: int) -> None:
+        """Learn how to steer from a model's probability that nobody was given: no table is charged.
+
+        The ticket that was here is gone.
+        """
+        hinting().hint(self._state, float(raw))
+        hinting().learn(self._state, outcome)
 
     def replay(self, raw: NDArray[np.float64], outcomes: NDArray[np.bool_], schedule: Schedule) -> Tapes:
         """Ask about so many model's probabilities, settling in between what the schedule says; shapes (T,).

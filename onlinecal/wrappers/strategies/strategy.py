@@ -159,6 +159,17 @@ class Strategy(ABC):
         if self.steering is not None:
             self.steering.learn(label)
 
+    def learn_alone(
+        self, answer: Mapping[Label, float], names: list[Label], label: Label, labels: Labels
+    ) -> None:
+        """Learn to steer from a model's answer that nobody was given: no projection is charged.
+
+        The tickets that were here are gone.
+        """
+        if self.steering is not None:
+            self.hints(answer, names)
+            self.learn(label)
+
     def steered_ticket(self) -> Floats | None:
         """What steering wants back with the label of the round that is here."""
         return None if self.steering is None else self.steering.ticket()
