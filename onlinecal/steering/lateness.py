@@ -54,7 +54,7 @@ def begin_batch(state: Any, at: int, k: int) -> None:
 
 @kernel_part
 def beyond_chance(state: Any, at: int, k: int) -> float:
-    """By how much the squared sum of this batch exceeds what independent outcomes would make it, per outcome."""
+    """By how much the squared sum of this batch exceeds that of independent outcomes, per outcome."""
     total = 0.0
     for c in range(k):
         total += state[at + SUMS + c] * state[at + SUMS + c]
@@ -76,7 +76,7 @@ def take_note(state: Any, at: int, c: int, left: float) -> None:
 
 @kernel_part
 def share_alone(state: Any, at: int, k: int) -> float:
-    """1/(1 + (m - 1) rho): what an outcome of this batch counts; all of a batch are one until rho is known."""
+    """1/(1 + (m - 1) rho), what an outcome of this batch counts: rho is 1 until something is known."""
     alike, whole = state[at + ALIKE], state[at + WHOLE]
     if state[at + RUN] > 1.0:
         alike += beyond_chance(state, at, k)

@@ -1,10 +1,10 @@
 """Steering that is trusted as far as it has proved itself: for streams that may be short.
 
 What steering makes of a probability (`binary`) is mixed with the probability itself by Vovk's aggregating
-algorithm once more, at first with a tenth of the weight, and kept away from 0 and 1 by 1/(8n), where n counts
-the forecasts asked for so far. With outcomes in time the sum of squared errors exceeds that of the probabilities themselves by
-less than 1/10, whatever comes, and that of steering by less than 6/5 (docs/theory.md, Theorem 17d): the
-price of learning is paid where there is something to be gained.
+algorithm once more, at first with a tenth of the weight, and kept away from 0 and 1 by 1/(8n), where n
+counts the forecasts asked for so far. With outcomes in time the sum of squared errors exceeds that of the
+probabilities themselves by less than 1/10, whatever comes, and that of steering by less than 6/5
+(docs/theory.md, Theorem 17d): the price of learning is paid where there is something to be gained.
 
 A state is that of `binary`, with two answers and their weights behind it. The place FORECAST of its ticket
 holds what steering made of the probability.

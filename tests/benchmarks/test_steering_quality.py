@@ -119,7 +119,9 @@ def settled_at(rows, delay):
 def test_late_outcomes_against_the_best_rival_in_hindsight(note):
     """Columns of 20,000 rows; rivals and column learn an outcome when it is known."""
     tables = json.loads(RIVALS_LATE.read_text())
-    note("| outcomes known after | Brier: mean | worst | log loss: mean | above what came in | guarantee a row |")
+    note(
+        "| outcomes known after | Brier: mean | worst | log loss: mean | above the input | guarantee a row |"
+    )
     for delay, (title, mean, worst, log_mean) in DELAYS.items():
         rows = []
         for name, rivals in tables.items():

@@ -40,8 +40,9 @@ class AlmostOneStepAhead(GridForecaster):
     slack
         Bound on a point's bias under the balanced rule, at least 0.5. More slack follows hints more
         closely, for a weaker guarantee. None: 0.5, which has the least guarantee; with hints=True what costs
-        hints least skill, 1 on fixed and nested grids and 1.5 on the grid that tunes itself; there it grows to
-        1.5 sqrt(1 + 4 D) once D other forecasts were open when one was issued (docs/theory.md, Theorem 15a).
+        hints least skill: 1.5 on the grid that tunes itself and 1 on others. On grids without a horizon that
+        grows with late labels, to sqrt(1 + 4 D) times as much once D other forecasts were open when one was
+        issued (docs/theory.md, Theorem 15a).
     report
         What to announce: "midpoint" of the cell, its "lower" or "upper" end (as in the paper), or the
         "hint" itself, moved into the cell (the midpoint where there is none), which needs hints=True. None:

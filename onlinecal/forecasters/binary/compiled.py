@@ -176,9 +176,7 @@ def grid_rules(rules: ModuleType) -> Rules:
     ) -> tuple[float, float]:
         return grid_rises(memory, lower, step, forecast)
 
-    return Rules(
-        rules.has_room, announce, settle, point, certificate_rises, certificate, rules.note_late
-    )
+    return Rules(rules.has_room, announce, settle, point, certificate_rises, certificate, rules.note_late)
 
 
 def without_hints(playable: Rules) -> Rules:

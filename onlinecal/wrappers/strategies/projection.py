@@ -45,8 +45,8 @@ class Projection:
     Parameters
     ----------
     slack, horizon
-        As in AlmostOneStepAhead with hints; with several buckets the horizon is not used, since a bucket's share
-        of the rounds is not known beforehand.
+        As in AlmostOneStepAhead with hints; with several buckets the horizon is not used, since a bucket's
+        share of the rounds is not known beforehand.
     n_buckets
         How many equal-width buckets of the hint get a table of their own; "auto": buckets that are halved as
         rounds go by.

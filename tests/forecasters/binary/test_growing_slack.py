@@ -60,7 +60,9 @@ def test_the_guarantee_of_growing_slack_holds_at_all_times(schedule, kind):
         base = memory[BASE]
         if n == 300:
             p, y = np.array(pairs).T
-            assert calibration_distance(p, y.astype(int), method="exact").exact <= forecaster.certificate + 1e-9
+            assert (
+                calibration_distance(p, y.astype(int), method="exact").exact <= forecaster.certificate + 1e-9
+            )
         if n % 500 == 0:
             positions = memory[TABLE : memory[END] : 2]
             biases = memory[TABLE + 1 : memory[END] : 2] - memory[TILT] * positions

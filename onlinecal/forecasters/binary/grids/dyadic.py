@@ -69,14 +69,12 @@ from onlinecal.forecasters.binary.grids.dyadic_search import (
 def new_memory(
     rule: str, slack: float, report: str, tuned: int, hints: bool = False, grows: bool = False
 ) -> NDArray[np.int64]:
-    """The memory before the first round; `tuned` are bits of TUNED, `grows` is whether late labels add slack."""
+    """The memory before the first round; `tuned`: bits of TUNED; `grows`: whether late labels add slack."""
     return _made(rule, slack, report, tuned, hints, grows).copy()
 
 
 @lru_cache(64)
-def _made(
-    rule: str, slack: float, report: str, tuned: int, hints: bool, grows: bool
-) -> NDArray[np.int64]:
+def _made(rule: str, slack: float, report: str, tuned: int, hints: bool, grows: bool) -> NDArray[np.int64]:
     memory = header(FORMAT_DYADIC, UNIT, 1 << FINE_BITS, rule, slack, report, hints)
     bound = Fraction(1) if rule == "sign" else Fraction(slack)
     price = 1 if report == "midpoint" else 2
@@ -112,7 +110,7 @@ def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
 
 @inlined
 def note_late(memory: Memory, others: int) -> None:
-    """So many other forecasts are open: where nobody has set the slack it grows with the most that ever were."""
+    """So many others are open: where nobody has set the slack it grows with the most that ever were."""
     if others > memory[LATE] and memory[GROWS] > 0:
         add_slack(memory, others)
 
