@@ -71,6 +71,7 @@ from onlinecal.recalibration import (
     epsilon_for,
 )
 from onlinecal.recalibration import Temperature  # error: attr-defined
+from onlinecal.wrappers import WrappedForecast
 from onlinecal.wrappers import Calibrated  # error: attr-defined
 
 p, y = np.full(4, 0.5), [0, 1, 1, 0]
@@ -121,6 +122,10 @@ batched: CalibratedClassifier = CalibratedClassifier(model).partial_fit(table, y
 whole: float = batched.predict_proba(table).sum()
 batched.learn_many(DataFrame({"a": p}), y)
 CalibratedClassifier(model, classes=2)  # error: arg-type
+waiting: WrappedForecast = CalibratedClassifier(model, most_waiting=1000).forecast({"a": 1.0})
+batched.observe(waiting, True)
+batched.observe(0.5, True)  # error: arg-type
+CalibratedClassifier(model, most_waiting="all")  # error: arg-type
 batched.partial_fit(table)  # error: call-arg
 regressor = LinearRegression()
 mean: float = CalibratedRegressor(regressor, low=0, high=48.0, horizon=100).predict_one({"a": 1.0})

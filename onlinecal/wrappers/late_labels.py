@@ -12,6 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 from river import base
 
 from onlinecal.forecasters.tokens import OpenForecasts
@@ -289,13 +290,17 @@ class ThisOne:
 
 
 def features_key(x: Any) -> Hashable:
-    """Equal for equal features; where they cannot be hashed, for the same object."""
+    """Equal for equal features; where parts of them cannot be hashed at all, for the same object."""
     key: Hashable
     try:
         key = _pairs_key(x) if type(x) is dict or isinstance(x, Mapping) else x
         hash(key)
     except TypeError:
-        return ThisOne(x)
+        try:
+            key = _frozen(x)
+            hash(key)
+        except TypeError:
+            return ThisOne(x)
     return key
 
 
@@ -307,3 +312,14 @@ def _pairs_key(x: Mapping[Any, Any]) -> Hashable:
     except TypeError:
         return frozenset(x.items())
     return (*names, *[x[name] for name in names])
+
+
+def _frozen(value: Any) -> Any:
+    """Lists, mappings, sets and arrays as what can be hashed, equal where they are."""
+    if isinstance(value, Mapping):
+        return frozenset((name, _frozen(one)) for name, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return isinstance(value, list), *map(_frozen, value)
+    if isinstance(value, np.ndarray):
+        return value.shape, *map(_frozen, value.ravel().tolist())
+    return frozenset(value) if isinstance(value, set) else value

@@ -391,15 +391,37 @@ def test_equal_features_are_settled_oldest_first(late):
     assert calibration_distance(p, y).upper <= model.certificate <= model.guarantee
 
 
+class Unhashable:
+    """Equal to all of its kind."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        return isinstance(other, Unhashable)
+
+
 def test_features_that_cannot_be_hashed_are_known_by_identity():
-    rounds = [({"p": 0.4, "words": ["a", "b"]}, bool(t % 2)) for t in range(20)]
+    rounds = [({"p": 0.4, "words": Unhashable()}, bool(t % 2)) for t in range(20)]
     model = CalibratedClassifier(Said())
     for x, _ in rounds:
         model.predict_proba_one(x)
-    for x, y in rounds:
+    for x, y in reversed(rounds):
         model.learn_one(x, y)
-    assert len(model._pending) == 0
-    assert model.n_rounds == 20
+    assert (model.n_rounds, model.n_unmatched, model.n_open) == (20, 0, 0)
+
+
+def test_copies_of_features_with_lists_and_arrays_find_their_forecasts():
+    def features(t):
+        return {"p": 0.4, "t": [t, {"u": {t}}], "v": np.arange(t), 7: (t, [])}
+
+    model = CalibratedClassifier(Said())
+    for t in range(20):
+        model.predict_proba_one(features(t))
+    for t in reversed(range(20)):
+        model.learn_one(copy.deepcopy(features(t)), bool(t % 2))
+    assert (model.n_rounds, model.n_unmatched, model.n_open) == (20, 0, 0)
+    apart = [[1], (1,), {1}, {1: 1}, np.array([1]), np.array([[1]]), 1, [[1]]]
+    assert len({late_labels.features_key({"a": value}) for value in apart}) == len(apart)
 
 
 @pytest.mark.parametrize("strategy", ["auto", "simplex", "top-label", "classwise", "tree"])
@@ -439,10 +461,10 @@ def test_features_that_cannot_be_hashed_are_kept_while_they_wait_so_no_other_is_
     class Features(dict):
         """That can be referred to weakly."""
 
-    pending, x = late_labels.Pending(9), Features(words=["a", "b"])
+    pending, x = late_labels.Pending(9), Features(words=Unhashable())
     pending.add(x, "forecast")
     known = weakref.ref(x)
-    assert pending.take(Features(words=["a", "b"])) is None
+    assert pending.take(Features(words=Unhashable())) is None
     del x
     gc.collect()
     assert pending.take(known()) == "forecast"
