@@ -5,11 +5,9 @@ made of (`sources`), under a name for each kernel and types of arguments (`cache
 nothing stale is found. A cache that cannot be read or written costs time, nothing else.
 """
 
-from onlinecal.compiling.events import Compiled, counting
-from onlinecal.compiling.folder import kept_in
-from onlinecal.compiling.kernels import at_once, compiled, entry_point, namespace
-from onlinecal.compiling.parts import kernel_part, uncounted
-from onlinecal.compiling.sources import source_digest
+from onlinecal.compiling.folder import kept_in, source_digest
+from onlinecal.compiling.kernels import at_once, compiled, entry_point, kernel_part, namespace, uncounted
+from onlinecal.compiling.progress import Compiled, counting
 
 __all__ = [
     "Compiled",

@@ -3,11 +3,10 @@
 The folder stands for all sources, so a kernel's name need only tell it from other kernels of the same
 sources: its place in them, what is in its closure, the types of its arguments, and the processor.
 
-numba's own cache of functions (`numba.core.caching.FunctionCache`) does not fit: it describes the functions
-in a closure by numbers that each process draws anew, and two processes that write code of one function for
-different types at the same time can take each other's. So this is another `_Cache`, what a dispatcher asks
-for code before it compiles. `CompileResult._reduce` and `_rebuild` are how numba's cache takes code apart
-and puts it together. These names are the same in numba 0.61 to 0.68.
+numba's own cache of functions does not fit: it describes the functions in a closure by numbers that each
+process draws anew, two processes that write code of one function for different types at the same time can
+take each other's, and it loads what is damaged. `CompileResult._reduce` and `_rebuild` are how it takes code
+apart and puts it together; these names are the same in numba 0.61 to 0.68.
 
 Code refers to functions by names that end in a number, which numba counts from 1 in every process. So code
 of two processes, such as two versions of one loop that differ in what they close over, could have the same
@@ -23,6 +22,7 @@ import os
 import pickle
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -30,12 +30,12 @@ import numpy as np
 from numba import types
 from numba.core import config
 from numba.core.bytecode import FunctionIdentity
-from numba.core.caching import _Cache
+from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
 from onlinecal.compiling import folder
-from onlinecal.compiling.sources import is_ours, unchanged
+from onlinecal.compiling.folder import is_ours, unchanged
 
 SETTINGS = ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT", "USING_SVML")
 """What numba's configuration can change in the code."""
@@ -55,53 +55,29 @@ class NotKept(Exception):
     """It cannot be told for sure what this code was made from, so it is not kept."""
 
 
-class KernelCache(_Cache):
+class KernelCache(NullCache):
     """What a dispatcher asks for its code; nothing is read or hashed before it does."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._enabled = True
-
-    @property
-    def cache_path(self) -> str | None:
-        """The folder that new code goes to."""
-        kept = folder.kept_in()
-        return None if kept is None else str(kept)
-
-    def enable(self) -> None:
-        """Look for code, and keep it."""
-        self._enabled = True
-
-    def disable(self) -> None:
-        """Do neither."""
-        self._enabled = False
-
-    def flush(self) -> None:
-        """Nothing to do: what is compiled anew is written anew."""
 
     def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
         """The code for these types, None if it is not there or cannot be trusted."""
         target_context.refresh()
-        if not self._enabled or not unchanged():
-            return None
-        try:
-            data = folder.read(self._name(sig, target_context.codegen()))
+        # whatever is wrong with it, it can be compiled
+        with suppress(Exception):
+            data = folder.read(self._name(sig, target_context.codegen())) if unchanged() else None
             return None if data is None else CompileResult._rebuild(target_context, *pickle.loads(data))
-        except Exception:
-            # whatever is wrong with it, it can be compiled
-            return None
+        return None
 
     def save_overload(self, sig: Any, data: CompileResult) -> None:
         """Keep the code for these types, if that can be."""
-        portable = all(one.can_cache for one in data.lifted) and not data.library.has_dynamic_globals
-        if not self._enabled or not portable or not unchanged():
+        if data.library.has_dynamic_globals or not unchanged():
             return
-        try:
+        # whatever cannot be told or taken apart, it has been compiled
+        with suppress(Exception):
             name, code = self._name(sig, data.codegen), dumps(data._reduce())
-        except Exception:
-            # whatever cannot be told or taken apart, it has been compiled
-            return
-        folder.write(name, code)
+            folder.write(name, code)
 
     def _name(self, sig: Any, codegen: Any) -> str:
         """The name of the code's file."""
@@ -122,18 +98,16 @@ def fingerprint(value: Any) -> str:
     """
     # of what numba has made the function that it was made of
     value = getattr(value, "py_func", getattr(value, "__wrapped__", value))
-    if isinstance(value, FunctionType):
+    if isinstance(value, FunctionType) and is_ours(value.__code__.co_filename):
         code = value.__code__
-        if not is_ours(code.co_filename):
-            raise NotKept(f"{value.__qualname__} of {code.co_filename}")
         constants = [one for one in code.co_consts if not isinstance(one, CodeType)]
         inside = [cell.cell_contents for cell in value.__closure__ or ()] + list(value.__defaults__ or ())
         place = value.__module__, value.__qualname__, code.co_firstlineno, code.co_code, constants
         return repr((*place, [fingerprint(one) for one in inside]))
     if isinstance(value, tuple):
-        return repr([type(value).__name__, *(fingerprint(one) for one in value)])
+        return repr([type(value).__name__, *map(fingerprint, value)])
     if isinstance(value, np.ndarray):
-        return repr((value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest()))
+        return repr((value.dtype.str, value.shape, value.tobytes()))
     if isinstance(value, type) and issubclass(value, np.generic):
         return value.__name__
     if value is None or isinstance(value, (bool, int, float, str, bytes, np.generic)):

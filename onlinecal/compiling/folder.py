@@ -1,25 +1,27 @@
 """Where compiled code is kept: a folder of the user, else a private temporary one, else nowhere.
 
 In turn: $NUMBA_CACHE_DIR, $XDG_CACHE_HOME or ~/.cache, and the folder for temporary files. Each is looked
-into; what is new goes to the first that takes it. In it is one folder for each state of the sources. Code is
-only loaded from a folder and a file that belong to this user or to root, into which nobody else can write,
-and only if its checksum is right.
+into; what is new goes to the first that takes it. Code is only loaded from a folder and a file that belong to
+this user or to root, into which nobody else can write, and only if its checksum is right.
+
+In it is one folder for each state of the sources. numba compiles what a function calls into it, and constants
+of other modules with it. So a kernel depends on more files than its own; instead of telling which, an edit of
+any of them counts for all kernels.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
 import shutil
-import stat
 import sys
 import tempfile
 import time
 import uuid
 import warnings
-from functools import cache
+from contextlib import suppress
+from functools import cache, lru_cache
 from pathlib import Path
 
 import llvmlite
@@ -27,22 +29,79 @@ import numba
 import numpy as np
 from numba.core import config
 
-from onlinecal.compiling.sources import source_digest
-
+PACKAGES = ("onlinecal", "adversaries", "simulations")
+WITHOUT_KERNELS = ("cli", "plots")
+"""Folders in them that no kernel is made of."""
+ROOT = Path(__file__).absolute().parents[2]
+"""Where the packages are: a folder, or an archive in which this process has found them."""
+BEGAN = time.time()
+"""When this process could begin to load sources."""
 SUFFIX = ".kernel"
 MOST_STATES = 12
 """The least recently used folders go when there are more."""
 UNUSED = 60 * 86400.0
 """Seconds without use after which a folder goes."""
-DAY = 86400.0
 
-_told = False
+_told: list[str] = []
+
+
+@cache
+def source_digest() -> str | None:
+    """64 hexadecimal digits, the same wherever these sources are; None if they cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        for path in _sources():
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest.update(f"{os.path.relpath(path, ROOT)} {content}\n".encode())
+    except OSError:
+        return None
+    return digest.hexdigest()
+
+
+def is_ours(path: str) -> bool:
+    """Whether the digest includes a file, or would if it was there."""
+    try:
+        package, part, *_ = Path(path).relative_to(ROOT).parts
+    except ValueError:
+        return False
+    return package in PACKAGES and part not in WITHOUT_KERNELS
+
+
+def unchanged() -> bool:
+    """Whether the sources are older than this process; else it may have loaded what they were before."""
+    return _older_than_process(int(time.monotonic()))
+
+
+@lru_cache(1)
+def _older_than_process(second: int) -> bool:
+    """The same, asked at most once in a second."""
+    try:
+        states = [path.stat() for path in _sources()]
+    except OSError:
+        return False
+    # a date in the future tells nothing
+    return not any(BEGAN < max(state.st_mtime, state.st_ctime) <= time.time() for state in states)
+
+
+def _sources() -> list[Path]:
+    """All files that count, in the same order everywhere; the archive that they are in.
+
+    Raises
+    ------
+    OSError
+        If there are none.
+    """
+    if not ROOT.is_dir():
+        return [next(path for path in (ROOT, *ROOT.parents) if path.exists())]
+    Path(__file__).stat()
+    found = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    return sorted(path for path in found if is_ours(str(path)))
 
 
 def kept_in() -> Path | None:
     """The folder that takes new code, None if there is none; it is made if it is missing."""
     for place in _places():
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             return _made(place)
     return None
 
@@ -56,18 +115,14 @@ def looked_into() -> list[tuple[Path, int]]:
 def read(name: str) -> bytes | None:
     """The code kept under this name, None if there is none that can be trusted."""
     for place in _places():
-        folder = place / _state()
-        if not (_is_trusted(place) and _is_trusted(folder)):
-            continue
-        try:
-            with open(folder / (name + SUFFIX), "rb") as file:
-                content = file.read() if _is_safe(os.fstat(file.fileno())) else b""
-        except OSError:
-            continue
-        data = content[32:]
-        if content[:32] == hashlib.sha256(data).digest():
-            _used(folder)
-            return data
+        file = place / _state() / (name + SUFFIX)
+        with suppress(OSError):
+            content = file.read_bytes() if all(map(_is_trusted, (place, file.parent, file))) else b""
+            if content[:32] == hashlib.sha256(content[32:]).digest():
+                # the folder's age says when it was last used
+                if os.access(file.parent, os.W_OK):
+                    os.utime(file.parent)
+                return content[32:]
     return None
 
 
@@ -81,25 +136,20 @@ def write(name: str, data: bytes) -> None:
                 _sweep(place)
                 folder.mkdir(0o755, exist_ok=True)
             _write_whole(folder / (name + SUFFIX), hashlib.sha256(data).digest() + data)
+            message = f"compiled code is kept in {place}"
+            break
         except OSError as error:
             refusals.append(f"{place}: {error.strerror or error}")
-            continue
-        if refusals:
-            _tell(f"compiled code is kept in {place} ({'; '.join(refusals)})")
-        return
-    _tell(
-        "compiled code cannot be kept, every process compiles anew; "
-        f"NUMBA_CACHE_DIR may name a folder that can be written to ({'; '.join(refusals)})"
-    )
-
-
-def _tell(message: str) -> None:
-    """Warn about the cache, once in a process."""
-    global _told
-    if not _told:
-        _told = True
-        # no line of anybody's code has done this
-        warnings.warn_explicit(message, RuntimeWarning, "onlinecal", 0)
+    else:
+        message = (
+            "compiled code cannot be kept, every process compiles anew; "
+            "NUMBA_CACHE_DIR may name a folder that can be written to"
+        )
+        refusals = refusals or ["the sources cannot be read"]
+    if refusals and not _told:
+        # once in a process; no line of anybody's code has done this
+        _told.append(f"{message} ({'; '.join(refusals)})")
+        warnings.warn_explicit(_told[0], RuntimeWarning, "onlinecal", 0)
 
 
 @cache
@@ -111,9 +161,9 @@ def _state() -> str:
 
 def _places() -> list[Path]:
     """Folders to look into, in this order; none if the sources cannot be told."""
-    places: list[Path] = []
     if source_digest() is None:
-        return places
+        return []
+    places: list[Path] = []
     home, cache = os.path.expanduser("~"), os.environ.get("XDG_CACHE_HOME", "")
     if config.CACHE_DIR:
         places.append(Path(config.CACHE_DIR).absolute() / "onlinecal")
@@ -121,7 +171,7 @@ def _places() -> list[Path]:
         places.append(Path(cache) / "onlinecal")
     elif os.path.isdir(home):
         places.append(Path(home) / ".cache" / "onlinecal")
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         user = os.geteuid() if hasattr(os, "geteuid") else "user"
         places.append(Path(tempfile.gettempdir()) / f"onlinecal-{user}")
     return places
@@ -135,30 +185,19 @@ def _made(place: Path) -> Path:
     OSError
         If it cannot be made, or not be trusted.
     """
-    place.parent.mkdir(parents=True, exist_ok=True)
     # where the folder is made first, nobody can have got there before; a temporary one is for nobody else
-    with contextlib.suppress(FileExistsError):
-        place.mkdir(0o755 if place.name == "onlinecal" else 0o700)
+    place.mkdir(0o755 if place.name == "onlinecal" else 0o700, parents=True, exist_ok=True)
     if not _is_trusted(place):
         raise PermissionError(0, "others can write there, or it is not this user's")
     return place
 
 
-def _is_trusted(folder: Path) -> bool:
+def _is_trusted(path: Path) -> bool:
     """Whether this user or root has made it, and any link to it, and nobody else can write there."""
-    try:
-        link, state = os.lstat(folder), os.stat(folder)
-    except OSError:
-        return False
-    return stat.S_ISDIR(state.st_mode) and _is_safe(state) and _is_of_us(link)
-
-
-def _is_safe(state: os.stat_result) -> bool:
-    return _is_of_us(state) and not (hasattr(os, "geteuid") and state.st_mode & 0o022)
-
-
-def _is_of_us(state: os.stat_result) -> bool:
-    return not hasattr(os, "geteuid") or state.st_uid in (0, os.geteuid())
+    if not (path.exists() and hasattr(os, "geteuid")):
+        return path.exists()
+    state, owners = path.stat(), {path.lstat().st_uid, path.stat().st_uid}
+    return owners <= {0, os.geteuid()} and not state.st_mode & 0o022
 
 
 def _write_whole(path: Path, content: bytes) -> None:
@@ -166,24 +205,14 @@ def _write_whole(path: Path, content: bytes) -> None:
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as file:
             file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-@cache
-def _used(folder: Path) -> None:
-    """Let the folder's age say when it was last used, to a day."""
-    with contextlib.suppress(OSError):
-        if time.time() - folder.stat().st_mtime > DAY:
-            os.utime(folder)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _sweep(place: Path) -> None:
     """Make room for one folder more: those not used for long go, and the oldest of too many."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         states = [one for one in place.iterdir() if re.fullmatch("[0-9a-f]{40}", one.name)]
         states.sort(key=lambda one: one.stat().st_mtime, reverse=True)
         for number, folder in enumerate(states, 2):

@@ -6,13 +6,12 @@ of two of the lower distance to calibration on either side.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling.instructions import lowest_bit
 from onlinecal.measures.counts import Counts, check_counts, count_shares, prefix
 
 Words = NDArray[np.uint64]
@@ -153,17 +152,6 @@ def sum_before(sums: Floats, place: int) -> float:
         total += sums[node]
         node &= node - 1
     return total
-
-
-@kernel_part
-def lowest_bit(word: Any) -> int:
-    """The place of the lowest bit of a word that has one."""
-    place = 0
-    for shift in (32, 16, 8, 4, 2, 1):
-        if word & ((np.uint64(1) << np.uint64(shift)) - np.uint64(1)) == 0:
-            word >>= np.uint64(shift)
-            place += shift
-    return place
 
 
 @kernel_part

@@ -13,7 +13,7 @@ import pytest
 from numba.core import config, event
 
 from onlinecal.compiling import cache as caching
-from onlinecal.compiling import compiled, counting, folder, kept_in, sources
+from onlinecal.compiling import compiled, counting, folder, kept_in
 from onlinecal.compiling.cache import NotKept, fingerprint
 from onlinecal.measures.smooth import maximal_intervals
 
@@ -30,7 +30,7 @@ def cache(tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setattr(folder, "_told", False)
+    monkeypatch.setattr(folder, "_told", [])
     monkeypatch.setattr(caching, "is_ours", lambda path: path == __file__)
     return tmp_path / "cache" / "onlinecal"
 
@@ -122,7 +122,7 @@ def test_without_a_place_to_write_code_is_kept_in_a_temporary_folder_and_that_is
     assert temporary.stat().st_mode & 0o777 == 0o700
     shutil.rmtree(temporary)
     temporary.write_text("no folder either")
-    folder._told = False
+    folder._told.clear()
     with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR may name a folder") as said:
         assert [loops_compiled(), loops_compiled()] == [1, 1]
     assert len(said) == 1
@@ -156,7 +156,6 @@ def test_code_of_older_sources_goes_when_there_is_newer_and_it_is_no_longer_used
         (cache / name).mkdir()
         os.utime(cache / name, (now - age * 86400,) * 2)
     monkeypatch.setattr(folder, "_state", lambda: f"{10:040x}")
-    folder._used.cache_clear()
     folder.write("used", b"")
     os.utime(cache / f"{10:040x}", (now - 10 * 86400,) * 2)
     assert folder.read("used") == b""
@@ -224,8 +223,8 @@ def test_kernels_of_a_users_functions_are_not_kept(cache, monkeypatch):
 
 def test_code_of_sources_that_are_newer_than_the_process_is_neither_kept_nor_loaded(cache, monkeypatch):
     loops_compiled()
-    monkeypatch.setattr(sources, "_seen_unchanged", float("-inf"))
-    monkeypatch.setattr(sources, "BEGAN", 0.0)
+    folder._older_than_process.cache_clear()
+    monkeypatch.setattr(folder, "BEGAN", 0.0)
     assert loops_compiled() == 1
     assert loops_compiled(argument=1.5, answer=2.5) == 1
     assert only_file(cache)

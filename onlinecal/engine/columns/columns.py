@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Bytes, Ints
 from onlinecal.compiling import compiled
-from onlinecal.compiling.borrowed import borrowed
+from onlinecal.compiling.instructions import borrowed
 from onlinecal.engine.columns.scanning import HINT, ID, KEY, ODD, OUTCOME, QUERY, TIME, VALUE, cut_out, scan
 from onlinecal.engine.events import LONGEST_NAME, Incoming, Outcome, Query, Rejected, decode, decode_lines
 from onlinecal.forecasters.binary.cells import inlined

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Bytes
 from onlinecal.compiling import compiled
-from onlinecal.compiling.borrowed import borrowed
+from onlinecal.compiling.instructions import borrowed
 from onlinecal.engine.events import LONGEST_LINE, LONGEST_NAME
 from onlinecal.forecasters.binary.cells import inlined
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Bytes, Floats, Ints
 from onlinecal.compiling import compiled
-from onlinecal.compiling.borrowed import borrowed
+from onlinecal.compiling.instructions import borrowed
 from onlinecal.engine.columns.columns import Texts, is_text, lent, place_of, put_text
 from onlinecal.engine.columns.scanning import ID, KEY, ODD, QUERY
 from onlinecal.forecasters.binary.cells import inlined

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.compiling.ahead import fetch_all
-from onlinecal.compiling.borrowed import borrowed
+from onlinecal.compiling.instructions import borrowed, fetch_all
 from onlinecal.engine.watch.account import FORECAST, HINT, TICKET, ask, settle, settle_bets
 from onlinecal.forecasters.binary.cells import ROUNDS, SCALE, certificate, report
 from onlinecal.steering.trust import advise, take_in

@@ -14,7 +14,7 @@ import numpy as np
 
 from onlinecal.arrays import Bytes, Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.compiling.borrowed import borrowed
+from onlinecal.compiling.instructions import borrowed
 from onlinecal.engine.columns.columns import put
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.packing import HEAD

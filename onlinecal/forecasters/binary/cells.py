@@ -35,7 +35,7 @@ from typing import Any, Literal, get_args
 
 from onlinecal.compiling import kernel_part
 
-inlined = kernel_part(optimised=True, forceinline=True, error_model="numpy")
+inlined = kernel_part(optimised=True, error_model="numpy")
 """How a rule is compiled: into the loop that calls it, with divisions that do not raise (no divisor here is
 ever 0). Around a call that stays a call or could raise, numba counts references to the memory: two atomic
 operations, about 10 ns, in every round, even if the call is on a branch that is hardly ever taken.

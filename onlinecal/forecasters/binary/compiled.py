@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, namespace
-from onlinecal.compiling.borrowed import borrowed
+from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.binary.cells import (
     BRIM,
     FORMAT,

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
-from onlinecal.compiling.bits import highest_bit, lowest_bit
+from onlinecal.compiling.instructions import highest_bit, lowest_bit
 from onlinecal.forecasters.binary.cells import SCALE, report
 from onlinecal.forecasters.binary.grids import dyadic
 from onlinecal.forecasters.binary.guides import guided

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling.bits import highest_bit, lowest_bit
+from onlinecal.compiling.instructions import highest_bit, lowest_bit
 from onlinecal.forecasters.binary.cells import (
     FORMAT,
     HIGH,

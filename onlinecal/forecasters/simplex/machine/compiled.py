@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
-from onlinecal.compiling.borrowed import borrowed
+from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.simplex.machine import rules, soft, windows
 from onlinecal.forecasters.simplex.machine.table import HERE, MOVED, key_of, point_of, rehash
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 from numba import njit
 
-from onlinecal.compiling.borrowed import borrowed
+from onlinecal.compiling.instructions import borrowed
 
 
 @njit

@@ -1,0 +1,76 @@
+"""What compiled code can do in one instruction, or without one, and Python has no words for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros
+from numba.extending import intrinsic, overload
+
+from onlinecal.compiling.kernels import kernel_part
+
+LINE = 8
+"""Numbers of 8 bytes that come together from memory."""
+
+
+def lowest_bit(word: int) -> int:
+    """The place of the lowest bit that is set in a word of 64 bits, which is not 0."""
+    return (int(word) & -int(word)).bit_length() - 1
+
+
+def highest_bit(word: int) -> int:
+    """The place of the highest bit that is set in a word of 64 bits, which is not 0."""
+    return (int(word) % (1 << 64)).bit_length() - 1
+
+
+@overload(lowest_bit)
+def _lowest_bit(word):  # type: ignore[no-untyped-def]
+    return lambda word: trailing_zeros(np.int64(word))
+
+
+@overload(highest_bit)
+def _highest_bit(word):  # type: ignore[no-untyped-def]
+    return lambda word: 63 - leading_zeros(np.int64(word))
+
+
+@intrinsic
+def borrowed(typing_context: Any, array: Any) -> Any:
+    """The same array without an owner: for as long as the caller of the kernel holds it.
+
+    numba counts a reference, two atomic operations, wherever a loop hands an array to something it cannot
+    see through. Without an owner nothing is counted.
+    """
+
+    def view(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value = context.make_array(array)(context, builder, arguments[0])
+        value.meminfo = cgutils.get_null_value(value.meminfo.type)
+        return value._getvalue()
+
+    return array(array), view
+
+
+@intrinsic
+def fetch(typing_context: Any, array: Any, place: Any) -> Any:
+    """Bring near what stands at a place of a flat array; nothing happens if there is no such place."""
+
+    def hint(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value = context.make_array(array)(context, builder, arguments[0])
+        pointer = builder.bitcast(builder.gep(value.data, [arguments[1]]), cgutils.voidptr_t)
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+        call = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], kind)
+        # to be read and written, by and by, as data
+        builder.call(call, [pointer, number(1), number(2), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), hint
+
+
+@kernel_part
+def fetch_all(array: Any, start: int, size: int) -> None:
+    """Bring near so many numbers of 8 bytes that will be read soon, while something else is done."""
+    for place in range(start, start + size, LINE):
+        fetch(array, place)

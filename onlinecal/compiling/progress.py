@@ -1,0 +1,116 @@
+"""What is compiled, while it is compiled: counted for those who ask, told on stderr when it takes long."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from numba.core import event
+
+from onlinecal.compiling.folder import PACKAGES, kept_in
+
+LONG = 1.0
+"""Seconds of compiling after which people are told."""
+
+
+@dataclass
+class Compiled:
+    """Loops compiled so far, by this process or those it was told of, and the seconds that took."""
+
+    loops: int = 0
+    seconds: float = 0.0
+
+    def add(self, other: Compiled) -> None:
+        """Count what another process has compiled."""
+        self.loops += other.loops
+        self.seconds += other.seconds
+
+    @property
+    def notice(self) -> str | None:
+        """One line for people, None if there is nothing to tell."""
+        if self.loops == 0:
+            return None
+        noun = "1 loop" if self.loops == 1 else f"{self.loops} loops"
+        return f"compiled {noun} for the first time ({self.seconds:.1f} s); the next run starts at once"
+
+
+class Listener(event.Listener):
+    """Hears of what is compiled, but not of the functions that it calls, which are compiled meanwhile."""
+
+    def __init__(self) -> None:
+        self.depth, self.begin = 0, 0.0
+        self.counts: dict[int, Compiled] = {}
+        self.spent: dict[str, float] = defaultdict(float)
+        self.told: set[str] = set()
+        self.timer: threading.Timer | None = None
+
+    def on_start(self, event: Any) -> None:
+        """A function begins to be compiled: people are told if that takes long, once for each package."""
+        self.depth += 1
+        if self.depth > 1:
+            return
+        self.begin, package = time.perf_counter(), _package(event)
+        if package.split(".")[0] in PACKAGES and package not in self.told:
+            self.timer = threading.Timer(max(0.0, LONG - self.spent[package]), self.tell, (package,))
+            self.timer.daemon = True
+            # at the end of the interpreter, or of the threads that there may be, none can be started
+            with suppress(RuntimeError):
+                self.timer.start()
+
+    def on_end(self, event: Any) -> None:
+        """It is done, or has failed."""
+        self.depth -= 1
+        if self.depth == 0:
+            seconds = time.perf_counter() - self.begin
+            self.spent[_package(event)] += seconds
+            for count in list(self.counts.values()):
+                count.add(Compiled(1, seconds))
+            if self.timer is not None:
+                self.timer.cancel()
+                self.timer = None
+        # an interrupt can have come before it was heard to begin
+        self.depth = max(0, self.depth)
+
+    def tell(self, package: str) -> None:
+        """Say on stderr what is compiled, and where that will be found again."""
+        self.told.add(package)
+        kept = kept_in()
+        where = "once for this process" if kept is None else f"once (kept in {kept})"
+        # nobody may be there to read it
+        with suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(f"onlinecal: compiling {package}, {where}\n")
+            sys.stderr.flush()
+
+
+def _package(event: Any) -> str:
+    """What the compiled function belongs to: "onlinecal.measures"; a console's have no module."""
+    return ".".join(str(event.data["dispatcher"].py_func.__module__).split(".")[:2])
+
+
+LISTENER = Listener()
+event.register("numba:compile", LISTENER)
+
+
+@contextmanager
+def counting() -> Iterator[Compiled]:
+    """Count the loops that this process compiles meanwhile.
+
+    Examples
+    --------
+    >>> with counting() as compiled:
+    ...     pass
+    >>> compiled.notice is None
+    True
+    """
+    count = Compiled()
+    LISTENER.counts[id(count)] = count
+    try:
+        yield count
+    finally:
+        del LISTENER.counts[id(count)]

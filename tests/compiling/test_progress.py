@@ -1,0 +1,68 @@
+"""Compiling that takes long is told on stderr, once, with the package that it is for and where it is kept."""
+
+from types import SimpleNamespace
+
+import pytest
+from numba import njit
+from numba.core import config
+
+from onlinecal.compiling import progress
+from onlinecal.measures.smooth import maximal_intervals
+from onlinecal.recalibration.lp.kernels import advance
+
+
+@pytest.fixture
+def listener(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    return progress.Listener()
+
+
+def compile_for(listener, dispatcher, told):
+    """As if the function was compiled, so long that people are told, or not; when they would be told."""
+    event = SimpleNamespace(data={"dispatcher": dispatcher})
+    listener.on_start(event)
+    if (timer := listener.timer) is not None and told:
+        timer.join()
+    listener.begin -= 0.25
+    listener.on_end(event)
+    return None if timer is None else timer.interval
+
+
+def test_long_compiling_is_told_once_a_package(listener, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "LONG", 0.0)
+    for dispatcher in (maximal_intervals, advance, maximal_intervals):
+        compile_for(listener, dispatcher, told=True)
+    where = f"once (kept in {tmp_path / 'onlinecal'})"
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        f"onlinecal: compiling onlinecal.measures, {where}",
+        f"onlinecal: compiling onlinecal.recalibration, {where}",
+    ]
+
+
+def test_short_compiling_adds_up(listener, capsys):
+    waits = [compile_for(listener, maximal_intervals, told=False) for _ in range(3)]
+    assert waits == pytest.approx([1.0, 0.75, 0.5], abs=0.1)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_code_of_others_is_none_of_our_business(listener):
+    console = njit(lambda x: x)
+    console.py_func.__module__ = None
+    assert [compile_for(listener, one, told=False) for one in (njit(compile_for), console)] == [None, None]
+
+
+def test_nobody_needs_to_be_there_to_read_it(listener, monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)
+    listener.tell("onlinecal.measures")
+    assert listener.told == {"onlinecal.measures"}
+
+
+def test_where_no_thread_can_be_started_nothing_is_told(listener, monkeypatch):
+    def refused(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(progress.threading.Thread, "start", refused)
+    compile_for(listener, maximal_intervals, told=False)
+    assert listener.spent == {"onlinecal.measures": pytest.approx(0.25, abs=0.1)}
