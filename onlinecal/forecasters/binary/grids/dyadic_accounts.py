@@ -63,9 +63,9 @@ ALLOWANCE = Fraction(5, 3)
 
 # The machine's own part of the header. TUNED: see below. PRICE: the worst distance of a round, in
 # half steps. PACE: the bound on biases that base grids are made for, divided by d, in units of 2^-16; that is
-# c/d, or with slack that grows (c + 3D/4)/d. BOUND: c in units of 2^-28. BASE: the base grid's step. LIMIT: the
-# last round before the level must be chosen anew. SAVED and ORPHANED: the two accounts. WISH: the step of the
-# level that was chosen, which the accounts may not bear in every round.
+# c/d, or with slack that grows (c + 3D/4)/d. BOUND: c in units of 2^-28. BASE: the base grid's step. LIMIT:
+# the last round before the level must be chosen anew. SAVED and ORPHANED: the two accounts. WISH: the step of
+# the level that was chosen, which the accounts may not bear in every round.
 TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED, WISH = range(OWN, OWN + 9)
 ADAPTIVE, SHARED, EAGER = 1, 2, 4
 """The bits of TUNED: whether the grid tunes itself, or is nested; whether outcomes were shares; and whether
