@@ -103,7 +103,7 @@ class AsyncEngine:
     ...         forecast = await engine.query("monday", "rain/oslo", hint=0.8)
     ...         return round(forecast.probability, 2), await engine.outcome("monday", 1)
     >>> asyncio.run(main())
-    (0.79, Settled(id='monday'))
+    (0.8, Settled(id='monday'))
     """
 
     def __init__(

@@ -65,7 +65,7 @@ class Engine:
     >>> engine = Engine()
     >>> monday, _ = engine.handle([Query("monday", "rain/oslo", hint=0.8), Query("tuesday", "rain/oslo")])
     >>> round(monday.probability, 2)
-    0.79
+    0.8
     >>> engine.handle([Outcome("tuesday", 0), Outcome("monday", 1), Outcome("monday", 0)])[2].reason
     'settled'
     >>> engine.close()

@@ -185,7 +185,9 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
         simplex, where they sum to 1 as they are), or by (labels of one half, labels of the other) the
         probability of the other, given that it is either (tree).
         """
-        self.predict_proba_one(x)
+        # to ask again would be another forecast than the one that was given
+        if x is not self._features:
+            self.predict_proba_one(x)
         strategy, asked = self._round()
         return strategy.forecasts(asked, self._labels)
 
@@ -276,7 +278,7 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
         n_labels = len(self._labels.known)
         self._plan = self._strategies[self._chosen(n_labels)]
         self._binary = self._plan.sole(self._labels)
-        self._remark(n_labels, level=5)
+        self._remark(n_labels, level=6)
 
     def _remark(self, n_labels: int, level: int) -> None:
         """Say so if nothing is guaranteed for the horizon, once, at the line so many levels up."""
