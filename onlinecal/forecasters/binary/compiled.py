@@ -87,6 +87,7 @@ def certain_rounds(memory: NDArray[np.int64]) -> int:
 def compile_machine(rules: ModuleType) -> type[Machine]:
     """The entry points of a machine; each is compiled, or loaded from the cache, at its first call."""
     propose, charge, has_room, in_units = rules.propose, rules.charge, rules.has_room, rules.in_units
+    late = rules.note_late
     charge_share = share_charger(rules)
 
     @compiled
@@ -106,7 +107,7 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
 
     @compiled
     def note_late(memory: NDArray[np.int64], others: int) -> None:
-        rules.note_late(memory, others)
+        late(memory, others)
 
     @compiled
     def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> float:

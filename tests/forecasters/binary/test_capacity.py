@@ -147,7 +147,9 @@ def test_no_more_forecasts_are_asked_of_a_full_key_and_the_open_ones_settle():
 def test_a_wrapper_whose_table_is_full_learns_nothing():
     model = CalibratedClassifier(linear_model.LogisticRegression(), horizon=1)
     for t in range(4):
+        model.predict_proba_one({"a": t})
         model.learn_one({"a": t}, t % 2 == 0)
+    model.predict_proba_one({"a": 0.5})
     fill(model._binary.tables[0].memory, MOVED, 1)
     before = model.n_rounds, model.certificate
     with pytest.raises(ValueError, match=FULL):
