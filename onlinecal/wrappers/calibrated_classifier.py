@@ -206,11 +206,13 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
                 strategy, names = self._round()
                 strategy.settle(names, plain(y), self._labels)
             self._features = NOTHING
+            self.n_rounds += 1
         elif (waiting := self._due(asked)) is not None:
             self._begin_round()
             strategy = self._strategies[waiting.kind]
             strategy.present(waiting)
             strategy.settle(waiting.asked, plain(y), self._labels)
+            self.n_rounds += 1
         else:
             self._learn_alone(x, plain(y))
         if outcome is None:
@@ -244,10 +246,9 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
         return (self._asking, self._asked) if self._binary is None else (self._plan, (None,))
 
     def _begin_round(self) -> None:
-        """Count the round that is about to be settled; its moment is its number."""
-        self.n_rounds += 1
+        """Set the moment of the round that is about to be settled: its number, which counts afterwards."""
         if self._moments is not None:
-            self._moments.now = self.n_rounds
+            self._moments.now = self.n_rounds + 1
 
     def _learn_alone(self, x: Any, label: Label) -> None:
         """Learn to steer from a label without its forecast, by what the model would say now."""
