@@ -76,21 +76,22 @@ COLDEST, HOTTEST = -4.0, 3.0
 VARIANCE, RATE = 16.0, 1e-3
 """The prior variance of that logarithm, and how fast it is forgotten."""
 
-# Layout of a steering state. The open ticket: cell, forecast, seven answers of which the probability is the
-# first, half its stretched logit, the mixture by squared error, the shifted mixture by log loss, that mixture
-# itself, the events by then. Rounds, events (forecasts asked for, outcomes learnt), intercept, logits of 0
-# and of 1, weights by squared error, of the last stage and by log loss. Room for features and knots, the
-# curves, sums and counts of bins, the logarithm of the temperature's factor and its variance, the account of
-# outcomes that come together.
-CELL_LOWER, CELL_STEP, FORECAST, ANSWERS = 0, 1, 2, 3
+# Layout of a steering state. The open ticket: cell, forecast, what was given in its place (the same, unless
+# an answer had to be completed), seven answers of which the probability is the first, half its stretched
+# logit, the mixture by squared error, the shifted mixture by log loss, that mixture itself, the events by
+# then. Rounds, events (forecasts asked for, outcomes learnt), intercept, logits of 0 and of 1, weights by
+# squared error, of the last stage and by log loss. Room for features and knots, the curves, sums and counts
+# of bins, the logarithm of the temperature's factor and its variance, the account of outcomes that come
+# together.
+CELL_LOWER, CELL_STEP, FORECAST, GIVEN, ANSWERS = 0, 1, 2, 3, 4
 STRETCHED = ANSWERS + N_ANSWERS
 LAST = STRETCHED + 1
 POOLED = LAST + 2
 ASKED = POOLED + 1
 TICKET = ASKED + 1
 """Length of the ticket, at the front of the state."""
-TICKET_ALONE = FORECAST + 1
-"""Length of a state that keeps a ticket only: what it is asked about is a hint already."""
+TICKET_ALONE = GIVEN + 1
+"""Length of the ticket of a state that keeps nothing else: what it is asked about is a hint already."""
 ROUNDS, EVENTS, INTERCEPT, LOWEST, HIGHEST = TICKET, TICKET + 1, TICKET + 2, TICKET + 3, TICKET + 4
 WEIGHTS = HIGHEST + 1
 LAST_WEIGHTS = WEIGHTS + N_ANSWERS
@@ -103,6 +104,12 @@ COUNTS = SUMS + N_BINS
 TEMPERATURE = COUNTS + N_BINS
 LATENESS = TEMPERATURE + 2
 SIZE = LATENESS + account_size(1)
+
+# Behind a machine a state ends in an account of what was given in place of forecasts, in units of 1/PARTS: by
+# how much that was farther from the charged points, and how far it was from the forecasts.
+FARTHER, AWAY = -2, -1
+ACCOUNT = 2
+PARTS = 1 << 26
 
 
 def new_steering() -> NDArray[np.float64]:
@@ -266,6 +273,8 @@ class Steered:
 
     ask(memory, state, raw) -> the forecast; its ticket is left in the state.
     settle(memory, state, outcome) -> whether the memory had room: charge the ticket, learn to steer.
+
+    What is given in place of the forecast is written to GIVEN of the ticket, before it is settled.
     """
 
     ask: ClassVar[Callable[[NDArray[np.int64], NDArray[np.float64], float], float]]
@@ -304,6 +313,17 @@ def hint_alone(state: NDArray[np.float64], raw: float) -> float:
     return within(raw)
 
 
+@kernel_part
+def book_given(state: Any, point: float, forecast: float, given: float) -> None:
+    """Add a round to the account of what was given in place of forecasts; rounded up.
+
+    The certificate bounds the distance from forecasts to charged points, plus that from these to calibration.
+    With the difference in the first part it is one of what was given (docs/theory.md, Fact 4b).
+    """
+    state[FARTHER] += math.ceil((abs(given - point) - abs(forecast - point)) * PARTS)
+    state[AWAY] += math.ceil(abs(given - forecast) * PARTS)
+
+
 @cache
 def hinting() -> type[Hinting]:
     """The entry points; what is not called is not compiled."""
@@ -314,9 +334,9 @@ def hinting() -> type[Hinting]:
 def rounds_of(rules: Rules, steers: bool = True) -> tuple[Callable[..., float], Callable[..., bool]]:
     """How a round of a machine's rules is opened and settled, see `Steered`: for kernels.
 
-    `steers`: behind steering; else states keep a ticket only.
+    `steers`: behind steering; else states keep a ticket and the account only.
     """
-    announce, charge, has_room = rules.announce, rules.settle, rules.has_room
+    announce, charge, has_room, point_of = rules.announce, rules.settle, rules.has_room, rules.point
     guide_by, learn_by = (steer, learn) if steers else (leave, ignore)
 
     @kernel_part
@@ -325,14 +345,18 @@ def rounds_of(rules: Rules, steers: bool = True) -> tuple[Callable[..., float], 
         lower, step, forecast, _ = announce(memory, guide, 0.0)
         state[CELL_LOWER] = lower
         state[CELL_STEP] = step
-        state[FORECAST] = forecast
+        state[FORECAST] = state[GIVEN] = forecast
         return forecast
 
     @kernel_part
     def settle(memory: NDArray[np.int64], state: NDArray[np.float64], outcome: int) -> bool:
         if not has_room(memory):
             return False
-        charge(memory, int(state[CELL_LOWER]), int(state[CELL_STEP]), outcome, state[FORECAST])
+        lower, step = int(state[CELL_LOWER]), int(state[CELL_STEP])
+        forecast, given = state[FORECAST], state[GIVEN]
+        if given != forecast:
+            book_given(state, point_of(memory, lower, step, outcome, forecast), forecast, given)
+        charge(memory, lower, step, outcome, forecast)
         learn_by(state, float(outcome))
         return True
 

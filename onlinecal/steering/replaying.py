@@ -14,14 +14,29 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.rules import Rules
-from onlinecal.steering.binary import TICKET_ALONE, rounds_of, steered
+from onlinecal.steering.binary import (
+    ACCOUNT,
+    CELL_LOWER,
+    CELL_STEP,
+    FARTHER,
+    FORECAST,
+    PARTS,
+    TICKET_ALONE,
+    book_given,
+    rounds_of,
+    steered,
+)
 
 
 class Tapes(NamedTuple):
-    """What came of T rows: forecasts (T,), and the certificates after each settled round, as settled (T,)."""
+    """What came of T rows: forecasts (T,), and the certificates after each settled round, as settled (T,).
+
+    `charged`: by row the points that were charged (T,), or empty.
+    """
 
     forecasts: Floats
     certificates: Floats
+    charged: Floats = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +60,20 @@ class Schedule:
 
 
 def replayed(
-    table: AlmostOneStepAhead, state: Floats, raw: Floats, outcomes: NDArray[np.uint8], schedule: Schedule
+    table: AlmostOneStepAhead,
+    state: Floats,
+    raw: Floats,
+    outcomes: NDArray[np.uint8],
+    schedule: Schedule,
+    traced: bool = False,
 ) -> Tapes:
-    """Play probabilities and outcomes on a table and a steering state, all of shape (T,)."""
-    tapes = Tapes(np.empty(len(raw)), np.empty(len(raw)))
+    """Play probabilities and outcomes on a table and a steering state, all of shape (T,).
+
+    `traced`: note the charged points, too.
+    """
+    tapes = Tapes(np.empty(len(raw)), np.empty(len(raw)), np.empty(len(raw) if traced else 0))
     room = schedule.most_late + 1
-    steers = state.size > TICKET_ALONE
+    steers = state.size > TICKET_ALONE + ACCOUNT
     kept = np.empty((room, steered(table.rules, steers).ticket))
     places, free, done = np.empty(len(raw), np.int64), np.arange(room), np.zeros(2, np.int64)
     while not replaying(table.rules, steers)(
@@ -68,7 +91,7 @@ def replaying(rules: Rules, steers: bool) -> Callable[..., bool]:
     of open rows wait in rows of `kept`, those named in `places`; of `free`, a stack, the rest.
     """
     ask, settle = rounds_of(rules, steers)
-    certificate, note_late = rules.certificate, rules.note_late
+    certificate, note_late, point_of = rules.certificate, rules.note_late, rules.point
 
     @compiled
     def replay(
@@ -84,8 +107,9 @@ def replaying(rules: Rules, steers: bool) -> Callable[..., bool]:
         known: Ints,
         forecasts: Floats,
         certificates: Floats,
+        charged: Floats,
     ) -> bool:
-        asked, settled = done[0], done[1]
+        asked, settled, traced = done[0], done[1], len(charged) > 0
         length = kept.shape[1]
         while settled < len(raw):
             if known[settled] > asked:
@@ -101,7 +125,11 @@ def replaying(rules: Rules, steers: bool) -> Callable[..., bool]:
             place = places[row]
             for i in range(length):
                 state[i] = kept[place, i]
-            if not settle(memory, state, np.int64(outcomes[row])):
+            outcome = np.int64(outcomes[row])
+            if traced:
+                cell = int(state[CELL_LOWER]), int(state[CELL_STEP])
+                charged[row] = point_of(memory, cell[0], cell[1], outcome, state[FORECAST])
+            if not settle(memory, state, outcome):
                 done[0], done[1] = asked, settled
                 return False
             certificates[settled] = certificate(memory)
@@ -110,3 +138,15 @@ def replaying(rules: Rules, steers: bool) -> Callable[..., bool]:
         return True
 
     return replay
+
+
+@compiled
+def book_rows(
+    state: Floats, order: Ints, charged: Floats, forecasts: Floats, given: Floats, certificates: Floats
+) -> None:
+    """`book_given` of rows that a replay settled in this order, in their certificates, too; shapes (T,)."""
+    for settled in range(len(order)):
+        row = order[settled]
+        if given[row] != forecasts[row]:
+            book_given(state, charged[row], forecasts[row], given[row])
+        certificates[settled] += state[FARTHER] / PARTS

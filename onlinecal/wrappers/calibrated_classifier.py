@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.wrappers.incremental import Estimator, IncrementalClassifier, for_river
 from onlinecal.wrappers.labels import Label, checked_label, plain
 from onlinecal.wrappers.late_labels import MOST_WAITING, NOTHING, LateLabels
+from onlinecal.wrappers.strategies.binary import Binary
 from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.catalogue import (
@@ -107,8 +109,9 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
     features now; so rows that are learnt without being asked about, before the stream or within it, warm up
     both and settle nothing.
 
-    While a single label is known its probability can only be 1: such a round is not steered, and adds 1 to
-    the certificate if another label follows. An empty answer is no forecast and is not charged.
+    What each strategy's certificate is a bound on is said at `certificate`. While a single label is known its
+    probability can only be 1: such a round is not steered. If another label follows, it adds 1 to the
+    certificate, or 2 where that is a sum over labels. An empty answer is no forecast and is not charged.
 
     Examples
     --------
@@ -152,10 +155,11 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
         if declared:
             self._strategies = {self._plan.name: self._plan}
             self._remark(len(declared), level=4)
+        self._is_over_labels = self._plan.is_over_labels
         # Once both labels are known, the projection of the positive one; None under other plans.
         self._binary: Projection | None = None
-        # Unless the open round is that of `_binary`, who forecasts it, and about which labels.
-        self._asking: Strategy = self._plan
+        # Who forecasts the open round, and about which labels; None if that was `_binary`.
+        self._asking: Strategy | None = self._plan
         self._asked: Asked = ()
         if declared:
             self._binary = self._plan.sole(self._labels)
@@ -175,15 +179,16 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
         if self._binary is None or pair is None:
             return self._answer(answer)
         negative, positive = pair
+        self._asking = None
         p = self._binary.ask(answer[positive] if positive in answer else self._labels.read(answer))
         return {negative: 1.0 - p, positive: p}
 
     def forecasts_one(self, x: Any) -> dict[Label, float]:
-        """The forecasts that the certificates speak of, before they are made to sum to 1.
+        """The probabilities that the certificates speak of, as they were given.
 
-        One for each calibrated event: the positive label (binary), the top label, every label (classwise;
-        simplex, where they sum to 1 as they are), or by (labels of one half, labels of the other) the
-        probability of the other, given that it is either (tree).
+        One for each calibrated event: the positive label (binary), the top label, every label (classwise and
+        simplex), or by (labels of one half, labels of the other) the probability of the other, given that it
+        is either (tree).
         """
         # to ask again would be another forecast than the one that was given
         if x is not self._features:
@@ -200,7 +205,7 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
             self._labels.meet(checked_label(y))
         if asked is self._features:
             self._begin_round()
-            if outcome is not None and self._binary is not None:
+            if outcome is not None and self._asking is None and self._binary is not None:
                 self._binary.settle(outcome)
             else:
                 strategy, names = self._round()
@@ -229,10 +234,15 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
 
     @property
     def certificates(self) -> dict[Label, float]:
-        """The certificate of each label's forecasts ("classwise"; empty for the other strategies)."""
-        classwise = self._strategies.get(Classwise.name)
-        projections = classwise.projections if classwise else {}
-        return {label: projection.certificate for label, projection in projections.items()}
+        """The certificate of each label's probabilities ("classwise"; empty for the other strategies).
+
+        Their sum is `certificate`, unless other strategies than "binary" have played, too.
+        """
+        found: Counter[Label] = Counter()
+        if Classwise.name in self._strategies and self._is_over_labels:
+            for strategy in self._strategies.values():
+                found.update(strategy.by_label(self._labels))
+        return dict(found)
 
     def _answer(self, answer: dict[Label, float]) -> dict[Label, float]:
         """Open a round from the model's answer, unless it is binary with both labels known."""
@@ -243,7 +253,9 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
 
     def _round(self) -> tuple[Strategy, Asked]:
         """Who forecasts the open round, and about which labels."""
-        return (self._asking, self._asked) if self._binary is None else (self._plan, (None,))
+        if self._asking is None:
+            return self._strategies[Binary.name], (None,)
+        return self._asking, self._asked
 
     def _begin_round(self) -> None:
         """Set the moment of the round that is about to be settled: its number, which counts afterwards."""
@@ -279,6 +291,7 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
         n_labels = len(self._labels.known)
         self._plan = self._strategies[self._chosen(n_labels)]
         self._binary = self._plan.sole(self._labels)
+        self._is_over_labels |= self._plan.is_over_labels
         self._remark(n_labels, level=6)
 
     def _remark(self, n_labels: int, level: int) -> None:

@@ -62,9 +62,10 @@ class GroupCalibratedClassifier(LateLabels[Any]):
     Notes
     -----
     The forecast is that of the positive label (True, 1, or the first label seen); any other label counts as
-    the other outcome. Until both labels are known an answer may name one alone, with probability 1:
-    certificates speak of `forecasts_one`. The model's probability is steered first (as in
-    CalibratedClassifier): inside each combination under "atoms", for all rounds together under "shared".
+    the other outcome. Until both labels are known an answer may name one alone, with probability 1, which is
+    what is certified then; an empty answer is no forecast and is not charged. The model's probability is
+    steered first (as in CalibratedClassifier): inside each combination under "atoms", for all rounds
+    together under "shared".
 
     Late labels find their forecasts by tokens (`forecast`, `observe`), or by equal features, and labels
     without a forecast settle nothing, as in CalibratedClassifier, which says what is assumed. Under "atoms"
@@ -138,13 +139,18 @@ class GroupCalibratedClassifier(LateLabels[Any]):
                 self._make_way()
             self._features = x
         self._ticket = self._forecaster.ask(members, self._labels.read(answer))
-        return self._labels.both(answer, self._ticket.probability)
+        given = self._labels.both(answer, self._ticket.probability)
+        if not given:
+            self._ticket = None
+        elif len(given) == 1:
+            self._ticket = self._ticket.given(1.0)
+        return given
 
     def forecasts_one(self, x: Any) -> dict[Label, float]:
         """The forecast that the certificates speak of: the probability of the positive label."""
         self.predict_proba_one(x)
         positive = True if self._labels.positive is None else self._labels.positive
-        return {positive: self._ticket.probability}
+        return {} if self._ticket is None else {positive: self._ticket.probability}
 
     def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         label = check_label(y, "y")

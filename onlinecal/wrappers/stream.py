@@ -40,11 +40,14 @@ class RecalibratedStream(Shown):
         The forecasts, shape (T,) or (T, k), float64: a pandas or polars Series or DataFrame if such came in
         (index and names kept), else a numpy array.
     certificate
-        Shape (T,): a proven upper bound on the distance to calibration of the rows settled before the
-        forecast after this row; the last one of all rows. A sum over rows; with groups also over groups,
-        with strategies "simplex" and "classwise" over classes.
+        Shape (T,): a proven upper bound on the distance to calibration of `probabilities`, in the rows
+        settled before the forecast after this row; the last one of all rows. A sum over rows; with groups
+        also over groups. `report().norm` says what it is of: of the probability of outcome 1; for tables
+        with "classwise" a sum over classes of the distance of each, with "simplex" over classes of the
+        distance of all together, with "top-label" of the greatest probability of each row.
     guarantee
-        What the certificate cannot exceed, whatever the outcomes; summed as it is.
+        What the certificate cannot exceed, whatever the outcomes; summed as it is. How far "classwise" and
+        "top-label" moved their forecasts to make rows with sum 1 is in it as it was.
     """
 
     probabilities: Any
@@ -71,12 +74,13 @@ class ByGroup:
     out: Floats
     parts: list[Group]
     bounds: list[tuple[float, float]]
+    norm: str
 
     @cached_property
     def reports(self) -> dict[Any, StreamReport]:
         """The report of each group."""
         return {
-            key: report_of(self.given.of(rows), self.out[rows], *each)
+            key: report_of(self.given.of(rows), self.out[rows], *each, self.norm)
             for (key, rows, *_), each in zip(self.parts, self.bounds, strict=True)
         }
 
@@ -119,7 +123,7 @@ def recalibrate_stream(
         Shape (T,): a key for each row; each key has a forecaster of its own.
     strategy
         As of `CalibratedClassifier`: what of a table is calibrated. By default the second class of two; of
-        three classes all together, of up to ten each one against the rest, of more the top one.
+        up to ten each one against the rest, of more the top one; with a horizon what promises most.
     slack, horizon
         As of `CalibratedClassifier`; by default none. The horizon is that of each group.
 
@@ -153,15 +157,16 @@ def recalibrate_stream(
     check_settings(slack, 1, strategy, horizon)
     kind = _kind(strategy, given, slack, horizon)
     parts = groups_of(groups, *known_of(settled_at, times, given))
-    out, running, bounds = _played(
-        given,
-        parts,
-        lambda: new_strategy(kind, slack, 1, horizon, declared=given.classes, steering=SteeredVectors()),
-    )
+
+    def new() -> Strategy:
+        return new_strategy(kind, slack, 1, horizon, declared=given.classes, steering=SteeredVectors())
+
+    norm = "of the probability of outcome 1" if given.column else new().norm
+    out, running, bounds = _played(given, parts, new)
     certificate, guarantee = (float(in_turn(each)) for each in zip(*bounds, strict=True))
-    report = report_of(given, out, certificate, guarantee)
+    report = report_of(given, out, certificate, guarantee, norm)
     warn_of(report.remarks)
-    by_group = None if groups is None else ByGroup(given, out, parts, bounds)
+    by_group = None if groups is None else ByGroup(given, out, parts, bounds, norm)
     return RecalibratedStream(_like(probabilities, given, out), running, guarantee, report, by_group)
 
 

@@ -33,6 +33,8 @@ class StreamReport(Shown):
     certificate, guarantee
         Proven bounds on the distance to calibration of what went out, sums over rows: from what happened,
         and beforehand.
+    norm
+        What that distance is of: "of the probability of outcome 1", or what the strategy bounds of a table.
     remarks
         In words, if what went out is worse than what came in, by more than steering may cost
         (docs/theory.md, Theorem 17c), or than the constant.
@@ -49,6 +51,7 @@ class StreamReport(Shown):
     log_loss_constant: float
     certificate: float
     guarantee: float
+    norm: str
     remarks: tuple[str, ...] = ()
     groups: dict[Any, StreamReport] = field(default_factory=dict)
 
@@ -64,7 +67,7 @@ class StreamReport(Shown):
         bounds = (
             f"{self.certificate / n:.4f} per row; no outcomes could make it exceed {self.guarantee / n:.4f}"
         )
-        return f"proven distance to calibration of {n:,} rows: {bounds}"
+        return f"proven distance to calibration of {n:,} rows, {self.norm}: {bounds}"
 
     def __str__(self) -> str:
         head = f"{'':14}{BRIER:>12}{LOG_LOSS:>10}"
@@ -83,8 +86,9 @@ def report_of(
     out: Floats,
     certificate: float,
     guarantee: float,
+    norm: str,
 ) -> StreamReport:
-    """Of what came in and what went out, shape (T, k), and the bounds."""
+    """Of what came in and what went out, shape (T, k), and the bounds, in that norm."""
     n, k = given.table.shape
     before, after = _losses(given.table, given), _losses(out, given)
     shares = np.bincount(given.numbers, minlength=k) / n
@@ -106,6 +110,7 @@ def report_of(
         constant[LOG_LOSS],
         certificate,
         guarantee,
+        norm,
         tuple(remarks),
     )
 

@@ -18,9 +18,9 @@ from river.compose import Pipeline
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.summing import in_turn
-from onlinecal.wrappers.labels import Label
+from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.mini_batches import MiniBatches
-from onlinecal.wrappers.strategies.strategy import Bounded, Strategy, Windowed
+from onlinecal.wrappers.strategies.strategy import Bounded, Strategy
 
 
 class ClassifierWrapper(base.Wrapper, MiniBatches):
@@ -126,24 +126,37 @@ def _advice(model: Any) -> str:
 
 
 class Certified:
-    """The certificates and guarantees of all strategies by which rounds were played."""
+    """The certificates and guarantees of all strategies by which rounds were played.
+
+    They are of the probabilities that were given, each with the label that settled it, in the norm of the
+    strategy: "binary" of the positive label's probability, "top-label" of the greatest probability of each
+    answer; "simplex" of all labels together, summed over these, "classwise" of each label's probability,
+    summed over the labels; "tree" summed over its nodes. Where labels are discovered several strategies may
+    have played, and their distances add up; once one of them sums over the labels, so do rounds with one or
+    two labels known.
+    """
 
     window: int | None = None
     _strategies: dict[str, Strategy]
+    _labels: Labels
+    _is_over_labels = False
 
     @property
     def certificate(self) -> float:
         """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
 
-        These are the forecasts that were given, with their labels: labels without a forecast are no rounds.
-        With "simplex" and "classwise" also a sum over the labels, with "tree" over its nodes; `certificates`
+        It is one of the forecasts that were given, with their labels: labels without a forecast are no
+        rounds. "simplex" and "classwise" sum over the labels, too, and "tree" over its nodes; `certificates`
         has those of "classwise" one by one.
         """
         return in_turn(part.certificate for part in self._parts())
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the labels."""
+        """What the certificate cannot exceed, whatever the labels.
+
+        How far "classwise" and "top-label" moved their forecasts to make an answer is in it as it was so far.
+        """
         return in_turn(part.guarantee for part in self._parts())
 
     @property
@@ -154,23 +167,24 @@ class Certified:
         """
         if self.window is None:
             return None
-        return in_turn(part.window_certificate for part in self._windowed())
+        return in_turn(part.window_certificate for part in self._parts())
 
     @property
     def window_guarantee(self) -> float | None:
-        """What the distance of ANY `window` consecutive settled rounds cannot exceed.
+        """What the distance of ANY `window` consecutive settled rounds cannot exceed, as `guarantee` has it.
 
         None without a window.
         """
         if self.window is None:
             return None
-        return in_turn(part.window_guarantee for part in self._windowed())
+        return in_turn(part.window_guarantee for part in self._parts())
 
     def _parts(self) -> list[Bounded]:
-        return [part for strategy in self._strategies.values() for part in strategy.bounded()]
-
-    def _windowed(self) -> list[Windowed]:
-        return [part for strategy in self._strategies.values() for part in strategy.windowed()]
+        return [
+            part
+            for strategy in self._strategies.values()
+            for part in (strategy.over_labels(self._labels) if self._is_over_labels else strategy.bounded())
+        ]
 
 
 class Following:

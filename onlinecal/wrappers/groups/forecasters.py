@@ -37,6 +37,10 @@ class AtomTicket(NamedTuple):
     kept: Ticket
     probability: float
 
+    def given(self, probability: float) -> AtomTicket:
+        """The same forecast, in place of which this probability was given."""
+        return self._replace(kept=self.kept.given(probability), probability=probability)
+
 
 class AtomForecaster:
     """One Almost-One-Step-Ahead for each atom.
@@ -110,6 +114,10 @@ class SharedTicket(NamedTuple):
     kept: tuple[float, ...]
     probability: float
 
+    def given(self, probability: float) -> SharedTicket:
+        """The same forecast, in place of which this probability was given."""
+        return self._replace(probability=probability)
+
 
 class SharedForecaster:
     """One grid for all groups, with a bias for every group and point; the groups may overlap as they like.
@@ -177,7 +185,7 @@ class SharedForecaster:
             self._totals[name] = self._totals.get(name, 0) + abs(biases[point] + change) - abs(biases[point])
             biases[point] += change
             self._moved[name] = self._moved.get(name, 0.0) + moved
-            self._reserve[name] = self._reserve.get(name, 0.0) + self._reach / ticket.scale
+            self._reserve[name] = self._reserve.get(name, 0.0) + max(self._reach / ticket.scale, moved)
             self._rounds[name] = self._rounds.get(name, 0) + 1
         self._overlap += len(names)
         self._steering[ANSWERS:TICKET] = ticket.kept

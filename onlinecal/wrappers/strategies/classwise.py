@@ -9,14 +9,20 @@ import numpy as np
 from onlinecal.arrays import Floats, Ints
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, completed, completed_rows
-from onlinecal.wrappers.strategies.projection import Projection, ask_each, settle_each
+from onlinecal.wrappers.strategies.projection import Projection, ask_each, give_each, settle_each
 from onlinecal.wrappers.strategies.strategy import Answer, Asked, Outlook, Strategy
 
 
 class Classwise(Strategy):
-    """One event for each label; the answer is the distribution nearest to these, towards the hints."""
+    """One event for each label; the answer is the distribution nearest to these, towards the hints.
+
+    What is certified are the answers: by how much these are farther from the charged points than the
+    forecasts counts, too.
+    """
 
     name = "classwise"
+    norm = "a sum over the classes, each one against the rest"
+    is_over_labels = True
     _last_round: tuple[Asked, list[Projection]] = ((), [])
     """What it asked about, and the projections of these labels."""
     _named_last: list[Label] | None = None
@@ -29,7 +35,9 @@ class Classwise(Strategy):
         asked, projections = self._last_round
         assert self.steering is not None
         hints = self.steering.ask_in_order(answer, names)
-        return asked, dict(zip(names, completed(ask_each(projections, hints), hints), strict=True))
+        given = completed(ask_each(projections, hints), hints)
+        give_each(projections, given)
+        return asked, dict(zip(names, given, strict=True))
 
     def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
         """Charge the round that is here; a label that it does not name was as good as forecast with 0."""
@@ -44,12 +52,19 @@ class Classwise(Strategy):
     def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
         """Column by column, compiled: labels have nothing to do with each other but in hints and answers."""
         hints = self.replay_hints(table, numbers, labels, schedule)
-        forecasts, certificates = np.empty_like(table), np.zeros(len(table))
-        for number, label in enumerate(labels.known):
-            tapes = self.projection(label).replay(hints[:, number], numbers == number, schedule)
-            forecasts[:, number] = tapes.forecasts
-            certificates += tapes.certificates
-        return Tapes(completed_rows(forecasts, hints), certificates)
+        tapes = [
+            self.projection(label).replay(hints[:, number], numbers == number, schedule, traced=True)
+            for number, label in enumerate(labels.known)
+        ]
+        answers = completed_rows(np.column_stack([each.forecasts for each in tapes]), hints)
+        certificates = np.zeros(len(table))
+        for label, each, given in zip(labels.known, tapes, answers.T, strict=True):
+            certificates += self.projection(label).book(each, given, schedule)
+        return Tapes(answers, certificates)
+
+    def by_label(self, labels: Labels) -> dict[Label, float]:
+        """The certificate of each label's probabilities."""
+        return {label: projection.certificate for label, projection in self.projections.items()}
 
     def outlook(self, n_labels: int, rounds: int) -> Outlook:
         """A projection for each label; without any each could be forecast as 0."""

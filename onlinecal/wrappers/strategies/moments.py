@@ -13,19 +13,28 @@ class Moments:
         self.now = 0
 
 
-class Surprises:
-    """Rounds of a distance of 1 that no table is charged for; those in the window."""
+class Recent:
+    """Distance that no table is charged for, in the rounds of the window.
+
+    Attributes
+    ----------
+    most
+        The largest sum that any window had so far.
+    """
 
     def __init__(self) -> None:
-        self._moments: deque[int] = deque()
+        self._amounts: deque[tuple[int, float]] = deque()
+        self._sum = self.most = 0.0
 
-    def note(self, moments: Moments) -> None:
-        """One in the present round."""
-        self._moments.append(moments.now)
-        self.within(moments)
+    def note(self, moments: Moments, amount: float) -> None:
+        """So much, a whole number, in the present round."""
+        if amount:
+            self._amounts.append((moments.now, amount))
+            self._sum += amount
+            self.most = max(self.most, self.within(moments))
 
-    def within(self, moments: Moments) -> int:
-        """How many there are in the window."""
-        while self._moments and self._moments[0] <= moments.now - moments.window:
-            self._moments.popleft()
-        return len(self._moments)
+    def within(self, moments: Moments) -> float:
+        """How much there is in the window."""
+        while self._amounts and self._amounts[0][0] <= moments.now - moments.window:
+            self._sum -= self._amounts.popleft()[1]
+        return self._sum

@@ -13,18 +13,22 @@ from onlinecal.forecasters.binary.cells import MOVED, Report
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
 from onlinecal.forecasters.rules import SLACK_WITH_HINTS
 from onlinecal.steering.binary import (
+    ACCOUNT,
+    AWAY,
     CELL_LOWER,
     CELL_STEP,
-    FORECAST,
+    FARTHER,
+    GIVEN,
+    PARTS,
     TICKET_ALONE,
     hinting,
     new_steering,
     steered,
 )
-from onlinecal.steering.replaying import Schedule, Tapes, replayed
+from onlinecal.steering.replaying import Schedule, Tapes, book_rows, replayed
 from onlinecal.summing import in_turn
 from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
-from onlinecal.wrappers.strategies.moments import Moments, Surprises
+from onlinecal.wrappers.strategies.moments import Moments, Recent
 
 
 class Ticket(NamedTuple):
@@ -35,8 +39,12 @@ class Ticket(NamedTuple):
 
     @property
     def probability(self) -> float:
-        """What was announced."""
-        return self.kept[FORECAST]
+        """What was given."""
+        return self.kept[GIVEN]
+
+    def given(self, probability: float) -> Ticket:
+        """The same forecast, in place of which this probability was given."""
+        return self._replace(kept=(*self.kept[:GIVEN], probability, *self.kept[GIVEN + 1 :]))
 
 
 class Projection:
@@ -61,9 +69,6 @@ class Projection:
     tables
         The forecasters, one a bucket. That of a bucket that was halved keeps its certificate, and settles
         what it still has open.
-    surprises
-        Rounds with outcome 1 that were not forecast at all, which stands for a forecast of 0. Each adds 1
-        to the distance: moved to 1 it is calibrated.
     """
 
     _splitting: SplittingBuckets | None = None
@@ -92,17 +97,17 @@ class Projection:
         self.tables = [
             AlmostOneStepAhead(slack=slack, report=report, hints=True, **settings) for _ in range(number)
         ]
-        self.surprises = 0
-        self._moments, self._recent = moments, Surprises()
+        self._moments, self._recently_farther, self._recently_away = moments, Recent(), Recent()
         self._table = self.tables[0]
         self._last = number - 1
         if n_buckets == AUTO:
             self._splitting = SplittingBuckets(math.ceil(PATIENCE * own))
-        self._state = new_steering() if steers else np.zeros(TICKET_ALONE)
+        own_state = new_steering() if steers else np.zeros(TICKET_ALONE)
+        self._state = np.concatenate([own_state, np.zeros(ACCOUNT)])
         self._compile()
 
     def _compile(self) -> None:
-        self._steered = steered(self._table.rules, self._state.size > TICKET_ALONE)
+        self._steered = steered(self._table.rules, self._state.size > TICKET_ALONE + ACCOUNT)
 
     @property
     def is_one_table(self) -> bool:
@@ -121,15 +126,21 @@ class Projection:
             self._table = self.tables[self._splitting.find(self._steered.hint(self._state, raw))]
         return self._steered.ask(self._table.memory, self._state, raw)
 
+    def give(self, probability: float) -> None:
+        """Note what was given in place of the forecast whose ticket is here."""
+        self._state[GIVEN] = probability
+
     def settle(self, outcome: int) -> None:
         """Charge the forecast whose ticket is here with its outcome, and learn how to steer."""
         table = self._table
         moved = 0 if self._moments is None else table.memory[MOVED]
+        farther, away = self._state[FARTHER], self._state[AWAY]
         while not self._steered.settle(table.memory, self._state, outcome):
             table.grow()
         if self._moments is not None:
             cell = int(self._state[CELL_LOWER]), int(self._state[CELL_STEP])
             table.charge_window(*cell, outcome, moved, self._moments.now)
+            self._note_recent(self._moments, self._state[FARTHER] - farther, self._state[AWAY] - away)
         if self._splitting is not None:
             self._split(self._splitting)
 
@@ -141,24 +152,52 @@ class Projection:
         hinting().hint(self._state, float(raw))
         hinting().learn(self._state, outcome)
 
-    def replay(self, raw: NDArray[np.float64], outcomes: NDArray[np.bool_], schedule: Schedule) -> Tapes:
+    def replay(
+        self,
+        raw: NDArray[np.float64],
+        outcomes: NDArray[np.bool_],
+        schedule: Schedule,
+        traced: bool = False,
+    ) -> Tapes:
         """Ask about so many model's probabilities, settling in between what the schedule says; shapes (T,).
 
         What it leaves is what `ask`, `ticket`, `present` and `settle` would leave, row by row. Only without
-        window, and with one bucket.
+        window, and with one bucket. Where something else is given in place of the forecasts, `traced` is
+        needed, and `book` afterwards.
         """
         tapes = replayed(
-            self._table, self._state, np.ascontiguousarray(raw), outcomes.view(np.uint8), schedule
+            self._table, self._state, np.ascontiguousarray(raw), outcomes.view(np.uint8), schedule, traced
         )
         self._table.resume()
         self.note_late(schedule.most_late)
         return tapes
 
+    def book(self, tapes: Tapes, given: NDArray[np.float64], schedule: Schedule) -> NDArray[np.float64]:
+        """Note what was given in place of a replay's forecasts: the certificates of that; shapes (T,)."""
+        certificates = tapes.certificates.copy()
+        book_rows(
+            self._state,
+            schedule.order,
+            tapes.charged,
+            tapes.forecasts,
+            np.ascontiguousarray(given),
+            certificates,
+        )
+        return certificates
+
     def surprise(self) -> None:
-        """Count a round with outcome 1 that was not forecast."""
-        self.surprises += 1
+        """Count a round with outcome 1 that was not forecast at all, which stands for a forecast of 0.
+
+        It adds 1 to the distance: moved to 1 it is calibrated.
+        """
+        self._state[FARTHER] += PARTS
+        self._state[AWAY] += PARTS
         if self._moments is not None:
-            self._recent.note(self._moments)
+            self._note_recent(self._moments, PARTS, PARTS)
+
+    def _note_recent(self, moments: Moments, farther: float, away: float) -> None:
+        self._recently_farther.note(moments, farther)
+        self._recently_away.note(moments, away)
 
     def _split(self, splitting: SplittingBuckets) -> None:
         """Halve the bucket that was charged, if it has had its rounds."""
@@ -195,13 +234,13 @@ class Projection:
 
     @property
     def certificate(self) -> float:
-        """Proven bound on the distance to calibration of the settled forecasts: a sum over buckets."""
-        return self.surprises + in_turn(table.certificate for table in self.tables)
+        """Proven bound on the distance to calibration of what was given and settled: a sum over buckets."""
+        return float(self._state[FARTHER] / PARTS + in_turn(table.certificate for table in self.tables))
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed."""
-        return self.surprises + in_turn(table.guarantee for table in self.tables)
+        """What the certificate cannot exceed; what was given in place of forecasts is counted as it was."""
+        return float(self._state[AWAY] / PARTS + in_turn(table.guarantee for table in self.tables))
 
     def promise(self, rounds: int) -> float:
         """The guarantee after so many rounds, shared evenly by the buckets that there are now."""
@@ -213,7 +252,7 @@ class Projection:
         if self._moments is None:
             return 0.0
         now = self._moments.now
-        return self._recent.within(self._moments) + in_turn(
+        return self._recently_farther.within(self._moments) / PARTS + in_turn(
             table.window_certificate_at(now) for table in self.tables
         )
 
@@ -222,7 +261,12 @@ class Projection:
         """What the distance of no window can exceed: its rounds are those of all tables together."""
         first, *others = self.tables
         promised = [first.window_promise(None), *(table.window_promise(0) for table in others)]
-        return self.surprises + in_turn(promise or 0.0 for promise in promised)
+        return self.window_given + in_turn(promise or 0.0 for promise in promised)
+
+    @property
+    def window_given(self) -> float:
+        """How far what was given was from the forecasts, in the window where that was most."""
+        return self._recently_away.most / PARTS
 
 
 def ask_each(projections: list[Projection], raw: list[float]) -> list[float]:
@@ -234,6 +278,12 @@ def ask_each(projections: list[Projection], raw: list[float]) -> list[float]:
         asked = zip(projections, raw, strict=True)
         return [one._steered.ask(one._table.memory, one._state, p) for one, p in asked]
     return [one.ask(p) for one, p in zip(projections, raw, strict=True)]
+
+
+def give_each(projections: list[Projection], given: list[float]) -> None:
+    """What `give` of each would do."""
+    for one, probability in zip(projections, given, strict=True):
+        one._state[GIVEN] = probability
 
 
 def settle_each(projections: list[Projection], outcomes: list[int]) -> None:

@@ -17,7 +17,6 @@ from onlinecal.wrappers.strategies.strategy import (
     Outlook,
     Strategy,
     Waiting,
-    Windowed,
 )
 
 
@@ -31,6 +30,8 @@ class Simplex(Strategy):
     """
 
     name = "simplex"
+    norm = "of all classes together, a sum over the classes (l1)"
+    is_over_labels = True
 
     def __init__(
         self,
@@ -79,11 +80,7 @@ class Simplex(Strategy):
         return self.joint.replay(self.replay_hints(table, numbers, labels, schedule), numbers)
 
     def bounded(self) -> Iterable[Bounded]:
-        """The joint forecasts alone."""
-        return (self.joint,)
-
-    def windowed(self) -> Iterable[Windowed]:
-        """The joint forecasts; where labels are discovered it plays no rounds if there is a window."""
+        """The joint forecasts alone; where labels are discovered it plays no rounds if there is a window."""
         return (self.joint,)
 
     def outlook(self, n_labels: int, rounds: int) -> Outlook:

@@ -51,7 +51,10 @@ class Waiting(NamedTuple):
 
 
 class Bounded(Protocol):
-    """Something whose distance to calibration is bounded: both are sums over its rounds."""
+    """Something whose distance to calibration is bounded: in all its rounds, and in those of a window.
+
+    All are sums over rounds; without a window its bounds are 0.
+    """
 
     @property
     def certificate(self) -> float:
@@ -60,10 +63,6 @@ class Bounded(Protocol):
     @property
     def guarantee(self) -> float:
         """What the certificate cannot exceed."""
-
-
-class Windowed(Protocol):
-    """Something whose distance in a window is bounded, as `Bounded` is in all rounds."""
 
     @property
     def window_certificate(self) -> float:
@@ -94,6 +93,10 @@ class Strategy(ABC):
 
     name: ClassVar[str]
     """What it is called as a parameter, and in rounds that wait."""
+    norm: ClassVar[str]
+    """What its certificates are of, in words."""
+    is_over_labels: ClassVar[bool] = False
+    """Whether that is a sum over all labels."""
     fewest: ClassVar[int] = 1
     """So many labels there must be to forecast anything."""
     steering: SteeredVectors | None = None
@@ -145,7 +148,7 @@ class Strategy(ABC):
         return None
 
     def forecasts(self, asked: Asked, labels: Labels) -> Answer:
-        """The forecasts of the open round that certificates speak of."""
+        """The probabilities of the open round that certificates speak of, as they were given."""
         return {name: self.projection(name).ticket().probability for name in asked}
 
     def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
@@ -227,9 +230,13 @@ class Strategy(ABC):
         return Projection(*self._settings).window_guarantee
 
     def bounded(self) -> Iterable[Bounded]:
-        """Whose bounds add up to those of this strategy's rounds."""
+        """Whose bounds add up to those of this strategy's rounds, in its own norm."""
         return self.projections.values()
 
-    def windowed(self) -> Iterable[Windowed]:
-        """Whose bounds on windows add up to those of this strategy's rounds."""
-        return self.projections.values()
+    def over_labels(self, labels: Labels) -> Iterable[Bounded]:
+        """Whose bounds add up to those of its rounds as a sum over all labels."""
+        return self.bounded()
+
+    def by_label(self, labels: Labels) -> dict[Label, float]:
+        """The certificate of each label's probabilities in its rounds; empty if it has none of each."""
+        return {}

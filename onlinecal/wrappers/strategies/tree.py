@@ -79,6 +79,7 @@ class Tree(Strategy):
     """
 
     name = "tree"
+    norm = "a sum over the tree's nodes, each on the rounds below it"
     fewest = 2
 
     def __init__(
