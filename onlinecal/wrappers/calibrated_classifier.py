@@ -61,7 +61,7 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
         labels together, as a vector; for few labels, since the guarantee grows as T^(1 - 1/k). "classwise":
         the probability of each label, one against the rest; the answer is the distribution nearest to
         these, towards the hint. "top-label": the probability of the label with the greatest hint, which
-        stays the answer unless that is below 1/k, rarer than a guess among k labels. "tree": the labels
+        stays the answer: among k labels it is given at least 1/k. "tree": the labels
         halved, the halves halved again, and so on: the probability of each half among the rounds that are in
         either; for many labels, all guarantees together grow as sqrt(k T). "auto": binary for two labels,
         classwise for up to ten, top-label for more; with a horizon or a window the first of simplex,
@@ -239,7 +239,8 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
         Their sum is `certificate`, unless other strategies than "binary" have played, too.
         """
         found: Counter[Label] = Counter()
-        if Classwise.name in self._strategies and self._is_over_labels:
+        classwise = self._strategies.get(Classwise.name)
+        if classwise is not None and (classwise is self._plan or classwise.projections):
             for strategy in self._strategies.values():
                 found.update(strategy.by_label(self._labels))
         return dict(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from river import base, linear_model
@@ -163,20 +163,23 @@ class CalibratedDistribution(LateRounds[Announced], RegressorWrapper):
     def certificates(self) -> dict[float, float]:
         """A proven upper bound on each threshold's distance to calibration so far, sums over rounds."""
         own = (each.forecaster.certificate for each in self._followings)
-        return {
-            q: sum(both) for q, both in zip(self.thresholds, zip(own, self._moved, strict=True), strict=True)
-        }
+        return self._with_moved(own)
 
     @property
     def guarantees(self) -> dict[float, float]:
-        """What each certificate less `moved` cannot exceed, whatever the targets."""
-        bounds = (each.forecaster.guarantee for each in self._followings)
-        return dict(zip(self.thresholds, bounds, strict=True))
+        """What each certificate cannot exceed, whatever the targets; `moved` is in it as it was so far."""
+        own = (each.forecaster.guarantee for each in self._followings)
+        return self._with_moved(own)
 
     @property
     def moved(self) -> dict[float, float]:
         """How far each threshold's settled forecasts were moved to put them in order, sums over rounds."""
         return dict(zip(self.thresholds, self._moved, strict=True))
+
+    def _with_moved(self, bounds: Iterable[float]) -> dict[float, float]:
+        """Bounds on the forecasts as bounds on what was given in their place, by threshold."""
+        parts = zip(self.thresholds, bounds, self._moved, strict=True)
+        return {threshold: bound + moved for threshold, bound, moved in parts}
 
     def _hint(self, threshold: float, mean: float | None) -> float:
         """The share of the latest errors that would keep the target at most the threshold."""

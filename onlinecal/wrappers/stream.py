@@ -27,7 +27,7 @@ from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
 from onlinecal.wrappers.strategies.strategy import Strategy
 from onlinecal.wrappers.stream_input import Given, Group, groups_of, known_of, read_stream
-from onlinecal.wrappers.stream_report import StreamReport, report_of
+from onlinecal.wrappers.stream_report import OF_ONE, StreamReport, report_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,7 @@ def recalibrate_stream(
     def new() -> Strategy:
         return new_strategy(kind, slack, 1, horizon, declared=given.classes, steering=SteeredVectors())
 
-    norm = "of the probability of outcome 1" if given.column else new().norm
+    norm = OF_ONE if given.column else new().norm
     out, running, bounds = _played(given, parts, new)
     certificate, guarantee = (float(in_turn(each)) for each in zip(*bounds, strict=True))
     report = report_of(given, out, certificate, guarantee, norm)

@@ -15,6 +15,8 @@ from onlinecal.remarks import beside, constant_remarks, input_remarks
 from onlinecal.wrappers.stream_input import Given
 
 BRIER, LOG_LOSS = "Brier score", "log loss"
+OF_ONE = "of the probability of outcome 1"
+"""What certificates of a column are of."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ class StreamReport(Shown):
         bounds = (
             f"{self.certificate / n:.4f} per row; no outcomes could make it exceed {self.guarantee / n:.4f}"
         )
-        return f"proven distance to calibration of {n:,} rows, {self.norm}: {bounds}"
+        # of a column it goes without saying
+        norm = "" if self.norm == OF_ONE else f", {self.norm}"
+        return f"proven distance to calibration of {n:,} rows{norm}: {bounds}"
 
     def __str__(self) -> str:
         head = f"{'':14}{BRIER:>12}{LOG_LOSS:>10}"

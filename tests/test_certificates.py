@@ -1,0 +1,382 @@
+"""Every public certificate bounds the distance to calibration of exactly what its user was given.
+
+Objects are discovered: a public class with a certificate or a guarantee that is not played here fails the
+test. Each plays streams that are shifted, rare, drifting, constant and adversarial, in time and late. What it
+answered, and nothing of what it knows inside, is compared with a proven lower end of the distance.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict, deque
+
+import numpy as np
+import pytest
+
+import onlinecal
+from onlinecal import (
+    AlmostOneStepAhead,
+    CalibratedClassifier,
+    CalibratedDistribution,
+    CalibratedRegressor,
+    GroupCalibratedClassifier,
+    OneStepAhead,
+    SimplexAlmostOneStepAhead,
+    calibration_distance,
+    multiclass_calibration_distance,
+    recalibrate_stream,
+)
+from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query
+from tests.wrappers.scripted import Scripted
+from tests.wrappers.test_regressors import Said as SaidNumber
+
+ROUNDS = 160
+ROUNDING = 1e-9
+STREAMS = ("shifted", "rare", "drifting", "constant", "adversarial")
+DELAYS = (0, 40)
+
+
+class World:
+    """What a model says in each round, over k labels, and which label comes once the answer was given."""
+
+    def __init__(self, kind, k):
+        self.kind, self.k, self.rng = kind, k, np.random.default_rng(STREAMS.index(kind))
+
+    def says(self, t):
+        """Probabilities of the labels, the positive one of two being the second."""
+        if self.kind == "constant":
+            return np.full(self.k, 1.0 / self.k)
+        alpha = np.ones(self.k)
+        if self.kind == "rare":
+            alpha[0] = 30.0
+        return self.rng.dirichlet(alpha)
+
+    def comes(self, t, said, given):
+        """The label's number."""
+        chances = {
+            "shifted": said * np.linspace(0.3, 3.0, self.k),
+            "rare": said * np.where(np.arange(self.k) == 0, 1.0, 0.05),
+            "drifting": said if t < ROUNDS // 2 else said[::-1],
+            "constant": np.eye(self.k)[-1],
+            "adversarial": np.eye(self.k)[int(np.argmin(given))],
+        }[self.kind]
+        return int(self.rng.choice(self.k, p=chances / chances.sum()))
+
+
+def played(world, late, ask, settle, check=lambda t, record: None):
+    """Ask and settle every round, `late` rounds later: the (answer, label's number) that were settled.
+
+    `ask(t, said)` is the answer, an array or a number, with what `settle(kept, number)` needs.
+    """
+    waiting, record = deque(), []
+    for t in range(ROUNDS + late):
+        if t < ROUNDS:
+            said = world.says(t)
+            given, kept = ask(t, said)
+            vector = np.atleast_1d(np.asarray(given, float))
+            number = world.comes(t, said, [1 - vector[0], vector[0]] if len(vector) == 1 else vector)
+            waiting.append((given, kept, number))
+        if t >= late:
+            given, kept, number = waiting.popleft()
+            settle(kept, number)
+            record.append((given, number))
+            check(t, record)
+    return record
+
+
+def lower(p, y):
+    """A proven lower end of the distance of these forecasts and outcomes."""
+    return calibration_distance(np.array(p, float), np.array(y, float), budget=0.1).lower
+
+
+def least_over_labels(answers, labels):
+    """The sum over all labels of the distance of each; a label that an answer leaves out was given 0."""
+    names = {name for answer in answers for name in answer} | set(labels)
+    return {
+        name: lower([answer.get(name, 0.0) for answer in answers], [label == name for label in labels])
+        for name in names
+    }
+
+
+def least_on_top(answers, labels):
+    """The distance of the greatest probability of each answer, as an event that its label comes."""
+    tops = [max(answer, key=answer.get) for answer in answers]
+    pairs = zip(tops, labels, strict=True)
+    return lower([max(answer.values()) for answer in answers], [top == label for top, label in pairs])
+
+
+def least_of_all(answers, labels, names):
+    """The distance of the whole vectors, in l1."""
+    p = np.array([[answer.get(name, 0.0) for name in names] for answer in answers])
+    y = np.array([names.index(label) for label in labels])
+    return multiclass_calibration_distance(p, y, budget=0.1, method="bracket").lower
+
+
+def hold(distance, certificate, guarantee):
+    """The chain that users rely on."""
+    assert distance <= certificate + ROUNDING
+    assert certificate <= guarantee + ROUNDING
+
+
+def plays_one_step_ahead(kind, late):
+    model, world = OneStepAhead(n_cells=10), World(kind, 2)
+    outcomes = [world.comes(t, said, said) for t, said in enumerate(map(world.says, range(ROUNDS)))]
+    hold(lower(model.replay(outcomes), outcomes), model.certificate, model.guarantee)
+
+
+def plays_a_forecaster(kind, late, **config):
+    model, window = AlmostOneStepAhead(**config), config.get("window")
+
+    def ask(t, said):
+        token = model.forecast(said[1] if config.get("hints") else None)
+        return token.probability, token
+
+    def check(t, record):
+        if window is not None and t % 5 == 0:
+            recent = lower(*zip(*record[-window:], strict=True))
+            hold(recent, model.window_certificate, model.window_guarantee)
+
+    record = played(World(kind, 2), late, ask, model.observe, check)
+    hold(lower(*zip(*record, strict=True)), model.certificate, model.guarantee)
+
+
+def plays_a_simplex_forecaster(kind, late, **config):
+    model = SimplexAlmostOneStepAhead(n_classes=3, **config)
+
+    def ask(t, said):
+        token = model.forecast(dict(enumerate(said.tolist())) if config.get("hints") else None)
+        return [token.probabilities[number] for number in range(3)], token
+
+    record = played(World(kind, 3), late, ask, model.observe)
+    answers = [dict(enumerate(given)) for given, _ in record]
+    hold(least_of_all(answers, [y for _, y in record], [0, 1, 2]), model.certificate, model.guarantee)
+
+
+class Growing(Scripted):
+    """A model that names the labels it has learnt, and no others."""
+
+    def __init__(self):
+        self.known = {}
+
+    def learn_one(self, x, y):
+        self.known[y] = None
+
+    def predict_proba_one(self, x):
+        masses = {label: x["answer"][label] for label in self.known}
+        total = sum(masses.values())
+        return {label: mass / total for label, mass in masses.items()}
+
+
+def plays_a_classifier(kind, late, strategy, k, declared=False, **config):
+    names, window = list("abcdefghijkl"[:k]), config.get("window")
+    model = CalibratedClassifier(
+        Scripted() if declared else Growing(),
+        strategy=strategy,
+        classes=names if declared else None,
+        **config,
+    )
+    answers, labels = [], []
+
+    def ask(t, said):
+        token = model.forecast({"answer": dict(zip(names, said.tolist(), strict=True)), "t": t})
+        return [token.answer.get(name, 0.0) for name in names], (token, token.answer)
+
+    def settle(kept, number):
+        token, answer = kept
+        model.observe(token, names[number])
+        # an empty answer is no forecast
+        if answer:
+            answers.append(answer)
+            labels.append(names[number])
+            if window is not None and len(answers) % 5 == 0:
+                recent = distance(answers[-window:], labels[-window:])
+                hold(recent, model.window_certificate, model.window_guarantee)
+
+    def distance(answers, labels):
+        if model.certificates:
+            return sum(least_over_labels(answers, labels).values())
+        if model.current_strategy == "binary":
+            positive = model._labels.positive
+            p = [answer.get(positive, 0.0) for answer in answers]
+            return lower(p, [label == positive for label in labels])
+        if model.current_strategy == "simplex":
+            return least_of_all(answers, labels, names)
+        return least_on_top(answers, labels)
+
+    played(World(kind, k), late, ask, settle)
+    hold(distance(answers, labels), model.certificate, model.guarantee)
+    if model.certificates:
+        for label, least in least_over_labels(answers, labels).items():
+            assert least <= model.certificates.get(label, 0.0) + ROUNDING
+
+
+def plays_columns(kind, late, k, **config):
+    world = World(kind, max(k, 2))
+    said = np.array([world.says(t) for t in range(ROUNDS)])
+    y = np.array([world.comes(t, p, p) for t, p in enumerate(said)])
+    settled_at = np.arange(ROUNDS) + late if late else None
+    result = recalibrate_stream(said[:, 1] if k == 1 else said, y, settled_at, **config)
+    out, norm = np.asarray(result.probabilities), result.report().norm
+    if k == 1:
+        distance = lower(out, y)
+    elif "against the rest" in norm:
+        distance = sum(lower(out[:, j], y == j) for j in range(k))
+    elif "together" in norm:
+        distance = multiclass_calibration_distance(out, y, budget=0.1, method="bracket").lower
+    elif "on top" in norm:
+        distance = lower(out.max(axis=1), out.argmax(axis=1) == y)
+    else:
+        distance = lower(out[:, 1], y == 1)
+    hold(distance, result.certificate[-1], result.guarantee)
+
+
+def plays_groups(kind, late, scheme, names):
+    groups = {"even": lambda x: x["t"] % 2 == 0, "early": lambda x: x["t"] < 50}
+    model = GroupCalibratedClassifier(Growing(), groups, scheme=scheme)
+    seen = defaultdict(list)
+
+    def ask(t, said):
+        token = model.forecast({"answer": dict(zip(names, said.tolist(), strict=True)), "t": t})
+        return [token.answer.get(name, 0.0) for name in names], (token, token.answer)
+
+    def settle(kept, number):
+        token, answer = kept
+        model.observe(token, names[number])
+        for name, is_member in {"everyone": bool, **groups}.items():
+            if answer and is_member(token.features):
+                seen[name].append((answer, names[number]))
+
+    played(World(kind, 2), late, ask, settle)
+    positive = model._labels.positive
+    for group, pairs in seen.items():
+        p = [answer.get(positive, 0.0) for answer, _ in pairs]
+        distance = lower(p, [label == positive for _, label in pairs])
+        hold(distance, model.certificates[group], model.guarantees[group])
+
+
+def plays_a_regressor(kind, late):
+    model = CalibratedRegressor(SaidNumber(), -20.0, 60.0)
+
+    def ask(t, said):
+        token = model.forecast({"p": 80.0 * said[1] - 20.0, "t": t})
+        return (token.answer + 20.0) / 80.0, token
+
+    record = played(World(kind, 2), late, ask, lambda token, y: model.observe(token, 80.0 * y - 20.0))
+    hold(80.0 * lower(*zip(*record, strict=True)), model.certificate, model.guarantee)
+
+
+def plays_a_distribution(kind, late):
+    model, seen = CalibratedDistribution(SaidNumber(), [0.0, 1.0, 2.0]), defaultdict(list)
+
+    def ask(t, said):
+        token = model.forecast({"p": 3.0 * said[1], "t": t})
+        return [token.answer.get(1.0, 0.5)], token
+
+    def settle(token, number):
+        target = 3.0 * number - 0.5
+        model.observe(token, target)
+        for threshold, p in token.answer.items():
+            seen[threshold].append((p, target <= threshold))
+
+    played(World(kind, 2), late, ask, settle)
+    for threshold, pairs in seen.items():
+        distance = lower(*zip(*pairs, strict=True))
+        hold(distance, model.certificates[threshold], model.guarantees[threshold])
+
+
+def plays_a_key(kind, late, k, **config):
+    names = ["a", "b", "c"] if k == 3 else [0, 1]
+    key = KeyConfig(kind="simplex", classes=names) if k == 3 else KeyConfig(**config)
+    engine = Engine(config=EngineConfig(default=key))
+
+    def ask(t, said):
+        hint = float(said[1]) if k == 2 else dict(zip(names, said.tolist(), strict=True))
+        (answer,) = engine.handle([Query(str(t), "one", hint=hint)])
+        return [answer.probability] if k == 2 else [*answer.probability.values()], t
+
+    record = played(World(kind, k), late, ask, lambda t, y: engine.handle([Outcome(str(t), names[y])]))
+    (last,) = engine.handle([Query("last", "one")])
+    if k == 2:
+        distance = lower([given[0] for given, _ in record], [y for _, y in record])
+    else:
+        answers = [dict(enumerate(given)) for given, _ in record]
+        distance = least_of_all(answers, [y for _, y in record], [0, 1, 2])
+    assert 0.0 < distance <= last.certificate + ROUNDING or kind == "constant"
+    engine.close()
+
+
+PLAYERS = {
+    "AlmostOneStepAhead": (
+        plays_a_forecaster,
+        {"hints": True},
+        {"hints": True, "slack": 0.5, "horizon": ROUNDS},
+        {"hints": True, "window": 20},
+        {"horizon": ROUNDS},
+        {"grid": "nested", "report": "upper"},
+    ),
+    "OneStepAhead": (plays_one_step_ahead, {}),
+    "SimplexAlmostOneStepAhead": (
+        plays_a_simplex_forecaster,
+        {"hints": True, "grid": "adaptive"},
+        {"hints": True, "slack": 4.0},
+        {"horizon": ROUNDS},
+    ),
+    "CalibratedClassifier": (
+        plays_a_classifier,
+        {"strategy": "auto", "k": 2},
+        {"strategy": "auto", "k": 2, "n_buckets": 3, "window": 15},
+        {"strategy": "binary", "k": 3},
+        {"strategy": "auto", "k": 3},
+        {"strategy": "auto", "k": 3, "declared": True},
+        {"strategy": "auto", "k": 3, "declared": True, "horizon": ROUNDS},
+        {"strategy": "classwise", "k": 4, "window": 1},
+        {"strategy": "classwise", "k": 4, "declared": True, "window": 15},
+        {"strategy": "top-label", "k": 4, "window": 15},
+        {"strategy": "auto", "k": 12, "declared": True},
+        {"strategy": "simplex", "k": 3},
+    ),
+    "CalibratedDistribution": (plays_a_distribution, {}),
+    "CalibratedRegressor": (plays_a_regressor, {}),
+    "GroupCalibratedClassifier": (
+        plays_groups,
+        {"scheme": "atoms", "names": [False, True]},
+        {"scheme": "atoms", "names": ["ham", "spam"]},
+        {"scheme": "shared", "names": ["ham", "spam"]},
+    ),
+    "RecalibratedStream": (
+        plays_columns,
+        {"k": 1},
+        {"k": 1, "groups": np.arange(ROUNDS) % 3},
+        {"k": 2},
+        {"k": 2, "strategy": "classwise"},
+        {"k": 3},
+        {"k": 4, "slack": 0.5},
+        {"k": 3, "strategy": "simplex"},
+        {"k": 12},
+    ),
+    "key of Engine": (plays_a_key, {"k": 2}, {"k": 2, "horizon": ROUNDS}, {"k": 3}),
+}
+
+
+def certified():
+    """The public classes with a certificate or a guarantee."""
+    for name in dir(onlinecal):
+        kind = getattr(onlinecal, name)
+        if inspect.isclass(kind):
+            fields = [*dir(kind), *getattr(kind, "__dataclass_fields__", ())]
+            if any("certificate" in field or "guarantee" in field for field in fields):
+                yield name
+
+
+def test_every_public_object_with_a_certificate_is_played():
+    assert {*certified(), "key of Engine"} == set(PLAYERS)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", PLAYERS)
+@pytest.mark.parametrize("kind", STREAMS)
+def test_what_was_given_is_within_its_certificate(name, kind):
+    play, *configs = PLAYERS[name]
+    for config in configs:
+        for late in DELAYS:
+            play(kind, late, **config)
