@@ -380,3 +380,26 @@ def test_what_was_given_is_within_its_certificate(name, kind):
     for config in configs:
         for late in DELAYS:
             play(kind, late, **config)
+
+
+def test_rounds_with_one_and_two_labels_count_for_each_label_once_there_are_three():
+    model, said = CalibratedClassifier(Growing()), dict.fromkeys("abc", 1.0)
+    given = []
+    for t, label in enumerate("abbaaba"):
+        token = model.forecast({"answer": said, "t": t})
+        model.observe(token, label)
+        given.append((token.answer, label))
+    # one label was known and the other came: 1, of the probability of the positive label
+    (table,) = model._strategies["binary"].projection(None).tables
+    assert model.certificates == {}
+    assert model.certificate == pytest.approx(1.0 + table.certificate)
+    last = model.forecast({"answer": said, "t": 7})
+    model.observe(last, "c")
+    given.append((last.answer, "c"))
+    # the third label was given 0, and what the negative one was given is as if that had come
+    own = table.certificate
+    assert model.certificates == pytest.approx({"a": 1.0 + own, "b": 1.0 + own + 1.0, "c": 1.0})
+    assert model.certificate == pytest.approx(2.0 + 2.0 * own + 2.0) == sum(model.certificates.values())
+    answers, labels = zip(*[pair for pair in given if pair[0]], strict=True)
+    for label, least in least_over_labels(answers, labels).items():
+        assert least <= model.certificates[label] + ROUNDING
