@@ -91,7 +91,7 @@ def warm_wrappers() -> None:
 
 
 def warm_stream() -> None:
-    """Columns of probabilities, with and without a horizon."""
+    """Columns of probabilities, with and without a horizon, and a table."""
     from onlinecal import LabelWarning, recalibrate_stream
 
     forecasts, outcomes = _history()
@@ -100,6 +100,7 @@ def warm_stream() -> None:
         warnings.simplefilter("ignore", LabelWarning)
         for horizon in (None, ROUNDS):
             recalibrate_stream(forecasts, outcomes, horizon=horizon)
+        recalibrate_stream([[0.5, 0.3, 0.2]] * len(outcomes), [t % 3 for t in range(len(outcomes))])
 
 
 def warm_engine() -> None:
