@@ -180,15 +180,22 @@ def mean_under(state: Any, at: int, k: int, label: int, soft: Any) -> float:
 
 
 @kernel_part
-def reweigh_vectors(
-    state: Any, answers: int, weights: int, n: int, k: int, label: int, soft: Any, eta: float, share: float
-) -> None:
-    """Weigh n vectors by an outcome (see `part_of`); of the share the first gets half, the rest the other."""
-    total = 0.0
+def credit_vectors(state: Any, answers: int, credits: int, n: int, k: int, label: int, soft: Any) -> None:
+    """Write what n vectors deserve for an outcome (see `part_of`): less their squared errors.
+
+    But for what a soft label has in these for all vectors alike.
+    """
     for i in range(n):
         at = answers + i * k
-        # the squared error, but for what a soft label has in it for all vectors alike
         given = mean_under(state, at, k, label, soft)
-        state[weights + i] *= exponential(eta * (2.0 * given - 1.0 - size_of(state, at, k)))
+        state[credits + i] = 2.0 * given - 1.0 - size_of(state, at, k)
+
+
+@kernel_part
+def reweigh_by_credit(state: Any, credits: int, weights: int, n: int, eta: float, share: float) -> None:
+    """Weigh n vectors by what they deserve; of the share the first gets half, the rest the other."""
+    total = 0.0
+    for i in range(n):
+        state[weights + i] *= exponential(eta * state[credits + i])
         total += state[weights + i]
     give_out(state, weights, n, total, share, 2.0, 2.0 * (n - 1))

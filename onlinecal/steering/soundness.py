@@ -13,7 +13,7 @@ from onlinecal.steering import vector
 from onlinecal.steering.binary import ANSWERS, HIGHEST, LOWEST, STRETCHED, TICKET
 from onlinecal.steering.curves import REACH
 from onlinecal.steering.trust import SIZE
-from onlinecal.steering.vector_trust import ticket_size, weights_of
+from onlinecal.steering.vector_trust import room_size, ticket_size, weights_of
 
 FARTHEST = 746.0
 """No logit of a float in (0, 1) is farther from 0."""
@@ -33,9 +33,10 @@ def check_steering(state: Floats, tickets: Floats) -> None:
 def check_vector_steering(state: Floats, tickets: Floats, k: int) -> None:
     """ValueError unless the state for k classes and the tickets, (n, ticket_size(k)), can be."""
     start, at = vector.shared_of(k), weights_of(k)
-    require(state.shape == (at + 2 + 2 * k,), "the length of its steering")
+    require(state.shape == (at + 2 + room_size(k),), "the length of its steering")
     require(tickets.shape[1:] == (ticket_size(k),), "the length of its steering")
-    ends = state[start + vector.SHARED : at].reshape(k, vector.EACH)[:, [vector.LOWEST, vector.HIGHEST]]
+    own = slice(start + vector.SHARED, vector.account_of(k))
+    ends = state[own].reshape(k, vector.EACH)[:, [vector.LOWEST, vector.HIGHEST]]
     require(bool((np.abs(ends) < REACH).all()), "its steering's ends")
     # the answers, the vector itself first, half the stretched logits, what steering made of the vector
     rows = tickets[:, vector.ANSWERS :].reshape(-1, vector.N_ANSWERS + 2, k)

@@ -8,8 +8,10 @@ Seven answers are mixed by Vovk's aggregating algorithm for the Brier score of s
 - the same with a smooth curve for each class, slow, and with a free one for each, slow and faster;
 - a free curve for each class, slow, that knows of the others only by the division by their sum.
 
-The curves are those of `curves`. What comes out is at least 1/(2 k (t + 2)) for each class, in round
-t = 0, 1, ... A label that comes late counts for less, as in `binary`: 1/(n + 1) if n events came in between.
+The curves are those of `curves`. What comes out is at least 1/(2kn) for each class, where n counts the
+forecasts asked for so far. Of a label that comes late less is learnt, as in `binary`: curves learn from what
+they would answer by now, weights judge what was answered, and labels that come together count by how much
+they are one (`lateness`).
 
 With labels in time, the sum of T Brier scores (squared errors, a sum over the classes) exceeds that of the
 vectors themselves by at most ln T + 1.1, and that of each other answer by ln 6 more (docs/theory.md,
@@ -52,7 +54,8 @@ from onlinecal.steering.curves import (
     write_features,
     write_knots,
 )
-from onlinecal.steering.mixing import mix_vectors, part_of, reweigh_vectors
+from onlinecal.steering.lateness import RUN, account_size, begin_batch, share_alone, share_late, take_note
+from onlinecal.steering.mixing import credit_vectors, mix_vectors, part_of, reweigh_by_credit
 
 N_ANSWERS = 7
 TEMPERATURE, COMMON, SMOOTHLY, FASTER, SLOWLY, ALONE = range(1, N_ANSWERS)
@@ -65,17 +68,20 @@ DEEPEST = -16.0
 """The least logarithm of a probability that temperature tells from others."""
 FARTHEST = stretched(1.0, -EDGE, EDGE)
 """Half the stretched logit of 1 until a more extreme one has come."""
+LEAST = 0.5
+"""No class gets less than this, divided by the number of classes and that of the forecasts asked for."""
 COLDEST, HOTTEST = 0.02, 5.0
 """Limits of the power."""
 
-# Layout of a state for k classes: ticket | shared part | a part for each class. The open ticket: the events
-# by then, the sum that ALONE was divided by, k probabilities of each answer (those of the vector itself
-# first), half the stretched logit of each class. Shared: rounds, events (forecasts asked for, labels learnt),
-# power and its variance, weights, room for features and knots, the common curve. For each class: half the
-# stretched logits of 0 and of 1, its curves.
+# Layout of a state for k classes: ticket | shared part | a part for each class | the account of labels that
+# come together. The open ticket: the events by then, the sum that ALONE was divided by, k probabilities of
+# each answer (those of the vector itself first), half the stretched logit of each class. Shared: rounds,
+# events (forecasts asked for, labels learnt), power and its variance, weights, what answers deserve, room for
+# features and knots, the common curve. For each class: half the stretched logits of 0 and of 1, its curves.
 ASKED, DIVISOR, ANSWERS = range(3)
 ROUNDS, EVENTS, POWER, VARIANCE, WEIGHTS = range(5)
-FEATURES = WEIGHTS + N_ANSWERS
+CREDIT = WEIGHTS + N_ANSWERS
+FEATURES = CREDIT + N_ANSWERS
 KNOTS = FEATURES + 2 * N_FEATURES
 SHARED_CURVE = KNOTS + 2 * N_TOUCHED
 SHARED = SHARED_CURVE + SMOOTH
@@ -90,9 +96,21 @@ def shared_of(k: int) -> int:
     return ANSWERS + (N_ANSWERS + 1) * k
 
 
+@kernel_part
+def account_of(k: int) -> int:
+    """Where the account of outcomes that come together begins (`lateness`): behind everything else."""
+    return shared_of(k) + SHARED + k * EACH
+
+
+@kernel_part
+def size_for(k: int) -> int:
+    """The length of a state for k classes."""
+    return account_of(k) + account_size(k)
+
+
 def new_vector_steering(k: int) -> Floats:
     """The state for k classes before the first round."""
-    state = np.zeros(shared_of(k) + SHARED + k * EACH)
+    state = np.zeros(size_for(k))
     shared = shared_of(k)
     state[shared + POWER] = state[shared + VARIANCE] = 1.0
     state[shared + WEIGHTS] = 0.5
@@ -112,7 +130,9 @@ def with_classes(state: Floats, k: int) -> Floats:
     grown, before = new_vector_steering(k), classes_of(state)
     ticket = shared_of(before)
     grown[: shared_of(k)] = ticket_with_classes(state[:ticket], k)
-    grown[shared_of(k) : shared_of(k) + len(state) - ticket] = state[ticket:]
+    kept, account = account_of(before), account_of(k)
+    grown[shared_of(k) : shared_of(k) + kept - ticket] = state[ticket:kept]
+    grown[account : account + len(state) - kept] = state[kept:]
     return grown
 
 
@@ -128,7 +148,7 @@ def ticket_with_classes(ticket: Floats, k: int) -> Floats:
 @kernel_part
 def classes_of(state: Any) -> int:
     """For how many classes a state is."""
-    return (len(state) - ANSWERS - SHARED) // (N_ANSWERS + 1 + EACH)
+    return (len(state) - size_for(0)) // (size_for(1) - size_for(0))
 
 
 @kernel_part
@@ -193,11 +213,12 @@ def consult(state: Any, k: int) -> None:
 def steer(state: Any, k: int, row: Any, out: Any) -> float:
     """Write what is made of a model's row, and give back its sum; the ticket is left in the state."""
     shared = shared_of(k)
+    begin_batch(state, account_of(k), k)
     state[shared + EVENTS] += 1.0
     state[ASKED] = state[shared + EVENTS]
     total = take_in(state, k, row)
     consult(state, k)
-    least = 0.5 / (k * (state[shared + ROUNDS] + 2.0))
+    least = LEAST / (k * (state[shared + EVENTS] - state[shared + ROUNDS] + 1.0))
     mix_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, least, out)
     return total
 
@@ -221,13 +242,20 @@ def learn_power(state: Any, k: int, label: int, soft: Any, part: float) -> None:
 
 
 @kernel_part
-def learn(state: Any, k: int, label: int, soft: Any) -> None:
-    """Learn the ticket's outcome, a label or a soft one (see `part_of`): weights, temperature, curves."""
+def learn(state: Any, k: int, label: int, soft: Any) -> float:
+    """Learn the ticket's outcome, a label or a soft one (see `part_of`); what weights learn of it."""
     shared = shared_of(k)
     features, knots = shared + FEATURES, shared + KNOTS
-    rounds = state[shared + ROUNDS]
-    part = 1.0 / (1.0 + state[shared + EVENTS] - state[ASKED])
-    reweigh_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, label, soft, part, 1.0 / (rounds + 2.0))
+    rounds, late = state[shared + ROUNDS], state[shared + EVENTS] - state[ASKED]
+    # weights judge what was answered; curves learn from what they would answer by now
+    credit_vectors(state, ANSWERS, shared + CREDIT, N_ANSWERS, k, label, soft)
+    if late > 0.0:
+        consult(state, k)
+    alone = noted(state, k, label, soft)
+    judged = min(share_late(late), alone)
+    part = min(math.sqrt(share_late(late)), alone)
+    share = judged / (rounds + 2.0)
+    reweigh_by_credit(state, shared + CREDIT, shared + WEIGHTS, N_ANSWERS, judged, share)
     learn_power(state, k, label, soft, part)
     for c in range(k):
         at, own, outcome = ANSWERS + c, shared + SHARED + c * EACH, part_of(label, soft, c)
@@ -246,6 +274,17 @@ def learn(state: Any, k: int, label: int, soft: Any) -> None:
         state[own + HIGHEST] = max(state[own + HIGHEST], u)
     state[shared + ROUNDS] = rounds + 1.0
     state[shared + EVENTS] += 1.0
+    return judged
+
+
+@kernel_part
+def noted(state: Any, k: int, label: int, soft: Any) -> float:
+    """Note what the fast curve leaves over of each class, and say what the outcome counts; see `lateness`."""
+    account = account_of(k)
+    state[account + RUN] += 1.0
+    for c in range(k):
+        take_note(state, account, c, part_of(label, soft, c) - state[ANSWERS + FASTER * k + c])
+    return share_alone(state, account, k)
 
 
 class VectorSteering:

@@ -1,14 +1,15 @@
 """Steering of vectors that is trusted as far as it has proved itself: `trust`, for several classes.
 
 What steering makes of a vector (`vector`) is mixed with the vector itself by Vovk's aggregating algorithm
-once more, at first with a tenth of the weight, and no part of the result is below 1/(4k(t + 2)) in round
-t = 0, 1, ... With labels in time the sum of Brier scores (squared errors, a sum over the classes) exceeds
-that of the vectors themselves by less than 1/5, whatever comes and however many classes there are, and
-that of steering by less than 12/5 (docs/theory.md, Theorem 17f): twice what `trust` guarantees, since
-with two classes each error counts twice.
+once more, at first with a tenth of the weight, and no part of the result is below 1/(4kn), where n counts
+the forecasts asked for so far. With labels in time the sum of Brier scores (squared errors, a sum over the
+classes) exceeds that of the vectors themselves by less than 1/5, whatever comes and however many classes
+there are, and that of steering by less than 12/5 (docs/theory.md, Theorem 17f): twice what `trust`
+guarantees, since with two classes each error counts twice.
 
-A state for k classes is that of `vector`, with two weights and two answers, k probabilities each, behind
-it. A ticket is that of `vector` with what steering made of the vector behind it.
+A state for k classes is that of `vector`, with two weights behind it, and room for two answers, k
+probabilities each, and for what these deserve. A ticket is that of `vector` with what steering made of the
+vector behind it.
 """
 
 from __future__ import annotations
@@ -19,19 +20,18 @@ import numpy as np
 
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.steering.mixing import mix_vectors, reweigh_vectors
+from onlinecal.steering.mixing import credit_vectors, mix_vectors, reweigh_by_credit
 from onlinecal.steering.trust import SHARED as SHARED_WEIGHT
 from onlinecal.steering.trust import TRUST
 from onlinecal.steering.vector import (
     ANSWERS,
-    ASKED,
-    EACH,
     EVENTS,
+    LEAST,
     ROUNDS,
-    SHARED,
     learn,
     new_vector_steering,
     shared_of,
+    size_for,
     steer,
     ticket_with_classes,
     with_classes,
@@ -41,7 +41,12 @@ from onlinecal.steering.vector import (
 @kernel_part
 def weights_of(k: int) -> int:
     """Where the weights are in a state for k classes: behind that of `vector`."""
-    return shared_of(k) + SHARED + k * EACH
+    return size_for(k)
+
+
+def room_size(k: int) -> int:
+    """The length of the room behind the weights: two answers, and what each deserves."""
+    return 2 * k + 2
 
 
 def ticket_size(k: int) -> int:
@@ -51,13 +56,13 @@ def ticket_size(k: int) -> int:
 
 def new_trusted_steering(k: int) -> Floats:
     """The state for k classes before the first round."""
-    return np.concatenate([new_vector_steering(k), [1.0 - TRUST, TRUST], np.zeros(2 * k)])
+    return np.concatenate([new_vector_steering(k), [1.0 - TRUST, TRUST], np.zeros(room_size(k))])
 
 
 def trusted_with_classes(state: Floats, before: int, k: int) -> Floats:
     """The state for `before` classes as one for k, the new ones at the end."""
     at = weights_of(before)
-    return np.concatenate([with_classes(state[:at], k), state[at : at + 2], np.zeros(2 * k)])
+    return np.concatenate([with_classes(state[:at], k), state[at : at + 2], np.zeros(room_size(k))])
 
 
 def trusted_ticket_with_classes(ticket: Floats, before: int, k: int) -> Floats:
@@ -77,19 +82,20 @@ def ask(state: Floats, ticket: Floats, row: Floats, out: Floats) -> None:
         ticket[shared + c] = out[c]
     write_answers(state, ticket, k)
     weights = weights_of(k)
-    mix_vectors(state, weights + 2, weights, 2, k, 0.25 / (k * (state[shared + ROUNDS] + 2.0)), out)
+    least = 0.5 * LEAST / (k * (state[shared + EVENTS] - state[shared + ROUNDS] + 1.0))
+    mix_vectors(state, weights + 2, weights, 2, k, least, out)
 
 
 @compiled
 def settle(state: Floats, ticket: Floats, k: int, label: int, soft: Floats) -> None:
     """Learn what followed the row with this ticket: the number of a label, or -1 and a soft one, (k,)."""
-    shared, weights = shared_of(k), weights_of(k)
-    for i in range(shared):
+    weights = weights_of(k)
+    for i in range(shared_of(k)):
         state[i] = ticket[i]
     write_answers(state, ticket, k)
-    eta = 1.0 / (1.0 + state[shared + EVENTS] - state[ASKED])
-    reweigh_vectors(state, weights + 2, weights, 2, k, label, soft, eta, SHARED_WEIGHT)
-    learn(state, k, label, soft)
+    credit_vectors(state, weights + 2, weights + 2 + 2 * k, 2, k, label, soft)
+    judged = learn(state, k, label, soft)
+    reweigh_by_credit(state, weights + 2 + 2 * k, weights, 2, judged, SHARED_WEIGHT)
 
 
 @kernel_part

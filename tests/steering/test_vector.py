@@ -245,6 +245,68 @@ def test_late_labels_and_labels_that_appear_on_the_way(late):
     assert list(vectors.numbers) == list(names[:5])
 
 
+def late_hints(rows, labels, known):
+    """What is made of rows, shape (T, k), where the label of row t is known before row known[t] is asked."""
+    k = rows.shape[1]
+    state, found, ticket = new_vector_steering(k), np.empty(rows.shape), shared_of(k)
+    tickets, learnt = [], 0
+    for t, row in enumerate(rows):
+        while known[learnt] <= t:
+            state[:ticket] = tickets[learnt]
+            STEERING.learn(state, int(labels[learnt]))
+            learnt += 1
+        found[t] = asked(state, row)
+        tickets.append(state[:ticket].copy())
+    return found
+
+
+@pytest.mark.parametrize("late", [30, 300])
+def test_a_true_model_loses_next_to_nothing_by_late_labels_and_a_wrong_one_is_put_right(late):
+    rng = np.random.default_rng(late)
+    truth = softmax_rows(rng.normal(0.0, 3.0, (3000, 3)))
+    labels, known = drawn(truth, rng), np.arange(3000) + late + 1
+    assert log_loss(late_hints(truth, labels, known), labels).mean() < 1.01 * log_loss(truth, labels).mean()
+    wrong = softmax_rows(0.5 * np.log(truth))
+    own, raw, best = (brier(q, labels).mean() for q in (late_hints(wrong, labels, known), wrong, truth))
+    # a seventh, or half, of what could be won is lost by the delay
+    assert raw - own > (1.0 - late / 600) * 0.9 * (raw - best)
+
+
+def test_rare_classes_may_be_as_rare_as_the_forecasts_that_are_open_allow():
+    rows = np.tile([0.999, 0.0005, 0.0005], (2000, 1))
+    found = late_hints(rows, np.zeros(2000, int), np.full(2000, 9999))
+    assert found[1999, 1] < 0.01
+
+
+def softmax_rows(logits):
+    rows = np.exp(logits - logits.max(1, keepdims=True))
+    return rows / rows.sum(1, keepdims=True)
+
+
+def in_batches(rows, labels, size):
+    """What is made of rows whose labels are known when a batch of so many is complete."""
+    return late_hints(rows, labels, (np.arange(len(rows)) // size + 1) * size)
+
+
+def test_labels_of_one_match_are_one_observation():
+    rng, rows, labels = np.random.default_rng(0), [], []
+    for _ in range(100):
+        # logits on their way to those that the outcome is drawn from
+        rows.append(softmax_rows(rng.normal(0.0, 0.6, 3) + rng.normal(0.0, 0.2, (50, 3)).cumsum(0)))
+        labels += drawn(rows[-1][-1:], rng).tolist() * 50
+    told, y = np.concatenate(rows), np.array(labels)
+    assert brier(in_batches(told, y, 50), y).mean() < 1.01 * brier(told, y).mean()
+
+
+def test_labels_of_their_own_that_come_together_count_each():
+    rng = np.random.default_rng(3)
+    truth = softmax_rows(rng.normal(0.0, 3.0, (1000, 3)))
+    wrong = softmax_rows(0.5 * np.log(truth))
+    labels = drawn(truth, rng)
+    own, raw, best = (brier(q, labels)[500:].mean() for q in (in_batches(wrong, labels, 50), wrong, truth))
+    assert raw - own > 0.9 * (raw - best)
+
+
 def test_a_label_that_is_not_asked_about_again_leaves_its_share_to_the_others():
     vectors = SteeredVectors()
     vectors.ask({"a": 0.2, "b": 0.3, "c": 0.5}, ["a", "b", "c"])

@@ -25,6 +25,7 @@ from onlinecal.steering.vector import shared_of
 from onlinecal.steering.vector_trust import (
     ask,
     new_trusted_steering,
+    room_size,
     settle,
     ticket_size,
     trusted_ticket_with_classes,
@@ -199,7 +200,7 @@ class ClassSteering(KeySteering):
         start, end, ticket = shared_of(k), weights_of(k) + 2, ticket_size(k)
         floats = unpacked(stored.floats, end - start + ticket * len(numbers))
         tickets = floats[end - start :].reshape(-1, ticket)
-        self.state = np.concatenate([np.zeros(start), floats[: end - start], np.zeros(2 * k)])
+        self.state = np.concatenate([np.zeros(start), floats[: end - start], np.zeros(room_size(k))])
         check_vector_steering(self.state, tickets, k)
         self.numbers = {label: number for number, label in enumerate(labels)}
         self.tickets = {number: one.copy() for number, one in zip(numbers, tickets, strict=True)}

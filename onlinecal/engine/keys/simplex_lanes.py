@@ -161,7 +161,6 @@ class SimplexLane(ClassLane):
 
     def promise(self, late: int) -> float:
         """At the horizon if there is one and it has not passed, else at the present round."""
-        self.run_state.late = late
         return self.run_state.guarantee
 
     def window_certificate(self, now: int) -> float:
@@ -178,7 +177,6 @@ class SimplexLane(ClassLane):
 
         With 0 the part of it that does not depend on how many they are.
         """
-        self.run_state.late = late
         return float(self.run_state.window_promise(rounds))
 
     def dump(self) -> bytes:
@@ -199,7 +197,6 @@ class SimplexLane(ClassLane):
         """Whether there are not too many classes; ValueError if its grid is too fine for them, or parts."""
         if self.looks_at_itself(outcome):
             run = self.run_state
-            run.late = max(run.late, late)
             if not isinstance(outcome, str):
                 run.parts_for(len(soft_of(outcome, run.numbers, run.fixed, "value").vector))
             run.check_bears_classes(len(self.labels.union(parts_of(outcome))))
@@ -223,8 +220,8 @@ class SimplexLane(ClassLane):
         run, certificates = self.run_state, []
         for issued, outcome, hint, others in steps:
             if outcome is None:
-                cell, vector = run.announce(self._guide(hint))
                 run.note_late(others)
+                cell, vector = run.announce(self._guide(hint))
                 issued.cell = cell
                 issued.probability = dict(zip(run.numbers, vector, strict=True))
             else:

@@ -19,6 +19,7 @@ from onlinecal.forecasters.simplex.guarantees import (
     window_cells,
     window_guarantee,
 )
+from onlinecal.forecasters.simplex.machine.memory import slack_at
 from onlinecal.forecasters.simplex.machine.table import FOLLOWS
 from onlinecal.html import Bar, Shown, Table
 
@@ -26,7 +27,10 @@ NEWCOMER = 2
 """The l1 distance from a forecast to the corner of a class that it gave no chance."""
 
 HEEDING = 4.0
-"""The slack of a run that has hints, unless another is asked for: hints of a good model are hardly moved."""
+"""The slack of a run that has hints, unless another is asked for: hints of a good model are hardly moved.
+
+With D other forecasts open at most it is that times sqrt(1 + D): what they may do to biases before it shows.
+"""
 PLANNED = 0.25
 """The slack that its grids are chosen for: biases are seldom as large as they may be, so finer ones pay."""
 
@@ -59,11 +63,12 @@ class Account:
         self.hints, self.tuned, self.window = hints, tuned, window
         self.numbers: dict[Any, int] = {label: number for number, label in enumerate(classes)}
         self.fixed = len(classes) > 0
-        self.n_cells, self.horizon, self.slack = n_cells, horizon, slack
+        self.n_cells, self.horizon, self.slack_in_time = n_cells, horizon, slack
         heeds = hints and report is None
         self.follows = heeds or report == "hint"
-        if heeds and slack is None:
-            self.slack = HEEDING
+        self.grows = heeds and slack is None
+        if self.grows:
+            self.slack_in_time = HEEDING
             if tuned:
                 # without finer grids the guarantee's own would cost hints too much
                 self.planned_late = PLANNED
@@ -74,6 +79,11 @@ class Account:
         # newcomers, and the grids (k, m) left behind.
         self._past, self._since, self._newcomers = Fraction(0), 0, 0
         self._grids: list[tuple[int, int]] = []
+
+    @property
+    def slack(self) -> float | None:
+        """How far biases may go to follow a hint; where nobody sets it, it grows with late labels."""
+        return slack_at(self.late, self.slack_in_time, self.grows)
 
     @property
     def changing(self) -> bool:
@@ -98,7 +108,7 @@ class Account:
     @property
     def plan(self) -> tuple[float | None, bool]:
         """What grids are chosen for: a slack, and whether reports follow hints."""
-        return self.slack if self.planned is None else self.planned, self.follows
+        return self.slack_in_time if self.planned is None else self.planned, self.follows
 
     def leave_grids(self, rounds: int, n_open: int, m: int) -> None:
         """Choose grids by another plan from now on; so many rounds were settled, the last on the grid of m.

@@ -203,8 +203,8 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         guide = NO_HINT if empty else hint_of(hint, run.numbers)
         if len(self._open) >= run.most_open:
             raise ValueError(f"{len(self._open)} forecasts are open already; settle some before the next")
-        cell, vector = run.announce(guide)
         run.note_late(len(self._open))
+        cell, vector = run.announce(guide)
         wished = None if empty else tuple(guide.tolist())
         return SimplexForecast(tuple(run.numbers), tuple(vector), wished, *self._open.issue(), cell)
 

@@ -33,11 +33,11 @@ class Fitted(Account):
         m = base
         if self.tuned and len(self.memory) and not self.late:
             m, limit = (
-                wish(self.memory, k, base, self.slack, self.parts),
+                wish(self.memory, k, base, self.slack_in_time, self.grows, self.parts),
                 min(limit, next_review(self.rounds)),
             )
         scale = max(m * self.parts, int(self.memory[SCALE])) if len(self.memory) else m * self.parts
-        if memories.most_late(k, scale, self.slack) < 0:
+        if memories.most_late(k, scale, self.slack_in_time, self.grows) < 0:
             raise ValueError(
                 f"slack must be less for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
             )
@@ -100,7 +100,7 @@ class Fitted(Account):
         scale = int(self.memory[SCALE])
         # the grid may be due to become twice as fine
         finest = scale if self.on_one_grid else 2 * scale
-        if memories.most_late(k, finest, self.slack) < self.late:
+        if memories.most_late(k, finest, self.slack_in_time, self.grows) < self.late:
             grid = f"a grid of {scale // self.parts} cells a side"
             slack = "" if self.slack is None else f" with a slack of {self.slack!r}"
             raise ValueError(f"{k} classes are more than its integers bear on {grid}{slack}")
@@ -110,7 +110,7 @@ class Fitted(Account):
         if self.parts > 1:
             return self.parts
         scale = int(self.memory[SCALE]) if len(self.memory) else 1
-        return parts_for(k, scale, self.slack, self.changing, self.late)
+        return parts_for(k, scale, self.slack_in_time, self.grows, self.changing, self.late)
 
     def divide(self, k: int) -> None:
         """Be ready for rounds with soft labels over k classes from now on; the cell stays as it is.
@@ -134,14 +134,15 @@ class Fitted(Account):
         self.parts = parts
 
     def note_late(self, others: int) -> None:
-        """Take into the guarantee that so many other forecasts were open at once."""
+        """So many other forecasts are open: before one is issued. The guarantee and slack take note of it."""
         if others > self.late:
             self.late = others
             k, plan = len(self.numbers), self.planned_late
+            if k:
+                memories.set_slack(self.memory, self.slack)
             if plan is not None and self.planned != plan:
                 if k:
-                    # the latest forecast is not among the others
-                    self.leave_grids(self.rounds, others + 1, self._base_cells())
+                    self.leave_grids(self.rounds, others, self._base_cells())
                 self.planned = plan
                 if k:
                     self._fit(k)

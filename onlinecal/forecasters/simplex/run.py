@@ -138,7 +138,7 @@ class SimplexRun(Fitted):
     def most_open(self) -> int:
         """How many forecasts may be open, so that late labels cannot push a bias out of the integers."""
         k, scale = self.units() if len(self.memory) else (1, 1)
-        return memories.most_late(k, scale, self.slack) + 1
+        return memories.most_late(k, scale, self.slack_in_time, self.grows) + 1
 
     def play_labels(
         self, numbers: NDArray[np.int64], hints: NDArray[np.float64], forecasts: NDArray[np.float64]

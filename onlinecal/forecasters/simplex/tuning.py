@@ -39,7 +39,9 @@ def allowance(k: int) -> int:
     return RESERVE + 2 * k
 
 
-def wish(memory: NDArray[np.int64], k: int, base: int, slack: float | None, parts: int = 1) -> int:
+def wish(
+    memory: NDArray[np.int64], k: int, base: int, slack: float | None, grows: bool, parts: int = 1
+) -> int:
     """The number of cells a side to play on next, for k classes from `base` up, a power of two.
 
     Units are so many `parts` of a cell on the finest grid.
@@ -50,7 +52,7 @@ def wish(memory: NDArray[np.int64], k: int, base: int, slack: float | None, part
     distance = (int(memory[ROUNDS]) + 1) * reach(k, k, bool(memory[REPORT]))
     cells, eagerness = base, EAGERNESS[memory[REPORT]]
     while 2 * cells <= MOST_CELLS and cells * biases < eagerness * distance:
-        if most_late(k, 2 * cells * parts, slack) < MANY:
+        if most_late(k, 2 * cells * parts, slack, grows) < MANY:
             break
         cells *= 2
     return cells
@@ -83,15 +85,15 @@ def spare(memory: NDArray[np.int64], away: int) -> None:
     memory[BALANCE] += away - price(memory)
 
 
-def parts_for(k: int, scale: int, slack: float | None, changing: bool, late: int) -> int:
+def parts_for(k: int, scale: int, slack: float | None, grows: bool, changing: bool, late: int) -> int:
     """Into how many parts rounds are divided, a power of two; ValueError if the grid is too fine."""
     finest = scale << (HEADROOM if changing else 0)
     parts = MOST_PARTS
     while parts > FEWEST_PARTS and (
-        most_late(k, finest * parts, slack) < MANY or k * finest * parts > FINENESS
+        most_late(k, finest * parts, slack, grows) < MANY or k * finest * parts > FINENESS
     ):
         parts >>= 1
-    if most_late(k, scale * parts, slack) < late or k * scale * parts > FINENESS:
+    if most_late(k, scale * parts, slack, grows) < late or k * scale * parts > FINENESS:
         raise ValueError(
             f"a grid of {scale} cells a side is too fine for soft labels over {k} classes: name fewer n_cells"
         )

@@ -146,7 +146,7 @@ def test_its_size_is_a_few_kilobytes_a_class_and_classes_without_weight_cost_not
     state = played()
     assert isinstance(state.steering, ClassSteering)
     sizes = [vector_trust.new_trusted_steering(k).nbytes for k in range(1, 20)]
-    assert {after - before for before, after in pairwise(sizes)} == {3184}
+    assert {after - before for before, after in pairwise(sizes)} == {3192}
     state.ask("zeros", 99, {"rain": 1.0, **{f"none{i}": 0.0 for i in range(5000)}}, None)
     state.run()
     assert list(state.steering.numbers) == list(LABELS)

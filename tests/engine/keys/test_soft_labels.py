@@ -222,7 +222,7 @@ def test_a_grid_too_fine_for_soft_labels_refuses_them_and_takes_classes():
 @pytest.fixture
 def bears_three(monkeypatch):
     """Integers that bear three classes on any grid: to find the true limits takes hundreds of classes."""
-    monkeypatch.setattr(memory, "most_late", lambda k, scale, slack: 1000 if k <= 3 else -1)
+    monkeypatch.setattr(memory, "most_late", lambda k, scale, *settings: 1000 if k <= 3 else -1)
 
 
 @pytest.mark.parametrize("most", [1, 3, 200])

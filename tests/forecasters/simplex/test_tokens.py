@@ -161,3 +161,36 @@ def test_a_token_tells_its_cell():
         assert sum(vertex) == token.cell.scale == 10
         assert vertex[j] > 0
     assert sum(token.vector) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("late", [8, 99])
+def test_slack_that_nobody_set_grows_with_the_most_forecasts_that_were_open(late):
+    """By the root of 1 + D: a true model is then moved less than with a slack of 4, and biases say why."""
+    rng, moved, lowest = np.random.default_rng(late), {}, {}
+    truth = rng.dirichlet(np.ones(3), 2000)
+    labels = (truth.cumsum(1) < rng.random(2000)[:, None]).sum(1).tolist()
+    for slack in (None, 4.0):
+        forecaster = SimplexAlmostOneStepAhead(3, n_cells=8, slack=slack, hints=True)
+        tokens = [forecaster.forecast(row) for row in truth[:late]]
+        for i, row in enumerate(truth[late:]):
+            tokens.append(forecaster.forecast(row))
+            forecaster.observe(tokens[i], labels[i])
+        moved[slack] = np.abs(np.array([token.vector for token in tokens]) - truth).sum(axis=1).mean()
+        lowest[slack] = forecaster.look_ahead.biases.min()
+        assert forecaster.certificate <= forecaster.guarantee
+    assert moved[None] < 0.8 * moved[4.0]
+    assert -4.0 * (1 + late) ** 0.5 <= lowest[None] < 2.0 * lowest[4.0]
+
+
+def test_a_copy_goes_on_with_the_slack_that_has_grown():
+    forecaster = SimplexAlmostOneStepAhead(3, n_cells=4, hints=True)
+    tokens = [forecaster.forecast([0.9, 0.1, 0.0]) for _ in range(30)]
+    for token in tokens:
+        forecaster.observe(token, 0)
+    again = pickle.loads(pickle.dumps(forecaster))
+    for _ in range(40):
+        one, other = (each.forecast([0.9, 0.1, 0.0]) for each in (forecaster, again))
+        assert one.vector == other.vector
+        forecaster.observe(one, 0)
+        again.observe(other, 0)
+    assert again.guarantee == forecaster.guarantee

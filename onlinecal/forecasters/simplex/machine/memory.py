@@ -80,15 +80,20 @@ def new_memory(
     memory[REPORT] = report
     memory[FINE] = 1 << (max(1, FINENESS // (classes * scale)).bit_length() - 1) if growing else 1
     memory[[WIDTH, SLOTS, MASK, RECORDS]] = width, slots, 2 * records - 1, slots + 2 * records
-    if slack is not None:
-        numerator, denominator = float(slack).as_integer_ratio()
-        memory[SLACK] = numerator * scale // denominator
+    set_slack(memory, slack)
     largest = (1 << 60) // (scale * (classes + 1))
     for c in range(classes):
         memory[HEADER + c] = pow(0x9E3779B1, c + 1, (1 << 61) - 1) % largest
     memory[[HERE, OTHER, SLAB]] = frames, frames + size, frames + 2 * size
     memory[frames + SUMS : frames + SUMS + classes] = scale
     return memory
+
+
+def set_slack(memory: NDArray[np.int64], slack: float | None) -> None:
+    """Let labels lean so far from now on; those of the present cell stay what they are."""
+    if slack is not None:
+        numerator, denominator = float(slack).as_integer_ratio()
+        memory[SLACK] = numerator * int(memory[SCALE]) // denominator
 
 
 def rebuilt(
@@ -207,13 +212,20 @@ def check_bears(memory: NDArray[np.int64], changing: bool, rounds: int) -> None:
         )
 
 
-def most_late(k: int, scale: int, slack: float | None) -> int:
+def slack_at(late: int, slack: float | None, grows: bool) -> float | None:
+    """The slack once so many other forecasts were open: `slack` in time, times sqrt(1 + late) if it grows."""
+    return slack * math.sqrt(1.0 + late) if grows and slack is not None else slack
+
+
+def most_late(k: int, scale: int, slack: float | None, grows: bool) -> int:
     """How many late labels leave the labels' products 2 k M^2 (1 + |alpha_j|) within 64 bits; -1: not even 0.
 
     With D labels late no alpha_j is below -c - D, and they add up to zero, so none is above (k - 1)(c + D).
-    Without slack and late labels all are within (-1, 1).
+    Without slack and late labels all are within (-1, 1). Of a slack that grows the least is given.
     """
     most = (1 << 62) // (2 * k * scale * scale) - 1
     if slack is None and most < 2 * k:
         return 0
-    return max(-1, most // max(1, k - 1) - math.ceil(slack or 1.0))
+    room = max(0, most // max(1, k - 1))
+    late = room - math.ceil(slack_at(room, slack, grows) or 1.0)
+    return late if late >= 0 else 0 if grows and slack is not None and room >= slack else -1
