@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict, deque
+from functools import partial
 
 import numpy as np
 import pytest
@@ -167,6 +168,12 @@ class Growing(Scripted):
         return {label: mass / total for label, mass in masses.items()}
 
 
+def asked(model, names, t, said):
+    """What a wrapper answers around a model that says this, and its token with the answer."""
+    token = model.forecast({"answer": dict(zip(names, said.tolist(), strict=True)), "t": t})
+    return [token.answer.get(name, 0.0) for name in names], (token, token.answer)
+
+
 def plays_a_classifier(kind, late, strategy, k, declared=False, **config):
     names, window = list("abcdefghijkl"[:k]), config.get("window")
     model = CalibratedClassifier(
@@ -176,10 +183,6 @@ def plays_a_classifier(kind, late, strategy, k, declared=False, **config):
         **config,
     )
     answers, labels = [], []
-
-    def ask(t, said):
-        token = model.forecast({"answer": dict(zip(names, said.tolist(), strict=True)), "t": t})
-        return [token.answer.get(name, 0.0) for name in names], (token, token.answer)
 
     def settle(kept, number):
         token, answer = kept
@@ -203,7 +206,7 @@ def plays_a_classifier(kind, late, strategy, k, declared=False, **config):
             return least_of_all(answers, labels, names)
         return least_on_top(answers, labels)
 
-    played(World(kind, k), late, ask, settle)
+    played(World(kind, k), late, partial(asked, model, names), settle)
     hold(distance(answers, labels), model.certificate, model.guarantee)
     if model.certificates:
         for label, least in least_over_labels(answers, labels).items():
@@ -235,10 +238,6 @@ def plays_groups(kind, late, scheme, names):
     model = GroupCalibratedClassifier(Growing(), groups, scheme=scheme)
     seen = defaultdict(list)
 
-    def ask(t, said):
-        token = model.forecast({"answer": dict(zip(names, said.tolist(), strict=True)), "t": t})
-        return [token.answer.get(name, 0.0) for name in names], (token, token.answer)
-
     def settle(kept, number):
         token, answer = kept
         model.observe(token, names[number])
@@ -246,7 +245,7 @@ def plays_groups(kind, late, scheme, names):
             if answer and is_member(token.features):
                 seen[name].append((answer, names[number]))
 
-    played(World(kind, 2), late, ask, settle)
+    played(World(kind, 2), late, partial(asked, model, names), settle)
     positive = model._labels.positive
     for group, pairs in seen.items():
         p = [answer.get(positive, 0.0) for answer, _ in pairs]

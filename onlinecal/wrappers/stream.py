@@ -17,6 +17,7 @@ from onlinecal.summing import in_turn
 from onlinecal.wrappers.labels import Labels
 from onlinecal.wrappers.strategies.binary import Binary
 from onlinecal.wrappers.strategies.catalogue import (
+    KINDS,
     StrategyName,
     check_settings,
     chosen,
@@ -161,7 +162,7 @@ def recalibrate_stream(
     def new() -> Strategy:
         return new_strategy(kind, slack, 1, horizon, declared=given.classes, steering=SteeredVectors())
 
-    norm = OF_ONE if given.column else new().norm
+    norm = OF_ONE if given.column else KINDS[kind].norm
     out, running, bounds = _played(given, parts, new)
     certificate, guarantee = (float(in_turn(each)) for each in zip(*bounds, strict=True))
     report = report_of(given, out, certificate, guarantee, norm)

@@ -66,11 +66,12 @@ class StreamReport(Shown):
 
     def _proven(self) -> str:
         n = self.n_rounds
-        bounds = (
-            f"{self.certificate / n:.4f} per row; no outcomes could make it exceed {self.guarantee / n:.4f}"
-        )
-        # of a column it goes without saying
-        norm = "" if self.norm == OF_ONE else f", {self.norm}"
+        proven, promised = f"{self.certificate / n:.4f} per row", f"{self.guarantee / n:.4f}"
+        if self.norm == OF_ONE:
+            norm, bounds = "", f"{proven}; no outcomes could make it exceed {promised}"
+        else:
+            # that of answers that are completed has in it how far they were moved, which outcomes decide
+            norm, bounds = f", {self.norm}", f"{proven}; the guarantee is {promised}"
         return f"proven distance to calibration of {n:,} rows{norm}: {bounds}"
 
     def __str__(self) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onlinecal import CalibratedClassifier
+from onlinecal import CalibratedClassifier, recalibrate_stream
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
 from onlinecal.steering.vector import new_vector_steering, vector_steering
+from tests.benchmarks.test_steering_quality import settled_at
 from tests.wrappers.scripted import Scripted
 
 STREAMS = Path(__file__).parents[3] / "shared" / "data" / "classes"
@@ -108,3 +109,37 @@ def test_against_the_best_rival_in_hindsight(note):
         assert log.mean() <= -6.0
         assert log.max() <= 1.0
         assert accuracy.min() >= -0.01
+
+
+LATE = {
+    "10": ("10 rounds", -6.0),
+    "100": ("100 rounds", -4.0),
+    "day100": ("days of 100", -4.0),
+    "day500": ("days of 500", -1.0),
+}
+"""How it is called; the mean Brier score that must be kept to, in percent above that of the best rivals."""
+
+
+@pytest.mark.skipif(not RIVALS.exists(), reason="needs ../shared/data/classes")
+@pytest.mark.filterwarnings("ignore::onlinecal.GuaranteeWarning")
+def test_late_labels_against_the_best_rival_that_had_them_in_time(note):
+    rivals = json.loads(RIVALS.read_text())
+    note("| labels known after | strategy | Brier: mean | worst | log loss: mean | worst | above the input |")
+    for delay, (title, allowed) in LATE.items():
+        for strategy in "auto", "simplex":
+            above = []
+            for name, known in sorted(rivals.items()):
+                stream = np.load(STREAMS / f"{name}.npz")
+                rows, labels = stream["P"].astype(float), stream["y"].astype(int)
+                rows /= rows.sum(1, keepdims=True)
+                result = recalibrate_stream(rows, labels, settled_at(len(rows), delay), strategy=strategy)
+                own = np.array(scores(result.probabilities, labels)[:2])
+                best = [min(rival[kind] for rival in known.values()) for kind in ("brier", "log")]
+                above.append([*(own / best - 1.0), (own / scores(rows, labels)[:2] - 1.0).max()])
+            mean, worst = 100.0 * np.mean(above, 0), 100.0 * np.max(above, 0)
+            note(
+                f"| {title} | {strategy} | {mean[0]:+.1f} % | {worst[0]:+.1f} % | {mean[1]:+.1f} %"
+                f" | {worst[1]:+.1f} % | {worst[2]:+.1f} % |"
+            )
+            assert mean[0] <= allowed
+            assert worst[2] <= 1.0

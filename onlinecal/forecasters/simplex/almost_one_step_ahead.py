@@ -60,7 +60,7 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
     slack
         How far a point's biases may go to follow a hint, at least 1 - 1/(2k - 2) (1 if classes are
         discovered). None: the labels heed no hint, and the guarantee is the smallest; with hints=True it is
-        4 unless a report is named.
+        4 sqrt(1 + D) unless a report is named, where D is the most other forecasts that were open.
     labels
         The labels, if known in advance and not 0, ..., n_classes - 1.
     report

@@ -30,6 +30,11 @@ AUTO = "auto"
 CHOICES = {2: Binary.name, 10: Classwise.name, math.inf: TopLabel.name}
 """What "auto" is for up to so many labels, if nothing else is known."""
 
+KINDS: dict[str, type[Strategy]] = {
+    kind.name: kind for kind in (Binary, Classwise, TopLabel, Certain, Simplex, Tree)
+}
+"""All strategies; bounds are added up in this order, on which the last bit of a sum depends."""
+
 INFORMATIVE = {Simplex.name: 0.2, Classwise.name: 0.5, Tree.name: 0.5, TopLabel.name: math.inf}
 """With a window or a horizon "auto" is the first of these with at most this share of the trivial guarantee.
 
@@ -124,7 +129,7 @@ def new_strategy(
         return Simplex(slack, n_buckets, horizon, declared, steering, window)
     if name == Binary.name:
         return Binary(each, n_buckets, horizon, moments)
-    kind = next(kind for kind in (Classwise, TopLabel, Tree) if kind.name == name)
+    kind = KINDS[name]
     return kind(each, n_buckets, horizon, moments, steering)
 
 
@@ -136,11 +141,7 @@ def new_strategies(
     declared: Sequence[Label] = (),
     steering: SteeredVectors | None = None,
 ) -> dict[str, Strategy]:
-    """One of each by name, before its first round; those that several labels come to share a steering.
-
-    Bounds are added up in this order, on which the last bit of a sum depends.
-    """
-    names = [kind.name for kind in (Binary, Classwise, TopLabel, Certain, Simplex, Tree)]
+    """One of each by name, before its first round; those that several labels come to share a steering."""
     return {
-        name: new_strategy(name, slack, n_buckets, horizon, moments, declared, steering) for name in names
+        name: new_strategy(name, slack, n_buckets, horizon, moments, declared, steering) for name in KINDS
     }
