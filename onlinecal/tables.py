@@ -6,8 +6,10 @@ What the columns hold is read and checked in `onlinecal.columns`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from onlinecal.catalogue import did_you_mean
@@ -17,27 +19,33 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Where to write a file that gets its name at the end of the block, in place of an old one.
+
+    That is in a folder beside it with a name that nobody has; it is gone when the block fails.
+    """
+    with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-") as folder:
+        part = Path(folder) / path.name
+        yield part
+        os.replace(part, path)
+
+
 def write_table(table: pl.DataFrame, path: Path) -> Path:
     """Write a table in the format of the path's extension; it appears when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path)
-    if path.suffix == ".csv":
-        table.write_csv(temporary)
-    else:
-        table.write_parquet(temporary)
-    os.replace(temporary, path)
+    with whole(path) as part:
+        if path.suffix == ".csv":
+            table.write_csv(part)
+        else:
+            table.write_parquet(part)
     return path
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file that is either not there, or the old one, or complete."""
-    temporary = _temporary(path)
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.part")
+    with whole(path) as part:
+        part.write_bytes(content)
 
 
 def number(value: float | None) -> str:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from onlinecal.cli.recalibrating.choose import Choice
     from onlinecal.cli.recalibrating.report import Report
 
+TABLES = "recalibrated.parquet", "report.csv"
+"""What is written that could be read again."""
 Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
@@ -146,6 +148,9 @@ def _run(method: str, file: Path, settings: Any, rows: Rows, results: Results) -
     folder = results.out or (Path("results/recalibrate") if results.plot or rows.apply is not None else None)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
+    for read in filter(None, (file, rows.apply)):
+        if folder is not None and read.resolve() in {folder.resolve() / name for name in TABLES}:
+            raise ValueError(f"{read} would be written over with results of its own: name another --out")
     report = import_module(f"onlinecal.cli.recalibrating.{method}").recalibrate(file, rows, settings)
     warn(report.warnings)
     if method == CHOOSE:

@@ -6,7 +6,6 @@ Figures on disk are a picture and the numbers it was drawn from, side by side.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from onlinecal.tables import write_table
+from onlinecal.tables import whole, write_table
 
 INK = "#222222"
 QUIET = "#8a8a8a"
@@ -256,9 +255,7 @@ def write_figure(figure: Figure, table: pl.DataFrame, stem: Path) -> Path:
     stem.parent.mkdir(parents=True, exist_ok=True)
     # without a date the same numbers give the same bytes
     for kind, metadata in (("svg", {"Date": None}), ("png", {})):
-        path = stem.with_name(f"{stem.name}.{kind}")
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-        figure.savefig(temporary, format=kind, metadata=metadata)
-        os.replace(temporary, path)
+        with whole(stem.with_name(f"{stem.name}.{kind}")) as part:
+            figure.savefig(part, format=kind, metadata=metadata)
     write_table(table, stem.with_name(f"{stem.name}.csv"))
     return stem.with_name(f"{stem.name}.png")

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from onlinecal.wrappers.maps import PlattScaling as PlattScaling
     from onlinecal.wrappers.stream import (
         RecalibratedStream as RecalibratedStream,
+        StreamReport as StreamReport,
         recalibrate_stream as recalibrate_stream,
     )
-    from onlinecal.wrappers.stream_report import StreamReport as StreamReport
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -185,7 +185,7 @@ def _need(package: str, workers: Workers) -> None:
     try:
         import_module(package)
     except ImportError as error:
-        message = f"--backend {workers.backend} needs {package}: pip install 'onlinecal[cluster]'"
+        message = f"--backend {workers.backend} needs {package}: in a checkout of onlinecal, pip install '.[cluster]'"
         raise ValueError(message) from error
 
 

@@ -8,7 +8,7 @@ from numba.core import config
 
 from onlinecal.compiling import progress
 from onlinecal.measures.smooth import maximal_intervals
-from onlinecal.recalibration.lp.kernels import advance
+from onlinecal.recalibration.lp.algorithm import advance
 
 
 @pytest.fixture

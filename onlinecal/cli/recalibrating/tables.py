@@ -6,7 +6,6 @@ Files of many rows are read into one array chunk by chunk, and written chunk by 
 from __future__ import annotations
 
 import fnmatch
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from onlinecal.cli.recalibrating.options import ChooseSettings
 from onlinecal.formats import called, check_file, is_pipe, readable, separator_of
 from onlinecal.pieces import sampled_rows
 from onlinecal.recalibration.labels import number_labels
-from onlinecal.tables import check_columns, read_columns, read_frame
+from onlinecal.tables import check_columns, read_columns, read_frame, whole
 from onlinecal.validation import check_labels, check_probability_rows
 
 LARGE = 20_000_000
@@ -141,14 +140,10 @@ def write_chunks(chunks: Chunks, path: Path) -> Path:
             # polars ends the file in its own time if it is handed this
             failed.append(error)
 
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        pl.io.plugins.register_io_source(made, schema=first).sink_parquet(temporary)
+    with whole(path) as part:
+        pl.io.plugins.register_io_source(made, schema=first).sink_parquet(part)
         if failed:
             raise failed[0]
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
     return path
 
 

@@ -101,6 +101,7 @@ def export(
         typer.Option("--ledger", help="The ledger, which may be in use, or an archive."),
     ],
     into: Annotated[Path, typer.Option("--into", help="The Parquet file to write.")],
+    force: Annotated[bool, typer.Option("--force", help="Write it in place of a file of that name.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Write every forecast of a ledger with its outcome to a table in Parquet, a row each, for analysis.
@@ -118,7 +119,7 @@ def export(
     from onlinecal.tables import counted
 
     with telling("exporting") as tell:
-        rows = export_ledger(ledger, into, tell=tell)
+        rows = export_ledger(ledger, into, force=force, tell=tell)
     if as_json:
         print_json({"path": str(ledger), "into": str(into), "rows": rows})
     else:

@@ -53,7 +53,9 @@ def serve(
     try:
         from onlinecal.engine.http import server
     except ImportError as error:
-        raise ValueError(f"{error.name} is not installed: pip install 'onlinecal[serve]'") from error
+        raise ValueError(
+            f"{error.name} is not installed: in a checkout of onlinecal, pip install '.[serve]'"
+        ) from error
     token = server.read_token(token_file)
     server.check_reach(host, token)
     wanted = None if config is None else read_config(config)

@@ -206,18 +206,36 @@ def create_app(
     )
     readings = Readings(engine)
     routes = [
-        Route("/query", intake(typed(Query)), methods=["POST"]),
-        Route("/outcome", intake(typed(Outcome)), methods=["POST"]),
-        Route("/withdraw", intake(typed(Withdraw)), methods=["POST"]),
-        Route("/events", intake(bodies.read_any), methods=["POST"]),
-        Route("/certificate", readings.certificate),
-        Route("/keys", readings.keys),
-        Route("/watch", readings.watch),
-        Route("/metrics", readings.metrics),
-        Route("/health", readings.health),
-        *(Route(path, static(*source)) for path, source in PAGE.items()),
+        Place("/query", intake(typed(Query)), methods=["POST"]),
+        Place("/outcome", intake(typed(Outcome)), methods=["POST"]),
+        Place("/withdraw", intake(typed(Withdraw)), methods=["POST"]),
+        Place("/events", intake(bodies.read_any), methods=["POST"]),
+        Place("/certificate", readings.certificate),
+        Place("/keys", readings.keys),
+        Place("/watch", readings.watch),
+        Place("/metrics", readings.metrics),
+        Place("/health", readings.health),
+        *(Place(path, static(*source)) for path, source in PAGE.items()),
     ]
-    return Gate(Router(routes, redirect_slashes=False), token, hosts, frozenset({*PAGE, "/health"}))
+    router = Router(routes, redirect_slashes=False, default=nothing_here)
+    return Gate(router, token, hosts, frozenset({*PAGE, "/health"}))
+
+
+class Place(Route):
+    """A path, which refuses what it does not take in words."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request to it."""
+        if self.methods and scope["method"] not in self.methods:
+            allowed = ", ".join(sorted(self.methods))
+            detail = f"{scope['path']} takes {allowed}, not {scope['method']}"
+            raise Refusal(405, detail, (b"allow", allowed.encode()))
+        await super().handle(scope, receive, send)
+
+
+async def nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
+    """Any other path."""
+    raise Refusal(404, f"there is nothing at {scope['path']}: docs/engine.md lists the paths")
 
 
 def typed(event: type[Any]) -> Reader:

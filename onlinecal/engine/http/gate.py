@@ -95,6 +95,8 @@ class Gate:
 
     def _check(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            raise Refusal(400, "a request has one Host header, this one has several")
         host = headers.get(b"host", b"")
         if self._hosts is not None and name_of(host) not in self._hosts:
             raise Refusal(421, "the Host header must name the loopback address that this server is bound to")

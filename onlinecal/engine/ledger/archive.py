@@ -31,7 +31,7 @@ from onlinecal.engine.ledger.archived import (
 )
 from onlinecal.engine.ledger.check import Tell, replay_key, silent
 from onlinecal.engine.ledger.closed import SLOTS, Closed
-from onlinecal.engine.ledger.file import LedgerError, made
+from onlinecal.engine.ledger.file import LedgerError, check_target, made
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.report import config_of
 from onlinecal.engine.ledger.schema import write_states
@@ -81,7 +81,8 @@ def archive_ledger(
     if keep is not None:
         check_count(keep, "keep", least=0)
     source, target = Path(path), Path(into)
-    if target.exists():
+    check_target(target, source, force=True)
+    if os.path.lexists(target):
         _check_continues(source, target)
     elif not _make(source, target, keep, before, tell):
         return None

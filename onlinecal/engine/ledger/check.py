@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.archived import Archived, archives_of, digest_of
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
@@ -30,6 +31,10 @@ Tell = Callable[[int, int], object]
 
 def silent(_done: int, _all: int) -> None:
     """Tell nobody."""
+
+
+TOLD = "rounds", "open", "expired", "certificate", "guarantee", "oldest"
+"""What stands beside a state so that it can be read without it."""
 
 
 class Check(Struct, frozen=True):
@@ -93,6 +98,7 @@ def _check_start(path: Path, last: Path, archive: Archived) -> list[str]:
 
 def _check(ledger: Ledger, tell: Tell) -> Check:
     problems = ledger.damage()
+    problems += [f"{one} is none of a ledger's: remove it" for one in schema.strangers(ledger.rows)]
     problems += _check_cold(ledger)
     problems += _check_reliability(ledger)
     keys, start = KeyCache(config_of(ledger)), ledger.checkpoint()
@@ -142,6 +148,14 @@ def replay_key(
                 f"{ledger.path}: the state of key {snapshot.name!r} is not what its events up to number "
                 f"{snapshot.upto} come to"
             )
+        told = ledger.rows(f"SELECT {', '.join(TOLD)} FROM states WHERE key = ?", (number,))[0]
+        came = tuple(getattr(state.written(), name) for name in TOLD)
+        for name, one, other in zip(TOLD, told, came, strict=True):
+            if one != other:
+                raise LedgerError(
+                    f"{ledger.path}: the ledger says of key {snapshot.name!r} that its {name} is {one}; its "
+                    f"events come to {other}"
+                )
 
     for event in log:
         if not compared and event.number > snapshot.upto:

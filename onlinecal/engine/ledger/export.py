@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onlinecal.engine.ledger.check import Tell, silent
-from onlinecal.engine.ledger.file import LedgerError
+from onlinecal.engine.ledger.file import LedgerError, check_target
 from onlinecal.engine.ledger.ledger import OPEN, Ledger
 from onlinecal.engine.ledger.schema import loaded, loaded_outcome
 
@@ -26,7 +26,7 @@ ROWS = (
 )
 
 
-def export_ledger(path: str | Path, into: str | Path, *, tell: Tell = silent) -> int:
+def export_ledger(path: str | Path, into: str | Path, *, force: bool = False, tell: Tell = silent) -> int:
     """Write every forecast of the ledger at `path` to a Parquet file, `into`, in the order asked; how many.
 
     Columns: `id`, `key`; `hint` and `probability` of outcome 1, or where there are classes
@@ -38,13 +38,14 @@ def export_ledger(path: str | Path, into: str | Path, *, tell: Tell = silent) ->
     null.
 
     The table is as of the moment of the call, in chunks of bounded memory; a writer is not held up. The file
-    gets its name when it is complete, in place of one that was there. `tell` is called with the numbers of
-    the last query done and of the last event. Raises LedgerError if the ledger cannot be read, or if events
-    are archived meanwhile.
+    gets its name when it is complete; with `force` in place of one that was there. `tell` is called with the
+    numbers of the last query done and of the last event. Raises LedgerError if the ledger cannot be read, or
+    if events are archived meanwhile; ValueError if `into` exists, or is a ledger's.
     """
     import polars as pl
 
     target = Path(into)
+    check_target(target, Path(path), force)
     try:
         return _exported(Path(path), target, tell)
     except pl.exceptions.ComputeError as error:

@@ -6,6 +6,8 @@ Files that get their name when they are complete and on disk.
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.writer_lock import PARTS, OpenFiles, WriterLock, check_one_name
+from onlinecal.engine.ledger.writer_lock import OpenFiles, WriterLock, check_one_name
+from onlinecal.tables import whole
 
 
 class LedgerError(OSError):
@@ -200,25 +203,59 @@ ADVICE: list[tuple[tuple[int, ...], str]] = [
 NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
+RESERVED = ("-wal", "-shm", "-journal", "-lock")
+"""What the names of files end in that SQLite and `WriterLock` keep beside a ledger."""
+
+
+def check_target(target: Path, source: Path, force: bool = False) -> None:
+    """ValueError unless a file may be made of a ledger under this name; `force`: in place of another one."""
+    if target.name.endswith(RESERVED):
+        ends = ", ".join(RESERVED)
+        raise ValueError(f"{target}: files whose names end in {ends} belong to a ledger; name another")
+    if target.exists() and source.exists() and target.samefile(source):
+        raise ValueError(f"{target} is {source} itself; name another file")
+    if target.is_dir():
+        raise ValueError(f"{target} is a folder, not a file to make")
+    if os.path.lexists(target) and not force:
+        raise ValueError(f"{target}: there is a file already; name one that is to be made")
+
+
 @contextmanager
 def made(target: Path) -> Iterator[Path]:
-    """Where to write a database that will be `target`; what an interrupted call left there is gone.
+    """Where to write a database that will be `target`; what a killed call left for it is gone.
 
-    It gets its name at the end of the block, and is removed if the block fails. Raises LedgerError where
-    there is no room for it.
+    It gets its name at the end of the block, unless there is a file of that name by then, and is removed if
+    the block fails. Raises LedgerError where there is no room for it.
     """
-    part = target.with_name(f"{target.name}.part")
-    _remove(part)
+    _clear_away(target)
     try:
-        with _room_for(target):
+        with _room_for(target), whole(target) as part:
             yield part
-    except BaseException:
-        _remove(part)
-        raise
-    _sync(part)
-    os.replace(part, target)
-    _remove(part)
+            _sync(part)
+            if os.path.lexists(target):
+                raise ValueError(f"{target}: there is a file already, made meanwhile; name another")
+    except (PermissionError, FileNotFoundError) as error:
+        raise LedgerError(f"{target}: cannot be written here: {error.strerror}") from error
     _sync(target.parent)
+
+
+def _clear_away(target: Path) -> None:
+    """Remove the folders of `whole` whose processes are no more."""
+    name = re.compile(re.escape(f".{target.name}.") + r"(\d+)-\w{8}")
+    for folder in target.parent.iterdir() if target.parent.is_dir() else ():
+        found = name.fullmatch(folder.name)
+        if found and not _is_alive(int(found[1])):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 @contextmanager
@@ -234,11 +271,6 @@ def _room_for(target: Path) -> Iterator[None]:
                 f"Make room and give the same command again ({cause})"
             ) from error
         raise
-
-
-def _remove(part: Path) -> None:
-    for end in (*PARTS, "-lock"):
-        part.with_name(f"{part.name}{end}").unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:

@@ -18,7 +18,7 @@ from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.closed import LAST_NUMBER
-from onlinecal.engine.ledger.file import LedgerError, made
+from onlinecal.engine.ledger.file import LedgerError, check_target, made
 from onlinecal.engine.ledger.schema import loaded, loaded_outcome
 from onlinecal.engine.ledger.seeding import seed
 
@@ -54,10 +54,9 @@ def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
     no room, ValueError if `into` exists.
     """
     source, target = Path(path), Path(into)
-    if target.exists():
-        raise ValueError(f"{target}: there is a file already; name one that is to be made")
     if not source.is_file():
         raise LedgerError(f"{source}: there is no such ledger")
+    check_target(target, source)
     with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as connection:
         config = _config(connection, source)
         with made(target) as part:

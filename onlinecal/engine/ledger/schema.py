@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -116,6 +117,15 @@ def marks_of(connection: sqlite3.Connection) -> tuple[int, int]:
         "SELECT * FROM pragma_application_id, pragma_user_version"
     ).fetchone()
     return marks
+
+
+def strangers(rows: Callable[[str], list[Any]]) -> list[str]:
+    """What there is beside a ledger's own tables: views, triggers, other tables, indexes; `rows` reads it."""
+    content = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+    with closing(sqlite3.connect(":memory:")) as own:
+        own.executescript(TABLES)
+        known = set(own.execute(content))
+    return [f"the {row[0]} {row[1]!r}" for row in rows(content) if row not in known]
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:

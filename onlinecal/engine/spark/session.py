@@ -145,7 +145,7 @@ def need_pyspark() -> None:
     """Refuse to go on without pyspark and what it needs to call Python functions."""
     for package in ("pyspark", "pandas", "pyarrow"):
         if find_spec(package) is None:
-            raise ValueError(f"{package} is missing: pip install 'onlinecal[spark]'")
+            raise ValueError(f"{package} is missing: in a checkout of onlinecal, pip install '.[spark]'")
 
 
 def check_java() -> None:

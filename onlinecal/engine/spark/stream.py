@@ -129,7 +129,7 @@ def calibrated_stream(
     try:
         import google.protobuf  # noqa: F401
     except ImportError as error:
-        raise ValueError("protobuf is missing: pip install 'onlinecal[spark]'") from error
+        raise ValueError("protobuf is missing: in a checkout of onlinecal, pip install '.[spark]'") from error
     session = events.sparkSession
     provider = session.conf.get("spark.sql.streaming.stateStore.providerClass")
     if events.isStreaming and "RocksDB" not in (provider or ""):

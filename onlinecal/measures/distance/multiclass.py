@@ -14,8 +14,13 @@ from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
 from onlinecal.measures.distance.classes import exact, potentials, prices
-from onlinecal.measures.distance.classes.events import lower_by_events
-from onlinecal.measures.distance.classes.merging import MOST_MERGED, class_frequencies, equal_rows, merged
+from onlinecal.measures.distance.classes.exact import (
+    MOST_MERGED,
+    class_frequencies,
+    equal_rows,
+    lower_by_events,
+    merged,
+)
 from onlinecal.measures.distance.classes.search import Prices, searched, start_at, start_of
 from onlinecal.measures.distance.classes.soft import soft_bracket
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes

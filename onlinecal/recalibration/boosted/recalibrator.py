@@ -22,8 +22,15 @@ from onlinecal.recalibration.boosted.input import (
     initial_forecasts,
     settings_of,
 )
-from onlinecal.recalibration.boosted.log_odds import MOST, MOST_ROWS, boost_log_odds, play_round
-from onlinecal.recalibration.boosted.rounds import BoostingRound, boost, play
+from onlinecal.recalibration.boosted.rounds import (
+    MOST,
+    MOST_ROWS,
+    BoostingRound,
+    boost,
+    boost_log_odds,
+    play,
+    play_round,
+)
 from onlinecal.recalibration.groups.folds import best_start, default_folds, fold_parts, held_out_rows
 from onlinecal.recalibration.groups.history import Rows
 from onlinecal.recalibration.groups.start import (

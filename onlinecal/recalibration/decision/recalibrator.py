@@ -14,8 +14,13 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.decision.errors import PartitionKind
 from onlinecal.measures.decision.losses import check_losses
 from onlinecal.pieces import as_doubles
-from onlinecal.recalibration.decision.arrays import read_arrays, write_arrays
-from onlinecal.recalibration.decision.compressed import CompressedPredictor, compress, fitted_rows
+from onlinecal.recalibration.decision.arrays import (
+    CompressedPredictor,
+    compress,
+    fitted_rows,
+    read_arrays,
+    write_arrays,
+)
 from onlinecal.recalibration.decision.fitting import Fitting, Step, check_settings
 from onlinecal.recalibration.decision.rounds import Progress, Round, replay
 from onlinecal.recalibration.flooring import floored, least_probability

@@ -16,12 +16,11 @@ from onlinecal.wrappers.strategies.binary import Binary
 from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.buckets import Buckets, check_buckets
 from onlinecal.wrappers.strategies.certain import Certain
-from onlinecal.wrappers.strategies.classwise import Classwise
+from onlinecal.wrappers.strategies.classwise import Classwise, TopLabel
 from onlinecal.wrappers.strategies.moments import Moments
 from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
 from onlinecal.wrappers.strategies.strategy import Outlook, Strategy
-from onlinecal.wrappers.strategies.top_label import TopLabel
 from onlinecal.wrappers.strategies.tree import Tree
 
 StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise", "tree"]

@@ -174,9 +174,11 @@ def test_questions_that_cannot_be_answered_are_refused(client, path, status, nam
 
 
 def test_other_paths_and_methods_are_refused(client):
-    assert client.get("/nothing").status_code == 404
-    assert client.get("/query").status_code == 405
-    assert client.post("/certificate").status_code == 405
+    nothing = client.get("/nothing")
+    assert (nothing.status_code, "nothing at /nothing" in nothing.json()["error"]) == (404, True)
+    for answer, allowed in (client.get("/query"), "POST"), (client.post("/certificate"), "GET, HEAD"):
+        assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+        assert f"takes {allowed}, not" in answer.json()["error"]
     assert client.get("/../engine.py").status_code == 404
 
 

@@ -58,6 +58,13 @@ def test_a_name_that_was_made_to_mean_this_machine_is_refused(client):
         assert client.get("/certificate", headers={"host": host}).status_code == 200
 
 
+def test_a_request_that_names_two_hosts_is_refused(client):
+    hosts = [("host", "127.0.0.1"), ("host", "evil.example")]
+    for pair in (hosts, hosts[::-1]):
+        answer = client.get("/certificate", headers=pair)
+        assert (answer.status_code, "one Host header" in answer.json()["error"]) == (400, True)
+
+
 def test_pages_of_other_origins_cannot_send_events(client, engine):
     event = {"id": "q", "key": "k"}
     for origin in ("http://evil.example", "null", "http://127.0.0.1:9999"):

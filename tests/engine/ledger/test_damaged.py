@@ -14,7 +14,7 @@ from onlinecal.engine import (
     read_report,
     repair_ledger,
 )
-from tests.engine.fault_tools import INPUT, assert_refused, command, left_open, looked_at, opened, raises_for
+from tests.engine.fault_tools import INPUT, assert_refused, command, left_open, looked_at, opened
 from tests.engine.scripts import (
     CONFIG,
     assert_same_ledgers,
@@ -138,11 +138,6 @@ def test_damage_to_queries_costs_those_queries_and_says_which(ledger, sound, fol
     kept = {row[1] for row in tables_of(folder / "new.db")["queries"]}
     assert kept < {row[1] for row in tables_of(sound)["queries"]}
     assert len(kept) > 200
-
-
-def test_repair_never_writes_over_a_file(ledger, folder):
-    with raises_for(ledger, "already"):
-        repair_ledger(ledger, ledger)
 
 
 @pytest.mark.parametrize("size", [99, 4095, 4096, 5000, 20_000, -4096])

@@ -121,6 +121,37 @@ def test_a_forecast_that_was_changed_in_the_log_stops_the_restart(folder):
     assert any("0.123" in problem for problem in check_ledger(path).problems)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("certificate", 0.0001),
+        ("guarantee", 0.0001),
+        ("rounds", 77),
+        ("open", 77),
+        ("expired", 77),
+        ("oldest", 77),
+    ],
+)
+def test_what_stands_beside_a_state_is_compared_with_it(ledger, name, value):
+    edit(ledger, f"UPDATE states SET {name} = {value} WHERE key = 3")
+    [problem] = check_ledger(ledger).problems
+    assert f"that its {name} is {value}; its events come to" in problem
+
+
+@pytest.mark.parametrize(
+    ("kind", "statement"),
+    [
+        ("view", "CREATE VIEW strange AS SELECT * FROM states"),
+        ("table", "CREATE TABLE strange (x)"),
+        ("index", "CREATE INDEX strange ON queries (time)"),
+        ("trigger", "CREATE TRIGGER strange AFTER INSERT ON queries BEGIN DELETE FROM closings; END"),
+    ],
+)
+def test_what_is_none_of_a_ledgers_is_named_by_the_check(ledger, kind, statement):
+    edit(ledger, statement)
+    assert f"the {kind} 'strange' is none of a ledger's: remove it" in check_ledger(ledger).problems
+
+
 def test_a_state_that_was_changed_is_named_by_the_check(ledger, sound):
     edit(ledger, "UPDATE states SET state = zeroblob(length(state)) WHERE key = 3")
     name = tables_of(sound)["keys"][2][1]

@@ -76,7 +76,7 @@ def killed_while_archiving(folder, sound, choose):
             assert_sound(path)
         archive_ledger(path, into, keep=40)
         assert_whole(path, [first, into], sound)
-        assert not list(folder.glob("*.part"))
+        assert not list(folder.glob(f".{into.name}.*"))
     return points
 
 

@@ -8,8 +8,7 @@ from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters import FosterForecaster, RunningMean
 from onlinecal.forecasters.binary.cells import NO_HINT
 from simulations.games import players
-from simulations.games.duel import log_spaced, play
-from simulations.games.foresight import foresight
+from simulations.games.duel import foresight, log_spaced, play
 
 ROUNDS = 700
 

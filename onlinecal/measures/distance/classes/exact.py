@@ -4,14 +4,89 @@ Candidates are all v = a / |a| with whole a, 0 <= a_j <= number of rounds with c
 to which value is a transportation problem once the sizes of the level sets are known, so only the sizes have
 to be whole numbers for the solver: as many as there are candidates. Most of these are ruled out beforehand,
 since a level set at v costs at least the sum of its rounds' slacks above what potentials prove.
+
+Groups of rounds by what was said in them, merged while that brings them nearer to their frequencies.
+
+A lower end for several classes from events: seen through a set of classes, calibrated is calibrated.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import combinations
+
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.distance.classes.potentials import Potentials
+
+MOST_MERGED = 400
+"""Number of groups up to which pairs of them are tried to be merged."""
+
+
+def equal_rows(vectors: Floats) -> NDArray[np.intp]:
+    """The groups of equal rows, shape (T,)."""
+    return np.unique(vectors, axis=0, return_inverse=True)[1].ravel()
+
+
+def class_frequencies(y: Ints, group: Ints, k: int) -> Floats:
+    """Class frequencies in each round's group, shape (T, k)."""
+    counts = np.bincount(group * k + y, minlength=(group.max() + 1) * k).reshape(-1, k)
+    return np.asarray((counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))[group])
+
+
+def merged(p: Floats, y: NDArray[np.int64], groups: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Merge each group with the nearest other one if both then are nearer to their frequencies; repeat."""
+    k = p.shape[1]
+    members = {g: np.flatnonzero(groups == g) for g in range(groups.max() + 1)}
+
+    def cost(rounds: NDArray[np.intp]) -> float:
+        return float(np.abs(p[rounds] - np.bincount(y[rounds], minlength=k) / len(rounds)).sum())
+
+    costs = {g: cost(rounds) for g, rounds in members.items()}
+    places = {g: p[rounds].mean(axis=0) for g, rounds in members.items()}
+    waiting = sorted(members, key=lambda g: len(members[g]))
+    while waiting and len(members) > 1:
+        g = waiting.pop(0)
+        others = [h for h in members if h != g]
+        distances = np.abs(np.array([places[h] for h in others]) - places[g]).sum(axis=1)
+        for index in np.argsort(distances, kind="stable")[:4]:
+            h = others[index]
+            rounds = np.concatenate([members[g], members[h]])
+            if (together := cost(rounds)) < costs[g] + costs[h] - 1e-12:
+                members[h], costs[h], places[h] = rounds, together, p[rounds].mean(axis=0)
+                del members[g], costs[g], places[g]
+                if h not in waiting:
+                    waiting.append(h)
+                break
+    answer = np.empty(len(p), np.intp)
+    for place, rounds in enumerate(members.values()):
+        answer[rounds] = place
+    return answer
+
+
+MOST_SUBSETS = 6
+"""Number of classes up to which every set of classes is looked at as one event."""
+
+
+def lower_by_events(p: Floats, lower_of: Callable[[Floats, tuple[int, ...]], float]) -> float:
+    """The largest lower end of the distance of p, (T, k).
+
+    `lower_of(event, classes)` is one of the binary distance of the forecasts (T,) that any of these comes.
+    """
+    k = p.shape[1]
+
+    def binary(classes: tuple[int, ...]) -> float:
+        return lower_of(np.minimum(p[:, classes].sum(axis=1), 1.0), classes)
+
+    singles = [binary((j,)) for j in range(k)]
+    best = max(sum(singles), 2 * max(singles))
+    if k <= MOST_SUBSETS:
+        for size in range(2, k // 2 + 1):
+            best = max([best, *(2 * binary(classes) for classes in combinations(range(k), size))])
+    return best
+
 
 TOLERANCE = 1e-9
 """More than rounding can add to a slack."""
@@ -71,11 +146,14 @@ def exact_grouping(p: Floats, y: Ints, found: Ints, most_nodes: int | None = Non
     table = coo_array((np.concatenate(entries), place), shape=(len(kinds) + n * k, len(a) + n)).tocsr()
     right = np.concatenate([number, np.zeros(n * k)])
     whole = np.concatenate([np.zeros(len(a)), np.ones(n)])
+    # HiGHS 1.12 may presolve for ever where whole numbers have no bound, be there only four rounds
+    of_label = np.bincount(y, minlength=k)
+    most = np.where(found > 0, of_label // np.maximum(found, 1), len(p)).min(axis=1)
     options = {"mip_rel_gap": 0.0} | ({} if most_nodes is None else {"node_limit": most_nodes})
     answer = milp(
         np.concatenate([costs, np.zeros(n)]),
         integrality=whole,
-        bounds=Bounds(0, np.inf),
+        bounds=Bounds(0, np.concatenate([number[a], most]).astype(np.float64)),
         constraints=LinearConstraint(table, right, right),
         options=options,
     )

@@ -15,8 +15,8 @@ import numpy as np
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
+from onlinecal.measures.distance.classes.exact import class_frequencies
 from onlinecal.measures.distance.classes.members import Rounds, exchanges
-from onlinecal.measures.distance.classes.merging import class_frequencies
 from onlinecal.measures.distance.classes.sweep import l1
 
 MOST_PASSED = 63, 250

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
+from onlinecal.measures.distance.classes.exact import class_frequencies
 from onlinecal.measures.distance.classes.members import Places, Rounds, exchanges, members_of, neighbours_of
-from onlinecal.measures.distance.classes.merging import class_frequencies
 from onlinecal.measures.distance.classes.pairs import better_pairs
 from onlinecal.measures.distance.classes.paths import improvements
 from onlinecal.measures.distance.classes.sweep import NEIGHBOURS, made_in_order

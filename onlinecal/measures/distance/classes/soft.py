@@ -15,8 +15,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import calibration_distance
 from onlinecal.measures.distance.classes import potentials
-from onlinecal.measures.distance.classes.events import lower_by_events
-from onlinecal.measures.distance.classes.merging import MOST_MERGED, equal_rows, merged
+from onlinecal.measures.distance.classes.exact import MOST_MERGED, equal_rows, lower_by_events, merged
 from onlinecal.measures.distance.classes.search import searched, start_of
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
 from onlinecal.pieces import Tell, part_of
