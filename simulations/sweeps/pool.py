@@ -185,8 +185,8 @@ def _need(package: str, workers: Workers) -> None:
     try:
         import_module(package)
     except ImportError as error:
-        message = f"--backend {workers.backend} needs {package}: in a checkout of onlinecal, pip install '.[cluster]'"
-        raise ValueError(message) from error
+        needed = f"--backend {workers.backend} needs {package}"
+        raise ValueError(f"{needed}: in a checkout of onlinecal, pip install '.[cluster]'") from error
 
 
 @contextmanager
