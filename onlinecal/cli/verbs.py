@@ -84,8 +84,8 @@ class Refused(Exception):
 class Verbs(Told, TyperGroup):
     """A group of verbs in which every refusal is one line on stderr, never a traceback.
 
-    Wrong options, and any ValueError or OSError that a verb raises (a bad spec, a bad value in a file, a
-    missing file), mean that the request was wrong. Other exceptions are bugs and stay visible. Help fills
+    Wrong options, and any ValueError, OSError or MemoryError that a verb raises (a bad spec, a bad value in
+    a file, a missing or a huge file), mean that the request was wrong. Other exceptions are bugs and stay visible. Help fills
     the lines of the terminal, whatever the width of docstrings.
     """
 
@@ -106,6 +106,9 @@ class Verbs(Told, TyperGroup):
             raise Refused(f"{error.filename} cannot be a folder to write into: there is a file") from error
         except OSError as error:
             raise Refused(str(error)) from error
+        except MemoryError as error:
+            told = str(error) or "nobody says for what"
+            raise Refused(f"there is not enough memory: {told}. Take fewer rows or columns") from error
 
     def main(
         self,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -383,3 +385,16 @@ def test_forecasts_worse_than_a_constant_or_than_the_first_column_are_remarked_o
     assert "wild: worse than a constant, Brier score" in said
     assert "tame: worse than a constant" not in said
     assert " p: worse" not in said
+
+
+def test_a_file_that_says_it_is_huge_is_refused_in_words(tmp_path):
+    """Its header asks for a petabyte; there are no numbers behind it."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 47,)}
+    )
+    with zipfile.ZipFile(tmp_path / "huge.npz", "w") as file:
+        for name in ("p", "y"):
+            file.writestr(f"{name}.npy", header.getvalue())
+    told = refused("measure", tmp_path / "huge.npz", "--forecast", "p", "--outcome", "y")
+    assert "there is not enough memory" in told
