@@ -85,8 +85,8 @@ class Verbs(Told, TyperGroup):
     """A group of verbs in which every refusal is one line on stderr, never a traceback.
 
     Wrong options, and any ValueError, OSError or MemoryError that a verb raises (a bad spec, a bad value in
-    a file, a missing or a huge file), mean that the request was wrong. Other exceptions are bugs and stay visible. Help fills
-    the lines of the terminal, whatever the width of docstrings.
+    a file, a missing or a huge file), mean that the request was wrong. Other exceptions are bugs and stay
+    visible. Help fills the lines of the terminal, whatever the width of docstrings.
     """
 
     def __init__(self, **settings: Any) -> None:

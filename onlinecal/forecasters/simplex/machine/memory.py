@@ -221,11 +221,13 @@ def most_late(k: int, scale: int, slack: float | None, grows: bool) -> int:
     """How many late labels leave the labels' products 2 k M^2 (1 + |alpha_j|) within 64 bits; -1: not even 0.
 
     With D labels late no alpha_j is below -c - D, and they add up to zero, so none is above (k - 1)(c + D).
-    Without slack and late labels all are within (-1, 1). Of a slack that grows the least is given.
+    Without slack and late labels all are within (-1, 1). A slack that grows is counted as if all were late
+    that there is room for.
     """
     most = (1 << 62) // (2 * k * scale * scale) - 1
     if slack is None and most < 2 * k:
         return 0
     room = max(0, most // max(1, k - 1))
-    late = room - math.ceil(slack_at(room, slack, grows) or 1.0)
-    return late if late >= 0 else 0 if grows and slack is not None and room >= slack else -1
+    if room < (slack or 1.0):
+        return -1
+    return max(0, room - math.ceil(slack_at(room, slack, grows) or 1.0))
