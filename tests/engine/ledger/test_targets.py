@@ -10,7 +10,7 @@ import pytest
 
 from onlinecal.engine.ledger.archive import archive_ledger
 from onlinecal.engine.ledger.export import export_ledger
-from onlinecal.engine.ledger.file import LedgerError
+from onlinecal.engine.ledger.file import LedgerError, made
 from onlinecal.engine.ledger.repair import repair_ledger
 from tests import commands
 
@@ -101,3 +101,17 @@ def test_results_are_not_written_over_what_they_are_of(tmp_path):
     before = file.read_bytes()
     assert "written over" in commands.refused("recalibrate", file, "--out", tmp_path)
     assert file.read_bytes() == before
+
+
+def test_who_is_second_to_make_a_file_is_refused(folder):
+    new = folder / "new"
+
+    def make():
+        with made(new) as part:
+            part.write_text("mine")
+            new.write_text("theirs")
+
+    with pytest.raises(ValueError, match="made meanwhile"):
+        make()
+    assert new.read_text() == "theirs"
+    assert list(folder.iterdir()) == [new]
