@@ -56,7 +56,16 @@ from onlinecal.steering.curves import (
     write_features,
     write_knots,
 )
-from onlinecal.steering.lateness import RUN, account_size, begin_batch, share_alone, share_late, take_note
+from onlinecal.steering.lateness import (
+    LATE,
+    RUN,
+    account_size,
+    asked_for,
+    begin_batch,
+    share_alone,
+    share_late,
+    take_note,
+)
 from onlinecal.steering.mixing import ETA, mean_answer, mixed_answer, reweigh, reweigh_by_likelihood
 
 N_ANSWERS = 7
@@ -176,7 +185,7 @@ def steer(state: Any, p: float) -> float:
     state[LAST] = mixed_answer(state, ANSWERS, WEIGHTS, N_ANSWERS)
     state[POOLED] = mean_answer(state, ANSWERS, LOG_WEIGHTS, N_ANSWERS)
     state[LAST + 1] = shifted(state[POOLED], state[INTERCEPT])
-    least = LEAST / (state[EVENTS] - state[ROUNDS] + 1.0)
+    least = LEAST / (asked_for(state, LATENESS, state[ROUNDS], state[EVENTS]) + 1.0)
     return clip(mixed_answer(state, LAST, LAST_WEIGHTS, 2), least, 1.0 - least)
 
 
@@ -235,6 +244,7 @@ def noted(state: Any, outcome: float, late: float) -> float:
     """Note what the fast smooth curve leaves over, and say what the outcome counts; see `lateness`."""
     answer = state[ANSWERS + 3]
     if late > 0.0:
+        state[LATENESS + LATE] = 1.0
         answer = sigmoid(smooth_logit(state, CURVES + SMOOTH + FREE, FEATURES))
     state[LATENESS + RUN] += 1.0
     take_note(state, LATENESS, 0, outcome - answer)

@@ -24,9 +24,10 @@ from typing import Any
 
 from onlinecal.compiling import kernel_part
 
-RUN, PREVIOUS, ALIKE, WHOLE, SQUARES, SUMS = range(6)
+RUN, PREVIOUS, ALIKE, WHOLE, SQUARES, LATE, SUMS = range(7)
 """The account: outcomes since the last forecast and in the batch before; rho, as a quotient of two sums; of
-this batch the sum of squares, and by class the sum, of what was left over."""
+this batch the sum of squares of what was left over; whether any outcome was late; of this batch, by class, the
+sum of what was left over."""
 FORGETTING = 0.95
 """What a batch leaves of those before it."""
 
@@ -35,6 +36,17 @@ FORGETTING = 0.95
 def account_size(k: int) -> int:
     """The length of an account for k classes; zeros before the first outcome."""
     return SUMS + k
+
+
+@kernel_part
+def asked_for(state: Any, at: int, rounds: float, events: float) -> float:
+    """How many forecasts were asked for, of so many events, of which so many were outcomes.
+
+    While all outcomes came in time it is one more than these: who asks again has the same forecast.
+    """
+    if rounds == 0.0 or state[at + LATE] > 0.0:
+        return events - rounds
+    return rounds + 1.0
 
 
 @kernel_part

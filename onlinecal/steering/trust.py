@@ -19,9 +19,21 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.forecasters.binary.cells import clip
-from onlinecal.steering.binary import ANSWERS, EVENTS, FORECAST, LEAST, ROUNDS, TICKET, learn, steer, within
+from onlinecal.steering.binary import (
+    ANSWERS,
+    EVENTS,
+    FORECAST,
+    LATENESS,
+    LEAST,
+    ROUNDS,
+    TICKET,
+    learn,
+    steer,
+    within,
+)
 from onlinecal.steering.binary import SIZE as STEERING
 from onlinecal.steering.binary import new_steering as steering_alone
+from onlinecal.steering.lateness import asked_for
 from onlinecal.steering.mixing import ETA, mixed_answer, reweigh
 
 ROOM = STEERING
@@ -46,7 +58,7 @@ def advise(state: Any, ticket: Any, raw: float) -> float:
     for i in range(TICKET):
         ticket[i] = state[i]
     write_answers(state)
-    least = 0.5 * LEAST / (state[EVENTS] - state[ROUNDS] + 1.0)
+    least = 0.5 * LEAST / (asked_for(state, LATENESS, state[ROUNDS], state[EVENTS]) + 1.0)
     return clip(mixed_answer(state, ROOM, WEIGHTS, 2), least, 1.0 - least)
 
 

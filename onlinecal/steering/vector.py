@@ -54,7 +54,16 @@ from onlinecal.steering.curves import (
     write_features,
     write_knots,
 )
-from onlinecal.steering.lateness import RUN, account_size, begin_batch, share_alone, share_late, take_note
+from onlinecal.steering.lateness import (
+    LATE,
+    RUN,
+    account_size,
+    asked_for,
+    begin_batch,
+    share_alone,
+    share_late,
+    take_note,
+)
 from onlinecal.steering.mixing import credit_vectors, mix_vectors, part_of, reweigh_by_credit
 
 N_ANSWERS = 7
@@ -218,7 +227,8 @@ def steer(state: Any, k: int, row: Any, out: Any) -> float:
     state[ASKED] = state[shared + EVENTS]
     total = take_in(state, k, row)
     consult(state, k)
-    least = LEAST / (k * (state[shared + EVENTS] - state[shared + ROUNDS] + 1.0))
+    asked = asked_for(state, account_of(k), state[shared + ROUNDS], state[shared + EVENTS])
+    least = LEAST / (k * (asked + 1.0))
     mix_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, least, out)
     return total
 
@@ -250,6 +260,7 @@ def learn(state: Any, k: int, label: int, soft: Any) -> float:
     # weights judge what was answered; curves learn from what they would answer by now
     credit_vectors(state, ANSWERS, shared + CREDIT, N_ANSWERS, k, label, soft)
     if late > 0.0:
+        state[account_of(k) + LATE] = 1.0
         consult(state, k)
     alone = noted(state, k, label, soft)
     judged = min(share_late(late), alone)

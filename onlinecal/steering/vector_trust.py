@@ -20,6 +20,7 @@ import numpy as np
 
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
+from onlinecal.steering.lateness import asked_for
 from onlinecal.steering.mixing import credit_vectors, mix_vectors, reweigh_by_credit
 from onlinecal.steering.trust import SHARED as SHARED_WEIGHT
 from onlinecal.steering.trust import TRUST
@@ -28,6 +29,7 @@ from onlinecal.steering.vector import (
     EVENTS,
     LEAST,
     ROUNDS,
+    account_of,
     learn,
     new_vector_steering,
     shared_of,
@@ -82,7 +84,8 @@ def ask(state: Floats, ticket: Floats, row: Floats, out: Floats) -> None:
         ticket[shared + c] = out[c]
     write_answers(state, ticket, k)
     weights = weights_of(k)
-    least = 0.5 * LEAST / (k * (state[shared + EVENTS] - state[shared + ROUNDS] + 1.0))
+    asked = asked_for(state, account_of(k), state[shared + ROUNDS], state[shared + EVENTS])
+    least = 0.5 * LEAST / (k * (asked + 1.0))
     mix_vectors(state, weights + 2, weights, 2, k, least, out)
 
 

@@ -136,6 +136,7 @@ class Fitted(Account):
     def note_late(self, others: int) -> None:
         """So many other forecasts are open: before one is issued. The guarantee and slack take note of it."""
         if others > self.late:
+            memories.check_bears(self.memory, self.changing, 1)
             self.late = others
             k, plan = len(self.numbers), self.planned_late
             if k:

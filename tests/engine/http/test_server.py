@@ -122,5 +122,5 @@ def test_a_missing_extra_is_named(monkeypatch, tmp_path):
     for name in ("server", "app"):
         monkeypatch.delitem(sys.modules, f"onlinecal.engine.http.{name}", raising=False)
         monkeypatch.delattr(f"onlinecal.engine.http.{name}", raising=False)
-    with pytest.raises(ValueError, match=r"pip install 'onlinecal\[serve\]'"):
+    with pytest.raises(ValueError, match=r"in a checkout of onlinecal, pip install '.\[serve\]'"):
         stream_serve.serve(tmp_path / "ledger.db")

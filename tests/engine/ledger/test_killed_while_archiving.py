@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -57,10 +58,9 @@ def killed_while_archiving(folder, sound, choose):
     start = "(SELECT max(number) FROM archives)"
     changed(begun, f"UPDATE about SET value = {start} WHERE name = 'tail'")
     changed(begun, "DELETE FROM states WHERE key % 2")
-    changed(
-        begun,
-        f"INSERT INTO states SELECT key, {start}, 0, 0, 0, 0, 0, NULL, state FROM checkpoints WHERE key % 2",
-    )
+    with contextlib.closing(sqlite3.connect(begun, isolation_level=None)) as connection:
+        connection.execute("ATTACH ? AS archive", (str(first),))
+        connection.execute("INSERT INTO states SELECT * FROM archive.states WHERE key % 2")
 
     def run(at):
         path, into = folder / f"{at}.db", folder / f"{at}.archive"

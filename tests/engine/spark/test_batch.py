@@ -318,5 +318,7 @@ def test_missing_pyspark_is_said_with_what_installs_it(monkeypatch):
     from onlinecal.engine.spark import session
 
     monkeypatch.setattr(session, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pyspark is missing: pip install 'onlinecal\[spark\]'"):
+    with pytest.raises(
+        ValueError, match=r"pyspark is missing: in a checkout of onlinecal, pip install '.\[spark\]'"
+    ):
         session.local_session()

@@ -252,5 +252,7 @@ def test_without_protobuf_it_is_said_what_to_install(spark, monkeypatch):
 
     assert importlib.util.find_spec("google.protobuf")
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
-    with pytest.raises(ValueError, match=r"protobuf is missing: pip install 'onlinecal\[spark\]'"):
+    with pytest.raises(
+        ValueError, match=r"protobuf is missing: in a checkout of onlinecal, pip install '.\[spark\]'"
+    ):
         calibrated_stream(spark.createDataFrame([], EVENTS), check=False)
