@@ -26,8 +26,8 @@ from onlinecal.compiling import kernel_part
 
 RUN, PREVIOUS, ALIKE, WHOLE, SQUARES, LATE, SUMS = range(7)
 """The account: outcomes since the last forecast and in the batch before; rho, as a quotient of two sums; of
-this batch the sum of squares of what was left over; whether any outcome was late; of this batch, by class, the
-sum of what was left over."""
+this batch the sum of squares of what was left over; whether any outcome was late; of this batch, by class,
+the sum of what was left over."""
 FORGETTING = 0.95
 """What a batch leaves of those before it."""
 
