@@ -9,21 +9,21 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
-from onlinecal.engine.batch import Batch
-from onlinecal.engine.columns.columns import Columns, EventColumns, columns_of
+from onlinecal.engine.columns.columns import REFUSED, Columns, columns_of, columns_of_lines
+from onlinecal.engine.columns.scanning import QUERY
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected
-from onlinecal.engine.keys.cache import KeyCache
+from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, encode_lines
+from onlinecal.engine.judge import Batch
+from onlinecal.engine.keys.book import Book
+from onlinecal.engine.keys.key import NEVER
 from onlinecal.engine.keys.packing import garbage_left_alone
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.totals import Line, Total, Totals
 from onlinecal.engine.ledger.archived import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.report import agreed_config, catch_up
-from onlinecal.engine.ledger.schema import Changes, Noted
-from onlinecal.engine.looking_up import unknown
-from onlinecal.engine.settings import NEVER, all_settings
-from onlinecal.engine.usual import UsualBatch
+from onlinecal.engine.ledger.schema import Changes, Noted, Record
+from onlinecal.engine.settings import all_settings
 from onlinecal.engine.watch.overview import Overview, Served, overview_of
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
@@ -96,14 +96,14 @@ class Engine:
 
     def _start(self) -> None:
         """Take up the state that the ledger holds."""
-        self._keys = KeyCache(self.config)
+        self._book = Book(self.config)
         self._number, self._keys_known = self._ledger.last_numbers()
         # nothing is archived while there is a writer
         self._archived = self._ledger.checkpoint() > 0
         self._sound = False
-        for upto in catch_up(self._keys, self._ledger):
+        for upto in catch_up(self._book, self._ledger):
             self._write_states(upto)
-        self._keys.start_watching(self._ledger.reliability(), self._number)
+        self._book.start_watching(self._ledger.reliability(), self._number)
         self._sound = True
 
     def _write_states(
@@ -114,12 +114,13 @@ class Engine:
         window: int | None = None,
     ) -> None:
         """Commit a batch, and the states that are due."""
-        behind = self.window if window is None else window
-        states = self._keys.due(upto, behind, self.hot_keys)
-        tail, after = self._keys.tail(upto), (self._number, self._keys_known)
-        if batch is not None:
-            rows = batch.created, batch.query_rows(), batch.closing_rows()
-            reliability = self._keys.reliability
+        book, behind = self._book, self.window if window is None else window
+        rows = (batch.created, batch.query_rows(), batch.closing_rows()) if batch else None
+        book.release()
+        states = book.due(upto, behind, self.hot_keys)
+        tail, after = book.tail(upto), (self._number, self._keys_known)
+        if rows:
+            reliability = book.reliability
             counted = None if reliability is None or reliability.is_written else reliability.dump()
             self._ledger.commit(Changes(*rows, states, tail, [Noted(*one) for one in inputs], after, counted))
         elif states:
@@ -132,40 +133,45 @@ class Engine:
         or (path, position, mark), are written down with the batch. Raises LedgerError, and keeps nothing of
         the batch, if the ledger cannot be written.
         """
-        return self._answer(EventColumns(list(events)), inputs).answers()
+        return self._answer(columns_of(events), inputs).answers()
 
-    def _answer(self, columns: Columns, inputs: Iterable[Input]) -> UsualBatch:
+    def _answer(self, columns: Columns, inputs: Iterable[Input]) -> Batch:
         """Judge a batch, let the keys take their steps, and commit what came of it."""
         with self._mutex:
             self._recover()
             began = time.perf_counter()
-            if self._archived:
-                columns = EventColumns(refuse_archived(self._ledger, columns.events(), self._keys.open))
             self._sound = False
             with garbage_left_alone():
-                batch = self._judge(columns)
-                batch.judge_all()
-                self._keys.run(batch.collect)
+                batch = Batch(self._book, self._fetch(columns), self._number, self._keys_known, columns)
+                batch.judge()
                 self._write_states(batch.number, batch, inputs)
             self._number, self._keys_known = batch.number, batch.keys_known
             self._sound = True
-            self._served.note(batch.refused(), time.perf_counter() - began, self._keys.raised)
+            self._served.note(batch.refused(), time.perf_counter() - began, self._book.raised)
             return batch
 
     def trust_times(self) -> None:
         """Take events of any time until the engine is closed: for those that were accepted before."""
-        for settings in self._keys.settings.values():
+        for settings in self._book.settings.values():
             settings.max_jump = NEVER
 
-    def _judge(self, columns: Columns) -> UsualBatch:
-        """A judge who has what the ledger knows of the events' ids and keys."""
-        keys = self._keys
-        known = unknown(columns, keys)
-        records = self._ledger.recall(known.ids) if known.ids else {}
-        if len(keys.states) < self._keys_known:
-            cold = [*known.cold, *(one.key for one in records.values() if one.closed is None)]
-            keys.fetch(dict.fromkeys(cold), self._ledger)
-        return UsualBatch(keys, records, self._number, self._keys_known, columns, known)
+    def _fetch(self, columns: Columns) -> dict[str, Record]:
+        """What the ledger knows of the ids of a batch that are not open; cold keys that it names are loaded."""
+        book, ids, kinds = self._book, columns.ids, columns.kinds
+        if self._archived:
+            refuse_archived(self._ledger, columns, book.open)
+        asks = [id for id, kind in zip(ids, kinds, strict=True) if kind == QUERY]
+        strange = [
+            id
+            for id, kind in zip(ids, kinds, strict=True)
+            if kind != QUERY and kind != REFUSED and id not in book.open
+        ]
+        records = self._ledger.recall([*asks, *strange]) if asks or strange else {}
+        if len(book.keys) < self._keys_known:
+            cold = [columns.keys[i] for i, kind in enumerate(kinds) if kind == QUERY]
+            cold += [one.key for one in records.values() if one.closed is None]
+            book.fetch(dict.fromkeys(cold), self._ledger)
+        return records
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
         """Answer complete lines of JSON, the `data`, with lines of JSON; `inputs` as `handle` takes them."""
@@ -173,8 +179,8 @@ class Engine:
 
     def answer_lines(self, data: bytes, inputs: Iterable[Input] = ()) -> tuple[bytes, Counter[type]]:
         """The same, of `data` and `inputs`, and how many answers there are of each type."""
-        batch = self._answer(columns_of(data), inputs)
-        return batch.lines(), batch.kinds()
+        answers = self._answer(columns_of_lines(data), inputs).answers()
+        return encode_lines(answers), Counter(map(type, answers))
 
     def query(
         self, id: str, key: str, hint: float | dict[str, float] | None = None, time: float | None = None
@@ -199,7 +205,7 @@ class Engine:
     def in_memory(self) -> tuple[int, int]:
         """How many keys are in memory, and how many of their forecasts are open."""
         with self._mutex:
-            return len(self._keys.states), len(self._keys.open)
+            return len(self._book.keys), len(self._book.open)
 
     def total(self) -> Total:
         """All keys together. The first call reads every key, later ones only those that changed since."""
@@ -210,10 +216,10 @@ class Engine:
         """What an operator looks at, with up to `limit` keys of each kind; costs what `total` does."""
         check_count(limit, "limit")
         with self._mutex:
-            totals, keys = self._totals(), self._keys
+            totals, book = self._totals(), self._book
             total = totals.read(self._number, self._keys_known)
-            reliability = keys.reliability or Reliability(self._number)
-            return overview_of(total, totals, keys.states.values(), reliability, self._served, limit)
+            reliability = book.reliability or Reliability(self._number)
+            return overview_of(total, totals, book.keys.values(), reliability, self._served, limit)
 
     def largest(self, limit: int = 10) -> list[Line]:
         """Names and summaries of the `limit` keys with the largest certificates per settled round."""
@@ -242,19 +248,19 @@ class Engine:
             return live
 
     def _live(self, key: str) -> Summary | None:
-        state = self._keys.states.get(key)
-        return None if state is None else state.summary()
+        found = self._book.keys.get(key)
+        return None if found is None else found.summary()
 
     def _cold(self, line: tuple[str, int, Summary]) -> Summary:
-        return self._keys.cold_summary(*line, self._ledger)
+        return self._book.cold_summary(*line, self._ledger)
 
     def _totals(self) -> Totals:
         self._recover()
-        if self._keys.totals is None:
-            loaded, lines = self._keys.states, self._ledger.summaries()
+        if self._book.totals is None:
+            loaded, lines = self._book.keys, self._ledger.summaries()
             cold = ((name, written) for name, _, written in lines if name not in loaded)
-            self._keys.totals = Totals(loaded.values(), cold)
-        return self._keys.totals
+            self._book.totals = Totals(loaded.values(), cold)
+        return self._book.totals
 
     def _recover(self) -> None:
         """After a batch that failed, start again from the ledger."""

@@ -1,34 +1,35 @@
-"""Configurations at work: checked, with the lanes that they ask for, and read from files."""
+"""Configurations at work: checked, with the forecasters that they ask for, and read from files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from onlinecal.engine.config import MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
-from onlinecal.engine.keys.arena import Arena
-from onlinecal.engine.keys.lanes import BinaryLanes, Lanes
-from onlinecal.engine.keys.steering import KeySteering, ProbabilitySteering
-from onlinecal.engine.watch.key_watch import ClassWatch, KeyWatch, ProbabilityWatch
+from onlinecal.engine.keys.binary_key import BinaryKind
+from onlinecal.engine.keys.key import NEVER
+from onlinecal.engine.keys.players import BinaryPlayers
+from onlinecal.engine.keys.steering import KeySteering
+from onlinecal.engine.watch.key_watch import ClassWatch, KeyWatch
 
-NEVER = float("inf")
 ALPHA = 1e-4
 """The rate of false alarms, unless another is set."""
 
 
-def lanes_of(config: KeyConfig) -> Lanes:
-    """The kind of lanes that a configuration asks for; ValueError if a parameter is out of range."""
+def kind_of(config: KeyConfig) -> Any:
+    """The forecasters that a configuration asks for; ValueError if a parameter is out of range."""
     given = {
         name: getattr(config, name)
         for name in PARAMETERS[config.kind]
         if getattr(config, name) is not None and name not in ("classes", "steering")
     }
     if config.kind == "binary":
-        return BinaryLanes(config.hints, **given)
+        return BinaryKind(config.hints, **given)
     if config.kind == "lp":
         from onlinecal.engine.keys.lp_lanes import LpLanes
 
@@ -39,42 +40,43 @@ def lanes_of(config: KeyConfig) -> Lanes:
 
 
 def steering_of(config: KeyConfig) -> Callable[[], KeySteering] | None:
-    """How a key's steering begins; None if its hints are not steered."""
-    if config.steering is False or config.kind == "lp":
+    """How steering of several classes begins; None if hints are not steered."""
+    if config.steering is False or config.kind != "simplex":
         return None
-    if config.kind == "binary":
-        return ProbabilitySteering
     from onlinecal.engine.keys.class_labels import ClassSteering
 
     return partial(ClassSteering, config.classes)
 
 
-def watch_of(config: KeyConfig) -> Callable[[], KeyWatch]:
-    """How a key's watch begins."""
-    wanted = config.alarm
-    alpha = ALPHA if wanted is None or wanted is True else wanted or None
-    return partial(ProbabilityWatch if config.kind == "binary" else ClassWatch, alpha)
-
-
 class Settings:
     """A configuration at work: shared by all keys that it holds for.
 
-    `arena` is where these live, if their forecasters are single grid machines without a window; else None.
-    `usual` is whether they ask for no more accounts than an arena keeps, since nothing expires, and whether
-    all hints that are probabilities are accepted.
+    Attributes
+    ----------
+    kind
+        What checks hints and outcomes, and makes forecasters.
+    is_binary, players
+        Whether outcomes are in [0, 1], and where keys of that kind live.
+    plain
+        Whether nothing can be wrong with a query that has a probability for a hint, or none, nor with an outcome
+        0 or 1 of an open forecast.
+    steers, threshold
+        Whether hints are steered; that of alarms, inf for none.
+    most_lanes, patience, max_jump
+        As in the configuration, inf where there is no limit.
     """
 
-    def __init__(self, config: KeyConfig) -> None:
-        self.config = config
-        self.kind = lanes_of(config)
-        self.new_steering, self.new_watch = steering_of(config), watch_of(config)
+    def __init__(self, config: KeyConfig, players: BinaryPlayers) -> None:
+        self.config, self.players = config, players
+        self.kind, self.is_binary = kind_of(config), config.kind == "binary"
+        alpha = ALPHA if config.alarm is None or config.alarm is True else config.alarm or None
+        self.threshold = inf if alpha is None else 1.0 / alpha
+        self.new_watch: Callable[[], KeyWatch] = partial(ClassWatch, alpha)
+        self.new_steering, self.steers = steering_of(config), config.steering is not False
         self.most_lanes = config.lanes
-        self.arena = None
-        if isinstance(self.kind, BinaryLanes) and config.lanes == 1 and config.window is None:
-            self.arena = Arena(self.kind.model, self.new_watch)
         self.patience = NEVER if config.expire_after is None else config.expire_after
-        self.usual = self.arena is not None and self.patience == NEVER and config.hints
         self.max_jump = NEVER if config.expire_after is None else config.max_jump
+        self.plain = self.is_binary and config.hints and self.patience == NEVER
 
     def problem_of_time(self, time: float | None, clock: float | None) -> str | None:
         """What is wrong with an event's time for a key with that clock, if anything is: see `max_jump`."""
@@ -91,9 +93,10 @@ class Settings:
         return f"time {time!r} is more than max_jump seconds {where}: is it in milliseconds?"
 
 
-def all_settings(config: EngineConfig) -> dict[int, Settings]:
+def all_settings(config: EngineConfig, players: BinaryPlayers | None = None) -> dict[int, Settings]:
     """Every configuration at work, by its place; ValueError if a parameter is out of range."""
-    return {place: Settings(config.at(place)) for place in range(-1, len(config.matches))}
+    shared = players or BinaryPlayers()
+    return {place: Settings(config.at(place), shared) for place in range(-1, len(config.matches))}
 
 
 def read_config(path: Path) -> EngineConfig:

@@ -1,27 +1,17 @@
-"""Lanes: single forecasters behind the engine, one for each forecast that a key has open, or for all of them.
+"""Lanes of keys of several classes: single forecasters, one for each forecast that a key has open, or for all.
 
 A lane is run on *steps* in the order in which they happened: a question leaves its forecast in an `Issued`,
-a label settles one. Both kinds of lanes are the compiled machines that the river classes play.
+a label settles one. Lanes are the machines that the river classes play.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import attrgetter
 from typing import Any, Protocol
 
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
-from onlinecal.engine.keys.packing import pack, pack_rounds, unpack, unpack_rounds
-from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
-from onlinecal.forecasters.binary.cells import GROWS, LATE, MOVED, NO_HINT, ROUNDS
-from onlinecal.forecasters.binary.compiled import FULL, certain_rounds, enlarged
-from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory
-from onlinecal.forecasters.binary.windowing.windows import NO_ROUNDS, Window
 from onlinecal.summing import in_turn
-from onlinecal.validation import check_probability, share_of
 
 
 class Issued(Struct, array_like=True, gc=False):
@@ -159,136 +149,3 @@ def check_wanted(hints: bool) -> None:
     """ValueError if a query has a hint where there are to be none."""
     if not hints:
         raise ValueError("hint must be left away: the key is configured with hints = false")
-
-
-class BinaryLanes:
-    """Forecasters of outcomes 0 and 1 that share their parameters."""
-
-    def __init__(self, hints: bool = True, **parameters: Any) -> None:
-        self.model = AlmostOneStepAhead(hints=hints, **parameters)
-
-    def hint_of(self, hint: Any) -> float | None:
-        """A probability, 0.0 without sign."""
-        if hint is None:
-            return None
-        check_wanted(self.model.hints)
-        return check_probability(hint, "hint") + 0.0
-
-    def outcome_of(self, value: Any) -> float:
-        """An int, 0 or 1, or a float between."""
-        outcome = share_of(value, "value")
-        return int(outcome) if outcome in (0, 1) else outcome
-
-    def new(self) -> BinaryLane:
-        """A lane before its first round."""
-        memory = self.model.memory.copy()
-        return BinaryLane(self.model, memory, self._window(memory, NO_ROUNDS))
-
-    def load(self, data: bytes) -> BinaryLane:
-        """The lane that was dumped; ValueError if it cannot be played on."""
-        if self.model.window is None:
-            memory, rounds = unpack(data), NO_ROUNDS
-        else:
-            size = int.from_bytes(data[:8], "little")
-            memory, rounds = unpack(data[8 : 8 + size]), unpack_rounds(data[8 + size :])
-        check_grid_memory(memory, self.model)
-        return BinaryLane(self.model, memory, self._window(memory, rounds))
-
-    def _window(self, memory: NDArray[np.int64], rounds: NDArray[np.int64]) -> Window | None:
-        """The window with these rounds beside a memory; ValueError if it cannot have them."""
-        size = self.model.window
-        return None if size is None else Window.holding(size, memory, rounds)
-
-
-class BinaryLane:
-    """A grid machine's memory; a forecast's cell is its lower end and its step."""
-
-    __slots__ = ("machine", "memory", "model", "window")
-
-    def __init__(
-        self, model: AlmostOneStepAhead, memory: NDArray[np.int64], window: Window | None = None
-    ) -> None:
-        self.model, self.memory, self.machine, self.window = model, memory, model.machine, window
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds were settled."""
-        return int(self.memory[ROUNDS])
-
-    @property
-    def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration of those rounds, a sum."""
-        return float(self.machine.certify(self.memory))
-
-    @property
-    def most_open(self) -> int:
-        """How many forecasts may be open."""
-        return 1 << 22
-
-    @property
-    def rounds_left(self) -> int:
-        """So many more rounds fit its integers, whatever they are."""
-        return certain_rounds(self.memory)
-
-    def check_open(self, waiting: list[Issued]) -> None:
-        """ValueError unless their cells are of the grid."""
-        cells, forecasts = map(attrgetter("cell"), waiting), map(attrgetter("probability"), waiting)
-        check_cells(zip(cells, forecasts, strict=True), self.memory)
-
-    def admits(self, outcome: float, late: int) -> bool:
-        """All outcomes are known."""
-        return True
-
-    def looks_at_itself(self, outcome: float) -> bool:
-        """They are."""
-        return False
-
-    def promise(self, late: int) -> float:
-        """At the horizon if there is one and it has not passed, else at the present round."""
-        rounds = max(self.model.horizon or 0, self.rounds)
-        return self.model.promise_for(self.memory, rounds, late)
-
-    def dump(self) -> bytes:
-        """The memory, without the room it has to spare, and the rounds of the window, if there is one."""
-        packed = pack(self.machine.rules.in_use(self.memory))
-        if self.window is None:
-            return packed
-        return len(packed).to_bytes(8, "little") + packed + pack_rounds(self.window.rounds)
-
-    def window_certificate(self, now: int) -> float:
-        """Of its rounds in the window of that moment; 0 if it keeps none."""
-        return 0.0 if self.window is None else self.window.certificate(self.memory, now)
-
-    def window_promise(self, late: int, rounds: int) -> float | None:
-        """What the distance of any so many of its consecutive rounds cannot exceed."""
-        return self.model.window_promise_for(self.memory, late, rounds)
-
-    def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
-        """Take the steps, each in one compiled call: handing over many in arrays would cost more."""
-        machine, certificates = self.machine, []
-        for issued, outcome, hint, others in steps:
-            if outcome is None:
-                guide = NO_HINT if hint is None else hint
-                if others > self.memory[LATE] and self.memory[GROWS]:
-                    machine.note_late(self.memory, others)
-                lower, step, issued.probability = machine.issue(self.memory, guide)
-                issued.cell = lower, step
-            else:
-                settle = machine.settle
-                if type(outcome) is float:
-                    settle = machine.settle_share
-                    self._expect_shares()
-                moved = 0 if self.window is None else self.memory[MOVED]
-                while settle(self.memory, *issued.cell, outcome, issued.probability) == FULL:
-                    self.memory = enlarged(self.memory)
-                if self.window is not None:
-                    lower, step = machine.rules.in_units(self.memory, *issued.cell)
-                    self.window.follow(self.memory, lower, step, outcome, moved, next(moments))
-            certificates.append(machine.certify(self.memory))
-        return certificates
-
-    def _expect_shares(self) -> None:
-        """Make the memory ready for outcomes that are neither 0 nor 1; the window goes over to its units."""
-        self.memory = self.model.refined(self.memory)
-        if self.window is not None:
-            self.window.suit(self.memory)

@@ -1,4 +1,4 @@
-"""Steering in the engine: a key's hints are mapped to better ones, which its lanes then follow.
+"""Steering of keys of several classes: hints are mapped to better ones, which the key's lanes then follow.
 
 A key has one state for all its lanes: what is to be learnt of hints does not depend on the lane that follows
 them, and one that learns from all labels knows more than several that share them. Labels that come late
@@ -18,18 +18,8 @@ import numpy as np
 from onlinecal.arrays import Floats
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.steering.binary import CURVES, FEATURES, TICKET
-from onlinecal.steering.soundness import check_steering
-from onlinecal.steering.trust import SIZE, ask, new_steering, settle
 
 FEW = 64
-
-NEW = new_steering()
-# what the last event left in the places of ticket, features and knots is written anew before it is read
-KEPT = np.ones(SIZE, np.bool_)
-KEPT[:TICKET] = KEPT[FEATURES:CURVES] = False
-BITS = (SIZE + 7) // 8
-"""Bytes that say which floats are kept."""
 
 
 class KeySteering(ABC):
@@ -81,42 +71,6 @@ class KeySteering(ABC):
     @abstractmethod
     def take(self, data: bytes, numbers: list[int]) -> None:
         """Take up what was dumped with hinted forecasts of these numbers; ValueError if that cannot be."""
-
-
-class ProbabilitySteering(KeySteering):
-    """That of binary outcomes; its state is that of `onlinecal.steering.trust`."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(new_steering())
-
-    def _ask(self, number: int, hint: float) -> float:
-        self.tickets[number] = ticket = np.empty(TICKET)
-        guide = ask(self.state, ticket, hint)
-        # only a state that somebody made up can lead beyond [0, 1] or to NaN
-        return guide if 0.0 <= guide <= 1.0 else hint
-
-    def _learn(self, ticket: Floats, outcome: float) -> None:
-        settle(self.state, ticket, outcome)
-
-    def dump(self, waiting: Iterable[Issued]) -> bytes:
-        """Bits that say which floats of the state are not a new one's, these, and the tickets."""
-        changed = (self.state.view(np.int64) != NEW.view(np.int64)) & KEPT
-        tickets = [self.tickets[number].tobytes() for number in hinted(waiting)]
-        return b"".join([np.packbits(changed).tobytes(), self.state[changed].tobytes(), *tickets])
-
-    def take(self, data: bytes, numbers: list[int]) -> None:
-        """Take up what was dumped."""
-        changed = np.unpackbits(np.frombuffer(data[:BITS], np.uint8))[:SIZE].view(np.bool_)
-        floats = np.frombuffer(data[BITS:], "<f8")
-        end = len(floats) - TICKET * len(numbers)
-        require(len(changed) == SIZE and int(changed.sum()) == end, "the length of its steering")
-        state, tickets = NEW.copy(), floats[end:].reshape(-1, TICKET)
-        state[changed] = floats[:end]
-        check_steering(state, tickets)
-        self.state = state
-        self.tickets = {number: ticket.copy() for number, ticket in zip(numbers, tickets, strict=True)}
 
 
 def packed(parts: list[Floats]) -> bytes:

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.key import Key
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.watch.key_watch import Scores
 
@@ -57,7 +57,7 @@ class Totals:
         Names and summaries of all other keys.
     """
 
-    def __init__(self, in_memory: Iterable[KeyState], cold: Iterable[Line]) -> None:
+    def __init__(self, in_memory: Iterable[Key], cold: Iterable[Line]) -> None:
         self._sums = [0] * len(figures(NOTHING))
         self._stale = dict.fromkeys(in_memory)
         self._counted: dict[str, Summary] = {}
@@ -72,7 +72,7 @@ class Totals:
             self._count(name, summary)
             self._remember(name, summary.oldest)
 
-    def loaded(self, state: KeyState) -> None:
+    def loaded(self, state: Key) -> None:
         """A cold key came into memory."""
         if state.oldest is not None:
             self._woken[state.oldest] += 1
@@ -81,11 +81,11 @@ class Totals:
         else:
             self._note(state.name, state.summary())
 
-    def touched(self, states: Iterable[KeyState]) -> None:
+    def touched(self, states: Iterable[Key]) -> None:
         """Something happened to these keys."""
         self._stale.update(dict.fromkeys(states))
 
-    def dropped(self, state: KeyState) -> None:
+    def dropped(self, state: Key) -> None:
         """A key leaves the memory."""
         if state in self._stale:
             del self._stale[state]
@@ -107,7 +107,7 @@ class Totals:
         first = nlargest(limit, self._per_round.items(), key=itemgetter(1))
         return [(name, self._counted[name]) for name, _ in first]
 
-    def oldest(self, in_memory: Iterable[KeyState]) -> int | None:
+    def oldest(self, in_memory: Iterable[Key]) -> int | None:
         """The number of the oldest query that waits, of these keys and all that are cold."""
         while self._waiting and self._woken[self._waiting[0]]:
             self._woken[heappop(self._waiting)] -= 1

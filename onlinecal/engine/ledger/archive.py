@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from onlinecal.engine.keys.cache import KeyCache, row_of
+from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.archived import (
     Archived,
@@ -149,14 +149,14 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Tell) -> Non
         [count] = new.execute(f"SELECT count(*) FROM {table} WHERE number > ?", (start,)).fetchone()
         counts.append(count)
     Closed(new).write(upto)
-    keys, done, waiting = KeyCache(config_of(ledger)), 0, []
+    book, done, waiting = Book(config_of(ledger)), 0, []
     logs = groupby(ledger.log_by_key(upto), key=lambda event: event.key)
     for number, log in _every_key(logs, [row[0] for row in ledger.rows("SELECT key FROM checkpoints")]):
         with ledger.content_errors():
-            state = replay_key(keys, ledger, number, log, start, upto)
-            waiting += [one.number for one in state.open.values()]
-            write_states(new, [row_of(state, upto)])
-            keys.drop(state)
+            key = replay_key(book, ledger, number, log, start, upto)
+            waiting += [book.numbers[entry] for entry in key.entries()]
+            write_states(new, book.rows_of([key], upto))
+            book.drop([key])
         _copy(ledger, new, f"SELECT * FROM keys WHERE number = {number}")
         done += len(log)
         tell(done, sum(counts))

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from onlinecal.engine.events import Incoming, Rejected, is_name
+from onlinecal.engine.columns.columns import REFUSED, Columns
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
 
@@ -86,18 +86,16 @@ def hash_of_id(id: str) -> int:
     return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "little", signed=True)
 
 
-def refuse_archived(
-    ledger: Ledger, events: list[Incoming | Rejected], waiting: Container[str]
-) -> list[Incoming | Rejected]:
-    """The events, with a refusal in the place of each that is about an archived forecast.
+def refuse_archived(ledger: Ledger, columns: Columns, waiting: Container[str]) -> None:
+    """Refuse the events that are about an archived forecast; `waiting` are ids that are known to be open.
 
-    `waiting` are ids that are known to be open. A new id is refused by mistake if it has the hash of an
-    archived one: with 10^8 archived, any one of 10^8 new ones with a chance of .0005.
+    A new id is refused by mistake if it has the hash of an archived one: with 10^8 archived, any one of 10^8 new
+    ones with a chance of .0005.
     """
     hashes: dict[int, set[str]] = {}
-    for event in events:
-        if not isinstance(event, Rejected) and is_name(event.id) and event.id not in waiting:
-            hashes.setdefault(hash_of_id(event.id), set()).add(event.id)
+    for id, kind in zip(columns.ids, columns.kinds, strict=True):
+        if kind != REFUSED and id not in waiting:
+            hashes.setdefault(hash_of_id(id), set()).add(id)
     found = ledger.rows(
         "SELECT hash FROM json_each(?) AS j CROSS JOIN archived ON hash = j.value",
         (json.dumps(list(hashes)),),
@@ -105,13 +103,6 @@ def refuse_archived(
     ids = {id for row in found for id in hashes[row[0]]}
     # by chance an id that is here may have the hash of one that is gone
     ids -= ledger.recall(ids).keys()
-    if not ids:
-        return events
-    return [
-        Rejected(
-            event.id, REASON, f"forecast {event.id!r} was moved to an archive, nothing more is told of it"
-        )
-        if event.id in ids and not isinstance(event, Rejected)
-        else event
-        for event in events
-    ]
+    for i, id in enumerate(columns.ids) if ids else ():
+        if id in ids and columns.kinds[i] != REFUSED:
+            columns.refuse(i, REASON, f"forecast {id!r} was moved to an archive, nothing more is told of it")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from onlinecal.engine.keys.cache import KeyCache
-from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.book import Book
+from onlinecal.engine.keys.key import Key
 from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.archived import Archived, archives_of, digest_of
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.report import check_same, config_of
+from onlinecal.engine.ledger.report import config_of, replay
 from onlinecal.engine.ledger.schema import Logged, Snapshot
 from onlinecal.engine.watch.reliability import Reliability
 
@@ -101,7 +101,7 @@ def _check(ledger: Ledger, tell: Tell) -> Check:
     problems += [f"{one} is none of a ledger's: remove it" for one in schema.strangers(ledger.rows)]
     problems += _check_cold(ledger)
     problems += _check_reliability(ledger)
-    keys, start = KeyCache(config_of(ledger)), ledger.checkpoint()
+    book, start = Book(config_of(ledger)), ledger.checkpoint()
     total = sum(ledger.counts()) - sum(one.events for one in archives_of(ledger))
     events = known = 0
     for number, log in groupby(ledger.log_by_key(), key=lambda event: event.key):
@@ -109,10 +109,10 @@ def _check(ledger: Ledger, tell: Tell) -> Check:
         events, known = events + len(of_key), known + 1
         try:
             with ledger.content_errors():
-                keys.drop(replay_key(keys, ledger, number, of_key, start))
+                book.drop([replay_key(book, ledger, number, of_key, start)])
         except LedgerError as error:
             problems.append(str(error))
-            keys = KeyCache(keys.config)
+            book = Book(book.config)
         tell(events, total)
     lost = ledger.closings_not_found()
     if lost:
@@ -125,9 +125,9 @@ def _check(ledger: Ledger, tell: Tell) -> Check:
 
 
 def replay_key(
-    keys: KeyCache, ledger: Ledger, number: int, log: Iterable[Logged], start: int, upto: int | None = None
-) -> KeyState:
-    """A key's state when it has taken its events behind the checkpoint, which are all, or all up to a number.
+    book: Book, ledger: Ledger, number: int, log: list[Logged], start: int, upto: int | None = None
+) -> Key:
+    """A key when it has taken its events behind the checkpoint, which are all, or all up to a number.
 
     LedgerError where the ledger has another answer, or another state at any place before that.
     """
@@ -137,39 +137,32 @@ def replay_key(
     snapshot: Snapshot = found[0]
     # behind what was archived, if the key was known then
     first = ledger.rows("SELECT state FROM checkpoints WHERE key = ?", (number,))
-    keys.load([snapshot._replace(state=first[0][0] if first else None, upto=start)])
-    state, asked = keys.states[snapshot.name], []
-    compared = snapshot.state is None or (upto is not None and snapshot.upto > upto)
+    book.load([snapshot._replace(state=first[0][0] if first else None, upto=start)])
+    key, done = book.keys[snapshot.name], 0
+    if snapshot.state is not None and (upto is None or snapshot.upto <= upto):
+        done = sum(event.number <= snapshot.upto for event in log)
+        replay(book, ledger, [(key, event) for event in log[:done]])
+        _compare(book, ledger, key, snapshot)
+    replay(book, ledger, [(key, event) for event in log[done:]])
+    return key
 
-    def compare() -> None:
-        keys.run()
-        if state.dump() != snapshot.state:
+
+def _compare(book: Book, ledger: Ledger, key: Key, snapshot: Snapshot) -> None:
+    """LedgerError unless the state of a key is the one that is written, with what stands beside it."""
+    [(_, _, summary, state)] = book.rows_of([key], snapshot.upto)
+    if state != snapshot.state:
+        raise LedgerError(
+            f"{ledger.path}: the state of key {key.name!r} is not what its events up to number "
+            f"{snapshot.upto} come to"
+        )
+    told = ledger.rows(f"SELECT {', '.join(TOLD)} FROM states WHERE key = ?", (key.number,))[0]
+    for name, one in zip(TOLD, told, strict=True):
+        other = getattr(summary, name)
+        if one != other:
             raise LedgerError(
-                f"{ledger.path}: the state of key {snapshot.name!r} is not what its events up to number "
-                f"{snapshot.upto} come to"
+                f"{ledger.path}: the ledger says of key {key.name!r} that its {name} is {one}; its events come "
+                f"to {other}"
             )
-        told = ledger.rows(f"SELECT {', '.join(TOLD)} FROM states WHERE key = ?", (number,))[0]
-        came = tuple(getattr(state.written(), name) for name in TOLD)
-        for name, one, other in zip(TOLD, told, came, strict=True):
-            if one != other:
-                raise LedgerError(
-                    f"{ledger.path}: the ledger says of key {snapshot.name!r} that its {name} is {one}; its "
-                    f"events come to {other}"
-                )
-
-    for event in log:
-        if not compared and event.number > snapshot.upto:
-            compare()
-            compared = True
-        issued = keys.apply(state, event)
-        if not event.closes:
-            asked.append((event, issued))
-    keys.run()
-    if not compared:
-        compare()
-    for event, issued in asked:
-        check_same(ledger, event, issued)
-    return state
 
 
 def _check_cold(ledger: Ledger) -> list[str]:

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.keys.cache import KeyCache
-from onlinecal.engine.keys.lanes import Issued
+from onlinecal.engine.keys.book import Book
+from onlinecal.engine.keys.key import Key
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
@@ -125,15 +125,15 @@ def read_report(path: str | Path) -> Report:
     ledger = Ledger(Path(path), read_only=True)
     try:
         with ledger.snapshot(), ledger.content_errors():
-            keys = KeyCache(config_of(ledger))
+            book = Book(config_of(ledger))
             after = ledger.about("tail") or 0
             while events := ledger.log(after, CHUNK):
                 after = events[-1].number
-                take(keys, ledger, events)
+                take(book, ledger, events)
             lines = []
             for line in ledger.summaries():
-                state = keys.states.get(line[0])
-                summary = state.summary() if state else keys.cold_summary(*line, ledger)
+                key = book.keys.get(line[0])
+                summary = key.summary() if key else book.cold_summary(*line, ledger)
                 worth = None if summary.watched is None else summary.watched.scores
                 lines.append(KeyReport(line[0], line[1], summary, worth))
             total = total_of(line.summary for line in lines)
@@ -151,7 +151,7 @@ def read_report(path: str | Path) -> Report:
             queries, closings = ledger.counts()
             return Report(
                 str(path),
-                keys.config,
+                book.config,
                 queries + closings,
                 queries,
                 closings,
@@ -171,7 +171,7 @@ def read_report(path: str | Path) -> Report:
 CHUNK = 10_000
 
 
-def catch_up(keys: KeyCache, ledger: Ledger) -> Iterator[int]:
+def catch_up(book: Book, ledger: Ledger) -> Iterator[int]:
     """Bring the keys up to the end of the log, chunk by chunk; yields the number reached each time.
 
     Raises LedgerError if a forecast comes out other than it was answered.
@@ -179,36 +179,37 @@ def catch_up(keys: KeyCache, ledger: Ledger) -> Iterator[int]:
     after = ledger.about("tail") or 0
     while events := ledger.log(after, CHUNK):
         after = events[-1].number
-        take(keys, ledger, events)
+        take(book, ledger, events)
         yield after
 
 
-def take(keys: KeyCache, ledger: Ledger, events: list[Logged]) -> None:
+def take(book: Book, ledger: Ledger, events: list[Logged]) -> None:
     """Let the keys take logged events that they do not hold yet."""
-    by_number = {state.number: state for state in keys.states.values()}
+    by_number = {key.number: key for key in book.keys.values()}
     cold = ledger.keys_numbered({event.key: None for event in events if event.key not in by_number})
-    asked = []
     with ledger.content_errors():
-        keys.load(cold)
-        by_number.update((one.number, keys.states[one.name]) for one in cold)
-        for event in events:
-            state = by_number[event.key]
-            if event.number > state.upto:
-                issued = keys.apply(state, event)
-                if not event.closes:
-                    asked.append((event, issued))
-        keys.run()
-    for event, issued in asked:
-        check_same(ledger, event, issued)
+        book.load(cold)
+        by_number.update((one.number, book.keys[one.name]) for one in cold)
+        pairs = ((by_number[event.key], event) for event in events)
+        replay(book, ledger, [(key, event) for key, event in pairs if event.number > key.upto])
 
 
-def check_same(ledger: Ledger, event: Logged, issued: Issued) -> None:
-    """Refuse to go on if a forecast is not the one that was answered."""
-    if (issued.probability, issued.certificate) != (event.probability, event.certificate):
-        raise LedgerError(
-            f"{ledger.path}: forecast {event.id!r} was answered with {event.probability!r}, by the log it is "
-            f"{issued.probability!r}: the ledger was changed, or written by an onlinecal with other rules"
-        )
+def replay(book: Book, ledger: Ledger, events: Iterable[tuple[Key, Logged]]) -> None:
+    """Let keys take events once more; LedgerError if a forecast is not the one that was answered."""
+    asked, entries = [], []
+    for key, event in events:
+        entry = book.replay(key, event)
+        if not event.closes:
+            asked.append(event)
+            entries.append(entry)
+    book.play()
+    for event, *answer in zip(asked, *book.answers(entries), strict=True):
+        if answer != [event.probability, event.certificate]:
+            raise LedgerError(
+                f"{ledger.path}: forecast {event.id!r} was answered with {event.probability!r}, by the log it "
+                f"is {answer[0]!r}: the ledger was changed, or written by an onlinecal with other rules"
+            )
+    book.release()
 
 
 def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:

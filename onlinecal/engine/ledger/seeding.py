@@ -9,11 +9,10 @@ from pathlib import Path
 import msgspec
 
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.file import LedgerError
-from onlinecal.engine.ledger.schema import write_states
-from onlinecal.engine.settings import all_settings
+from onlinecal.engine.ledger.schema import Snapshot, write_states
 
 KEPT = {
     "archives": "SELECT * FROM archives",
@@ -66,10 +65,12 @@ def seed(connection: sqlite3.Connection, source: Path, into: Path, config: Engin
 
 
 def _write_states(new: sqlite3.Connection, config: EngineConfig) -> None:
-    settings = all_settings(config)
+    book = Book(config)
     [upto] = new.execute("SELECT max(number) FROM archives").fetchone()
     for number, name, place, data in new.execute(
         "SELECT k.number, k.name, k.config, c.state FROM checkpoints AS c JOIN keys AS k ON k.number = c.key"
     ).fetchall():
-        summary = KeyState(name, number, settings[place], data).written()
-        write_states(new, [(number, upto, summary, data)])
+        book.load([Snapshot(number, name, place, upto, data)])
+        key = book.keys[name]
+        write_states(new, [(number, upto, key.written(), data)])
+        book.drop([key])

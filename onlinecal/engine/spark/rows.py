@@ -20,8 +20,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from onlinecal.engine.columns.columns import FEW, Columns, EventColumns, is_plain, joined
-from onlinecal.engine.columns.scanning import ID, ODD, OUTCOME, QUERY
+from onlinecal.engine.columns.columns import REFUSED, Columns, blank
+from onlinecal.engine.columns.scanning import OUTCOME, QUERY
 from onlinecal.engine.events import (
     LONGEST_NAME,
     Answer,
@@ -32,6 +32,7 @@ from onlinecal.engine.events import (
     Rejected,
     Settled,
     decode,
+    is_name,
 )
 from onlinecal.engine.spark.session import need_pyspark
 
@@ -293,7 +294,7 @@ def packed(batches: list[pyarrow.RecordBatch]) -> list[pyarrow.RecordBatch]:
     return pyarrow.table(joined).to_batches()
 
 
-class KeyRows(Columns):
+class KeyRows:
     """Rows of `key` in the order of their positions.
 
     Attributes
@@ -313,58 +314,41 @@ class KeyRows(Columns):
             order = _order(placed, codes, hints, times, ids, lines)
             placed, codes, hints, times = (one[order] for one in (placed, codes, hints, times))
             ids, lines = ([one[i] for i in order] for one in (ids, lines))
-        self._codes, self._lines, self.ids = codes, lines, ids
+        self._codes, self._lines, self._ids = codes, lines, ids
+        self._hints, self._times = hints + 0.0, times + 0.0
         self.positions: list[int | None] = placed.tolist()
         for i in np.flatnonzero(codes == UNPLACED).tolist():
             self.positions[i] = None
-        self.hints, self.times = hints + 0.0, times + 0.0
-        if len(self) >= FEW:
-            self._look()
-
-    def _look(self) -> None:
-        codes, n = self._codes, len(self)
-        self.kinds = np.where(codes == ASKS, QUERY, np.where(codes < ASKS, ODD, OUTCOME)).astype(np.int8)
-        self.values = np.where(codes > ASKS, _AS_BINARY[np.maximum(codes, ASKS + 1) - ASKS - 1], np.nan)
-        whole = "".join(self.ids)
-        if not self._is_binary or not is_plain(self._key):
-            self.kinds[:] = ODD
-        elif (
-            not (whole.isascii() and whole.isprintable())
-            or not 0 < min(sizes := list(map(len, self.ids))) <= max(sizes) <= LONGEST_NAME
-        ):
-            self.kinds[[not is_plain(id) for id in self.ids]] = ODD
-        usual = (self.kinds != ODD).tolist()
-        texts = [id if one else "" for id, one in zip(self.ids, usual, strict=True)]
-        self.bytes, spans = joined([*texts, (self._key or "") if any(usual) else ""])
-        self.spans = np.zeros((n, 4), np.int64)
-        self.spans[:, :2] = spans[:-1]
-        self.spans[self.kinds == QUERY, 2:] = spans[-1]
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    def texts(self, which: NDArray[np.int64], column: int) -> list[str]:
-        """Those of the rows."""
-        if column == ID:
-            return [self.ids[i] for i in which.tolist()]
-        return [self._key or ""] * len(which)
 
     def columns(self) -> Columns:
-        """These, or the events if there are few."""
-        return EventColumns(self.events()) if len(self) < FEW else self
+        """The events of the rows."""
+        codes, n, key = self._codes, len(self._codes), self._key or ""
+        columns = blank(n)
+        usual = codes >= ASKS if self._is_binary and is_name(key) else np.zeros(n, np.bool_)
+        if not all(map(is_name, self._ids)):
+            usual &= np.array(list(map(is_name, self._ids)))
+        asks, tells = usual & (codes == ASKS), usual & (codes > ASKS)
+        kinds = np.where(asks, QUERY, np.where(tells, OUTCOME, REFUSED))
+        columns.kinds[:], columns.ids[:] = kinds.tolist(), self._ids
+        columns.keys[:] = [key if one else "" for one in asks.tolist()]
+        columns.hints[asks], columns.times[usual] = self._hints[asks], self._times[usual]
+        columns.values[tells] = _AS_BINARY[codes[tells] - ASKS - 1]
+        for i in np.flatnonzero(~usual).tolist():
+            columns.put(i, self._event(i))
+        return columns
 
-    def event(self, i: int) -> Incoming | Rejected:
+    def _event(self, i: int) -> Incoming | Rejected:
         """The event of a row, or what is wrong with it."""
-        code, time = int(self._codes[i]), float(self.times[i])
+        code, time = int(self._codes[i]), float(self._times[i])
         if code < ASKS:
             line = self._lines[i].encode()
             return refused(line, "position") if code == UNPLACED else event_of(line, self._is_binary)
         at = None if time != time else time
         if code == ASKS:
-            hint = float(self.hints[i])
-            return Query(self.ids[i], self._key, None if hint != hint else hint, at)  # type: ignore[arg-type]
+            hint = float(self._hints[i])
+            return Query(self._ids[i], self._key, None if hint != hint else hint, at)  # type: ignore[arg-type]
         value = VALUES[code - ASKS - 1]
-        return Outcome(self.ids[i], int(_AS_BINARY[code - ASKS - 1]) if self._is_binary else value, None, at)
+        return Outcome(self._ids[i], int(_AS_BINARY[code - ASKS - 1]) if self._is_binary else value, None, at)
 
     def refusals(self) -> list[Answer]:
         """What rows are answered that have no key."""

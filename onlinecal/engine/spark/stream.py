@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.keys.cache import KeyCache
-from onlinecal.engine.keys.step import KeyStep
+from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.report import config_of
 from onlinecal.engine.spark.rows import PACKED, REPLY, TOLD, KeyRows, columns_of, packs, told
 from onlinecal.engine.spark.session import check_workers, need_pyspark
+from onlinecal.engine.step import KeyStep
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -197,22 +197,19 @@ def states_in(path: Path) -> Iterator[tuple[str, bytes]]:
                     "`onlinecal stream --ledger FILE < /dev/null`, which writes them"
                 )
             config = config_of(ledger)
-            step, keys, names = KeyStep(config, 1), KeyCache(config), ledger.summaries()
+            step, book, names = KeyStep(config, 1), Book(config), ledger.summaries()
             while some := [name for name, _, _ in islice(names, CHUNK)]:
                 snapshots = ledger.keys_named(some)
                 with ledger.content_errors():
                     if len(snapshots) < len(some):
                         lost = set(some).difference(one.name for one in snapshots)
                         raise ValueError(f"{min(lost)!r} cannot be the name of a key")
-                    keys.load(snapshots)
-                records = ledger.recall(keys.open)
+                    book.load(snapshots)
+                records = ledger.recall(book.open)
                 for snapshot in snapshots:
-                    state = keys.states[snapshot.name]
-                    open_records = [records[id] for id in state.open]
-                    yield (
-                        snapshot.name,
-                        step.adopt(snapshot.name, number, state.dump(), open_records),
-                    )
-                    keys.drop(state)
+                    key = book.keys[snapshot.name]
+                    waiting = [records[book.ids[entry]] for entry in key.entries()]
+                    yield snapshot.name, step.adopt(snapshot.name, number, key.dump(book.ids), waiting)
+                    book.drop([key])
     finally:
         ledger.close()

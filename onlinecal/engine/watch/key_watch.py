@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from math import fsum, inf, nan
 from typing import Any, NamedTuple
 
@@ -26,7 +26,8 @@ from onlinecal.arrays import Floats
 from onlinecal.engine.events import is_name
 from onlinecal.engine.keys.class_labels import ClassOutcome, parts_of
 from onlinecal.engine.keys.lanes import Issued
-from onlinecal.engine.keys.packing import SUM, first_floats, pack_floats, sum_of, unpack_floats
+from onlinecal.engine.keys.storing import StoredBinary, account_in
+from onlinecal.engine.keys.packing import SUM, pack_floats, sum_of, unpack_floats
 from onlinecal.engine.watch.account import (
     ALARMS,
     BIASES,
@@ -42,7 +43,6 @@ from onlinecal.engine.watch.account import (
     ask,
     log_cost,
     new_account,
-    settle,
     settle_bets,
 )
 from onlinecal.forecasters.binary.soundness import require
@@ -128,46 +128,13 @@ class KeyWatch(ABC):
         """Take up the outcome of a forecast."""
 
     def _raise(self, whose: int) -> None:
-        alarm = self.last_alarm(whose)
+        alarm = last_alarm(self.account, whose)
         assert alarm is not None
         self.raised.append(Raised(whose, alarm))
 
-    def last_alarm(self, whose: int) -> Alarm | None:
-        """The last alarm of the forecasts, or of the hints; None if there was none."""
-        return alarm_in(self.account[:BIASES].tolist(), whose)
-
+    @abstractmethod
     def watched(self) -> Watched:
         """What came of it."""
-        return self.watched_by(self.account[:MONEY].tolist())
-
-    def watched_by(self, sums: list[float]) -> Watched:
-        """What came of it by an account's sums, which are all in front of the bets' money."""
-        return Watched(
-            self._scores(sums),
-            *self._biases(sums),
-            int(sums[ALARMS]),
-            int(sums[ALARMS + PER_ALARM]),
-            alarm_in(sums, FORECAST),
-            alarm_in(sums, HINT),
-        )
-
-    def _biases(self, sums: list[float]) -> tuple[float | None, float | None]:
-        return None, None
-
-    def _scores(self, sums: list[float]) -> Scores | None:
-        """Averages over the rounds with a hint, if there are some, else over all."""
-        group = HINTED if sums[HINTED] else UNHINTED
-        n, *totals = sums[group : MONEY if group == HINTED else HINTED]
-        if not n:
-            return None
-        losses = [one / n for one in totals]
-        brier, log_loss = (losses[4], losses[5]) if group == HINTED else (None, None)
-        constants = self._constants(losses[0], losses[1])
-        return Scores(int(n), brier, log_loss, losses[2], losses[3], *constants)
-
-    @abstractmethod
-    def _constants(self, mean: float, square: float) -> tuple[float, float]:
-        """Brier score and log loss of the best constant; of the outcomes' mean and mean square."""
 
     def dump(self, waiting: Collection[Issued]) -> bytes:
         """Account and tickets, as `pack_floats` has them."""
@@ -198,42 +165,51 @@ class KeyWatch(ABC):
         require(labels is None, "its classes")
 
 
-class ProbabilityWatch(KeyWatch):
-    """That of outcomes in [0, 1]."""
+def watched_by(sums: list[float]) -> Watched:
+    """What came of watching a binary key, by its account's sums, which are all in front of the bets' money."""
+    biases = [abs(one) for one in sums[BIASES:UNHINTED]]
+    of_hints = max(biases[2], biases[3] / 1.5) if sums[HINTED] else None
+    return watched_with(sums, constants_of, max(biases[0], biases[1] / 1.5), of_hints)
 
-    __slots__ = ()
 
-    def _is_forecast(self, told: Any) -> bool:
-        return is_share(told)
+def watched_with(
+    sums: list[float],
+    constants: Callable[[float, float], tuple[float, float]],
+    bias: float | None = None,
+    hint_bias: float | None = None,
+) -> Watched:
+    """What came of watching a key; `constants` are as `constants_of`."""
+    return Watched(
+        scores_in(sums, constants),
+        bias,
+        hint_bias,
+        int(sums[ALARMS]),
+        int(sums[ALARMS + PER_ALARM]),
+        alarm_in(sums, FORECAST),
+        alarm_in(sums, HINT),
+    )
 
-    def _probabilities(self, issued: Issued) -> tuple[float, float]:
-        return issued.probability, nan if issued.hint is None else issued.hint
 
-    def _settle(self, ticket: Ticket, issued: Issued, outcome: float, number: int) -> None:
-        hint = nan if issued.hint is None else issued.hint
-        raised = settle(
-            self.account,
-            ticket,
-            issued.probability,
-            hint,
-            float(outcome),
-            issued.number,
-            number,
-            self.threshold,
-        )
-        if raised:
-            for whose in (FORECAST, HINT):
-                if raised >> whose & 1:
-                    self._raise(whose)
+def scores_in(sums: list[float], constants: Callable[[float, float], tuple[float, float]]) -> Scores | None:
+    """Averages over the rounds with a hint, if there are some, else over all."""
+    group = HINTED if sums[HINTED] else UNHINTED
+    n, *totals = sums[group : MONEY if group == HINTED else HINTED]
+    if not n:
+        return None
+    losses = [one / n for one in totals]
+    brier, log_loss = (losses[4], losses[5]) if group == HINTED else (None, None)
+    return Scores(int(n), brier, log_loss, losses[2], losses[3], *constants(losses[0], losses[1]))
 
-    def _biases(self, sums: list[float]) -> tuple[float | None, float | None]:
-        biases = [abs(one) for one in sums[BIASES:UNHINTED]]
-        of_hints = max(biases[2], biases[3] / 1.5) if sums[HINTED] else None
-        return max(biases[0], biases[1] / 1.5), of_hints
 
-    def _constants(self, mean: float, square: float) -> tuple[float, float]:
-        p = min(1.0, mean)
-        return max(0.0, square - p * p), p * log_cost(p) + (1.0 - p) * log_cost(1.0 - p)
+def constants_of(mean: float, square: float) -> tuple[float, float]:
+    """Brier score and log loss of the best constant, of the outcomes' mean and mean square."""
+    p = min(1.0, mean)
+    return max(0.0, square - p * p), p * log_cost(p) + (1.0 - p) * log_cost(1.0 - p)
+
+
+def last_alarm(account: Floats, whose: int) -> Alarm | None:
+    """The last alarm of the forecasts, or of the hints; None if there was none."""
+    return alarm_in(account[:BIASES].tolist(), whose)
 
 
 def alarm_in(sums: list[float], whose: int) -> Alarm | None:
@@ -316,17 +292,20 @@ def watched_in(key: str, state: bytes) -> Watched:
     """
     if state[:SUM] != sum_of(memoryview(state)[SUM:]):
         raise ValueError(f"the state of key {key!r} is damaged: repair the ledger, it is made anew")
-    stored = _watch.decode(_of_key.decode(memoryview(state)[SUM:]).watch)
-    if stored.labels is None:
-        return _binary.watched_by(first_floats(stored.floats, MONEY, SIZE))
+    data = memoryview(state)[SUM:]
+    if state[SUM] == OF_BINARY:
+        return watched_by(account_in(_of_binary.decode(data))[:MONEY].tolist())
+    stored = _watch.decode(_of_classes.decode(data).watch)
     of_classes = ClassWatch(None)
     of_classes.account, _ = unpack_floats(stored.floats, "<f8", SIZE)
-    of_classes.labels = stored.labels
+    of_classes.labels = stored.labels or {}
     return of_classes.watched()
 
 
-_binary = ProbabilityWatch(None)
-_of_key = msgspec.msgpack.Decoder(_WatchOfKey)
+OF_BINARY = 0x90 + len(StoredBinary.__struct_fields__)
+"""The first byte of a binary key's state: it is an array of so many."""
+_of_binary = msgspec.msgpack.Decoder(StoredBinary)
+_of_classes = msgspec.msgpack.Decoder(_WatchOfKey)
 _watch = msgspec.msgpack.Decoder(StoredWatch)
 
 
@@ -427,6 +406,10 @@ class ClassWatch(KeyWatch):
                 asked, threshold = issued.number, self.threshold
                 if settle_bets(account, ticket, whose, bets[whose], came, asked, number, threshold):
                     self._raise(whose)
+
+    def watched(self) -> Watched:
+        """What came of it."""
+        return watched_with(self.account[:MONEY].tolist(), self._constants)
 
     def _constants(self, mean: float, square: float) -> tuple[float, float]:
         place = bool(self.account[HINTED])

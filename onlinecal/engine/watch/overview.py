@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from onlinecal.engine.events import Rejected
-from onlinecal.engine.keys.state import KeyState
+from onlinecal.engine.keys.key import Key
 from onlinecal.engine.keys.totals import Line, Total, Totals
 from onlinecal.engine.watch.key_watch import Raised, Scores
 from onlinecal.engine.watch.logs import tell_alarms, tell_refusals
@@ -93,7 +93,7 @@ def sides(reliability: Reliability, certificate: float, rounds: int) -> tuple[Si
 def overview_of(
     total: Total,
     totals: Totals,
-    in_memory: Collection[KeyState],
+    in_memory: Collection[Key],
     reliability: Reliability,
     served: Served,
     limit: int,

@@ -103,6 +103,12 @@ def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
 
 
 @inlined
+def takes_shares(memory: Memory) -> bool:
+    """Whether it is `refined`."""
+    return bool(memory[TUNED] & SHARED != 0)
+
+
+@inlined
 def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
     """A cell in today's units, which never change."""
     return lower, step

@@ -110,6 +110,12 @@ def free_points(memory: NDArray[np.int64]) -> None:
 
 
 @inlined
+def takes_shares(memory: Memory) -> bool:
+    """Whether it is `refined`."""
+    return bool(memory[SHARED] != 0)
+
+
+@inlined
 def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
     """A cell in today's units, if it was reported before `refined`."""
     factor = memory[STEP] // step

@@ -11,20 +11,17 @@ from typing import Any
 from zlib import crc32
 
 import msgspec
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from onlinecal.engine.batch import Asked, Row, refuse
-from onlinecal.engine.columns.columns import FEW, Columns, EventColumns
-from onlinecal.engine.columns.scanning import ID, KEY, ODD, QUERY
+from onlinecal.engine.columns.columns import Columns, columns_of
+from onlinecal.engine.columns.scanning import QUERY
 from onlinecal.engine.config import EngineConfig, KeyConfig
-from onlinecal.engine.events import Answer, Incoming, Query, Rejected
-from onlinecal.engine.keys.cache import KeyCache
+from onlinecal.engine.events import Answer, Incoming, Rejected
+from onlinecal.engine.judge import Batch
+from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.packing import garbage_left_alone
-from onlinecal.engine.ledger.schema import Record, Snapshot, loaded, loaded_outcome
-from onlinecal.engine.looking_up import Unknown, unknown
-from onlinecal.engine.usual import UsualBatch
+from onlinecal.engine.ledger.schema import Record, Snapshot, loaded_outcome
 from onlinecal.validation import check_count
 from onlinecal.version import STATE_FORMAT, check_format
 
@@ -77,7 +74,7 @@ class KeyStep:
         # all fields: which of them msgspec takes for defaults depends on how the configuration came here
         self._sums = {
             place: crc32(_encoder.encode(_values_of(settings.config)))
-            for place, settings in self._keys.settings.items()
+            for place, settings in self._book.settings.items()
         }
 
     def __call__(
@@ -104,10 +101,10 @@ class KeyStep:
         ValueError
             The bytes are damaged, of another format, or were kept with another configuration.
         """
-        after, batch = self.turn(key, data, EventColumns(list(events)))
+        after, batch = self.turn(key, data, columns_of(events))
         return after, batch.answers()
 
-    def turn(self, key: str, data: bytes | None, columns: Columns) -> tuple[bytes | None, UsualBatch]:
+    def turn(self, key: str, data: bytes | None, columns: Columns) -> tuple[bytes | None, Batch]:
         """The same of events in columns; the batch has the answers."""
         try:
             with garbage_left_alone():
@@ -118,35 +115,34 @@ class KeyStep:
             raise
 
     def _start_over(self) -> None:
-        self._keys = KeyCache(self.config)
+        self._book = Book(self.config)
 
-    def _turn(self, key: str, data: bytes | None, columns: Columns) -> tuple[bytes | None, UsualBatch]:
-        keys, place = self._keys, self.config.place_for(key)
-        before = self._read(key, data, self._sums[place])
+    def _turn(self, name: str, data: bytes | None, columns: Columns) -> tuple[bytes | None, Batch]:
+        book, place = self._book, self.config.place_for(name)
+        before = self._read(name, data, self._sums[place])
         if data is not None:
             # no key has a number here
-            keys.load([Snapshot(0, key, place, before.number, before.state)])
+            book.load([Snapshot(0, name, place, before.number, before.state)])
+        for i, kind in enumerate(columns.kinds):
+            if kind == QUERY and columns.keys[i] != name:
+                columns.refuse(i, "invalid", f"key must be that of the turn, {name!r}, got {columns.keys[i]!r}")
         records = {record.id: record for record in before.records}
-        if len(columns) >= FEW:
-            asks = np.flatnonzero(columns.kinds == QUERY)
-            columns.kinds[asks[[name != key for name in columns.texts(asks, KEY)]]] = ODD
-        batch = Turn(keys, records, before.number, columns, unknown(columns, keys), key, self.remember)
-        batch.judge_all()
-        keys.run(batch.collect)
-        state = keys.states.get(key)
-        if state is None:
+        batch = Batch(book, records, before.number, 0, columns, self.remember)
+        batch.judge()
+        key = book.keys.get(name)
+        if key is None:
             return data, batch
-        # what is open is made into objects once
-        keys.unseat(state)
-        waiting = {issued.number for issued in state.open.values()}
+        waiting = {book.numbers[entry] for entry in key.entries()}
+        closings = list(batch.closing_rows())
         oldest = batch.number - self.remember
         kept = [
             record
-            for record in closed_by(before.records + asked_in(batch, key), batch.closing_rows())
+            for record in closed_by([*before.records, *batch.records_of(name)], closings)
             if (record.closed or record.number) > oldest or record.number in waiting
         ]
-        after = self.adopt(key, batch.number, state.dump(), kept)
-        keys.drop(state)
+        book.release()
+        after = self.adopt(name, batch.number, key.dump(book.ids), kept)
+        book.drop([key])
         return after, batch
 
     def adopt(self, key: str, number: int, state: bytes, records: list[Record]) -> bytes:
@@ -172,90 +168,7 @@ class KeyStep:
         return kept
 
 
-class Turn(UsualBatch):
-    """A turn of `key`, which knows a closed or expired forecast for `remember` more events.
-
-    Whether it still does is looked at whenever an event names it, so that it does not matter where turns
-    begin and end; what is judged with others is about new and open forecasts. A turn that may forget one of
-    its own and be asked for it anew is judged one by one.
-    """
-
-    def __init__(
-        self,
-        keys: KeyCache,
-        records: dict[str, Record],
-        number: int,
-        columns: Columns,
-        known: Unknown,
-        key: str,
-        remember: int,
-    ) -> None:
-        super().__init__(keys, records, number, 0, columns, known)
-        if len(columns) > remember and asks_again(columns):
-            self.few = keys.few = True
-        self._key, self._remember = key, remember
-        # of forecasts that were asked for in this turn and are known no more
-        self._forgotten: set[str] = set()
-
-    def judge(self, event: Incoming | Rejected) -> Answer | Asked:
-        """The answer to an event, as of one key's turn."""
-        if isinstance(event.id, str) and event.id not in self.keys.open:
-            self._forget(event.id)
-        if type(event) is Query and event.key != self._key:
-            return refuse(event, "invalid", f"key must be that of the turn, {self._key!r}, got {event.key!r}")
-        return super().judge(event)
-
-    def _forget(self, id: str) -> None:
-        """Drop what is known of a forecast that is not open, if that is too long ago."""
-        record, asked, closed = self.records.get(id), self.asked_before(id), self.closed_before(id)
-        if closed is not None:
-            number = closed[0][0]
-        elif record is not None:
-            number = record.closed or record.number
-        elif asked is not None:
-            number = asked[3].number
-        else:
-            return
-        if self.number - number >= self._remember:
-            self._forgotten.add(id)
-            for known in (self.records, self.asked, self.closed, self.keys.given_up):
-                known.pop(id, None)
-
-    def asked_before(self, id: Any) -> Asked | None:
-        """A query of this turn."""
-        return self.asked.get(id) if id in self._forgotten else super().asked_before(id)
-
-    def closed_before(self, id: Any) -> tuple[Row, str] | None:
-        """A closing of this turn."""
-        return self.closed.get(id) if id in self._forgotten else super().closed_before(id)
-
-
-def asks_again(columns: Columns) -> bool:
-    """Whether a query has an id that an event before it has named."""
-    if len(columns) < FEW:
-        return False
-    usual = np.flatnonzero(columns.kinds != ODD)
-    ids: dict[int, Any] = dict(zip(usual.tolist(), columns.texts(usual, ID), strict=True))
-    asks, named = columns.kinds == QUERY, set[Any]()
-    for i in range(len(columns)):
-        event = None if i in ids else columns.event(i)
-        id = ids[i] if event is None else event.id
-        if isinstance(id, str):
-            if (asks[i] or type(event) is Query) and id in named:
-                return True
-            named.add(id)
-    return False
-
-
-def asked_in(batch: UsualBatch, key: str) -> list[Record]:
-    """The records of a turn's queries."""
-    return [
-        Record(number, id, key, loaded(hint), time, loaded(probability), certificate, None, None, None)
-        for number, id, _, hint, time, probability, certificate in batch.query_rows()
-    ]
-
-
-def closed_by(records: list[Record], closings: Iterable[Row]) -> Iterator[Record]:
+def closed_by(records: list[Record], closings: Iterable[tuple[Any, ...]]) -> Iterator[Record]:
     """The records, with their closing if it is one of these."""
     closing = {asked: (number, loaded_outcome(value), time) for number, asked, value, time in closings}
     for record in records:

@@ -1,0 +1,136 @@
+"""Keys with outcomes in [0, 1]: what they hold stands in the arrays of `BinaryPlayers`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from onlinecal.arrays import Ints
+from onlinecal.engine.keys.key import Key
+from onlinecal.engine.keys.lanes import check_wanted
+from onlinecal.engine.keys.players import BinaryPlayers
+from onlinecal.engine.keys.playing import FIRST, LATE, NUMBER
+from onlinecal.engine.keys.stored_key import Summary
+from onlinecal.engine.watch.account import MONEY
+from onlinecal.engine.watch.key_watch import watched_by
+from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
+from onlinecal.forecasters.binary.cells import FORMAT, HIGH, REPORT, ROUNDS, SCALE
+from onlinecal.forecasters.binary.cells import LATE as LATE_ONCE
+from onlinecal.forecasters.binary.grids.dyadic_accounts import BASE, FORMAT_DYADIC, PACE, TUNED
+from onlinecal.summing import in_turn
+from onlinecal.validation import check_probability, share_of
+
+MOST_OPEN = 1 << 22
+PROMISED_BY = [ROUNDS, SCALE, REPORT, TUNED, PACE, HIGH, LATE_ONCE, BASE]
+"""What the promise of a grid without a horizon depends on, besides how late labels were."""
+MOST_PROMISES = 100_000
+"""So many of these are kept."""
+
+
+class BinaryKind:
+    """Forecasters of outcomes in [0, 1] that share their parameters."""
+
+    def __init__(self, hints: bool = True, **parameters: Any) -> None:
+        self.model = AlmostOneStepAhead(hints=hints, **parameters)
+        self._promises: dict[tuple[int, ...], float] = {}
+
+    def hint_of(self, hint: Any) -> float | None:
+        """A probability, 0.0 without sign; ValueError if it is none, or there are to be none."""
+        if hint is None:
+            return None
+        check_wanted(self.model.hints)
+        return check_probability(hint, "hint") + 0.0
+
+    def outcome_of(self, value: Any) -> float:
+        """An int, 0 or 1, or a float between; ValueError if it is none of these."""
+        outcome = share_of(value, "value")
+        return int(outcome) if outcome in (0, 1) else outcome
+
+    def promise(self, memory: Ints, late: int) -> float:
+        """What a memory's certificate cannot exceed, with so many others open at a time.
+
+        At the horizon if there is one and it has not passed, else at the present round.
+        """
+        if memory[FORMAT] != FORMAT_DYADIC:
+            return self.model.promise_for(memory, max(self.model.horizon or 0, int(memory[ROUNDS])), late)
+        given = late, *memory[PROMISED_BY].tolist()
+        found = self._promises.get(given)
+        if found is None:
+            if len(self._promises) >= MOST_PROMISES:
+                self._promises.clear()
+            found = self._promises[given] = self.model.promise_for(memory, int(memory[ROUNDS]), late)
+        return found
+
+
+class BinaryKey(Key):
+    """Its `player` stands for it in the arrays; -1 until it has one."""
+
+    __slots__ = ("player",)
+
+    player: int
+
+    @property
+    def _players(self) -> BinaryPlayers:
+        return self.settings.players
+
+    @property
+    def most_open(self) -> int:
+        """How many forecasts may be open."""
+        return MOST_OPEN
+
+    @property
+    def oldest(self) -> int | None:
+        """The number of the oldest query that waits."""
+        state = self._players.state
+        entry = int(state.fields[self.player, FIRST])
+        return None if entry < 0 else int(state.open[entry, NUMBER])
+
+    def entries(self) -> list[int]:
+        """The forecasts that wait, the oldest first."""
+        return self._players.entries_of(self.player)
+
+    def dump(self, ids: list[str]) -> bytes:
+        """The state in bytes."""
+        return self._players.dump([self], ids)[0]
+
+    def summary(self) -> Summary:
+        """What there is to know of the key."""
+        sums = self._players.state.accounts[self.player, :MONEY].tolist()
+        return replace(self.written(), watched=watched_by(sums))
+
+    def written(self) -> Summary:
+        """The same without what came of watching."""
+        players, model = self._players, self.settings.kind.model
+        lanes = players.lanes_of(self.player)
+        memories, late = list(map(players.memory, lanes)), players.state.fields[lanes, LATE].tolist()
+        rounds = [int(one[ROUNDS]) for one in memories]
+        promises = map(self.settings.kind.promise, memories, late)
+        return Summary(
+            sum(rounds),
+            self.waiting,
+            self.expired,
+            in_turn(float(model.machine.certify(one)) for one in memories),
+            in_turn(promises),
+            self.oldest,
+            *self._window_bounds(lanes, memories, late, sum(rounds)),
+        )
+
+    def _window_bounds(
+        self, lanes: list[int], memories: list[Any], late: list[int], now: int
+    ) -> Iterator[float | None]:
+        """The certificate of the key's last `window` settled rounds, and the guarantee of any so many in a row.
+
+        The lanes share these rounds: by Fact 4 what is proven of each one's part of them adds up.
+        """
+        model = self.settings.kind.model
+        if model.window is None:
+            return
+        windows = map(self._players.window, lanes)
+        yield float(in_turn(w.certificate(m, now) for w, m in zip(windows, memories, strict=True) if w))
+        promises = [
+            model.window_promise_for(memory, others, 0 if place else model.window)
+            for place, (memory, others) in enumerate(zip(memories, late, strict=True))
+        ]
+        yield None if None in promises else float(in_turn(promises))  # type: ignore[arg-type]
