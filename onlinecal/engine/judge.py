@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from onlinecal.engine.columns.columns import REFUSED, WITHDRAW, Columns
-from onlinecal.engine.columns.scanning import QUERY
+import numpy as np
+
+from onlinecal.engine.columns.columns import FEW, REFUSED, WITHDRAW, Columns, optional
+from onlinecal.engine.columns.scanning import OUTCOME, QUERY
 from onlinecal.engine.events import Answer, Forecast, Rejected, Settled, Withdrawn
-from onlinecal.engine.keys.binary_key import MOST_OPEN
+from onlinecal.engine.keys.accepting import KNOWN, NEW, UNKNOWN, Table
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.class_key import ClassKey
 from onlinecal.engine.keys.key import Key
+from onlinecal.engine.keys.playing import KEY, NUMBER, OWNER, PLAIN
 from onlinecal.engine.ledger.schema import ByColumns, Record, stored, stored_outcome
 
 EVER = float("inf")
@@ -51,123 +54,164 @@ class Batch:
         self.book, self.records, self.columns, self.remember = book, records, columns, remember
         self.number, self.keys_known = number, keys_known
         self.created: list[tuple[int, str, int]] = []
-        # events by id: what asked for it, and what closed it, in this batch
-        self._asked: dict[str, int] = {}
-        self._closed: dict[str, int] = {}
-        # accepted events in their order, with their entries and their numbers
-        self._queries: list[tuple[int, int, int]] = []
-        self._closings: list[tuple[int, int, int]] = []
+        # hints and outcomes as they are kept, where these are not those of the columns
         self._kept: dict[int, Any] = {}
         self._answers: dict[int, Answer | int] = dict(columns.refusals)
+        # keys that are there in case that a query is accepted
+        self._new: list[Key] = []
+        self._few = len(columns) < FEW
+        self._index: dict[str, int] = {}
+        self._table = self._table_of()
+
+    def _table_of(self) -> Any:
+        """The table of the events; of few it has lists in the place of arrays, which cost more than the events."""
+        columns, index, n = self.columns, self._index, len(self.columns)
+        get_entry, get_key = self.book.open.get, self.book.keys.get
+        rows = [index.setdefault(id, len(index)) for id in columns.ids]
+        entries = [get_entry(id, UNKNOWN) for id in index]
+        for id in self.records:
+            row = index[id]
+            entries[row] = KNOWN if entries[row] == UNKNOWN else entries[row]
+        nothing, none, zeros = [], [-1] * len(index), [0] * n
+        if self._few:
+            return Table(columns.kinds, nothing, nothing, nothing, rows, entries, none, [*none], zeros, [*zeros])
+        kinds = np.array(columns.kinds, np.int8)
+        self._expect(kinds)
+        players = [-1 if (key := get_key(name)) is None else key.player for name in columns.keys]
+        ints = (np.array(one, np.int64) for one in (players, rows, entries, none, none, zeros, zeros))
+        return Table(kinds, np.zeros(n, np.bool_), columns.times, *ints)
+
+    def _expect(self, kinds: Any) -> None:
+        """Make the keys that plain queries would be the first of."""
+        book, columns = self.book, self.columns
+        for name in dict.fromkeys(columns.keys[i] for i in np.flatnonzero(kinds == QUERY).tolist()):
+            if name not in book.keys:
+                _, settings = book.settings_for(name)
+                if settings.plain:
+                    self._new.append(book.create(name, NEW, settings))
+
+    def _look_for_plain(self) -> None:
+        """Find the events of which only the id can be wrong."""
+        table, columns, state = self._table, self.columns, self.book.arrays.state
+        asks, tells = table.kinds == QUERY, table.kinds == OUTCOME
+        named = np.array(list(map(bool, columns.keys)))
+        is_plain = (state.fields[table.players, PLAIN] != 0) & (table.players >= 0)
+        of_row = np.zeros(len(table.entries), np.bool_)
+        there = table.entries >= 0
+        of_row[there] = state.fields[state.open[table.entries[there], OWNER], PLAIN] != 0
+        of_row[table.rows[asks]] |= is_plain[asks]
+        table.plain[:] = (asks & is_plain) | (tells & of_row[table.rows] & ((table.players >= 0) | ~named))
+        table.plain[list(columns.wide)] = False
 
     def judge(self) -> None:
         """Judge all events, and let the keys take their steps."""
-        columns, book = self.columns, self.book
-        keys, open_entries, owners = book.keys, book.open, book.owners
-        ids, names, wide, records, asked = columns.ids, columns.keys, columns.wide, self.records, self._asked
-        hints, values = columns.hints.tolist(), columns.values.tolist()
-        times = [None if time != time else time for time in columns.times.tolist()]
-        queries, closings, closed, kept = self._queries, self._closings, self._closed, self._kept
-        for i, kind in enumerate(columns.kinds):
-            id = ids[i]
-            if kind == QUERY:
-                key = keys.get(names[i])
-                hint = hints[i]
-                if (
-                    key is None
-                    or not key.settings.plain
-                    or key.spent
-                    or key.waiting >= MOST_OPEN
-                    or i in wide
-                    or id in asked
-                    or id in records
-                ):
-                    key = self._unusual_query(i)
-                    if key is None:
-                        continue
-                    hint = kept[i]
-                elif hint != hint:
-                    hint = None
-                self.number += 1
-                entry = book.ask(key, id, self.number, hint, times[i])
-                asked[id] = i
-                queries.append((i, entry, self.number))
-            elif kind != REFUSED:
-                entry = open_entries.get(id, -1)
-                value = values[i]
-                if (
-                    entry < 0
-                    or kind == WITHDRAW
-                    or i in wide
-                    or not owners[entry].settings.plain
-                    or names[i] not in ("", owners[entry].name)
-                ):
-                    if not self._unusual_closing(i, entry):
-                        continue
-                    value = kept[i]
-                self.number += 1
-                closed[id] = i
-                closings.append((i, entry, self.number))
-                book.close(entry, self.number, value, times[i])
-        book.play()
+        n = len(self.columns)
+        if self._few:
+            self._one_by_one(0, n)
+        else:
+            self._look_for_plain()
+        start, alone = n if self._few else 0, 1
+        while start < n:
+            done, self.number, begun = self.book.accept(self._table, self.columns, start, self.number)
+            for key in begun:
+                self._begin(key)
+            # looking at events together is in vain where most are not plain
+            alone = 1 if done - start >= FEW else 2 * alone
+            start = min(n, done + alone)
+            self._one_by_one(done, start)
+        self.book.drop([key for key in self._new if key.number == NEW])
+        self.book.play()
         self._collect()
+
+    def _one_by_one(self, start: int, end: int) -> None:
+        """Judge events by all the rules."""
+        columns, table, book = self.columns, self._table, self.book
+        for i in range(start, end):
+            kind, id, row, time = columns.kinds[i], columns.ids[i], table.rows[i], columns.time(i)
+            if kind == QUERY:
+                key = self._accepted_query(i, row)
+                if key is None:
+                    continue
+                if key.number == NEW:
+                    self._begin(key)
+                entry = book.ask(key, id, self.number + 1, self._kept[i], time)
+                table.entries[row], table.asked[row] = entry, i
+            elif kind != REFUSED:
+                entry = int(table.entries[row])
+                if entry >= 0 and id not in book.open:
+                    # given up meanwhile
+                    entry = table.entries[row] = KNOWN
+                if not self._accepted_closing(i, row, entry):
+                    continue
+                book.close(entry, self.number + 1, self._kept[i], time)
+                table.entries[row], table.closed[row] = KNOWN, i
+            else:
+                continue
+            self.number += 1
+            table.at[i], table.numbers[i] = entry, self.number
+
+    def _begin(self, key: Key) -> None:
+        """A new key has its first event."""
+        self.keys_known += 1
+        self.book.arrays.state.fields[key.player, KEY] = self.keys_known
+        self.created.append((self.keys_known, key.name, self.book.config.place_for(key.name)))
 
     # -- rules
 
     def _refuse(self, i: int, reason: str, detail: str) -> None:
         self._answers[i] = Rejected(self.columns.ids[i], reason, detail)
 
-    def _unusual_query(self, i: int) -> Key | None:
-        """All rules of a query: its key if it is accepted, with its hint in `_kept`; else it has its answer."""
-        book, columns = self.book, self.columns
+    def _accepted_query(self, i: int, row: int) -> Key | None:
+        """The key of a query, if it is accepted, with its hint in `_kept`; else it has its answer."""
+        book, columns, table = self.book, self.columns, self._table
         id, name, time = columns.ids[i], columns.keys[i], columns.time(i)
         key = book.keys.get(name)
-        place, settings = book.settings_for(name) if key is None else (0, key.settings)
+        settings = key.settings if key else book.settings_for(name)[1]
         try:
-            hint = settings.kind.hint_of(columns.hint(i))
+            hint = self._kept[i] = settings.kind.hint_of(columns.hint(i))
         except ValueError as error:
-            return self._refuse(i, "invalid", str(error))
-        self._kept[i] = hint
-        self._forget(id)
+            self._refuse(i, "invalid", str(error))
+            return None
+        self._forget(id, row)
+        first, record = int(table.asked[row]), self.records.get(id)
         before: tuple[Any, ...]
-        if id in self._asked:
-            first = self._asked[id]
+        if first >= 0:
             self._answers[i] = first
-            before = columns.keys[first], self._kept.get(first, columns.hint(first)), columns.time(first)
-        elif id in self.records:
-            record = self.records[id]
+            before = columns.keys[first], self._hint(first), columns.time(first)
+        elif record is not None:
             self._answers[i] = Forecast(id, name, record.probability, record.certificate)
             before = record.key, record.hint, record.time
         else:
             problem = settings.problem_of_time(time, key.clock if key else None)
             if problem is not None:
-                return self._refuse(i, "invalid", problem)
+                self._refuse(i, "invalid", problem)
+                return None
             if key is None:
-                self.keys_known += 1
-                self.created.append((self.keys_known, name, place))
-                key = book.create(name, self.keys_known, settings)
+                key = book.create(name, NEW, settings)
             if key.is_full_at(time, book.waits):
                 spent = "its integers bear no more rounds" if key.spent else f"{key.waiting} forecasts are open"
-                return self._refuse(i, "full", f"key {name!r} takes no queries: {spent}")
+                self._refuse(i, "full", f"key {name!r} takes no queries: {spent}")
+                return None
             return key
         for field, old, new in zip(("key", "hint", "time"), before, (name, hint, time), strict=True):
             if old != new:
-                return self._refuse(i, "duplicate", f"id {id!r} has been asked with {field} {old!r}")
+                self._refuse(i, "duplicate", f"id {id!r} has been asked with {field} {old!r}")
+                break
         return None
 
-    def _unusual_closing(self, i: int, entry: int) -> bool:
-        """All rules of an outcome or a withdrawal: whether it is accepted, with its value in `_kept`."""
+    def _accepted_closing(self, i: int, row: int, entry: int) -> bool:
+        """Whether an outcome or a withdrawal is accepted, with its value in `_kept`; else it has its answer."""
         book, id = self.book, self.columns.ids[i]
         if entry < 0:
-            self._closed_before(i, id)
+            self._closed_before(i, row, id)
             return False
-        key, time = book.owners[entry], self.columns.time(i)
+        key, time = book.owner(entry), self.columns.time(i)
         try:
             value = self._kept[i] = self._value(i, key.name)
             problem = key.settings.problem_of_time(time, key.clock)
             if problem is not None:
                 raise ValueError(problem)
-            if key.is_over(book.times[entry], time):
+            if key.is_over(book.asked_at(entry), time):
                 self._refuse(i, "expired", f"forecast {id!r} has expired")
                 return False
             if value is not None and isinstance(key, ClassKey):
@@ -177,13 +221,13 @@ class Batch:
             return False
         return True
 
-    def _closed_before(self, i: int, id: str) -> None:
+    def _closed_before(self, i: int, row: int, id: str) -> None:
         """An event about a forecast that is not open: right if it is the one that closed it."""
-        self._forget(id)
-        record, first = self.records.get(id), self._closed.get(id)
-        if first is not None:
-            name = self._name_of(id)
-            closing = self._value_of(first), self.columns.time(first)
+        self._forget(id, row)
+        record, first = self.records.get(id), int(self._table.closed[row])
+        if first >= 0:
+            name = self.book.owner(int(self._table.at[first])).name
+            closing = self._outcome(first), self.columns.time(first)
         elif record is not None:
             name, closing = record.key, (record.value, record.closed_time)
         else:
@@ -196,7 +240,7 @@ class Batch:
         except ValueError as error:
             self._refuse(i, "invalid", str(error))
             return
-        if first is None and (record is None or record.closed is None):
+        if first < 0 and (record is None or record.closed is None):
             self._refuse(i, "expired", f"forecast {id!r} has expired")
         elif (value, self.columns.time(i)) == closing:
             self._answers[i] = self._closing_answer(i)
@@ -206,14 +250,6 @@ class Batch:
             with_value = "" if before is None else f" with value {before!r}"
             at_time = "" if then is None else f" at time {then!r}"
             self._refuse(i, how, f"forecast {id!r} has been {how} before{with_value}{at_time}")
-
-    def _name_of(self, id: str) -> str:
-        """The key of a forecast that was closed in this batch."""
-        name: str = self.book.owners[self._entry_of(self._closed[id])].name
-        return name
-
-    def _entry_of(self, closing: int) -> int:
-        return next(entry for i, entry, _ in self._closings if i == closing)
 
     def _value(self, i: int, name: str) -> Any:
         """The outcome as it is kept, None for a withdrawal; ValueError if it cannot be one of that key."""
@@ -226,84 +262,94 @@ class Batch:
         settings = key.settings if key else self.book.settings_for(name)[1]
         return settings.kind.outcome_of(self.columns.value(i))
 
-    def _value_of(self, i: int) -> Any:
-        """That of a closing that was accepted."""
+    def _hint(self, i: int) -> Any:
+        """The hint of an accepted query as it is kept."""
+        return self._kept[i] if i in self._kept else self.columns.hint(i)
+
+    def _outcome(self, i: int) -> Any:
+        """The outcome of an accepted closing as it is kept."""
         return self._kept[i] if i in self._kept else int(self.columns.values[i])
 
     def _closing_answer(self, i: int) -> Answer:
         id = self.columns.ids[i]
         return Withdrawn(id) if self.columns.kinds[i] == WITHDRAW else Settled(id)
 
-    def _forget(self, id: str) -> None:
+    def _forget(self, id: str, row: int) -> None:
         """Drop what is known of a forecast that is not open, if that is too long ago."""
         if self.remember == EVER or id in self.book.open:
             return
-        record, last = self.records.get(id), None
-        if id in self._closed:
-            last = next(number for i, _, number in reversed(self._closings) if i == self._closed[id])
+        table, record = self._table, self.records.get(id)
+        first, closed = int(table.asked[row]), int(table.closed[row])
+        if closed >= 0:
+            last = table.numbers[closed]
         elif record is not None:
             last = record.closed or record.number
-        elif id in self._asked:
-            last = next(number for i, _, number in reversed(self._queries) if i == self._asked[id])
-        if last is not None and self.number - last >= self.remember:
-            for known in (self.records, self._asked, self._closed, self.book.given_up):
-                known.pop(id, None)
+        elif first >= 0:
+            last = table.numbers[first]
+        else:
+            return
+        if self.number - last >= self.remember:
+            table.asked[row] = table.closed[row] = -1
+            table.entries[row] = UNKNOWN
+            self.records.pop(id, None)
+            self.book.given_up.pop(id, None)
 
     # -- what came of it
 
     def _collect(self) -> None:
         """Take up what was forecast, when the keys have run."""
-        self._probabilities, self._certificates = self.book.answers([entry for _, entry, _ in self._queries])
+        table = self._table
+        kinds, accepted = np.array(self.columns.kinds, np.int8), np.asarray(table.numbers) > 0
+        # what is asked for, and what is closed, in the order of the events
+        self._asks, self._tells = (np.flatnonzero(accepted & which) for which in (kinds == QUERY, kinds != QUERY))
+        self._at, self._numbers = np.asarray(table.at), np.asarray(table.numbers)
+        self._probabilities, self._certificates = self.book.answers(self._at[self._asks])
 
     def answers(self) -> list[Answer]:
         """One answer for each event, in their order."""
         columns, found = self.columns, list[Any]([None]) * len(self.columns)
         ids, names = columns.ids, columns.keys
-        told = zip(self._queries, self._probabilities, self._certificates, strict=True)
-        for (i, _, _), probability, certificate in told:
-            found[i] = Forecast(ids[i], names[i], probability, certificate)
-        for i, _, _ in self._closings:
+        for i, p, c in zip(self._asks.tolist(), self._probabilities, self._certificates, strict=True):
+            found[i] = Forecast(ids[i], names[i], p, c)
+        for i in self._tells.tolist():
             found[i] = self._closing_answer(i)
         for i, answer in self._answers.items():
             found[i] = found[answer] if type(answer) is int else answer
         return found
 
     def query_rows(self) -> ByColumns:
-        """The rows of the new queries."""
-        columns, book = self.columns, self.book
-        which = [i for i, _, _ in self._queries]
-        entries = [entry for _, entry, _ in self._queries]
-        hints, times = columns.hints[which].tolist(), columns.times[which].tolist()
+        """The rows of the new queries, before the book is told to `release`."""
+        columns, which, state = self.columns, self._asks, self.book.arrays.state
+        hints: list[Any] = optional(columns.hints[which])
+        if self._kept:
+            hints = [stored(self._kept.get(i, hint)) for i, hint in zip(which.tolist(), hints, strict=True)]
         return ByColumns(
-            [number for _, _, number in self._queries],
-            [columns.ids[i] for i in which],
-            [book.owners[entry].number for entry in entries],
-            [
-                stored(self._kept[i]) if i in self._kept else None if hint != hint else hint
-                for i, hint in zip(which, hints, strict=True)
-            ],
-            [None if time != time else time for time in times],
+            self._numbers[which].tolist(),
+            [columns.ids[i] for i in which.tolist()],
+            state.fields[state.open[self._at[which], OWNER], KEY].tolist(),
+            hints,
+            optional(columns.times[which]),
             list(map(stored, self._probabilities)),
             self._certificates,
         )
 
     def closing_rows(self) -> ByColumns:
-        """The rows of the new closings."""
-        columns = self.columns
-        which = [i for i, _, _ in self._closings]
-        times = columns.times[which].tolist()
-        return ByColumns(
-            [number for _, _, number in self._closings],
-            [self.book.numbers[entry] for _, entry, _ in self._closings],
-            [stored_outcome(self._value_of(i)) for i in which],
-            [None if time != time else time for time in times],
-        )
+        """The rows of the new closings, before the book is told to `release`."""
+        columns, which = self.columns, self._tells
+        values: list[Any]
+        if self._kept:
+            values = [stored_outcome(self._outcome(i)) for i in which.tolist()]
+        else:
+            values = columns.values[which].astype(np.int64).tolist()
+        queries = self.book.arrays.state.open[self._at[which], NUMBER].tolist()
+        return ByColumns(self._numbers[which].tolist(), queries, values, optional(columns.times[which]))
 
     def records_of(self, key: str) -> Iterable[Record]:
         """The new queries as the ledger would give them back, of a batch about one key."""
-        for (i, _, number), p, c in zip(self._queries, self._probabilities, self._certificates, strict=True):
-            hint = self._kept.get(i, self.columns.hint(i))
-            yield Record(number, self.columns.ids[i], key, hint, self.columns.time(i), p, c, None, None, None)
+        columns = self.columns
+        for i, p, c in zip(self._asks.tolist(), self._probabilities, self._certificates, strict=True):
+            number = int(self._numbers[i])
+            yield Record(number, columns.ids[i], key, self._hint(i), columns.time(i), p, c, None, None, None)
 
     def refused(self) -> list[Rejected]:
         """The refusals among the answers."""

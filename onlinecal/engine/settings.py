@@ -13,7 +13,7 @@ import msgspec
 from onlinecal.engine.config import MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
 from onlinecal.engine.keys.binary_key import BinaryKind
 from onlinecal.engine.keys.key import NEVER
-from onlinecal.engine.keys.players import BinaryPlayers
+from onlinecal.engine.keys.players import KeyArrays
 from onlinecal.engine.keys.steering import KeySteering
 from onlinecal.engine.watch.key_watch import ClassWatch, KeyWatch
 
@@ -55,8 +55,10 @@ class Settings:
     ----------
     kind
         What checks hints and outcomes, and makes forecasters.
-    is_binary, players
-        Whether outcomes are in [0, 1], and where keys of that kind live.
+    is_binary
+        Whether outcomes are in [0, 1].
+    arrays, keys_made
+        Where keys live, and how many players were made together for them last.
     plain
         Whether nothing can be wrong with a query that has a probability for a hint, or none, nor with an outcome
         0 or 1 of an open forecast.
@@ -66,8 +68,8 @@ class Settings:
         As in the configuration, inf where there is no limit.
     """
 
-    def __init__(self, config: KeyConfig, players: BinaryPlayers) -> None:
-        self.config, self.players = config, players
+    def __init__(self, config: KeyConfig, arrays: KeyArrays) -> None:
+        self.config, self.arrays, self.keys_made = config, arrays, 0
         self.kind, self.is_binary = kind_of(config), config.kind == "binary"
         alpha = ALPHA if config.alarm is None or config.alarm is True else config.alarm or None
         self.threshold = inf if alpha is None else 1.0 / alpha
@@ -93,9 +95,9 @@ class Settings:
         return f"time {time!r} is more than max_jump seconds {where}: is it in milliseconds?"
 
 
-def all_settings(config: EngineConfig, players: BinaryPlayers | None = None) -> dict[int, Settings]:
+def all_settings(config: EngineConfig, arrays: KeyArrays | None = None) -> dict[int, Settings]:
     """Every configuration at work, by its place; ValueError if a parameter is out of range."""
-    shared = players or BinaryPlayers()
+    shared = arrays or KeyArrays()
     return {place: Settings(config.at(place), shared) for place in range(-1, len(config.matches))}
 
 

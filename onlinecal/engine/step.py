@@ -132,7 +132,7 @@ class KeyStep:
         key = book.keys.get(name)
         if key is None:
             return data, batch
-        waiting = {book.numbers[entry] for entry in key.entries()}
+        waiting = set(map(book.query_number, key.entries()))
         closings = list(batch.closing_rows())
         oldest = batch.number - self.remember
         kept = [

@@ -138,3 +138,11 @@ def texts_in(source: NDArray[np.uint8], spans: NDArray[np.int64]) -> list[str]:
     out = np.empty(int((spans[:, 1] - spans[:, 0]).sum()) + len(spans), np.uint8)
     cut_out(source, spans, out)
     return out.tobytes().decode("ascii").split("\n")[:-1]
+
+
+def optional(numbers: Floats) -> list[float | None]:
+    """Numbers, None for NaN."""
+    if np.isnan(numbers).any():
+        return [None if one != one else one for one in numbers.tolist()]
+    found: list[float | None] = numbers.tolist()
+    return found

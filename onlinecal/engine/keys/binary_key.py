@@ -1,4 +1,4 @@
-"""Keys with outcomes in [0, 1]: what they hold stands in the arrays of `BinaryPlayers`."""
+"""Keys with outcomes in [0, 1]: what they hold stands in the arrays of `KeyArrays`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from onlinecal.arrays import Ints
+from onlinecal.engine.keys.accepting import MOST_OPEN
 from onlinecal.engine.keys.key import Key
 from onlinecal.engine.keys.lanes import check_wanted
-from onlinecal.engine.keys.players import BinaryPlayers
+from onlinecal.engine.keys.players import KeyArrays
 from onlinecal.engine.keys.playing import FIRST, LATE, NUMBER
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.watch.account import MONEY
@@ -22,7 +23,6 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import BASE, FORMAT_DYAD
 from onlinecal.summing import in_turn
 from onlinecal.validation import check_probability, share_of
 
-MOST_OPEN = 1 << 22
 PROMISED_BY = [ROUNDS, SCALE, REPORT, TUNED, PACE, HIGH, LATE_ONCE, BASE]
 """What the promise of a grid without a horizon depends on, besides how late labels were."""
 MOST_PROMISES = 100_000
@@ -65,15 +65,13 @@ class BinaryKind:
 
 
 class BinaryKey(Key):
-    """Its `player` stands for it in the arrays; -1 until it has one."""
+    """A key whose forecasters are players, too."""
 
-    __slots__ = ("player",)
-
-    player: int
+    __slots__ = ()
 
     @property
-    def _players(self) -> BinaryPlayers:
-        return self.settings.players
+    def _players(self) -> KeyArrays:
+        return self.settings.arrays
 
     @property
     def most_open(self) -> int:

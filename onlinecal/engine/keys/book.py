@@ -11,20 +11,35 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import takewhile
 from math import inf, nan
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from onlinecal.arrays import Ints
+from onlinecal.compiling import at_once
+from onlinecal.engine.columns.columns import Columns
+from onlinecal.engine.columns.scanning import QUERY
 from onlinecal.engine.config import EngineConfig
+from onlinecal.engine.keys.accepting import Table, accept
 from onlinecal.engine.keys.binary_key import BinaryKey
 from onlinecal.engine.keys.class_key import ClassKey
-from onlinecal.engine.keys.key import NEVER, RESERVE, Key
+from onlinecal.engine.keys.key import RESERVE, Key
 from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of
-from onlinecal.engine.keys.players import BinaryPlayers
-from onlinecal.engine.keys.playing import ASKS, GONE, Steps
+from onlinecal.engine.keys.players import KeyArrays
+from onlinecal.engine.keys.playing import (
+    ASKS,
+    DIRTY,
+    EXPIRED,
+    GONE,
+    NUMBER,
+    OWNER,
+    PLAIN,
+    USED,
+    WAITING,
+    Steps,
+)
 from onlinecal.engine.keys.storing import StoredBinary, parts_of
 from onlinecal.engine.keys.stored_key import StoredKey, Summary
 from onlinecal.engine.keys.totals import Totals
@@ -53,9 +68,10 @@ class Book:
         Those in memory.
     open
         The entries of open forecasts, by id.
-    ids, owners, numbers, times
-        Of entries: the forecast's id, its key, the number of its query, and when it was asked for, None if neither
-        the query nor the key had a time.
+    arrays
+        What keys and open forecasts consist of, but for the keys of several classes.
+    ids
+        Those of open forecasts, by entry.
     dirty
         The keys that the ledger lacks something of, in the order of the first event that it lacks.
     totals, reliability
@@ -68,21 +84,18 @@ class Book:
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
-        self.players = BinaryPlayers()
-        self.settings: dict[int, Settings] = all_settings(config, self.players)
+        self.arrays = KeyArrays()
+        self.settings: dict[int, Settings] = all_settings(config, self.arrays)
         self.keys: dict[str, Key] = {}
         self.open: dict[str, int] = {}
         self.ids: list[str] = []
-        self.owners: list[Any] = []
-        self.numbers: list[int] = []
-        self.times: list[float | None] = []
         self.dirty: dict[Key, None] = {}
         self.totals: Totals | None = None
         self.reliability: Reliability | None = None
         self.raised: list[tuple[str, Raised]] = []
         self._free: list[int] = []
+        self._accept = at_once(accept)
         self._issued: dict[int, Issued] = {}
-        self._newcomers: dict[Settings, list[BinaryKey]] = {}
         self._forget_steps()
 
     def start_watching(self, reliability: bytes | None, number: int) -> None:
@@ -102,14 +115,8 @@ class Book:
         return place, self.settings[place]
 
     def create(self, name: str, number: int, settings: Settings) -> Key:
-        """A key before its first event."""
-        key: Key
-        if settings.is_binary:
-            key = BinaryKey(name, number, settings)
-            self._newcomers.setdefault(settings, []).append(key)
-        else:
-            key = ClassKey(name, number, settings)
-        self.keys[name] = key
+        """A key before its first event; its number is 0 until something was accepted of it."""
+        key = self.keys[name] = (BinaryKey if settings.is_binary else ClassKey)(name, number, settings)
         return key
 
     def load(self, snapshots: Iterable[Snapshot]) -> None:
@@ -119,7 +126,6 @@ class Book:
             if one.name in self.keys:
                 raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
             loaded.append(self._loaded(one))
-        self._begin_all()
         if self.totals is not None:
             for key in loaded:
                 self.totals.loaded(key)
@@ -140,6 +146,7 @@ class Book:
             with garbage_left_alone():
                 entries = self._take(key, memoryview(data)[SUM:])
         except Exception as error:
+            self.arrays.let_go([key.player])
             raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
         self.keys[name] = key
         for id, entry in entries.items():
@@ -158,11 +165,11 @@ class Book:
             ids, numbers = [one.id for one in stored.open], [one.number for one in stored.open]
             times = [nan if one.time is None else one.time for one in stored.open]
         require(len(set(ids)) == len(ids), "its open forecasts")
-        key.clock, key.expired, key.waiting = stored.clock, stored.expired, len(ids)
-        entries = [self._take_entry() for _ in ids]
+        self._make_free(len(ids))
+        entries = [self._free.pop() for _ in ids]
         try:
             if isinstance(key, BinaryKey):
-                self.players.load(key, parts, entries)
+                self.arrays.load(key, parts, entries)
             else:
                 assert isinstance(key, ClassKey) and isinstance(stored, StoredKey)
                 key.load(stored, entries)
@@ -170,10 +177,15 @@ class Book:
         except BaseException:
             self._free += entries
             raise
+        state, player = self.arrays.state, key.player
+        state.clocks[player] = nan if stored.clock is None else stored.clock
+        state.fields[player, EXPIRED], state.fields[player, WAITING] = stored.expired, len(ids)
+        if entries:
+            state.open[entries, OWNER], state.open[entries, NUMBER] = player, numbers
+            state.times[entries] = times
         for id, entry, number, time in zip(ids, entries, numbers, times, strict=True):
-            self.ids[entry], self.owners[entry], self.numbers[entry] = id, key, number
-            self.times[entry] = time if time == time else None
-            key.remember(self.times[entry], number, entry)
+            self.ids[entry] = id
+            key.remember(time if time == time else None, number, entry)
         return dict(zip(ids, entries, strict=True))
 
     def fetch(self, names: Iterable[str], ledger: Ledger) -> None:
@@ -205,50 +217,59 @@ class Book:
             entries = key.entries()
             for entry in entries:
                 del self.open[self.ids[entry]]
-                self.owners[entry] = None
                 self._issued.pop(entry, None)
             self._free += entries
             del self.keys[key.name]
             self.dirty.pop(key, None)
             if self.totals is not None:
                 self.totals.dropped(key)
-            if isinstance(key, BinaryKey):
-                players.append(key.player)
-        self.players.let_go(players)
+            players.append(key.player)
+        self.arrays.let_go(players)
 
     # -- events
 
-    def _take_entry(self) -> int:
-        """A number for a forecast that will be open."""
-        if not self._free:
+    def _make_free(self, number: int) -> None:
+        """See to it that so many entries are free."""
+        while len(self._free) < number:
             held = len(self.ids)
             size = max(FEW, 2 * held)
-            self.players.make_room_for(size)
+            self.arrays.make_room_for(size)
             self.ids += [""] * (size - held)
-            self.owners += [None] * (size - held)
-            self.numbers += [0] * (size - held)
-            self.times += [None] * (size - held)
             self._free += range(size - 1, held - 1, -1)
-        return self._free.pop()
+
+    def owner(self, entry: int) -> Key:
+        """The key of an open forecast, or of one that was closed since `release`."""
+        key = self.arrays.keys[self.arrays.state.open[entry, OWNER]]
+        assert key is not None
+        return key
+
+    def query_number(self, entry: int) -> int:
+        """The number of its query."""
+        return int(self.arrays.state.open[entry, NUMBER])
+
+    def asked_at(self, entry: int) -> float | None:
+        """When it was asked for; None if neither the query nor the key had a time."""
+        time = float(self.arrays.state.times[entry])
+        return time if time == time else None
 
     def waits(self, entry: int, number: int) -> bool:
         """Whether the forecast of the query with this number is open, under this entry."""
-        return self.numbers[entry] == number and self.open.get(self.ids[entry]) == entry
+        return self.query_number(entry) == number and self.open.get(self.ids[entry]) == entry
 
     def ask(self, key: Key, id: str, number: int, hint: Any, time: float | None) -> int:
         """A forecast is asked for, of a key that is not full; its entry. Its answer is there after `play`."""
         if key.times:
             self._expire(key, time)
-        free = self._free
-        entry = free.pop() if free else self._take_entry()
-        self.open[id], self.ids[entry], self.owners[entry], self.numbers[entry] = entry, id, key, number
-        key.waiting += 1
+        self._make_free(1)
+        entry, state = self._free.pop(), self.arrays.state
+        self.open[id], self.ids[entry] = entry, id
+        state.open[entry, OWNER], state.open[entry, NUMBER] = key.player, number
+        state.fields[key.player, WAITING] += 1
         self._note(key, number, time)
         asked = key.clock if time is None else time
-        self.times[entry] = asked
-        if key.settings.patience < NEVER:
-            key.remember(asked, number, entry)
-        if type(key) is ClassKey:
+        state.times[entry] = nan if asked is None else asked
+        key.remember(asked, number, entry)
+        if isinstance(key, ClassKey):
             self._issued[entry] = issued = Issued(id, number, asked, hint, 0)
             key.ask(entry, issued)
             self._touched[key] = None
@@ -262,12 +283,12 @@ class Book:
 
         `number` is that of the event.
         """
-        key = self.owners[entry]
+        key = self.owner(entry)
         del self.open[self.ids[entry]]
         self._left.append(entry)
-        key.waiting -= 1
+        self.arrays.state.fields[key.player, WAITING] -= 1
         self._note(key, number, time)
-        if type(key) is ClassKey:
+        if isinstance(key, ClassKey):
             issued = key.close(entry, value, number)
             if value is not None:
                 self._settled.append((issued, value))
@@ -279,11 +300,12 @@ class Book:
 
     def _note(self, key: Key, number: int, time: float | None) -> None:
         """Something happens to a key."""
-        key.used = number
-        if not key.dirty:
-            key.dirty, self.dirty[key] = number, None
-        if time is not None and (key.clock is None or time > key.clock):
-            key.clock = time
+        state, player = self.arrays.state, key.player
+        state.fields[player, USED] = number
+        if not state.fields[player, DIRTY]:
+            state.fields[player, DIRTY], self.dirty[key] = number, None
+        if time is not None and not time <= state.clocks[player]:
+            state.clocks[player] = time
 
     def _step(self, entry: int, outcome: float, number: int) -> None:
         self._entries.append(entry)
@@ -303,6 +325,36 @@ class Book:
             else:
                 self._step(entry, GONE, 0)
 
+    def accept(self, table: Table, columns: Columns, start: int, number: int) -> tuple[int, int, list[Key]]:
+        """Accept plain events from one on, as the first one after a number.
+
+        The next event, the number of the last one accepted, and the keys that had their first event.
+        """
+        n_asks = int(np.count_nonzero(table.kinds[start:] == QUERY))
+        self._make_free(n_asks)
+        free = np.array(self._free[: -n_asks - 1 : -1], np.int64)
+        found, progress = np.empty((2, len(table.kinds)), np.int64), np.array([start, number, 0, 0, 0])
+        self._accept(table, self.arrays.state, free, found, progress)
+        end, last, taken, dirtied, begun = progress.tolist()
+        if taken:
+            del self._free[-taken:]
+        entries, asks = table.at[start:end], table.kinds[start:end] == QUERY
+        self._entries.frombytes(entries.tobytes())
+        self._numbers.frombytes(table.numbers[start:end].tobytes())
+        self._outcomes.frombytes(np.where(asks, ASKS, columns.values[start:end]).tobytes())
+        self._hints.frombytes(columns.hints[start:end][asks].tobytes())
+        ids, own = columns.ids[start:end], self.ids
+        asked = [ids[i] for i in np.flatnonzero(asks).tolist()]
+        for id, entry in zip(asked, entries[asks].tolist(), strict=True):
+            own[entry] = id
+        self.open.update(zip(asked, entries[asks].tolist(), strict=True))
+        for i in np.flatnonzero(~asks).tolist():
+            del self.open[ids[i]]
+        self._left += entries[~asks].tolist()
+        keys = self.arrays.keys
+        self.dirty.update((keys[player], None) for player in found[0, :dirtied].tolist())  # type: ignore[misc]
+        return end, last, [keys[player] for player in found[1, :begun].tolist()]  # type: ignore[misc]
+
     def replay(self, key: Key, event: Logged) -> int:
         """What the log says has happened to a key, once more; the entry of a query, or of what was closed.
 
@@ -312,7 +364,7 @@ class Book:
         if not event.closes:
             return self.ask(key, event.id, event.number, kind.hint_of(event.value), event.time)
         entry = self.open.get(event.id, -1)
-        if entry < 0 or self.owners[entry] is not key:
+        if entry < 0 or self.owner(entry) is not key:
             raise ValueError(f"forecast {event.id!r} of key {key.name!r} is closed, but it is not open")
         value = None if event.value is None else kind.outcome_of(event.value)
         if value is not None and isinstance(key, ClassKey):
@@ -322,7 +374,6 @@ class Book:
 
     def play(self) -> None:
         """Let all keys take the steps that were noted. Raises ValueError if integers bear no more."""
-        self._begin_all()
         longest = self._play_binary() if self._entries else 0
         for key in self._touched:
             key.run()
@@ -336,45 +387,42 @@ class Book:
 
     def _play_binary(self) -> int:
         entries, numbers = np.frombuffer(self._entries, np.int64), np.frombuffer(self._numbers, np.int64)
-        outcomes, hints = np.frombuffer(self._outcomes), np.empty(len(self._entries))
-        asks, owners, times = outcomes == ASKS, self.owners, self.times
-        hints[asks] = self._hints
-        asked = entries[asks].tolist()
-        asking = np.array([owners[entry].player for entry in asked], np.int64)
-        when = np.array([times[entry] for entry in asked], np.float64)
-        longest = self.players.run(Steps(entries, outcomes, hints, numbers), asking, when)
+        outcomes, hints = np.frombuffer(self._outcomes), np.full(len(self._entries), nan)
+        hints[outcomes == ASKS] = np.frombuffer(self._hints)
+        longest = self.arrays.run(Steps(entries, outcomes, hints, numbers))
         if self.reliability is not None:
-            told, state = outcomes >= 0.0, self.players.state
+            told, state = outcomes >= 0.0, self.arrays.state
             settled = entries[told]
             if len(settled):
                 self.reliability.add_events(state.forecasts[settled], state.hints[settled], outcomes[told])
-        self.raised += self.players.raised
-        self.players.raised.clear()
+        self.raised += self.arrays.raised
+        self.arrays.raised.clear()
         return longest
 
     def _look_at(self, longest: int) -> None:
         """Take note of the keys that something happened to."""
-        touched = dict.fromkeys(self.owners[entry] for entry in self._entries)
-        if longest > RESERVE:
-            for key in touched:
-                key.spent = self.players.is_spent(key.player, RESERVE)
+        players = self.arrays.state.open[np.frombuffer(self._entries, np.int64), OWNER]
+        touched = [self.arrays.keys[player] for player in np.unique(players).tolist()]
+        for key in touched if longest > RESERVE else ():
+            assert key is not None
+            key.spent = self.arrays.is_spent(key.player, RESERVE)
+            self.arrays.state.fields[key.player, PLAIN] &= not key.spent
         if self.totals is not None:
             self.totals.touched([*touched, *self._touched])
 
-    def answers(self, entries: list[int]) -> tuple[list[Any], list[float]]:
+    def answers(self, entries: Ints) -> tuple[list[Any], list[float]]:
         """Probabilities and certificates of forecasts, after `play` and before `release`."""
-        state, issued = self.players.state, self._issued
+        state, issued = self.arrays.state, self._issued
         probabilities: list[Any] = state.forecasts[entries].tolist()
         certificates: list[float] = state.certificates[entries].tolist()
-        for place, entry in enumerate(entries) if issued else ():
+        for place, entry in enumerate(entries.tolist()) if issued else ():
             if entry in issued:
                 probabilities[place], certificates[place] = issued[entry].probability, issued[entry].certificate
         return probabilities, certificates
 
     def release(self) -> None:
         """Forget the steps that were taken, and what was closed: nobody will ask what was answered there."""
-        for entry in self._left:
-            self.owners[entry] = None
+        for entry in self._left if self._issued else ():
             self._issued.pop(entry, None)
         self._free += self._left
         self._forget_steps()
@@ -388,12 +436,6 @@ class Book:
         self._entries, self._numbers = array("q"), array("q")
         self._outcomes, self._hints = array("d"), array("d")
 
-    def _begin_all(self) -> None:
-        """Give new keys their players."""
-        for keys in self._newcomers.values():
-            self.players.begin(keys)
-        self._newcomers.clear()
-
     # -- states
 
     def due(self, upto: int, window: int, most: int) -> list[StateRow]:
@@ -402,14 +444,12 @@ class Book:
         Those that the ledger has lacked for more than `window` events, and those of the coldest keys beyond
         `most`, which leave the memory.
         """
-        gone = self._coldest(most)
-        due = [key for key in gone if key.dirty]
-        late = takewhile(lambda key: key.dirty <= upto - window, self.dirty)
-        going = set(gone)
-        due += [key for key in late if key not in going]
+        gone, fields = self._coldest(most), self.arrays.state.fields
+        late = takewhile(lambda key: fields[key.player, DIRTY] <= upto - window, self.dirty)
+        due = list(dict.fromkeys([*(key for key in gone if fields[key.player, DIRTY]), *late]))
         rows = self.rows_of(due, upto)
         for key in due:
-            key.dirty = 0
+            fields[key.player, DIRTY] = 0
             del self.dirty[key]
         if gone:
             self.drop(gone)
@@ -417,15 +457,18 @@ class Book:
 
     def tail(self, upto: int) -> int:
         """The number up to which the ledger's states hold everything, once `due` has been written."""
-        return next(iter(self.dirty)).dirty - 1 if self.dirty else upto
+        if not self.dirty:
+            return upto
+        return int(self.arrays.state.fields[next(iter(self.dirty)).player, DIRTY]) - 1
 
     def _coldest(self, most: int) -> list[Key]:
         """Keys that were not used for longest, where there are too many: an eighth more than these."""
         too_many = len(self.keys) - most
         if too_many <= 0:
             return []
-        by_use = sorted(self.keys.values(), key=attrgetter("used"))
-        return by_use[: too_many + most // 8]
+        keys = list(self.keys.values())
+        used = self.arrays.state.fields[[key.player for key in keys], USED]
+        return [keys[i] for i in np.argsort(used, kind="stable")[: too_many + most // 8].tolist()]
 
     def rows_of(self, keys: list[Key], upto: int) -> list[StateRow]:
         """What the ledger keeps of keys."""
@@ -439,7 +482,7 @@ class Book:
         for same in binary.values():
             for start in range(0, len(same), TOGETHER):
                 some = same[start : start + TOGETHER]
-                for key, data in zip(some, self.players.dump(some, self.ids), strict=True):
+                for key, data in zip(some, self.arrays.dump(some, self.ids), strict=True):
                     rows.append((key.number, upto, key.written(), data))
         return rows
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
+from onlinecal.engine.keys.playing import EXPIRED, KEY, WAITING
 from onlinecal.engine.keys.stored_key import Summary
 
 if TYPE_CHECKING:
@@ -23,38 +24,50 @@ Waits = Callable[[int, int], bool]
 
 
 class Key(ABC):
-    """A key in memory.
+    """A key in memory; most of what it has stands in the arrays of `settings.arrays`, in the row of its player.
 
     Attributes
     ----------
-    name, number, settings
-        `number` is the ledger's name for it.
+    name, settings
+        `player` is its first lane.
     upto
         The number of an event: what the key was loaded from holds all before it and none after.
-    used
-        The last event that something happened in to it.
-    dirty
-        The first event that the ledger's state lacks, 0 if it lacks none.
-    clock
-        The latest time, None before the first.
-    waiting, expired
-        How many forecasts wait, and how many it has given up.
     times
         Of a key whose forecasts expire, a heap of (time, number, entry): of all that wait, and of some that did.
     spent
         Whether its forecasters bear no more rounds, as of the last run.
     """
 
-    __slots__ = (
-        "clock", "dirty", "expired", "name", "number", "settings", "spent", "times", "upto", "used", "waiting",
-    )  # fmt: skip
+    __slots__ = "name", "player", "settings", "spent", "times", "upto"
 
     def __init__(self, name: str, number: int, settings: Settings, upto: int = 0) -> None:
-        self.name, self.number, self.settings, self.upto = name, number, settings, upto
-        self.used = self.dirty = self.waiting = self.expired = 0
-        self.clock: float | None = None
+        self.name, self.settings, self.upto, self.spent = name, settings, upto, False
         self.times: list[tuple[float, int, int]] | tuple[()] = [] if settings.patience < NEVER else ()
-        self.spent = False
+        self.player = settings.arrays.new_player(self, number)
+
+    def _field(self, field: int) -> int:
+        return int(self.settings.arrays.state.fields[self.player, field])
+
+    @property
+    def number(self) -> int:
+        """The ledger's name for it."""
+        return self._field(KEY)
+
+    @property
+    def waiting(self) -> int:
+        """How many forecasts wait."""
+        return self._field(WAITING)
+
+    @property
+    def expired(self) -> int:
+        """How many it has given up."""
+        return self._field(EXPIRED)
+
+    @property
+    def clock(self) -> float | None:
+        """The latest time, None before the first."""
+        time = float(self.settings.arrays.state.clocks[self.player])
+        return time if time == time else None
 
     @abstractmethod
     def dump(self, ids: list[str]) -> bytes:
@@ -88,19 +101,17 @@ class Key(ABC):
             heappush(self.times, (time, number, entry))
 
     def expire(self, time: float | None, waits: Waits) -> list[int]:
-        """Let the clock go on to an event's time; the forecasts whose time is over by then, which wait no longer."""
-        if time is not None and (self.clock is None or time > self.clock):
-            self.clock = time
-        over: list[int] = []
-        if not self.times:
-            return over
+        """The forecasts whose time is over at an event's time, which wait no longer; the clock goes on to it."""
+        arrays, over = self.settings.arrays.state, list[int]()
+        if time is not None and not time <= arrays.clocks[self.player]:
+            arrays.clocks[self.player] = time
         assert isinstance(self.times, list)
         while self.times and self._is_past(self.times[0][0], None):
             _, number, entry = heappop(self.times)
             if waits(entry, number):
                 over.append(entry)
-        self.waiting -= len(over)
-        self.expired += len(over)
+        arrays.fields[self.player, WAITING] -= len(over)
+        arrays.fields[self.player, EXPIRED] += len(over)
         # those that wait no more are left out before they are most of the heap
         if len(self.times) > 2 * self.waiting + FEW:
             self.times = [one for one in self.times if waits(one[2], one[1])]
@@ -109,9 +120,10 @@ class Key(ABC):
 
     def _is_past(self, asked: float, time: float | None) -> bool:
         """Whether a forecast of that time has waited too long, now or at a later time."""
-        if self.clock is None:
+        clock = self.clock
+        if clock is None:
             return False
-        now = self.clock if time is None or time < self.clock else time
+        now = clock if time is None or time < clock else time
         return now > asked + self.settings.patience
 
     def is_over(self, asked: float | None, time: float | None) -> bool:

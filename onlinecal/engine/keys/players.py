@@ -1,10 +1,10 @@
-"""All binary keys in memory: room for what they hold, their steps, and their states in bytes and out of them."""
+"""What keys in memory hold, in arrays; of binary keys also their steps, and their states in bytes and out of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import inf
+from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,6 +29,7 @@ from onlinecal.engine.keys.playing import (
     HEAP_USED,
     HINTED,
     KEPT,
+    KEY,
     LANE,
     LAST,
     LATE,
@@ -40,9 +41,9 @@ from onlinecal.engine.keys.playing import (
     NO_LANE,
     NO_MEMORY,
     NO_WINDOW,
-    NUMBER,
     OPEN,
     OWNER,
+    PLAIN,
     ROW,
     SETTLED,
     SPENT,
@@ -71,10 +72,13 @@ from onlinecal.version import STATE_FORMAT
 
 if TYPE_CHECKING:
     from onlinecal.engine.keys.binary_key import BinaryKey
+    from onlinecal.engine.keys.key import Key
     from onlinecal.engine.settings import Settings
 
 FEW = 64
 """Integers of the smallest memory that can grow; players and rows that there is room for at first."""
+MOST_AT_ONCE = 256
+"""Players that are made together, at most."""
 OF_OPEN = "open", "forecasts", "certificates", "hints", "times", "tickets", "stakes"
 """What is kept of open forecasts."""
 
@@ -94,8 +98,9 @@ def move_all(old: Ints, heap: Ints, fields: Ints, start: int, length: int, at: i
     return at
 
 
-class BinaryPlayers:
-    """The keys, by player, and the arrays that compiled code plays on.
+class KeyArrays:
+    """The keys, by player, and the arrays that compiled code plays on. A key of several classes has a player, too,
+    which holds only what all keys have.
 
     Attributes
     ----------
@@ -110,14 +115,16 @@ class BinaryPlayers:
     def __init__(self) -> None:
         self.state = Players(
             heap=np.zeros(FEW * FEW, np.int64), fields=np.zeros((0, FIELDS), np.int64),
-            steering=np.empty((0, SIZE)), accounts=np.empty((0, ACCOUNT)), open=np.zeros((0, KEPT), np.int64),
+            steering=np.empty((0, SIZE)), accounts=np.empty((0, ACCOUNT)), clocks=np.empty(0), open=np.zeros((0, KEPT), np.int64),
             forecasts=np.empty(0), certificates=np.empty(0), hints=np.empty(0), times=np.empty(0),
             tickets=np.empty((0, TICKET)), stakes=np.empty((0, STAKES), np.float32),
         )  # fmt: skip
-        self.keys: list[BinaryKey | None] = []
+        self.keys: list[Key | None] = []
         self.raised: list[tuple[str, Raised]] = []
         self._free: list[int] = []
         self._free_rows: list[int] = []
+        # players with new memories that wait for keys, by settings
+        self._stock: dict[Settings, list[int]] = {}
         self._progress = np.zeros(5, np.int64)
         self._groups: dict[tuple[int, float], int] = {}
         self._plays: list[tuple[Any, float]] = []
@@ -135,19 +142,16 @@ class BinaryPlayers:
     def _lengthen(self, names: Sequence[str], size: int) -> None:
         self.state = self.state._replace(**{name: longer(getattr(self.state, name), size) for name in names})
 
-    def _take_players(self, keys: list[BinaryKey]) -> Ints:
-        """Numbers of new players of keys."""
-        free, held = self._free, self.keys
-        if len(free) < len(keys):
-            size = max(FEW, 4 * len(held), len(held) + len(keys))
-            self._lengthen(("fields", "accounts"), size)
+    def _take_players(self, number: int) -> Ints:
+        """Numbers of so many new players."""
+        free, held = self._free, len(self.keys)
+        if len(free) < number:
+            size = max(FEW, 4 * held, held + number)
+            self._lengthen(("fields", "accounts", "clocks"), size)
             self._group_of = longer(self._group_of, size)
-            free[:0] = range(size - 1, len(held) - 1, -1)
-            held += [None] * (size - len(held))
-        players = [free.pop() for _ in keys]
-        for player, key in zip(players, keys, strict=True):
-            held[player] = key
-        return np.array(players, np.int64)
+            free[:0] = range(size - 1, held - 1, -1)
+            self.keys += [None] * (size - held)
+        return np.array([free.pop() for _ in range(number)], np.int64)
 
     def _take_heap(self, length: int) -> int:
         """Where so many integers of the heap begin, which are free from now on."""
@@ -190,28 +194,36 @@ class BinaryPlayers:
 
     # -- players
 
-    def begin(self, keys: list[BinaryKey]) -> None:
-        """Give new keys, which have the same settings, their first lane."""
-        players = self._new_lanes(keys)
-        for key, player in zip(keys, players.tolist(), strict=True):
-            key.player = player
+    def new_player(self, key: Key, number: int) -> int:
+        """A player for a new key with this number in the ledger: its first lane."""
+        settings = key.settings
+        stock = self._stock.setdefault(settings, [])
+        if not stock:
+            # more at a time the more there are: one alone costs as much as some twenty
+            settings.keys_made = min(MOST_AT_ONCE, 2 * settings.keys_made + 1)
+            stock += self._new_lanes(settings, settings.keys_made).tolist()
+        player = stock.pop()
+        self.keys[player], self.state.fields[player, KEY] = key, number
+        return player
 
-    def _new_lanes(self, keys: list[BinaryKey]) -> Ints:
-        """New lanes of keys with the same settings."""
-        settings = keys[0].settings
-        players, model = self._take_players(keys), settings.kind.model
-        begun = model.machine.rules.in_use(model.memory)
-        length = room_of(begun)
-        start, number = self._take_heap(len(keys) * length), len(keys)
-        rows = self.state.heap[start : start + number * length].reshape(number, length)
-        rows[:, : len(begun)], rows[:, len(begun) :] = begun, 0
-        fields = self.state.fields
+    def _new_lanes(self, settings: Settings, number: int) -> Ints:
+        """New lanes of keys with these settings."""
+        players = self._take_players(number)
+        fields, state = self.state.fields, self.state
         fields[players] = 0
-        fields[players, START], fields[players, LENGTH] = start + length * np.arange(number), length
         for field in (NEXT_LANE, ROW, FIRST, LAST):
             fields[players, field] = -1
-        fields[players, MOST_LANES] = settings.most_lanes
-        self.state.accounts[players] = 0.0
+        fields[players, MOST_LANES], fields[players, PLAIN] = settings.most_lanes, settings.plain
+        state.accounts[players], state.clocks[players] = 0.0, nan
+        if not settings.is_binary:
+            return players
+        model = settings.kind.model
+        begun = model.machine.rules.in_use(model.memory)
+        length = room_of(begun)
+        start = self._take_heap(number * length)
+        rows = self.state.heap[start : start + number * length].reshape(number, length)
+        rows[:, : len(begun)], rows[:, len(begun) :] = begun, 0
+        fields[players, START], fields[players, LENGTH] = start + length * np.arange(number), length
         self._group_of[players] = self._group(settings)
         if model.window is not None:
             for player in players.tolist():
@@ -270,20 +282,16 @@ class BinaryPlayers:
 
     # -- steps
 
-    def run(self, steps: Steps, players: Ints, times: Floats) -> int:
+    def run(self, steps: Steps) -> int:
         """Take steps; the most rounds that any player has settled.
 
-        `players` and `times` are, for those that ask, whose forecasts they are and when they were asked for. Raises
-        ValueError if a memory's integers bear no more.
+        Raises ValueError if a memory's integers bear no more.
         """
-        state, asks = self.state, np.flatnonzero(steps.outcomes == ASKS)
-        if len(asks):
-            entries = steps.entries[asks]
-            state.open[entries, OWNER], state.times[entries] = players, times
-            hints = steps.hints[asks]
-            new = players[(hints == hints) & (state.fields[players, ROW] < 0)]
-            if len(new):
-                self._steer(np.unique(new))
+        asks = (steps.outcomes == ASKS) & (steps.hints == steps.hints)
+        new = self.state.open[steps.entries[asks], OWNER]
+        new = new[self.state.fields[new, ROW] < 0]
+        if len(new):
+            self._steer(np.unique(new))
         if len(self._plays) == 1:
             self._run(steps, 0)
         else:
@@ -298,7 +306,7 @@ class BinaryPlayers:
         if wanted:
             self._begin_steering(np.array(wanted))
 
-    def _key(self, player: int) -> BinaryKey:
+    def _key(self, player: int) -> Key:
         key = self.keys[player]
         assert key is not None
         return key
@@ -316,8 +324,7 @@ class BinaryPlayers:
             elif how == SPENT:
                 enlarged(self.memory(lane))
             elif how == NO_LANE:
-                [new] = self._new_lanes([self._key(lane)]).tolist()
-                self.state.fields[self.lanes_of(lane)[-1], NEXT_LANE] = new
+                self._add_lane(self._key(lane))
             elif how == NO_WINDOW:
                 first = int(self.state.open[steps.entries[progress[STEP]], OWNER])
                 window = self.window(lane)
@@ -327,6 +334,12 @@ class BinaryPlayers:
                 self._put_window(lane, window)
             elif how == COARSE:
                 self._refine(lane)
+
+    def _add_lane(self, key: Key) -> int:
+        """One more lane of a key."""
+        [new] = self._new_lanes(key.settings, 1).tolist()
+        self.keys[new], self.state.fields[self.lanes_of(key.player)[-1], NEXT_LANE] = key, new
+        return int(new)
 
     def _refine(self, lane: int) -> None:
         """Make a memory ready for outcomes that are neither 0 nor 1; its window goes over to its units."""
@@ -391,14 +404,12 @@ class BinaryPlayers:
         if parts.steering is not None:
             require(settings.steers, "its steering")
             check_steering(parts.steering, told.tickets)
-        players = [int(self._new_lanes([key])[0]) for _ in lanes]
-        key.player, state = players[0], self.state
+        players = [key.player, *(self._add_lane(key) for _ in lanes[1:])]
         for player, lane, held in zip(players, lanes, windows, strict=True):
             self._put(START, LENGTH, player, lane.memory, room_of(lane.memory))
             if held is not None:
                 self._put_window(player, held)
-        fields = state.fields
-        fields[players[:-1], NEXT_LANE] = players[1:]
+        state, fields = self.state, self.state.fields
         fields[players, LATE] = [lane.late for lane in lanes]
         fields[players, OPEN] = np.bincount(told.lanes, minlength=len(lanes))
         fields[key.player, SETTLED] = sum(int(lane.memory[ROUNDS]) for lane in lanes)
@@ -411,13 +422,13 @@ class BinaryPlayers:
 
     def _load_open(self, player: int, by: Ints, parts: Parts, entries: Ints) -> None:
         state, told, kept = self.state, parts.open, self.state.open
-        kept[entries, OWNER], kept[entries, BY], kept[entries, NUMBER] = player, by, told.numbers
+        kept[entries, BY] = by
         kept[entries, LOWER], kept[entries, CELL] = told.cells.T
         kept[entries, HINTED] = told.hinted
         kept[entries[1:], BEFORE], kept[entries[:-1], AFTER] = entries[:-1], entries[1:]
         kept[entries[0], BEFORE] = kept[entries[-1], AFTER] = -1
         state.fields[player, FIRST], state.fields[player, LAST] = entries[0], entries[-1]
-        for name in ("forecasts", "certificates", "hints", "times", "stakes"):
+        for name in ("forecasts", "certificates", "hints", "stakes"):
             getattr(state, name)[entries] = getattr(told, name)
         state.tickets[entries[told.hinted]] = told.tickets
 

@@ -43,12 +43,17 @@ STEP, HEAP_USED, LONGEST, WHOSE, LANE = range(5)
 """Of the progress: steps taken; integers of the heap in use; the most rounds that any player has settled; whose
 alarms the last step raised; the player that waits for something."""
 
-START, LENGTH, TABLE, TABLE_LENGTH, NEXT_LANE, MOST_LANES, ROW, OPEN, LATE, FIRST, LAST, SETTLED = range(12)
+START, LENGTH, TABLE, TABLE_LENGTH, NEXT_LANE, ROW, OPEN, LATE, FIRST, LAST, SETTLED = range(11)
 """Of a player: where its memory begins in the heap, and its length; the same of its window's table, length 0
-without one; the key's next lane, -1 for none. Its open forecasts; the most others that were open when one was
-asked for. Of the first lane, for the whole key: how many lanes it may have; its row of steering, -1 without; its
-oldest and its latest open forecast, -1 for none; its settled rounds."""
-FIELDS = 12
+without one; the key's next lane, -1 for none. Of the first lane, for the whole key, its row of steering, -1
+without. Its open forecasts; the most others that were open when one was asked for. For the whole key: its oldest
+and its latest open forecast, -1 for none; its settled rounds."""
+MOST_LANES, KEY, WAITING, EXPIRED, USED, DIRTY, PLAIN = range(11, 18)
+"""Of the first lane, of keys of every kind: how many lanes it may have; the ledger's number of the key; how many
+forecasts wait, and how many it has given up; the last event that something happened in to it; the first event that
+the ledger's state lacks, 0 for none; whether nothing can be wrong with a query that has a probability for a hint,
+or none, nor with an outcome 0 or 1 of an open forecast."""
+FIELDS = 18
 
 OWNER, BY, LOWER, CELL, NUMBER, BEFORE, AFTER, HINTED = range(8)
 """Of an open forecast: the first lane of its key; the lane that made it; the lower end and the step of its cell;
@@ -70,6 +75,8 @@ class Players(NamedTuple):
         A row for each key that is steered, (rows, `trust.SIZE`).
     accounts
         Of those who watch the key, a row for each player, (players, `account.SIZE`).
+    clocks
+        The latest time of each key, NaN before the first; (players,).
     open
         As above, (open, KEPT).
     forecasts, certificates, hints, times
@@ -83,6 +90,7 @@ class Players(NamedTuple):
     fields: Ints
     steering: Floats
     accounts: Floats
+    clocks: Floats
     open: Ints
     forecasts: Floats
     certificates: Floats
@@ -225,7 +233,7 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
                 fields[lane, OPEN] = others + 1
                 hint = steps.hints[i]
                 players.hints[entry] = hint
-                kept[entry, BY], kept[entry, NUMBER] = lane, steps.numbers[i]
+                kept[entry, BY] = lane
                 enter(fields, kept, player, entry)
                 guide = hint if hint == hint else -1.0
                 kept[entry, HINTED] = int(guide >= 0.0 and row >= 0)

@@ -154,7 +154,7 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Tell) -> Non
     for number, log in _every_key(logs, [row[0] for row in ledger.rows("SELECT key FROM checkpoints")]):
         with ledger.content_errors():
             key = replay_key(book, ledger, number, log, start, upto)
-            waiting += [book.numbers[entry] for entry in key.entries()]
+            waiting += map(book.query_number, key.entries())
             write_states(new, book.rows_of([key], upto))
             book.drop([key])
         _copy(ledger, new, f"SELECT * FROM keys WHERE number = {number}")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 
 from onlinecal.engine.config import EngineConfig
@@ -203,7 +204,7 @@ def replay(book: Book, ledger: Ledger, events: Iterable[tuple[Key, Logged]]) -> 
             asked.append(event)
             entries.append(entry)
     book.play()
-    for event, *answer in zip(asked, *book.answers(entries), strict=True):
+    for event, *answer in zip(asked, *book.answers(np.array(entries, np.int64)), strict=True):
         if answer != [event.probability, event.certificate]:
             raise LedgerError(
                 f"{ledger.path}: forecast {event.id!r} was answered with {event.probability!r}, by the log it "
