@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
-from onlinecal.engine.columns.columns import REFUSED, Columns, columns_of, columns_of_lines
-from onlinecal.engine.columns.scanning import QUERY
+from onlinecal.engine.columns.columns import Columns, columns_of, columns_of_lines
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, encode_lines
 from onlinecal.engine.judge import Batch
@@ -142,8 +141,10 @@ class Engine:
             began = time.perf_counter()
             self._sound = False
             with garbage_left_alone():
-                batch = Batch(self._book, self._fetch(columns), self._number, self._keys_known, columns)
-                batch.judge()
+                if self._archived:
+                    refuse_archived(self._ledger, columns, self._book.open)
+                batch = Batch(self._book, self._number, self._keys_known, columns)
+                batch.judge(self._fetch(batch, columns))
                 self._write_states(batch.number, batch, inputs)
             self._number, self._keys_known = batch.number, batch.keys_known
             self._sound = True
@@ -155,20 +156,12 @@ class Engine:
         for settings in self._book.settings.values():
             settings.max_jump = NEVER
 
-    def _fetch(self, columns: Columns) -> dict[str, Record]:
-        """What the ledger knows of the ids of a batch that are not open; cold keys that it names are loaded."""
-        book, ids, kinds = self._book, columns.ids, columns.kinds
-        if self._archived:
-            refuse_archived(self._ledger, columns, book.open)
-        asks = [id for id, kind in zip(ids, kinds, strict=True) if kind == QUERY]
-        strange = [
-            id
-            for id, kind in zip(ids, kinds, strict=True)
-            if kind != QUERY and kind != REFUSED and id not in book.open
-        ]
-        records = self._ledger.recall([*asks, *strange]) if asks or strange else {}
+    def _fetch(self, batch: Batch, columns: Columns) -> dict[str, Record]:
+        """What the ledger knows of the ids of a batch; cold keys that it names are loaded."""
+        ids, book = batch.unknown(), self._book
+        records = self._ledger.recall(ids) if ids else {}
         if len(book.keys) < self._keys_known:
-            cold = [columns.keys[i] for i, kind in enumerate(kinds) if kind == QUERY]
+            cold = [name for name in columns.keys if name and name not in book.keys]
             cold += [one.key for one in records.values() if one.closed is None]
             book.fetch(dict.fromkeys(cold), self._ledger)
         return records
@@ -179,8 +172,8 @@ class Engine:
 
     def answer_lines(self, data: bytes, inputs: Iterable[Input] = ()) -> tuple[bytes, Counter[type]]:
         """The same, of `data` and `inputs`, and how many answers there are of each type."""
-        answers = self._answer(columns_of_lines(data), inputs).answers()
-        return encode_lines(answers), Counter(map(type, answers))
+        batch = self._answer(columns_of_lines(data), inputs)
+        return encode_lines(batch.answers()), batch.kinds()
 
     def query(
         self, id: str, key: str, hint: float | dict[str, float] | None = None, time: float | None = None

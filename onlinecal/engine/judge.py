@@ -7,7 +7,9 @@ closed, or that is asked for once more, depends on nothing that comes later; it 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -31,11 +33,9 @@ class Batch:
     Parameters
     ----------
     book
-        The keys; all that the events name are in it, if the ledger knows them.
-    records
-        What the ledger knows of the ids that are not open.
+        The keys in memory.
     number, keys_known
-        Those of the last event and of the last key.
+        The numbers of the last event and of the last key before the batch.
     columns
         The events.
     remember
@@ -43,16 +43,11 @@ class Batch:
     """
 
     def __init__(
-        self,
-        book: Book,
-        records: dict[str, Record],
-        number: int,
-        keys_known: int,
-        columns: Columns,
-        remember: float = EVER,
+        self, book: Book, number: int, keys_known: int, columns: Columns, remember: float = EVER
     ) -> None:
-        self.book, self.records, self.columns, self.remember = book, records, columns, remember
+        self.book, self.columns, self.remember = book, columns, remember
         self.number, self.keys_known = number, keys_known
+        self.records: dict[str, Record] = {}
         self.created: list[tuple[int, str, int]] = []
         # hints and outcomes as they are kept, where these are not those of the columns
         self._kept: dict[int, Any] = {}
@@ -60,41 +55,58 @@ class Batch:
         # keys that are there in case that a query is accepted
         self._new: list[Key] = []
         self._few = len(columns) < FEW
-        self._index: dict[str, int] = {}
-        self._table = self._table_of()
+        self._index = dict(zip(dict.fromkeys(columns.ids), count()))
+        get = book.open.get
+        self._entries = [get(id, UNKNOWN) for id in self._index]
+
+    def unknown(self) -> list[str]:
+        """The ids that the ledger may know something of: those that are not open, or are asked for again."""
+        found = [id for id, entry in zip(self._index, self._entries, strict=True) if entry == UNKNOWN]
+        if len(found) < len(self._entries):
+            columns, known = self.columns, self.book.open
+            found += [
+                id
+                for id, kind in zip(columns.ids, columns.kinds, strict=True)
+                if kind == QUERY and id in known
+            ]
+        return found
 
     def _table_of(self) -> Any:
         """The table of the events; of few it has lists in the place of arrays, which cost more than the events."""
         columns, index, n = self.columns, self._index, len(self.columns)
-        get_entry, get_key = self.book.open.get, self.book.keys.get
-        rows = [index.setdefault(id, len(index)) for id in columns.ids]
-        entries = [get_entry(id, UNKNOWN) for id in index]
-        for id in self.records:
-            row = index[id]
-            entries[row] = KNOWN if entries[row] == UNKNOWN else entries[row]
-        nothing, none, zeros = [], [-1] * len(index), [0] * n
+        rows, entries = list(map(index.__getitem__, columns.ids)), self._entries
+        for id in self.records.keys() & index.keys():
+            if entries[index[id]] == UNKNOWN:
+                entries[index[id]] = KNOWN
         if self._few:
-            return Table(columns.kinds, nothing, nothing, nothing, rows, entries, none, [*none], zeros, [*zeros])
+            none, nothing, zeros = [-1] * len(index), list[Any](), [0] * n
+            return Table(
+                columns.kinds, nothing, nothing, nothing, rows, entries, none, [*none], zeros, [*zeros]
+            )
         kinds = np.array(columns.kinds, np.int8)
-        self._expect(kinds)
-        players = [-1 if (key := get_key(name)) is None else key.player for name in columns.keys]
-        ints = (np.array(one, np.int64) for one in (players, rows, entries, none, none, zeros, zeros))
-        return Table(kinds, np.zeros(n, np.bool_), columns.times, *ints)
+        get = self.book.players.get
+        players = np.array([get(name, -1) for name in columns.keys], np.int64)
+        self._expect(players, np.flatnonzero((kinds == QUERY) & (players < 0)).tolist())
+        asked, closed = np.full((2, len(index)), -1)
+        at, numbers = np.zeros((2, n), np.int64)
+        arrays = np.array(rows, np.int64), np.array(entries, np.int64), asked, closed, at, numbers
+        return Table(kinds, np.zeros(n, np.bool_), columns.times, players, *arrays)
 
-    def _expect(self, kinds: Any) -> None:
-        """Make the keys that plain queries would be the first of."""
-        book, columns = self.book, self.columns
-        for name in dict.fromkeys(columns.keys[i] for i in np.flatnonzero(kinds == QUERY).tolist()):
-            if name not in book.keys:
-                _, settings = book.settings_for(name)
+    def _expect(self, players: Any, which: list[int]) -> None:
+        """Make the keys that plain queries, which these are if they are plain, would be the first of."""
+        book, names = self.book, self.columns.keys
+        for i in which:
+            if names[i] not in book.keys:
+                _, settings = book.settings_for(names[i])
                 if settings.plain:
-                    self._new.append(book.create(name, NEW, settings))
+                    self._new.append(book.create(names[i], NEW, settings))
+            players[i] = book.players.get(names[i], -1)
 
     def _look_for_plain(self) -> None:
         """Find the events of which only the id can be wrong."""
         table, columns, state = self._table, self.columns, self.book.arrays.state
         asks, tells = table.kinds == QUERY, table.kinds == OUTCOME
-        named = np.array(list(map(bool, columns.keys)))
+        named = np.array([name != "" for name in columns.keys])
         is_plain = (state.fields[table.players, PLAIN] != 0) & (table.players >= 0)
         of_row = np.zeros(len(table.entries), np.bool_)
         there = table.entries >= 0
@@ -103,9 +115,13 @@ class Batch:
         table.plain[:] = (asks & is_plain) | (tells & of_row[table.rows] & ((table.players >= 0) | ~named))
         table.plain[list(columns.wide)] = False
 
-    def judge(self) -> None:
-        """Judge all events, and let the keys take their steps."""
-        n = len(self.columns)
+    def judge(self, records: dict[str, Record]) -> None:
+        """Judge all events, and let the keys take their steps.
+
+        `records` is what the ledger knows of the `unknown` ids. Keys that it knows are in the book.
+        """
+        self.records, n = records, len(self.columns)
+        self._table = self._table_of()
         if self._few:
             self._one_by_one(0, n)
         else:
@@ -189,7 +205,9 @@ class Batch:
             if key is None:
                 key = book.create(name, NEW, settings)
             if key.is_full_at(time, book.waits):
-                spent = "its integers bear no more rounds" if key.spent else f"{key.waiting} forecasts are open"
+                spent = (
+                    "its integers bear no more rounds" if key.spent else f"{key.waiting} forecasts are open"
+                )
                 self._refuse(i, "full", f"key {name!r} takes no queries: {spent}")
                 return None
             return key
@@ -301,21 +319,39 @@ class Batch:
         table = self._table
         kinds, accepted = np.array(self.columns.kinds, np.int8), np.asarray(table.numbers) > 0
         # what is asked for, and what is closed, in the order of the events
-        self._asks, self._tells = (np.flatnonzero(accepted & which) for which in (kinds == QUERY, kinds != QUERY))
+        self._asks, self._tells = (
+            np.flatnonzero(accepted & which) for which in (kinds == QUERY, kinds != QUERY)
+        )
         self._at, self._numbers = np.asarray(table.at), np.asarray(table.numbers)
         self._probabilities, self._certificates = self.book.answers(self._at[self._asks])
 
     def answers(self) -> list[Answer]:
         """One answer for each event, in their order."""
-        columns, found = self.columns, list[Any]([None]) * len(self.columns)
-        ids, names = columns.ids, columns.keys
-        for i, p, c in zip(self._asks.tolist(), self._probabilities, self._certificates, strict=True):
-            found[i] = Forecast(ids[i], names[i], p, c)
-        for i in self._tells.tolist():
-            found[i] = self._closing_answer(i)
+        columns, found = self.columns, np.empty(len(self.columns), object)
+        ids, names, asks = columns.ids, columns.keys, self._asks.tolist()
+        of_asks = [ids[i] for i in asks], [names[i] for i in asks], self._probabilities, self._certificates
+        found[self._asks] = list(map(Forecast, *of_asks))
+        found[self._tells] = [Settled(ids[i]) for i in self._tells.tolist()]
+        for i in self._withdrawals():
+            found[i] = Withdrawn(ids[i])
         for i, answer in self._answers.items():
             found[i] = found[answer] if type(answer) is int else answer
-        return found
+        answers: list[Answer] = found.tolist()
+        return answers
+
+    def _withdrawals(self) -> list[int]:
+        """The accepted ones: of them there are few."""
+        kinds = self.columns.kinds
+        return [i for i in self._kept if kinds[i] == WITHDRAW and self._numbers[i]]
+
+    def kinds(self) -> Counter[type]:
+        """How many answers there are of each type."""
+        others = Counter[type](Forecast if type(one) is int else type(one) for one in self._answers.values())
+        withdrawn = len(self._withdrawals())
+        others.update(
+            {Forecast: len(self._asks), Withdrawn: withdrawn, Settled: len(self._tells) - withdrawn}
+        )
+        return others
 
     def query_rows(self) -> ByColumns:
         """The rows of the new queries, before the book is told to `release`."""
@@ -329,7 +365,7 @@ class Batch:
             state.fields[state.open[self._at[which], OWNER], KEY].tolist(),
             hints,
             optional(columns.times[which]),
-            list(map(stored, self._probabilities)),
+            list(map(stored, self._probabilities)) if self._kept else self._probabilities,
             self._certificates,
         )
 

@@ -125,10 +125,12 @@ class KeyStep:
             book.load([Snapshot(0, name, place, before.number, before.state)])
         for i, kind in enumerate(columns.kinds):
             if kind == QUERY and columns.keys[i] != name:
-                columns.refuse(i, "invalid", f"key must be that of the turn, {name!r}, got {columns.keys[i]!r}")
+                columns.refuse(
+                    i, "invalid", f"key must be that of the turn, {name!r}, got {columns.keys[i]!r}"
+                )
         records = {record.id: record for record in before.records}
-        batch = Batch(book, records, before.number, 0, columns, self.remember)
-        batch.judge()
+        batch = Batch(book, before.number, 0, columns, self.remember)
+        batch.judge(records)
         key = book.keys.get(name)
         if key is None:
             return data, batch

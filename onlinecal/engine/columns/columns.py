@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
 from onlinecal.engine.columns.scanning import HINT, ID, KEY, ODD, OUTCOME, QUERY, TIME, VALUE, cut_out, scan
-from onlinecal.engine.events import Incoming, Outcome, Query, Rejected, Withdraw, decode, decode_lines, problem_of
+from onlinecal.engine.events import (
+    Incoming,
+    Outcome,
+    Query,
+    Rejected,
+    decode,
+    decode_lines,
+    problem_of,
+)
 
 FEW = 16
 """So many lines are decoded as fast one by one."""
@@ -117,7 +125,12 @@ def columns_of_lines(data: bytes) -> Columns:
     if n < FEW:
         return columns_of(decode_lines(data))
     source = np.frombuffer(data, np.uint8)
-    lines, spans, kinds, numbers = np.empty((n, 2), np.int64), np.empty((n, 4), np.int64), np.empty(n, np.int8), np.empty((n, 3))
+    lines, spans, kinds, numbers = (
+        np.empty((n, 2), np.int64),
+        np.empty((n, 4), np.int64),
+        np.empty(n, np.int8),
+        np.empty((n, 3)),
+    )
     scan(source, lines, kinds, spans, numbers)
     hints, values, times = (numbers[:, i].copy() for i in (HINT, VALUE, TIME))
     odd = np.flatnonzero(kinds == ODD)

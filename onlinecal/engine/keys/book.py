@@ -40,8 +40,8 @@ from onlinecal.engine.keys.playing import (
     WAITING,
     Steps,
 )
-from onlinecal.engine.keys.storing import StoredBinary, parts_of
 from onlinecal.engine.keys.stored_key import StoredKey, Summary
+from onlinecal.engine.keys.storing import StoredBinary, parts_of
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow
@@ -64,8 +64,8 @@ class Book:
     ----------
     settings
         The configurations at work, by their place.
-    keys
-        Those in memory.
+    keys, players
+        Those in memory, and their players.
     open
         The entries of open forecasts, by id.
     arrays
@@ -87,6 +87,7 @@ class Book:
         self.arrays = KeyArrays()
         self.settings: dict[int, Settings] = all_settings(config, self.arrays)
         self.keys: dict[str, Key] = {}
+        self.players: dict[str, int] = {}
         self.open: dict[str, int] = {}
         self.ids: list[str] = []
         self.dirty: dict[Key, None] = {}
@@ -116,7 +117,8 @@ class Book:
 
     def create(self, name: str, number: int, settings: Settings) -> Key:
         """A key before its first event; its number is 0 until something was accepted of it."""
-        key = self.keys[name] = (BinaryKey if settings.is_binary else ClassKey)(name, number, settings)
+        key = (BinaryKey if settings.is_binary else ClassKey)(name, number, settings)
+        self.keys[name], self.players[name] = key, key.player
         return key
 
     def load(self, snapshots: Iterable[Snapshot]) -> None:
@@ -148,9 +150,8 @@ class Book:
         except Exception as error:
             self.arrays.let_go([key.player])
             raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
-        self.keys[name] = key
-        for id, entry in entries.items():
-            self.open[id] = entry
+        self.keys[name], self.players[name] = key, key.player
+        self.open.update(entries)
         return key
 
     def _take(self, key: Key, data: memoryview) -> dict[str, int]:
@@ -219,7 +220,7 @@ class Book:
                 del self.open[self.ids[entry]]
                 self._issued.pop(entry, None)
             self._free += entries
-            del self.keys[key.name]
+            del self.keys[key.name], self.players[key.name]
             self.dirty.pop(key, None)
             if self.totals is not None:
                 self.totals.dropped(key)
@@ -417,7 +418,10 @@ class Book:
         certificates: list[float] = state.certificates[entries].tolist()
         for place, entry in enumerate(entries.tolist()) if issued else ():
             if entry in issued:
-                probabilities[place], certificates[place] = issued[entry].probability, issued[entry].certificate
+                probabilities[place], certificates[place] = (
+                    issued[entry].probability,
+                    issued[entry].certificate,
+                )
         return probabilities, certificates
 
     def release(self) -> None:

@@ -18,7 +18,7 @@ from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window
 from onlinecal.engine.keys.packing import with_sum
 from onlinecal.engine.keys.steering import KeySteering, loaded
 from onlinecal.engine.keys.stored_key import StoredKey, Summary
-from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP, KeyWatch, Note
+from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP, Note
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.input import shown
 from onlinecal.summing import in_turn

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Ints
 from onlinecal.compiling import at_once, compiled
 from onlinecal.engine.keys import playing
 from onlinecal.engine.keys.packing import with_sum
@@ -25,7 +25,6 @@ from onlinecal.engine.keys.playing import (
     COARSE,
     FIELDS,
     FIRST,
-    GONE,
     HEAP_USED,
     HINTED,
     KEPT,
@@ -55,7 +54,7 @@ from onlinecal.engine.keys.playing import (
     Players,
     Steps,
 )
-from onlinecal.engine.keys.storing import Parts, StoredBinary, gather, most_words, pack
+from onlinecal.engine.keys.storing import Parts, gather, most_words, pack
 from onlinecal.engine.watch.account import FORECAST, HINT
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.engine.watch.account import TICKET as STAKES

@@ -180,7 +180,11 @@ def certificate_of(heap: Any, fields: Any, player: int) -> float:
 @kernel_part
 def give_back(players: Any, player: int, entry: int) -> None:
     """Let stakes come back, of a forecast that never gets an outcome: as by the mean outcome."""
-    account, stakes, asked = players.accounts[player], players.stakes[entry], float(players.open[entry, NUMBER])
+    account, stakes, asked = (
+        players.accounts[player],
+        players.stakes[entry],
+        float(players.open[entry, NUMBER]),
+    )
     p, hint = players.forecasts[entry], players.hints[entry]
     settle_bets(account, stakes, FORECAST, p, p, asked, 0.0, np.inf)
     if hint == hint:
@@ -280,7 +284,9 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
                 take_in(steering[row], players.tickets[entry], outcome)
             lower, step = in_units(memory, kept[entry, LOWER], kept[entry, CELL])
             if whole:
-                charge(memory, lower, step, int(outcome), int(outcome) * memory[SCALE], players.forecasts[entry])
+                charge(
+                    memory, lower, step, int(outcome), int(outcome) * memory[SCALE], players.forecasts[entry]
+                )
             else:
                 charge_share(memory, lower, step, outcome, players.forecasts[entry])
             if windowed:

@@ -40,11 +40,12 @@ from onlinecal.engine.keys.playing import (
 )
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.engine.watch.account import TICKET as STAKES
-from onlinecal.forecasters.binary.cells import FORMAT, TABLE as HEAD
+from onlinecal.forecasters.binary.cells import FORMAT
 from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC
 from onlinecal.forecasters.binary.grids.dyadic_search import END
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.binary.windowing.windows import ENTRY, FIRST as OLDEST, HELD, RING, ROOM
+from onlinecal.forecasters.binary.windowing.windows import ENTRY, HELD, RING, ROOM
+from onlinecal.forecasters.binary.windowing.windows import FIRST as OLDEST
 from onlinecal.steering.binary import CURVES, FEATURES, TICKET
 from onlinecal.steering.trust import SIZE, new_steering
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from onlinecal.engine.columns.columns import REFUSED, Columns, blank
 from onlinecal.engine.columns.scanning import OUTCOME, QUERY

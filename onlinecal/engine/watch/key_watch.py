@@ -26,8 +26,8 @@ from onlinecal.arrays import Floats
 from onlinecal.engine.events import is_name
 from onlinecal.engine.keys.class_labels import ClassOutcome, parts_of
 from onlinecal.engine.keys.lanes import Issued
-from onlinecal.engine.keys.storing import StoredBinary, account_in
 from onlinecal.engine.keys.packing import SUM, pack_floats, sum_of, unpack_floats
+from onlinecal.engine.keys.storing import StoredBinary, account_in
 from onlinecal.engine.watch.account import (
     ALARMS,
     BIASES,
