@@ -1,8 +1,9 @@
 """What a batch of events comes to: an answer for each, and the rows that the ledger gets.
 
 An event is judged by what is known of its id: from the ledger, from the book of keys in memory, and from the
-events before it in the same batch. Only accepted events change anything. What is said about a forecast that is
-closed, or that is asked for once more, depends on nothing that comes later; it is put into words at the end.
+events before it in the same batch. Only accepted events change anything. What is said about a forecast that
+is closed, or that is asked for once more, depends on nothing that comes later; it is put into words at the
+end.
 """
 
 from __future__ import annotations
@@ -72,12 +73,12 @@ class Batch:
         return found
 
     def _table_of(self) -> Any:
-        """The table of the events; of few it has lists in the place of arrays, which cost more than the events."""
+        """The table of the events; of few it has lists, since arrays would cost more than the events."""
         columns, index, n = self.columns, self._index, len(self.columns)
         rows, entries = list(map(index.__getitem__, columns.ids)), self._entries
+        # its key may have been loaded meanwhile
         for id in self.records.keys() & index.keys():
-            if entries[index[id]] == UNKNOWN:
-                entries[index[id]] = KNOWN
+            entries[index[id]] = self.book.open.get(id, KNOWN)
         if self._few:
             none, nothing, zeros = [-1] * len(index), list[Any](), [0] * n
             return Table(
@@ -86,21 +87,22 @@ class Batch:
         kinds = np.array(columns.kinds, np.int8)
         get = self.book.players.get
         players = np.array([get(name, -1) for name in columns.keys], np.int64)
-        self._expect(players, np.flatnonzero((kinds == QUERY) & (players < 0)).tolist())
+        self._expect(kinds, players)
         asked, closed = np.full((2, len(index)), -1)
         at, numbers = np.zeros((2, n), np.int64)
         arrays = np.array(rows, np.int64), np.array(entries, np.int64), asked, closed, at, numbers
         return Table(kinds, np.zeros(n, np.bool_), columns.times, players, *arrays)
 
-    def _expect(self, players: Any, which: list[int]) -> None:
-        """Make the keys that plain queries, which these are if they are plain, would be the first of."""
+    def _expect(self, kinds: Any, players: Any) -> None:
+        """Make the keys that plain queries would be the first of, and fill in their players."""
         book, names = self.book, self.columns.keys
-        for i in which:
-            if names[i] not in book.keys:
+        named = [i for i in np.flatnonzero(players < 0).tolist() if names[i]]
+        for i in named:
+            if kinds[i] == QUERY and names[i] not in book.keys:
                 _, settings = book.settings_for(names[i])
                 if settings.plain:
                     self._new.append(book.create(names[i], NEW, settings))
-            players[i] = book.players.get(names[i], -1)
+        players[named] = [book.players.get(names[i], -1) for i in named]
 
     def _look_for_plain(self) -> None:
         """Find the events of which only the id can be wrong."""
@@ -218,7 +220,7 @@ class Batch:
         return None
 
     def _accepted_closing(self, i: int, row: int, entry: int) -> bool:
-        """Whether an outcome or a withdrawal is accepted, with its value in `_kept`; else it has its answer."""
+        """Whether an outcome, or a withdrawal, is accepted, with its value in `_kept`; else it is answered."""
         book, id = self.book, self.columns.ids[i]
         if entry < 0:
             self._closed_before(i, row, id)

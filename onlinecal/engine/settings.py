@@ -60,8 +60,8 @@ class Settings:
     arrays, keys_made
         Where keys live, and how many players were made together for them last.
     plain
-        Whether nothing can be wrong with a query that has a probability for a hint, or none, nor with an outcome
-        0 or 1 of an open forecast.
+        Whether nothing can be wrong with a query that has a probability for a hint, or none, nor with an
+        outcome 0 or 1 of an open forecast.
     steers, threshold
         Whether hints are steered; that of alarms, inf for none.
     most_lanes, patience, max_jump

@@ -198,8 +198,9 @@ def assert_counted_once(path, answers):
 def states_of(engine):
     """The state of every key of an engine in bytes, cold keys included."""
     snapshots = engine._ledger.keys_named([row[0] for row in engine._ledger.rows("SELECT name FROM keys")])
-    engine._keys.fetch([one.name for one in snapshots], engine._ledger)
-    return {name: state.dump() for name, state in engine._keys.states.items()}
+    engine._book.fetch([one.name for one in snapshots], engine._ledger)
+    book = engine._book
+    return {name: key.dump(book.ids) for name, key in book.keys.items()}
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from onlinecal.engine import (
     Withdrawn,
     read_config,
 )
+from onlinecal.forecasters.binary.cells import ROUNDS
 
 
 @pytest.fixture
@@ -187,11 +188,11 @@ def test_with_as_many_lanes_as_open_forecasts_the_guarantee_is_the_sum_of_punctu
             while len(wait) >= lanes or (wait and i == rounds - 1):
                 engine.handle([Outcome(f"q{wait.pop(rng.randrange(len(wait)))}", rng.random() < 0.3)])
         summary = engine.summary("k")
-        state = engine._keys.states["k"]
+        arrays, key = engine._book.arrays, engine._book.keys["k"]
         punctual = 0.0
-        for lane in state.lanes:
+        for lane in arrays.lanes_of(key.player):
             twin = AlmostOneStepAhead(hints=True)
-            twin.replay([0] * lane.rounds)
+            twin.replay([0] * int(arrays.memory(lane)[ROUNDS]))
             punctual += twin.guarantee
         assert summary.certificate <= summary.guarantee == pytest.approx(punctual)
         assert summary.rounds == rounds

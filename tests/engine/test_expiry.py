@@ -19,9 +19,9 @@ from onlinecal.engine import (
     repair_ledger,
 )
 from onlinecal.engine.config import MAX_JUMP
-from onlinecal.engine.keys.state import KeyState
-from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.settings import Settings
+from onlinecal.engine.step import KeyStep
+from tests.engine.one_key import OneKey
 from tests.engine.scripts import assert_sound
 
 NOW = 1.76e9
@@ -58,16 +58,15 @@ class Counted(float):
 
 def looks_for(n_open, events=200):
     """How often times are looked at for events each of which lets one of so many open forecasts expire."""
-    state = KeyState("k", 1, Settings(KeyConfig(expire_after=n_open - 1.5)))
-    expired = 0
+    state = OneKey(KeyConfig(expire_after=n_open - 1.5))
     for i in range(n_open + events):
         if i == n_open:
             Counted.looks = 0
         time = Counted(i)
-        assert not state.is_full_at(time)
-        expired += len(state.expire(time))
-        state.ask(f"q{i}", i + 1, None, time)
-    assert (expired, len(state.open)) == (events + 1, n_open - 1)
+        assert not state.key.is_full_at(time, state.book.waits)
+        state.book.ask(state.key, f"q{i}", i + 1, None, time)
+    state.run()
+    assert (state.key.expired, state.key.waiting) == (events + 1, n_open - 1)
     return Counted.looks / events
 
 
@@ -79,12 +78,12 @@ def test_an_expired_forecast_costs_no_look_at_all_the_others():
 
 def test_forecasts_expire_as_if_all_were_looked_at():
     rng, patience = random.Random(0), 30.0
-    state, waiting, clock = KeyState("k", 1, Settings(KeyConfig(expire_after=patience))), {}, None
+    state, waiting, clock = OneKey(KeyConfig(expire_after=patience)), {}, None
     for i in range(4000):
         time = None if rng.random() < 0.1 else float(rng.randrange(-40, 5) + i // 4)
         if rng.random() < 0.02:
             # as at a restart
-            state = KeyState("k", 1, state.settings, state.dump())
+            state = state.again()
         if waiting and rng.random() < 0.45:
             id = rng.choice(list(waiting))
             over = state.close(state.open[id], None, time)
@@ -92,15 +91,14 @@ def test_forecasts_expire_as_if_all_were_looked_at():
         else:
             # an id may be forgotten and asked for anew
             id = f"q{rng.randrange(60)}"
-            over = state.expire(time)
             id = id if id not in state.open else f"r{i}"
+            over = state.ask(id, i + 1, None, time).over
         clock = time if clock is None or (time is not None and time > clock) else clock
         gone = {one for one, at in waiting.items() if None not in (at, clock) and clock > at + patience}
-        assert {issued.id for issued in over} == gone
+        assert set(over) == gone
         for one in gone:
             del waiting[one]
-        if id not in waiting and id not in gone and id not in state.open and rng.random() < 0.7:
-            state.ask(id, i + 1, None, time)
+        if id in state.open:
             waiting[id] = clock if time is None else time
         state.run()
         assert list(state.open) == list(waiting)
@@ -228,9 +226,9 @@ def test_times_are_compared_as_they_are_kept(folder):
 def test_a_key_with_many_open_forecasts_is_loaded_without_looking_for_garbage():
     import gc
 
-    state = KeyState("k", 1, Settings(KeyConfig(expire_after=1e9)))
+    state = OneKey(KeyConfig(expire_after=1e9))
     for i in range(30_000):
-        state.ask(f"q{i}", i + 1, None, float(i))
+        state.book.ask(state.key, f"q{i}", i + 1, None, float(i))
     state.run()
     data, runs = state.dump(), []
 
@@ -240,7 +238,7 @@ def test_a_key_with_many_open_forecasts_is_loaded_without_looking_for_garbage():
     gc.collect()
     gc.callbacks.append(note)
     try:
-        again = KeyState("k", 1, state.settings, data)
+        again = OneKey(state.config, data)
     finally:
         gc.callbacks.remove(note)
     assert gc.isenabled()

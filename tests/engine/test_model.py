@@ -326,9 +326,10 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def books_are_balanced(self):
-        keys, waiting = self.engine._keys, self.engine.in_memory()[1]
-        assert waiting == sum(len(state.open) for state in keys.states.values())
-        assert len(keys.states) <= self.engine.hot_keys
+        book, waiting = self.engine._book, self.engine.in_memory()[1]
+        assert waiting == sum(key.waiting for key in book.keys.values())
+        assert waiting == sum(len(key.entries()) for key in book.keys.values())
+        assert len(book.keys) <= self.engine.hot_keys
 
     def teardown(self):
         if hasattr(self, "engine"):

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, Rejected, Withdraw
-from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.ledger.schema import Snapshot
+from onlinecal.engine.step import KeyStep
 from tests.engine.fault_tools import command
 from tests.engine.scripts import assert_sound
 
@@ -84,10 +84,10 @@ def test_names_that_can_be_are_told_apart(folder):
 def test_a_hot_key_is_never_loaded_over(folder):
     with Engine(folder / "ledger.db") as engine:
         engine.handle(history())
-        keys, state = engine._keys, engine._keys.states["oslo"]
+        book, key = engine._book, engine._book.keys["oslo"]
         with pytest.raises(ValueError, match="'oslo' is in memory"):
-            keys.load([Snapshot(1, "oslo", -1, 0, None)])
-        assert keys.states["oslo"] is state
+            book.load([Snapshot(1, "oslo", -1, 0, None)])
+        assert book.keys["oslo"] is key
 
 
 @pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))

@@ -1,7 +1,7 @@
 """Plain events, accepted many at a time in one compiled call: nothing can be wrong with them but their ids.
 
-The judge has all the rules. What is done here is what it does with a query whose id is new, and with the first
-outcome of a forecast that is open.
+The judge has all the rules. What is done here is what it does with a query whose id is new, and with the
+first outcome of a forecast that is open.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ UNKNOWN, KNOWN = -1, -2
 """In the place of an entry: nobody has asked under that id; it is known and not open."""
 
 NEXT, LAST_NUMBER, TAKEN, DIRTIED, BEGUN = range(5)
-"""Of the progress: the next event; the number of the last one that was accepted; how many free entries were taken,
+"""Of the progress: the next event; the number of the last one that was accepted; how many free entries were
+taken,
 how many keys the ledger lacks something of now, and how many have their first event."""
 NEW = 0
 """In the place of the ledger's number of a key: nothing was accepted of it yet."""
@@ -64,8 +65,8 @@ class Table(NamedTuple):
 def accept(table: Table, arrays: Players, free: Ints, found: Ints, progress: Ints) -> None:
     """Accept events from `progress[NEXT]` on, up to one that is not plain; `free` are entries.
 
-    `found`, (2, n), becomes players: of keys that the ledger lacks something of now and did not before, and of
-    keys that have their first event.
+    `found`, (2, n), becomes players: of keys that the ledger lacks something of now and did not before, and
+    of keys that have their first event.
     """
     fields, clocks, kept = arrays.fields, arrays.clocks, arrays.open
     number = progress[LAST_NUMBER]

@@ -118,7 +118,8 @@ class BinaryKey(Key):
     def _window_bounds(
         self, lanes: list[int], memories: list[Any], late: list[int], now: int
     ) -> Iterator[float | None]:
-        """The certificate of the key's last `window` settled rounds, and the guarantee of any so many in a row.
+        """The certificate of the key's last `window` settled rounds, and the guarantee of any so many in a
+        row.
 
         The lanes share these rounds: by Fact 4 what is proven of each one's part of them adds up.
         """

@@ -1,7 +1,9 @@
-"""The book of keys and of their open forecasts: loaded from the ledger when they are needed, put back when cold.
+"""The book of keys and of their open forecasts: loaded from the ledger when they are needed, put back when
+cold.
 
-An open forecast has a number here, its *entry*, until it is closed. Every change goes through `ask`, `close` and
-`expire`, so that this is where it is known which forecasts are open and which states the ledger does not have yet.
+An open forecast has a number here, its *entry*, until it is closed. Every change goes through `ask`, `close`
+and `expire`, so that this is where it is known which forecasts are open and which states the ledger does not
+have yet.
 """
 
 from __future__ import annotations
@@ -122,7 +124,7 @@ class Book:
         return key
 
     def load(self, snapshots: Iterable[Snapshot]) -> None:
-        """Take in cold keys; ValueError for one that is in memory, which is newer, or whose state is damaged."""
+        """Take in cold keys; ValueError for one that is in memory, or whose state is damaged."""
         loaded = []
         for one in snapshots:
             if one.name in self.keys:
@@ -172,7 +174,8 @@ class Book:
             if isinstance(key, BinaryKey):
                 self.arrays.load(key, parts, entries)
             else:
-                assert isinstance(key, ClassKey) and isinstance(stored, StoredKey)
+                assert isinstance(key, ClassKey)
+                assert isinstance(stored, StoredKey)
                 key.load(stored, entries)
                 self._issued.update(key.open)
         except BaseException:

@@ -1,7 +1,8 @@
 """Keys of several classes: each has its lanes, its steering and its watch to itself.
 
-What happens to a key is noted first: `ask` and `close` leave steps for the lanes, and `run` lets each lane take
-all of its steps. Answers depend on the order of the key's events alone, not on how these were cut into batches.
+What happens to a key is noted first: `ask` and `close` leave steps for the lanes, and `run` lets each lane
+take all of its steps. Answers depend on the order of the key's events alone, not on how these were cut into
+batches.
 """
 
 from __future__ import annotations

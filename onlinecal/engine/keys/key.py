@@ -24,7 +24,8 @@ Waits = Callable[[int, int], bool]
 
 
 class Key(ABC):
-    """A key in memory; most of what it has stands in the arrays of `settings.arrays`, in the row of its player.
+    """A key in memory; most of what it has stands in the arrays of `settings.arrays`, in the row of its
+    player.
 
     Attributes
     ----------
@@ -33,7 +34,8 @@ class Key(ABC):
     upto
         The number of an event: what the key was loaded from holds all before it and none after.
     times
-        Of a key whose forecasts expire, a heap of (time, number, entry): of all that wait, and of some that did.
+        Of a key whose forecasts expire, a heap of (time, number, entry): of all that wait, and of some that
+        did.
     spent
         Whether its forecasters bear no more rounds, as of the last run.
     """
@@ -101,7 +103,7 @@ class Key(ABC):
             heappush(self.times, (time, number, entry))
 
     def expire(self, time: float | None, waits: Waits) -> list[int]:
-        """The forecasts whose time is over at an event's time, which wait no longer; the clock goes on to it."""
+        """Let the clock go on to an event's time; the forecasts that wait no longer then."""
         arrays, over = self.settings.arrays.state, list[int]()
         if time is not None and not time <= arrays.clocks[self.player]:
             arrays.clocks[self.player] = time

@@ -1,4 +1,5 @@
-"""Lanes of keys of several classes: single forecasters, one for each forecast that a key has open, or for all.
+"""Lanes of keys of several classes: single forecasters, one for each forecast that a key has open, or for
+all.
 
 A lane is run on *steps* in the order in which they happened: a question leaves its forecast in an `Issued`,
 a label settles one. Lanes are the machines that the river classes play.

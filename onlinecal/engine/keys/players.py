@@ -1,4 +1,4 @@
-"""What keys in memory hold, in arrays; of binary keys also their steps, and their states in bytes and out of them."""
+"""What keys in memory hold, in arrays; of binary keys also their steps and their states."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def move_all(old: Ints, heap: Ints, fields: Ints, start: int, length: int, at: i
 
 
 class KeyArrays:
-    """The keys, by player, and the arrays that compiled code plays on. A key of several classes has a player, too,
+    """The keys, by player, and the arrays that compiled code plays on. A key of several classes has a player,
+    too,
     which holds only what all keys have.
 
     Attributes
@@ -113,12 +114,13 @@ class KeyArrays:
 
     def __init__(self) -> None:
         self.state = Players(
-            heap=np.zeros(FEW * FEW, np.int64), fields=np.zeros((0, FIELDS), np.int64),
-            steering=np.empty((0, SIZE)), accounts=np.empty((0, ACCOUNT)), clocks=np.empty(0), open=np.zeros((0, KEPT), np.int64),
+            heap=np.zeros(FEW * FEW, np.int64), fields=np.zeros((1, FIELDS), np.int64), steering=np.empty((0,
+            SIZE)), accounts=np.empty((1, ACCOUNT)), clocks=np.empty(1), open=np.zeros((0, KEPT), np.int64),
             forecasts=np.empty(0), certificates=np.empty(0), hints=np.empty(0), times=np.empty(0),
             tickets=np.empty((0, TICKET)), stakes=np.empty((0, STAKES), np.float32),
         )  # fmt: skip
-        self.keys: list[Key | None] = []
+        # nobody is the player 0
+        self.keys: list[Key | None] = [None]
         self.raised: list[tuple[str, Raised]] = []
         self._free: list[int] = []
         self._free_rows: list[int] = []
@@ -127,7 +129,7 @@ class KeyArrays:
         self._progress = np.zeros(5, np.int64)
         self._groups: dict[tuple[int, float], int] = {}
         self._plays: list[tuple[Any, float]] = []
-        self._group_of = np.zeros(0, np.int64)
+        self._group_of = np.zeros(1, np.int64)
         self._new_steering = new_steering()
         self._gather, self._pack, self._measure = at_once(gather), at_once(pack), at_once(most_words)
 
@@ -363,7 +365,7 @@ class KeyArrays:
     # -- states
 
     def dump(self, keys: list[BinaryKey], ids: list[str]) -> list[bytes]:
-        """Keys with the same settings as they are stored; `ids` are those of all open forecasts, by number."""
+        """Keys with the same settings as they are stored; `ids` are those of open forecasts, by entry."""
         players = np.array([key.player for key in keys], np.int64)
         words = np.empty(self._measure(self.state, players), np.int64)
         ends, open_ends = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)

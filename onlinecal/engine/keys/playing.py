@@ -1,8 +1,8 @@
 """Binary keys played many steps in one compiled call, each behind its own steering.
 
-What keys hold stands in a few arrays, so that no array has to be handed over for each of them: the memories of
-forecasters and the tables of their windows one after the other in one heap of integers, steering states and
-accounts as rows of matrices, and what is kept of open forecasts as rows of others.
+What keys hold stands in a few arrays, so that no array has to be handed over for each of them: the memories
+of forecasters and the tables of their windows one after the other in one heap of integers, steering states
+and accounts as rows of matrices, and what is kept of open forecasts as rows of others.
 
 A *player* is a lane of a key: one forecaster. The first lane stands for the key itself.
 """
@@ -35,28 +35,30 @@ MOST_FETCHED = 128
 """Integers of a memory, which may be large and is mostly not read to its end."""
 
 DONE, NO_MEMORY, SPENT, ALARM, NO_LANE, NO_WINDOW, COARSE = range(7)
-"""How a call ended. All steps were taken; or the next one waits for something: room in the heap, integers that
-bear another round, a further lane of its key, a window that is ready, units that are fine enough for an outcome
-between 0 and 1. Or the last one raised an alarm."""
+"""How a call ended. All steps were taken; or the next one waits for something: room in the heap, integers
+that bear another round, a further lane of its key, a window that is ready, units that are fine enough for an
+outcome between 0 and 1. Or the last one raised an alarm."""
 
 STEP, HEAP_USED, LONGEST, WHOSE, LANE = range(5)
-"""Of the progress: steps taken; integers of the heap in use; the most rounds that any player has settled; whose
+"""Of the progress: steps taken; integers of the heap in use; the most rounds that any player has settled;
+whose
 alarms the last step raised; the player that waits for something."""
 
 START, LENGTH, TABLE, TABLE_LENGTH, NEXT_LANE, ROW, OPEN, LATE, FIRST, LAST, SETTLED = range(11)
 """Of a player: where its memory begins in the heap, and its length; the same of its window's table, length 0
 without one; the key's next lane, -1 for none. Of the first lane, for the whole key, its row of steering, -1
-without. Its open forecasts; the most others that were open when one was asked for. For the whole key: its oldest
-and its latest open forecast, -1 for none; its settled rounds."""
+without. Its open forecasts; the most others that were open when one was asked for. For the whole key: its
+oldest and its latest open forecast, -1 for none; its settled rounds."""
 MOST_LANES, KEY, WAITING, EXPIRED, USED, DIRTY, PLAIN = range(11, 18)
-"""Of the first lane, of keys of every kind: how many lanes it may have; the ledger's number of the key; how many
-forecasts wait, and how many it has given up; the last event that something happened in to it; the first event that
-the ledger's state lacks, 0 for none; whether nothing can be wrong with a query that has a probability for a hint,
-or none, nor with an outcome 0 or 1 of an open forecast."""
+"""Of the first lane, of keys of every kind: how many lanes it may have; the ledger's number of the key; how
+many forecasts wait, and how many it has given up; the last event that something happened in to it; the first
+event that the ledger's state lacks, 0 for none; whether nothing can be wrong with a query that has a
+probability for a hint, or none, nor with an outcome 0 or 1 of an open forecast."""
 FIELDS = 18
 
 OWNER, BY, LOWER, CELL, NUMBER, BEFORE, AFTER, HINTED = range(8)
-"""Of an open forecast: the first lane of its key; the lane that made it; the lower end and the step of its cell;
+"""Of an open forecast: the first lane of its key; the lane that made it; the lower end and the step of its
+cell;
 the number of the query; the key's open forecast before it and after it, -1 for none; whether steering keeps a
 ticket."""
 KEPT = 8
@@ -80,8 +82,8 @@ class Players(NamedTuple):
     open
         As above, (open, KEPT).
     forecasts, certificates, hints, times
-        Of open forecasts: the probability that was answered, and the key's certificate then; the hint as it came,
-        and when it was asked for, NaN where there is none; (open,).
+        Of open forecasts: the probability that was answered, and the key's certificate then; the hint as it
+        came, and when it was asked for, NaN where there is none; (open,).
     tickets, stakes
         Of open forecasts: what steering keeps, (open, `trust.TICKET`); what is bet, (open, `account.TICKET`).
     """
@@ -250,9 +252,9 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
                 kept[entry, LOWER], kept[entry, CELL] = lower, step
                 players.forecasts[entry] = forecast
                 players.certificates[entry] = certificate_of(heap, fields, player)
+                for j in range(TICKET):
+                    stakes[entry, j] = 0.0
                 if bets:
-                    for j in range(TICKET):
-                        stakes[entry, j] = 0.0
                     ask(accounts[player], stakes[entry], forecast, hint)
                 continue
             lane = kept[entry, BY]

@@ -1,12 +1,12 @@
 """Binary keys as they are stored: all that a key is made of as one row of words, and these in few bytes.
 
-A word is an integer of 64 bits. Integers are small, so they are written with their sign at the end; floats are
-often round, so they are written from their last byte on. Of each word only the bytes up to its last one that is
-not 0 are kept: half a byte says how many.
+A word is an integer of 64 bits. Integers are small, so they are written with their sign at the end; floats
+are often round, so they are written from their last byte on. Of each word only the bytes up to its last one
+that is not 0 are kept: half a byte says how many.
 
-The words of a key: how many lanes it has, how many open forecasts, and whether it is steered. Of each lane how
-late its labels were, how long its memory is, how many rounds its window holds, then memory and rounds. What
-steering knows, as a difference to a new one; the account; and the open forecasts, the oldest first.
+The words of a key: how many lanes it has, how many open forecasts, and whether it is steered. Of each lane
+how late its labels were, how long its memory is, how many rounds its window holds, then memory and rounds.
+What steering knows, as a difference to a new one; the account; and the open forecasts, the oldest first.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ class Words:
 
 
 class StoredLane(NamedTuple):
-    """A lane: the most others that were open when it was asked; its memory; the rounds in its window, (n, 4)."""
+    """A lane: how late its labels were at most, its memory, and the rounds in its window, (n, 4)."""
 
     late: int
     memory: Ints
@@ -277,7 +277,8 @@ class StoredLane(NamedTuple):
 
 
 class StoredOpen(NamedTuple):
-    """The open forecasts of a key, the oldest first; `lanes` are their lanes by number, the rest as in `Players`.
+    """The open forecasts of a key, the oldest first; `lanes` are their lanes by number, the rest as in
+    `Players`.
 
     `cells` are lower ends and steps, (n, 2); `tickets` are those of the hinted ones.
     """

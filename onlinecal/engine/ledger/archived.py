@@ -89,8 +89,8 @@ def hash_of_id(id: str) -> int:
 def refuse_archived(ledger: Ledger, columns: Columns, waiting: Container[str]) -> None:
     """Refuse the events that are about an archived forecast; `waiting` are ids that are known to be open.
 
-    A new id is refused by mistake if it has the hash of an archived one: with 10^8 archived, any one of 10^8 new
-    ones with a chance of .0005.
+    A new id is refused by mistake if it has the hash of an archived one: with 10^8 archived, any one of 10^8
+    new ones with a chance of .0005.
     """
     hashes: dict[int, set[str]] = {}
     for id, kind in zip(columns.ids, columns.kinds, strict=True):

@@ -160,8 +160,8 @@ def _compare(book: Book, ledger: Ledger, key: Key, snapshot: Snapshot) -> None:
         other = getattr(summary, name)
         if one != other:
             raise LedgerError(
-                f"{ledger.path}: the ledger says of key {key.name!r} that its {name} is {one}; its events come "
-                f"to {other}"
+                f"{ledger.path}: the ledger says of key {key.name!r} that its {name} is {one}; its events "
+                f"come to {other}"
             )
 
 

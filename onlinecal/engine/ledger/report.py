@@ -207,8 +207,8 @@ def replay(book: Book, ledger: Ledger, events: Iterable[tuple[Key, Logged]]) -> 
     for event, *answer in zip(asked, *book.answers(np.array(entries, np.int64)), strict=True):
         if answer != [event.probability, event.certificate]:
             raise LedgerError(
-                f"{ledger.path}: forecast {event.id!r} was answered with {event.probability!r}, by the log it "
-                f"is {answer[0]!r}: the ledger was changed, or written by an onlinecal with other rules"
+                f"{ledger.path}: forecast {event.id!r} was answered with {event.probability!r}, by the log "
+                f"it is {answer[0]!r}: the ledger was changed, or written by an onlinecal with other rules"
             )
     book.release()
 

@@ -166,7 +166,7 @@ class KeyWatch(ABC):
 
 
 def watched_by(sums: list[float]) -> Watched:
-    """What came of watching a binary key, by its account's sums, which are all in front of the bets' money."""
+    """What came of watching a binary key, by the sums of its account, which stand before the bets' money."""
     biases = [abs(one) for one in sums[BIASES:UNHINTED]]
     of_hints = max(biases[2], biases[3] / 1.5) if sums[HINTED] else None
     return watched_with(sums, constants_of, max(biases[0], biases[1] / 1.5), of_hints)

@@ -17,7 +17,7 @@ import msgspec
 
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query
 from onlinecal.engine.keys.packing import SUM, with_sum
-from onlinecal.engine.keys.step import KeyStep
+from onlinecal.engine.step import KeyStep
 
 CONFIGS = {
     "uniform": KeyConfig(horizon=60, report="hint", expire_after=50.0),

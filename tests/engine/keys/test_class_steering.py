@@ -13,14 +13,13 @@ from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query, Withdraw, check_ledger
 from onlinecal.engine.keys.class_labels import ClassSteering
 from onlinecal.engine.keys.packing import SUM, with_sum
-from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.keys.steering import packed, unpacked
-from onlinecal.engine.keys.step import KeyStep
-from onlinecal.engine.settings import Settings
+from onlinecal.engine.step import KeyStep
 from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.steering import vector, vector_trust
 from tests.engine.key_events import in_turns
 from tests.engine.keys.test_steering import answered, forecasts
+from tests.engine.one_key import OneKey
 
 N, LABELS = 1500, ("rain", "snow", "sun", "fog")
 K = len(LABELS)
@@ -108,7 +107,7 @@ def test_the_answers_are_the_same_however_events_are_cut_and_after_restarts(sett
 
 def played(rounds=40, classes=None):
     """A key's state with three forecasts open, one of which was asked for without a hint."""
-    state = KeyState("k", 1, Settings(KeyConfig(kind="simplex", classes=classes)))
+    state = OneKey(KeyConfig(kind="simplex", classes=classes))
     for t in range(rounds):
         hint = None if t == rounds - 2 else dict(zip(LABELS, ROWS[t].tolist(), strict=True))
         state.ask(f"q{t}", t + 1, hint, None)
@@ -130,7 +129,6 @@ SIZE = vector_trust.weights_of(K) + 2 - vector.shared_of(K)
     ],
 )
 def test_damaged_steering_is_refused(place, value, why):
-    settings = Settings(KeyConfig(kind="simplex"))
     stored = msgspec.msgpack.decode(played().dump()[SUM:])
     labels, floats = msgspec.msgpack.decode(stored[6])
     if place == "length":
@@ -139,19 +137,19 @@ def test_damaged_steering_is_refused(place, value, why):
         labels = value
     stored[6] = msgspec.msgpack.encode([labels, floats])
     with pytest.raises(ValueError, match=why):
-        KeyState("k", 1, settings, with_sum(msgspec.msgpack.encode(stored)))
+        OneKey(KeyConfig(kind="simplex"), with_sum(msgspec.msgpack.encode(stored)))
 
 
 def test_its_size_is_a_few_kilobytes_a_class_and_classes_without_weight_cost_nothing():
     state = played()
-    assert isinstance(state.steering, ClassSteering)
+    assert isinstance(state.key.steering, ClassSteering)
     sizes = [vector_trust.new_trusted_steering(k).nbytes for k in range(1, 20)]
     assert {after - before for before, after in pairwise(sizes)} == {3192}
     state.ask("zeros", 99, {"rain": 1.0, **{f"none{i}": 0.0 for i in range(5000)}}, None)
     state.run()
-    assert list(state.steering.numbers) == list(LABELS)
+    assert list(state.key.steering.numbers) == list(LABELS)
     # and never for more classes than can be told apart
     state.ask("many", 100, {f"one{i}": 1 / 5000 for i in range(5000)}, None)
     state.run()
-    assert len(state.steering.numbers) == 1024
+    assert len(state.key.steering.numbers) == 1024
     assert state.open["many"].probability.keys() == set(LABELS)

@@ -8,11 +8,10 @@ import pytest
 
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query
 from onlinecal.engine.keys.packing import SUM
-from onlinecal.engine.keys.state import KeyState
-from onlinecal.engine.keys.step import KeyStep, _decoder
-from onlinecal.engine.settings import Settings
+from onlinecal.engine.step import KeyStep, _decoder
 from onlinecal.forecasters.binary.cells import TABLE
 from onlinecal.forecasters.simplex.machine.table import USED
+from tests.engine.one_key import OneKey
 
 HEADER = 1 + 8 * TABLE
 BOOKS = 90
@@ -34,8 +33,7 @@ def kept(config, rounds, classes=0, waiting=0, remember=1):
 
 def lane_of(data, config):
     """The only lane of a key's bytes."""
-    [lane] = KeyState("k", 1, Settings(config), _decoder.decode(data[1:]).state).lanes
-    return lane
+    return OneKey(config, _decoder.decode(data[1:]).state)
 
 
 def watch_of(data):

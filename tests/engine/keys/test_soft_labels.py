@@ -27,11 +27,10 @@ from onlinecal.engine import (
     read_report,
     repair_ledger,
 )
-from onlinecal.engine.keys.state import KeyState
-from onlinecal.engine.keys.step import KeyStep
-from onlinecal.engine.settings import Settings
+from onlinecal.engine.step import KeyStep
 from onlinecal.forecasters.simplex.machine import memory
 from tests.engine.key_events import in_turns
+from tests.engine.one_key import OneKey
 
 LABELS = ("a", "b", "c")
 
@@ -59,7 +58,7 @@ def outcome(rng):
 )
 def test_answers_are_those_of_the_forecaster_bit_for_bit(settings, most):
     rng, waiting = np.random.default_rng(len(str(settings)) + most), []
-    state = KeyState("k", 1, Settings(KeyConfig(kind="simplex", steering=False, **settings)))
+    state = OneKey(KeyConfig(kind="simplex", steering=False, **settings))
     given = {name: value for name, value in settings.items() if name != "classes"}
     grid = "nested" if {"report", "n_cells", "horizon", "window"}.intersection(given) else "adaptive"
     forecaster = SimplexAlmostOneStepAhead(labels=settings.get("classes"), grid=grid, hints=True, **given)
@@ -73,7 +72,7 @@ def test_answers_are_those_of_the_forecaster_bit_for_bit(settings, most):
             token, issued = waiting.pop(int(rng.integers(len(waiting))))
             assert issued.probability == token.probabilities
             value = outcome(rng)
-            state.close(issued, state.settings.kind.outcome_of(value), None)
+            state.close(issued, state.key.settings.kind.outcome_of(value), None)
             state.run()
             forecaster.observe(token, value)
         found = state.summary()
@@ -81,7 +80,7 @@ def test_answers_are_those_of_the_forecaster_bit_for_bit(settings, most):
         if "window" in settings:
             assert found.window_certificate == forecaster.window_certificate <= forecaster.window_guarantee
         if i % 50 == 49:
-            again = KeyState("k", 1, state.settings, state.dump())
+            again = state.again()
             assert again.dump() == state.dump()
             waiting = [(token, again.open[issued.id]) for token, issued in waiting]
             state = again

@@ -11,13 +11,12 @@ import pytest
 from onlinecal import AlmostOneStepAhead
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query, Withdraw, check_ledger
 from onlinecal.engine.keys.packing import SUM, with_sum
-from onlinecal.engine.keys.state import KeyState
-from onlinecal.engine.keys.steering import KeySteering
-from onlinecal.engine.keys.step import KeyStep
-from onlinecal.engine.settings import Settings
+from onlinecal.engine.keys.storing import StoredBinary, parts_of
+from onlinecal.engine.step import KeyStep
 from onlinecal.steering import binary as steering
 from onlinecal.steering import trust
 from tests.engine.key_events import in_turns
+from tests.engine.one_key import OneKey
 
 N = 3000
 
@@ -110,10 +109,9 @@ def test_the_answers_are_the_same_however_events_are_cut_and_after_restarts(lane
 
 def test_keys_without_hints_keep_nothing_of_it_and_kind_lp_refuses_it():
     for config in (KeyConfig(), KeyConfig(steering=True), KeyConfig(steering=False)):
-        state = KeyState("k", 1, Settings(config))
-        played(state, 10, hinted=False)
-        assert state.steering is None
-        assert msgspec.msgpack.decode(state.dump()[SUM:])[6] is None
+        state = played(OneKey(config), 10, hinted=False)
+        stored = msgspec.msgpack.decode(state.dump()[SUM:], type=StoredBinary)
+        assert parts_of(stored, betting=True).steering is None
     for value in (True, False):
         with pytest.raises(ValueError, match=f"steering does not go with kind 'lp', got {value}"):
             KeyConfig(kind="lp", steering=value)
@@ -130,20 +128,19 @@ def played(state, rounds, hinted=True):
 
 
 def test_steering_that_does_not_belong_there_is_refused():
-    settings, plain = Settings(KeyConfig()), Settings(KeyConfig(steering=False))
-    state = played(KeyState("k", 1, settings), 40).dump()
+    state = played(OneKey(KeyConfig()), 40).dump()
     with pytest.raises(ValueError, match="its steering"):
-        KeyState("k", 1, plain, state)
+        OneKey(KeyConfig(steering=False), state)
     stored = msgspec.msgpack.decode(state[SUM:])
-    stored[6] = stored[6][:-8]
-    with pytest.raises(ValueError, match="the length of its steering"):
-        KeyState("k", 1, settings, with_sum(msgspec.msgpack.encode(stored)))
+    stored[4] -= 1
+    with pytest.raises(ValueError, match="its length"):
+        OneKey(KeyConfig(), with_sum(msgspec.msgpack.encode(stored)))
 
 
-def test_tickets_of_forecasts_that_were_given_up_are_forgotten():
-    state = KeyState("k", 1, Settings(KeyConfig()))
+def test_forecasts_that_were_given_up_leave_nothing_behind():
+    state = OneKey(KeyConfig())
     for t in range(1000):
         state.close(state.ask(f"q{t}", t + 1, 0.3, None), None, None)
         state.run()
-    assert isinstance(state.steering, KeySteering)
-    assert len(state.steering.tickets) <= 65
+    assert len(state.book.ids) <= 64
+    assert len(state.dump()) < 1_500

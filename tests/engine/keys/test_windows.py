@@ -7,11 +7,9 @@ import pytest
 
 from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead, calibration_distance
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, check_ledger, read_report
-from onlinecal.engine.keys.packing import pack_rounds, unpack_rounds
-from onlinecal.engine.keys.state import KeyState
-from onlinecal.engine.settings import Settings
 from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.measures import multiclass_calibration_distance
+from tests.engine.one_key import OneKey, settings_of
 
 TOLERANCE = 1e-6
 
@@ -24,7 +22,7 @@ def play(state, number, seed=0, most=0, every=1, shares=None):
     rng = np.random.default_rng(seed)
     settled = []
     for i in range(number):
-        state.ask(f"{state.number}-{len(settled)}-{i}", 2 * i, round(rng.random(), 3), None)
+        state.ask(f"{seed}-{len(settled)}-{i}", 2 * i, round(rng.random(), 3), None)
         state.run()
         while len(state.open) > rng.integers(0, most + 1):
             issued = list(state.open.values())[rng.integers(len(state.open))]
@@ -53,7 +51,7 @@ CONFIGS = [
 @pytest.mark.parametrize("most", [0, 5])
 @pytest.mark.parametrize("shares", [(None,) * 5, (None, None, 11, 0, None)], ids=["whole", "shares"])
 def test_the_window_of_a_key(config, most, shares):
-    state = KeyState("k", 1, Settings(KeyConfig(window=30, **config)))
+    state = OneKey(KeyConfig(window=30, **config))
     for number, first_share in zip((3, 25, 20, 40, 100), shares, strict=True):
         settled = play(state, number, seed=number, most=most, shares=first_share)
         found = state.summary()
@@ -65,14 +63,14 @@ def test_the_window_of_a_key(config, most, shares):
             assert found.window_guarantee is None
         else:
             assert found.window_certificate <= found.window_guarantee + TOLERANCE
-        again = KeyState("k", 1, state.settings, state.dump())
+        again = state.again()
         assert again.dump() == state.dump()
         assert again.summary() == found
         state = again
 
 
 def test_one_lane_is_the_forecaster_with_shares_too():
-    state = KeyState("k", 1, Settings(KeyConfig(window=20, report="hint", slack=1.0, steering=False)))
+    state = OneKey(KeyConfig(window=20, report="hint", slack=1.0, steering=False))
     forecaster = AlmostOneStepAhead(window=20, report="hint", slack=1.0, hints=True)
     rng = np.random.default_rng(4)
     waiting = []
@@ -93,7 +91,7 @@ def test_one_lane_is_the_forecaster_with_shares_too():
 
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_states_do_not_depend_on_batches_or_on_who_looked(lanes):
-    states = [KeyState("k", 1, Settings(KeyConfig(window=25, lanes=lanes))) for _ in range(3)]
+    states = [OneKey(KeyConfig(window=25, lanes=lanes)) for _ in range(3)]
     for state, every in zip(states, (1, 7, 1000), strict=True):
         play(state, 90, most=4, every=every, shares=50)
     states[1].summary()
@@ -101,7 +99,7 @@ def test_states_do_not_depend_on_batches_or_on_who_looked(lanes):
 
 
 def test_one_lane_is_the_forecaster():
-    state = KeyState("k", 1, Settings(KeyConfig(window=50)))
+    state = OneKey(KeyConfig(window=50))
     forecaster = AlmostOneStepAhead(window=50, hints=True)
     rng = np.random.default_rng(3)
     for i in range(200):
@@ -119,20 +117,11 @@ def test_one_lane_is_the_forecaster():
 def test_keys_without_a_window_are_stored_and_shown_as_before():
     import msgspec
 
-    state = KeyState("k", 1, Settings(KeyConfig()))
+    state = OneKey(KeyConfig())
     play(state, 20)
-    assert state.lanes[0].window is None
+    assert state.book.arrays.window(state.key.player) is None
     assert "window_certificate" not in msgspec.to_builtins(state.summary())
     assert msgspec.json.encode(KeyConfig()) == b"{}"
-
-
-def test_rounds_are_packed_and_unpacked():
-    for number in (0, 1, 5, 300):
-        rounds = np.random.default_rng(number).integers(-(1 << 37), 1 << 37, (number, 4))
-        rounds[:, 2] >>= 30
-        assert np.array_equal(unpack_rounds(pack_rounds(rounds)), rounds)
-        with pytest.raises((ValueError, KeyError, IndexError)):
-            unpack_rounds(pack_rounds(rounds)[:-1])
 
 
 def test_a_ledger_with_windows_is_reported_checked_and_opened_again(tmp_path):
@@ -155,14 +144,14 @@ def test_what_does_not_go_is_refused():
     with pytest.raises(ValueError, match="window does not go"):
         KeyConfig(kind="lp", window=10)
     with pytest.raises(ValueError, match="window"):
-        Settings(KeyConfig(window=0))
+        settings_of(KeyConfig(window=0))
 
 
 @pytest.mark.parametrize("hinted", [False, True])
 @pytest.mark.parametrize("most", [0, 4])
 def test_a_key_of_several_classes_is_the_forecaster_with_that_window(hinted, most):
     labels, rng, waiting = ["sun", "rain", "snow"], np.random.default_rng(6), []
-    state = KeyState("k", 1, Settings(KeyConfig(kind="simplex", classes=labels, window=40, steering=False)))
+    state = OneKey(KeyConfig(kind="simplex", classes=labels, window=40, steering=False))
     forecaster = SimplexAlmostOneStepAhead(labels=labels, window=40, hints=True)
     for i in range(300):
         row = over_known(rng.dirichlet(np.ones(3))) if hinted and i > 60 else None
@@ -179,7 +168,7 @@ def test_a_key_of_several_classes_is_the_forecaster_with_that_window(hinted, mos
             state.run()
             forecaster.observe(token, label)
         if i % 50 == 49:
-            again = KeyState("k", 1, state.settings, state.dump())
+            again = state.again()
             assert again.dump() == state.dump()
             waiting = [(token, again.open[issued.id]) for token, issued in waiting]
             state = again
@@ -219,7 +208,7 @@ LABELS, WINDOW = ("a", "b", "c"), 25
 def test_lanes_of_several_classes_share_a_window(settings, soft):
     rng, waiting, told = np.random.default_rng(len(settings) + soft), [], []
     config = KeyConfig(kind="simplex", classes=LABELS, window=WINDOW, lanes=3, steering=False, **settings)
-    state, twins = KeyState("k", 1, Settings(config)), [Twin(settings) for _ in range(3)]
+    state, twins = OneKey(config), [Twin(settings) for _ in range(3)]
     for i in range(160):
         issued = state.ask(str(i), 2 * i, None, None)
         waiting.append((issued, issued.lane, twins[issued.lane].forecaster.forecast()))
@@ -238,7 +227,7 @@ def test_lanes_of_several_classes_share_a_window(settings, soft):
                 state.run()
         state.run()
         if i % 40 == 39:
-            again = KeyState("k", 1, state.settings, state.dump())
+            again = state.again()
             assert again.dump() == state.dump()
             waiting = [(again.open[issued.id], *rest) for issued, *rest in waiting]
             state = again
@@ -255,4 +244,4 @@ def test_lanes_of_several_classes_share_a_window(settings, soft):
 
 def test_a_window_of_classes_that_are_discovered_is_refused():
     with pytest.raises(ValueError, match=r"window needs classes with kind 'simplex' .* got 9 and none"):
-        Settings(KeyConfig(kind="simplex", window=9))
+        settings_of(KeyConfig(kind="simplex", window=9))

@@ -19,7 +19,7 @@ def test_a_stream_that_begins_with_the_states_of_a_ledger_goes_on_as_the_engine_
     with Engine(path, CONFIG) as engine:
         engine.handle(events[:3_000])
         # of what was closed before the move Spark knows nothing
-        there, waiting = {event.id for event in events[:3_000]}, set(engine._keys.open)
+        there, waiting = {event.id for event in events[:3_000]}, set(engine._book.open)
     rest = [event for event in events[3_000:] if event.id not in there or event.id in waiting]
     assert sum(event.id in waiting for event in rest) > 50
     states = ledger_states(spark, path)

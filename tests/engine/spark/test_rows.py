@@ -6,7 +6,7 @@ import pytest
 
 from onlinecal.engine import EngineConfig, Outcome, Query
 from onlinecal.engine.events import decode
-from onlinecal.engine.keys.step import KeyStep
+from onlinecal.engine.step import KeyStep
 
 pa = pytest.importorskip("pyarrow", reason="needs onlinecal[spark]")
 

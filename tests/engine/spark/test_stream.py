@@ -13,7 +13,7 @@ from decimal import Decimal
 import pytest
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Query
-from onlinecal.engine.keys.step import KeyStep
+from onlinecal.engine.step import KeyStep
 from tests import ROOT
 from tests.engine.key_events import CONFIG, everything
 from tests.engine.spark import stream_run
