@@ -220,7 +220,7 @@ class Batch:
         return None
 
     def _accepted_closing(self, i: int, row: int, entry: int) -> bool:
-        """Whether an outcome, or a withdrawal, is accepted, with its value in `_kept`; else it is answered."""
+        """Whether an outcome or withdrawal is accepted, with its value in `_kept`; else it is answered."""
         book, id = self.book, self.columns.ids[i]
         if entry < 0:
             self._closed_before(i, row, id)

@@ -70,11 +70,6 @@ class OneKey:
         self._asked = []
         self.book.release()
 
-    @property
-    def lane_of(self):
-        """The lane of each open forecast of a key of several classes, by id."""
-        return {one.id: one.lane for one in self.key.open.values()}
-
     def again(self):
         """The key that was dumped and loaded."""
         return OneKey(self.config, self.dump())
@@ -85,6 +80,7 @@ class OneKey:
     def summary(self):
         return self.key.summary()
 
+    @property
     def memory(self):
         """That of its only lane."""
         return self.book.arrays.memory(self.key.player)

@@ -1,4 +1,4 @@
-"""A batch of events in columns, however they came: as lines, which compiled code mostly reads, or as objects."""
+"""A batch of events in columns, however they came: as lines, mostly read by compiled code, or as objects."""
 
 from __future__ import annotations
 

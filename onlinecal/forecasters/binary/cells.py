@@ -15,7 +15,7 @@ how the tests check the compiled code. A machine offers
     charge(memory, lower, step, above, y, p)   settle a round that was reported as p in that cell, whose
                                                outcome y, an integer from 0 to SCALE, lies above or below it
     charge_inside(memory, lower, step, y, p)   the same if y lies strictly inside the cell
-    takes_shares(memory) -> bool               whether outcomes may be neither 0 nor 1: whether it is `refined`
+    takes_shares(memory) -> bool               whether it is `refined`: outcomes may be neither 0 nor 1
     in_units(memory, lower, step)              a reported cell in today's units, should they have changed
     certificate_rises(memory, lower, step, p)  by how much the certificate would rise with either outcome
 

@@ -10,12 +10,9 @@ from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query
 from onlinecal.engine.keys.packing import SUM
 from onlinecal.engine.step import KeyStep, _decoder
 from onlinecal.forecasters.binary.cells import TABLE
+from onlinecal.forecasters.binary.grids.dyadic_search import END
 from onlinecal.forecasters.simplex.machine.table import USED
 from tests.engine.one_key import OneKey
-
-HEADER = 1 + 8 * TABLE
-BOOKS = 90
-"""Bytes around a single lane: versions, checksums, lengths, and one remembered forecast with a short id."""
 
 
 def kept(config, rounds, classes=0, waiting=0, remember=1):
@@ -32,7 +29,7 @@ def kept(config, rounds, classes=0, waiting=0, remember=1):
 
 
 def lane_of(data, config):
-    """The only lane of a key's bytes."""
+    """A key with these bytes."""
     return OneKey(config, _decoder.decode(data[1:]).state)
 
 
@@ -42,26 +39,25 @@ def watch_of(data):
     return len(msgspec.msgpack.decode(state[SUM:])[7]) + 4
 
 
-@pytest.mark.parametrize("rounds", [10, 100, 1000, 10_000, pytest.param(40_000, marks=pytest.mark.slow)])
-def test_a_key_with_a_horizon_is_a_header_and_an_integer_for_each_grid_point(rounds):
+ROUNDS = [10, 100, 1000, 10_000, pytest.param(40_000, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_a_key_with_a_horizon_has_two_bytes_for_each_grid_point(rounds):
     config = KeyConfig(horizon=rounds, hints=False)
     data = kept(config, rounds)
     m = len(lane_of(data, config).memory) - TABLE - 1
-    width = 1 if rounds < 5000 else 2
-    assert 130 <= watch_of(data) <= 290
-    assert len(data) - watch_of(data) == pytest.approx(HEADER + width * (m + 1) + BOOKS, abs=15)
+    assert len(data) == pytest.approx(375 + 1.8 * m, abs=40)
     assert m == pytest.approx(math.sqrt(rounds), abs=2)
 
 
 @pytest.mark.parametrize("grid", ["adaptive", "nested"])
-@pytest.mark.parametrize("rounds", [10, 100, 1000, 10_000, pytest.param(40_000, marks=pytest.mark.slow)])
-def test_a_key_without_one_is_a_header_and_eight_bytes_for_each_visited_point(grid, rounds):
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_a_key_without_one_has_nine_bytes_for_each_visited_point(grid, rounds):
     config = KeyConfig(grid=grid, hints=False)
     data = kept(config, rounds)
-    memory = lane_of(data, config).memory
-    points = (len(memory) - TABLE) // 2
-    assert 130 <= watch_of(data) <= 290
-    assert len(data) - watch_of(data) == pytest.approx(HEADER + 8 * points + BOOKS, abs=15)
+    points = (int(lane_of(data, config).memory[END]) - TABLE) // 2
+    assert len(data) == pytest.approx(410 + 9.1 * points, abs=40)
     # on a drifting coin
     few, many = {"adaptive": (2.0, 3.0), "nested": (0.9, 1.6)}[grid]
     assert few * math.sqrt(rounds) - 3 <= points <= many * math.sqrt(rounds) + 3
@@ -72,7 +68,7 @@ def test_a_key_without_one_is_a_header_and_eight_bytes_for_each_visited_point(gr
 def test_a_key_with_classes_grows_with_its_vertices(classes, rounds):
     config = KeyConfig(kind="simplex", hints=False)
     data = kept(config, rounds, classes)
-    vertices = int(lane_of(data, config).run_state.memory[USED])
+    vertices = int(lane_of(data, config).lanes[0].run_state.memory[USED])
     assert len(data) - watch_of(data) == pytest.approx(
         380 + 20 * classes + (20 + classes) * vertices, rel=0.1
     )

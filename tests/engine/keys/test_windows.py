@@ -211,7 +211,8 @@ def test_lanes_of_several_classes_share_a_window(settings, soft):
     state, twins = OneKey(config), [Twin(settings) for _ in range(3)]
     for i in range(160):
         issued = state.ask(str(i), 2 * i, None, None)
-        waiting.append((issued, issued.lane, twins[issued.lane].forecaster.forecast()))
+        lane = state.key.open[issued.entry].lane
+        waiting.append((issued, lane, twins[lane].forecaster.forecast()))
         state.run()
         while len(waiting) > (4 if i % 7 else 0):
             issued, lane, token = waiting.pop(int(rng.integers(len(waiting))))

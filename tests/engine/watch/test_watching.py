@@ -158,7 +158,7 @@ def test_what_is_kept_of_a_key_is_small():
         issued = state.ask(f"q{t}", 2 * t + 1, float(rng.random()), None)
         state.close(issued, int(rng.random() < issued.hint), None, 2 * t + 2)
     state.run()
-    assert len(state.dump()) - 8 * len(state.memory()) < 3_000
+    assert len(state.dump()) - 8 * len(state.memory) < 3_000
 
 
 @pytest.mark.parametrize("seed", range(3))
